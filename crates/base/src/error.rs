@@ -1,0 +1,124 @@
+//! One coarse error: a kind that tells the caller what to do, and text that tells a person where and why.
+//!
+//! ```text
+//! NoSpace: put: 4096 bytes needed in pool /dev/shm/a/pool; live data fills it; enlarge with pm_size or delete keys
+//! ^kind    ^operation: ^context, ending with the remedy
+//! ```
+//!
+//! A missing key is not an error; look-ups return `Option`.
+
+use std::fmt;
+
+/// What a caller can do about an error; the names follow RocksDB's status codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another process or handle holds the store; close it, then try again.
+    Busy,
+    /// The call's arguments are wrong; change them.
+    InvalidArgument,
+    /// A key, value, batch or name is over a documented limit; split it.
+    LimitExceeded,
+    /// Written by a newer strandline, or needs hardware that is not there.
+    NotSupported,
+    /// Stored bytes fail their checks; `strandline check` tells what is affected.
+    Corruption,
+    /// The operating system refused a call; the source tells which and why.
+    Io,
+    /// Live data fills the tier that the message names.
+    NoSpace,
+    /// The store was opened read-only.
+    ReadOnly,
+    /// The named store or keyspace does not exist.
+    NotFound,
+    /// The store or keyspace exists already.
+    Exists,
+    /// Closed, dropped, or refusing writes after a failed persist; reopen the store.
+    Closed,
+    /// A defect in strandline itself; please report it.
+    Internal,
+}
+
+/// The one error type of the project. Clones share the source.
+#[derive(Clone)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    operation: &'static str,
+    context: String,
+    source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Result with the project's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind` in `operation`; `context` names file, offset or option, and the remedy.
+    #[cold]
+    pub fn new(kind: ErrorKind, operation: &'static str, context: impl Into<String>) -> Self {
+        Self { inner: Box::new(Inner { kind, operation, context: context.into(), source: None }) }
+    }
+
+    /// An operating-system failure while doing `operation` on what `context` names.
+    #[cold]
+    pub fn io(
+        operation: &'static str,
+        context: impl Into<String>,
+        source: impl Into<std::io::Error>,
+    ) -> Self {
+        Self::new(ErrorKind::Io, operation, context).with_source(source.into())
+    }
+
+    /// Stored bytes that fail their checks.
+    #[cold]
+    pub fn corruption(operation: &'static str, context: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corruption, operation, context)
+    }
+
+    /// The same error with its cause attached.
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.inner.source = Some(std::sync::Arc::new(source));
+        self
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The operation that failed, such as `open` or `put`.
+    pub fn operation(&self) -> &'static str {
+        self.inner.operation
+    }
+
+    /// Where, why, and the remedy.
+    pub fn context(&self) -> &str {
+        &self.inner.context
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}: {}", self.inner.kind, self.inner.operation, self.inner.context)?;
+        if let Some(source) = &self.inner.source {
+            write!(f, " ({source})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,19 @@
+//! The vocabulary every other crate speaks: errors, little-endian codecs, seeded checksums, limits.
+//!
+//! This crate does no I/O, starts no thread, keeps no global state and contains no `unsafe`.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod codec;
+pub mod error;
+pub mod limits;
+pub mod planted;
+
+pub use error::{Error, ErrorKind, Result};
+
+/// A sequence number: every key written gets its own, in commit order. The number of a commit is
+/// the sequence number of its first key. Zero is never assigned.
+pub type Seq = u64;
+
+/// Bytes in one cache line, the unit in which persistent memory is flushed.
+pub const LINE: usize = 64;

@@ -1,0 +1,100 @@
+//! Planted bugs: logic faults that the crash campaign switches on, one at a time, to prove that it
+//! would notice. In every normal build [`is`] is constant `false` and the branch disappears.
+//!
+//! Faults of single flushes and fences need no switch here: the simulator drops or shortens them
+//! at the named persist site.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A logic fault that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Bug { $($(#[doc = $doc])+ $name,)+ }
+
+        impl Bug {
+            /// Every fault, in declaration order.
+            pub const ALL: &[Bug] = &[$(Bug::$name,)+];
+        }
+    };
+}
+
+bugs! {
+    /// W5 before the fence of W3: visible, acknowledged, not durable.
+    PublishBeforeFence,
+    /// W5 out of order: a commit is acknowledged while an older one is still being filled.
+    PublishOutOfOrder,
+    /// Recovery accepts commits beyond the first gap.
+    AcceptOverHole,
+    /// Recovery accepts a commit of which a segment is missing.
+    AcceptPartialCommit,
+    /// Recovery skips the record checksum.
+    SkipRecordChecksum,
+    /// Checksums are not bound to the zone's incarnation, so stale records pass.
+    IgnoreIncarnation,
+    /// A grant reuses the incarnation that the zone had before.
+    ReuseIncarnation,
+    /// After a crash the newest zone is appended to again.
+    AppendToOldTail,
+    /// Recovery ignores sealed lengths, so records cut off by an earlier recovery return.
+    IgnoreSealedLength,
+    /// Recovery scans zones that the manifest retired or froze.
+    RescanRetiredZone,
+    /// Recovery serves accepted records without flushing them.
+    SkipAcceptedFlush,
+    /// Recovery opens for writes without its closing edit.
+    SkipRecoveryEdit,
+    /// A reader loads the visible sequence before it pins the View.
+    SequenceBeforeView,
+    /// A merge drops tombstones although older sources remain.
+    DropTombstoneEarly,
+    /// A manifest edit carries the floor's commit but not its last sequence number.
+    FloorWithoutSequence,
+    /// A freeze edit is written while commits of the memtable are still unpublished.
+    FreezeBeforePublished,
+    /// Void records are returned by reads.
+    VoidVisible,
+    /// Recovery treats a commit with a void segment as a hole.
+    VoidIsHole,
+    /// Zones and extents that nothing reaches stay allocated after an open.
+    SkipLeakSweep,
+    /// A zone is freed before the edit that retires it is durable.
+    FreeBeforeEdit,
+    /// A merge drops versions that an open snapshot still needs.
+    IgnoreSnapshots,
+    /// The run installed by a freeze names one record too few.
+    LoseLastEntry,
+    /// The superblock's second slot is not brought to the same content before the old log is reused.
+    OneSuperblockSlot,
+    /// Cleaning forgets to carry a moved record's sequence number.
+    CleanRenumbers,
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<super::Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants `bug` on this thread, or none; campaigns run one world per thread.
+    pub fn plant(bug: Option<super::Bug>) {
+        PLANTED.set(bug);
+    }
+
+    /// Whether `bug` is planted on this thread.
+    #[inline]
+    pub fn is(bug: super::Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use switch::{is, plant};
+
+/// Whether `bug` is planted: never, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn is(_bug: Bug) -> bool {
+    false
+}
