@@ -1,7 +1,7 @@
 //! Byte-addressable durable memory: the only code in the project that maps, flushes or fences.
 //!
-//! A [`Region`] is a run of bytes that loads and stores reach directly. Stores become durable in three
-//! steps that the types keep apart:
+//! A [`Region`] is a run of bytes that loads and stores reach directly; a [`PoolFile`] is mapped to get
+//! one. Stores become durable in three steps that the types keep apart:
 //!
 //! ```text
 //! copy(..)            -> Dirty      visible to loads, lost on power failure
@@ -19,10 +19,35 @@
 //!   [`Region::load_u64`] and [`Region::store_u64`].
 //! - **I-PM-3** A fence makes durable what its own thread flushed, nothing else; so [`InFlight`] cannot
 //!   leave its thread.
+//! - **I-PM-4** A mapped file has storage for every byte and is as long as its mapping; only the holder of
+//!   its exclusive lock changes it. Whoever cuts it from outside kills the process.
 //! - Locations are offsets, never pointers; only plain bytes are stored.
 //!
 //! Every persist names its [`Site`], so that a simulator that watches the region (see [`Domain`]) can count,
 //! drop or shorten it.
+//!
+//! # What makes bugs impossible
+//!
+//! | bug | what stands against it | where |
+//! |---|---|---|
+//! | published before it is durable | publishing takes [`Durable`], which only a fence makes | compiler |
+//! | fence without flush | a fence takes [`InFlight`], not [`Dirty`] | compiler |
+//! | flush or fence forgotten | tokens are `must_use` | compiler, as a warning; simulator |
+//! | flushed by one thread, fenced by another | [`InFlight`] is neither `Send` nor `Sync` | compiler |
+//! | token outlives its mapping | tokens borrow their region | compiler |
+//! | flushed in one region, fenced in another | tokens know their region | debug builds |
+//! | access outside the mapping | every access is checked against its length | run time, a panic |
+//! | store to a read-only pool | the same comparison | run time, a panic |
+//! | torn word | words are aligned atomics | run time, a panic |
+//! | streamed line left in a write-combining buffer | only `copy_nt` streams, and it returns [`InFlight`] | compiler |
+//! | flush of the wrong line | ranges are widened to lines in one place | tests at every edge |
+//! | store to a hole of a sparse pool on a full device (SIGBUS) | storage is allocated before mapping | [`PoolFile`] |
+//! | file shorter than its mapping (SIGBUS) | compared under the lock | [`PoolFile`] |
+//! | two writers | `flock`, dropped by the kernel with the process | [`PoolFile`] |
+//! | lock on a file that was replaced meanwhile | the path is looked up again under the lock | [`PoolFile`] |
+//! | crash safety claimed but not had | `MAP_SYNC` and the persistence domain are asked | [`Region::durability`] |
+//! | no flush instruction known | nothing beyond the process is promised then | [`Region::durability`] |
+//! | pointer stored in a pool | the interface takes bytes and words, and locations are offsets | review |
 
 mod backing;
 mod cacheline;
@@ -30,9 +55,11 @@ mod durability;
 mod region;
 mod site;
 mod stats;
+mod token;
 
-pub use backing::{OpenMode, PoolFile};
+pub use backing::{OpenMode, PoolFile, Prefault};
 pub use durability::Durability;
-pub use region::{Dirty, Domain, Durable, InFlight, Region};
+pub use region::{Domain, Region};
 pub use site::Site;
 pub use stats::StatsSnapshot;
+pub use token::{Dirty, Durable, InFlight};

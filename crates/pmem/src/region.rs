@@ -3,13 +3,14 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::backing::Backing;
-use crate::cacheline::Flusher;
+use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
 use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
+use crate::token::{Dirty, Durable, InFlight};
 
 /// A seat from which a simulator watches a region. Real back ends have none.
 ///
@@ -30,6 +31,8 @@ pub trait Domain: Send + Sync {
 pub struct Region {
     base: NonNull<u8>,
     len: u64,
+    /// `len`, or 0 if mapped read-only: one comparison refuses both kinds of wrong store.
+    writable: u64,
     flusher: Flusher,
     durability: Durability,
     domain: Option<Arc<dyn Domain>>,
@@ -44,40 +47,6 @@ unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
-/// Bytes stored but not flushed: visible to loads, lost on power failure.
-#[must_use = "stored bytes are lost on power failure until they are flushed and fenced"]
-#[derive(Debug)]
-pub struct Dirty<'r> {
-    site: Site,
-    start: u64,
-    end: u64,
-    region: PhantomData<&'r Region>,
-}
-
-/// Bytes flushed by this thread, not yet fenced.
-#[must_use = "flushed bytes are lost on power failure until they are fenced"]
-#[derive(Debug)]
-pub struct InFlight<'r> {
-    site: Site,
-    // A fence covers its own thread's flushes only (I-PM-3): raw pointers are neither Send nor Sync.
-    bound: PhantomData<(&'r Region, *const ())>,
-}
-
-/// Proof that bytes have been fenced.
-#[must_use = "this is the proof that publishing asks for"]
-#[derive(Debug)]
-pub struct Durable {
-    _private: (),
-}
-
-impl<'r> InFlight<'r> {
-    /// Joins two flushes, to be covered by one fence.
-    #[inline]
-    pub fn and(self, _other: InFlight<'r>) -> InFlight<'r> {
-        self
-    }
-}
-
 impl Region {
     pub(crate) fn new(
         backing: Box<dyn Backing>,
@@ -88,6 +57,7 @@ impl Region {
         Self {
             base,
             len,
+            writable: if backing.is_read_only() { 0 } else { len },
             flusher: Flusher::detect(durability),
             durability,
             domain,
@@ -112,6 +82,12 @@ impl Region {
         self.durability
     }
 
+    /// Why [`Region::durability`] is what it is, in words, such as
+    /// `MAP_SYNC refused: Operation not supported; tmpfs`.
+    pub fn durability_note(&self) -> String {
+        self.backing.durability_note()
+    }
+
     /// What backs the region, in words: a path, or `heap`.
     pub fn describe(&self) -> String {
         self.backing.describe()
@@ -120,6 +96,12 @@ impl Region {
     /// The instruction that flushes a line, such as `clwb`.
     pub fn flush_instruction(&self) -> &'static str {
         self.flusher.name()
+    }
+
+    /// The instruction that streams past the caches and its width, such as `vmovntdq 64`; `copy` if
+    /// [`Region::copy_nt`] copies and flushes instead.
+    pub fn stream_instruction(&self) -> &'static str {
+        self.flusher.stream_name()
     }
 
     /// Whether stores are refused because the region is mapped read-only.
@@ -135,19 +117,27 @@ impl Region {
     #[inline]
     #[track_caller]
     fn check(&self, at: u64, len: usize) {
-        let end = at.checked_add(len as u64);
-        assert!(
-            end.is_some_and(|end| end <= self.len),
-            "{len} bytes at {at} are outside a region of {} bytes",
-            self.len
-        );
+        if at.checked_add(len as u64).is_none_or(|end| end > self.len) {
+            self.refuse(at, len);
+        }
     }
 
     #[inline]
     #[track_caller]
     fn check_writable(&self, at: u64, len: usize) {
-        self.check(at, len);
-        debug_assert!(!self.backing.is_read_only(), "store to a region mapped read-only");
+        if at.checked_add(len as u64).is_none_or(|end| end > self.writable) {
+            self.refuse(at, len);
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn refuse(&self, at: u64, len: usize) -> ! {
+        assert!(
+            at.checked_add(len as u64).is_none_or(|end| end > self.len),
+            "store of {len} bytes at {at} to a region mapped read-only"
+        );
+        panic!("{len} bytes at {at} are outside a region of {} bytes", self.len);
     }
 
     /// The frozen bytes `at..at + len` (I-PM-1).
@@ -166,6 +156,9 @@ impl Region {
     }
 
     /// The aligned word at `at`.
+    ///
+    /// # Panics
+    /// If the word is not aligned or not inside the region.
     #[inline]
     pub fn load_u64(&self, at: u64) -> u64 {
         self.check(at, 8);
@@ -176,6 +169,9 @@ impl Region {
     }
 
     /// Stores the aligned word at `at` in one piece.
+    ///
+    /// # Panics
+    /// If the word is not aligned or not inside the region, or the region is read-only.
     #[inline]
     pub fn store_u64(&self, site: Site, at: u64, value: u64) -> Dirty<'_> {
         self.check_writable(at, 8);
@@ -184,7 +180,7 @@ impl Region {
         if let Some(domain) = &self.domain {
             domain.store(self, site, at, 8, false);
         }
-        Dirty { site, start: at, end: at + 8, region: PhantomData }
+        Dirty { site, start: at, end: at + 8, region: self }
     }
 
     #[inline]
@@ -196,6 +192,9 @@ impl Region {
     }
 
     /// Copies `src` to `at` with ordinary stores.
+    ///
+    /// # Panics
+    /// If the range is not inside the region, or the region is read-only.
     #[inline]
     pub fn copy(&self, site: Site, at: u64, src: &[u8]) -> Dirty<'_> {
         self.check_writable(at, src.len());
@@ -212,49 +211,94 @@ impl Region {
         if let Some(domain) = &self.domain {
             domain.store(self, site, at, src.len(), false);
         }
-        Dirty { site, start: at, end: at + src.len() as u64, region: PhantomData }
+        Dirty { site, start: at, end: at + src.len() as u64, region: self }
     }
 
     /// Flushes the lines that hold the stored bytes.
     #[inline]
     pub fn flush<'r>(&'r self, dirty: Dirty<'r>) -> InFlight<'r> {
+        debug_assert!(std::ptr::eq(self, dirty.region), "bytes of another region");
         self.flush_range(dirty.site, dirty.start, (dirty.end - dirty.start) as usize)
     }
 
     /// Flushes the lines of a range whoever stored it: recovery makes accepted bytes durable this way.
+    ///
+    /// # Panics
+    /// If the range is not inside the region.
+    #[inline]
     pub fn flush_range(&self, site: Site, at: u64, len: usize) -> InFlight<'_> {
         self.check(at, len);
         if len > 0 {
-            // SAFETY: the range is inside the mapping; flushing changes no byte.
-            let lines =
-                unsafe { self.flusher.flush(self.base.as_ptr().add(at as usize).cast_const(), len) };
-            self.stats.flushed(lines);
+            // SAFETY: the range is inside the mapping (checked); flushing changes no byte.
+            unsafe { self.flusher.flush(self.base.as_ptr().add(at as usize).cast_const(), len) };
+            self.stats.flushed(site, at, len);
         }
         if let Some(domain) = &self.domain {
             domain.flush(self, site, at, len);
         }
-        InFlight { site, bound: PhantomData }
+        self.in_flight(site)
     }
 
-    /// Copies `src` to `at` past the caches: fenced, but never flushed. Both must be whole lines.
+    /// Copies `src` to `at` past the caches: to be fenced, but not flushed. That is for whole lines; part
+    /// of a line at either end is stored and flushed instead.
+    ///
+    /// # Panics
+    /// If the range is not inside the region, or the region is read-only.
     #[inline]
     pub fn copy_nt(&self, site: Site, at: u64, src: &[u8]) -> InFlight<'_> {
+        if (at | src.len() as u64).is_multiple_of(LINE as u64) {
+            self.stream(site, at, src)
+        } else {
+            self.copy_ragged(site, at, src)
+        }
+    }
+
+    /// Streams whole lines.
+    #[inline]
+    fn stream(&self, site: Site, at: u64, src: &[u8]) -> InFlight<'_> {
         self.check_writable(at, src.len());
-        debug_assert!(at.is_multiple_of(64) && src.len().is_multiple_of(64));
-        // SAFETY: as in `copy`; the flusher handles any length and alignment.
+        // SAFETY: the destination is inside the mapping (checked) and, like the mapping, line-aligned; the
+        // length is a whole number of lines (both callers). By I-PM-1 no slice over the destination
+        // exists, so it does not overlap `src` either.
         unsafe {
             self.flusher.copy_nt(src.as_ptr(), self.base.as_ptr().add(at as usize), src.len());
         }
-        self.stats.streamed(src.len());
+        self.stats.streamed(site, src.len());
         if let Some(domain) = &self.domain {
             domain.store(self, site, at, src.len(), true);
         }
-        InFlight { site, bound: PhantomData }
+        self.in_flight(site)
+    }
+
+    /// Stores and flushes the partial lines at the ends of a range, streams what is between.
+    #[cold]
+    fn copy_ragged(&self, site: Site, at: u64, src: &[u8]) -> InFlight<'_> {
+        self.check_writable(at, src.len());
+        let head = (at.next_multiple_of(LINE as u64) - at).min(src.len() as u64) as usize;
+        let body = (src.len() - head) / LINE * LINE;
+        let (head, rest) = src.split_at(head);
+        let (body, tail) = rest.split_at(body);
+        let mut at = at;
+        for (part, whole) in [(head, false), (body, true), (tail, false)] {
+            if whole && !part.is_empty() {
+                let _fenced_with_the_rest = self.stream(site, at, part);
+            } else if !part.is_empty() {
+                let _fenced_with_the_rest = self.flush(self.copy(site, at, part));
+            }
+            at += part.len() as u64;
+        }
+        self.in_flight(site)
+    }
+
+    #[inline]
+    fn in_flight(&self, site: Site) -> InFlight<'_> {
+        InFlight { site, region: self, bound: PhantomData }
     }
 
     /// Waits until everything this thread has flushed is durable.
     #[inline]
     pub fn fence(&self, flushed: InFlight<'_>) -> Durable {
+        debug_assert!(std::ptr::eq(self, flushed.region), "flush of another region");
         self.flusher.fence();
         self.stats.fenced();
         if let Some(domain) = &self.domain {
@@ -266,12 +310,34 @@ impl Region {
     /// Brings `lines` lines from `at` on towards the cache; out-of-range hints are ignored.
     #[inline]
     pub fn prefetch(&self, at: u64, lines: usize) {
-        for line in 0..lines as u64 {
-            let at = at + line * 64;
-            if at < self.len {
-                crate::cacheline::prefetch(self.base.as_ptr().wrapping_add(at as usize));
+        // Only the start is checked: a hint beyond the end costs a slot in a queue and cannot fault.
+        if at < self.len {
+            let mut line = self.base.as_ptr().wrapping_add(at as usize).cast_const();
+            for _ in 0..lines {
+                crate::cacheline::prefetch(line);
+                line = line.wrapping_add(LINE);
             }
         }
+    }
+
+    /// Maps the pages of a range ahead of their use, so that no reader or writer meets a page fault there.
+    /// Any thread may do so at any time: no byte changes. Returns whether the pages are mapped now; if not
+    /// (old kernel, heap memory, failing media), the range works as it did, page fault by page fault.
+    pub fn populate(&self, at: u64, len: u64) -> bool {
+        let at = at.min(self.len);
+        let len = len.min(self.len - at);
+        len == 0 || self.backing.populate(at as usize, len as usize)
+    }
+
+    /// Maps all pages from the first to the last in steps of 2 MiB until done, unable, or told to stop;
+    /// returns how many bytes it got through. For a background thread after a lazy open.
+    pub fn background_prefault(&self, stop: &AtomicBool) -> u64 {
+        const STEP: u64 = 2 << 20;
+        let mut at = 0;
+        while at < self.len && !stop.load(Ordering::Relaxed) && self.populate(at, STEP) {
+            at += STEP;
+        }
+        at.min(self.len)
     }
 
     /// For a simulator only: changes bytes as the hardware would by keeping or losing a line.

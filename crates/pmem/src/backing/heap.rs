@@ -1,0 +1,111 @@
+//! Memory of this process: survives nothing.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result};
+
+use super::Backing;
+use crate::durability::Durability;
+use crate::region::{Domain, Region};
+
+/// From here on the memory is mapped, not allocated: zeroed page by page at first touch, and in huge pages
+/// where the system has them.
+const MAPPED_FROM: usize = 2 << 20;
+
+enum Memory {
+    Allocated(Layout),
+    Mapped(usize),
+}
+
+struct Heap {
+    base: NonNull<u8>,
+    memory: Memory,
+}
+
+// SAFETY: the memory has no thread affinity.
+unsafe impl Send for Heap {}
+// SAFETY: `Heap` itself never touches the bytes after construction.
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    fn new(len: u64) -> Result<Self> {
+        let invalid =
+            || Error::new(ErrorKind::InvalidArgument, "map", format!("heap region of {len} bytes"));
+        let no_space = || {
+            Error::new(
+                ErrorKind::NoSpace,
+                "map",
+                format!("{len} bytes of memory needed for a heap region; ask for less"),
+            )
+        };
+        let size = usize::try_from(len).map_err(|_| invalid())?;
+        let layout = Layout::from_size_align(size, 4096).map_err(|_| invalid())?;
+        if size == 0 {
+            return Err(invalid());
+        }
+        if size < MAPPED_FROM || cfg!(miri) {
+            // SAFETY: the layout is not empty.
+            let base =
+                NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(no_space)?;
+            return Ok(Self { base, memory: Memory::Allocated(layout) });
+        }
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                size,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }
+        .map_err(|errno| no_space().with_source(std::io::Error::from(errno)))?;
+        // A wish: refused where huge pages are switched off.
+        // SAFETY: exactly the mapping just made; the advice changes no byte.
+        let _ = unsafe { madvise(base, size, Advice::LinuxHugepage) };
+        let base = NonNull::new(base.cast()).ok_or_else(no_space)?;
+        Ok(Self { base, memory: Memory::Mapped(size) })
+    }
+}
+
+impl Backing for Heap {
+    fn bytes(&self) -> (NonNull<u8>, u64) {
+        let len = match self.memory {
+            Memory::Allocated(layout) => layout.size(),
+            Memory::Mapped(len) => len,
+        };
+        (self.base, len as u64)
+    }
+
+    fn describe(&self) -> String {
+        "heap".into()
+    }
+
+    fn durability_note(&self) -> String {
+        "heap memory".into()
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        match self.memory {
+            // SAFETY: allocated in `new` with this layout.
+            Memory::Allocated(layout) => unsafe {
+                std::alloc::dealloc(self.base.as_ptr(), layout);
+            },
+            // SAFETY: mapped in `new` with this length; the region that handed out references is gone.
+            Memory::Mapped(len) => unsafe {
+                let _ = rustix::mm::munmap(self.base.as_ptr().cast(), len);
+            },
+        }
+    }
+}
+
+impl Region {
+    /// Zeroed memory of this process: survives nothing. `domain` lets a simulator watch.
+    pub fn heap(len: u64, domain: Option<Arc<dyn Domain>>) -> Result<Region> {
+        Ok(Region::new(Box::new(Heap::new(len)?), Durability::None, domain))
+    }
+}

@@ -1,0 +1,145 @@
+//! The lock that keeps a second writer out, and who holds it.
+//!
+//! `flock` belongs to the open file description: it goes when the process dies however it dies, and a
+//! second open in the same process is refused like one in another.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use base::{Error, ErrorKind, Result};
+use rustix::fs::{FlockOperation, Stat, flock};
+use rustix::io::Errno;
+
+use super::OpenMode;
+
+/// Takes the lock of `file`, exclusive for a writer and shared for a reader, without waiting.
+pub(super) fn acquire(
+    operation: &'static str,
+    path: &Path,
+    file: BorrowedFd<'_>,
+    stat: &Stat,
+    mode: OpenMode,
+) -> Result<()> {
+    let kind = match mode {
+        OpenMode::ReadWrite => FlockOperation::NonBlockingLockExclusive,
+        OpenMode::ReadOnly => FlockOperation::NonBlockingLockShared,
+    };
+    loop {
+        match flock(file, kind) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) if errno == Errno::WOULDBLOCK => {
+                let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+                return Err(busy(
+                    operation,
+                    path,
+                    mode,
+                    &holders(&locks, stat.st_dev, stat.st_ino),
+                ));
+            }
+            Err(errno) => {
+                let context = format!(
+                    "{} cannot be locked; keep pools on a file system that has flock",
+                    path.display()
+                );
+                return Err(Error::io(operation, context, errno));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holder {
+    pid: u32,
+    exclusive: bool,
+}
+
+/// Who holds the file's lock, from the text of `/proc/locks`. A lock taken in a pid namespace that is not
+/// visible here has no usable pid and is left out.
+///
+/// ```text
+/// 1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF      held
+/// 1: -> FLOCK  ADVISORY  WRITE 1235 fd:01:5678 0 EOF   waiting
+/// ```
+fn holders(locks: &str, device: u64, inode: u64) -> Vec<Holder> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let file = format!("{major:02x}:{minor:02x}:{inode}");
+    let held = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, _advisory, access) = (words.next()?, words.next()?, words.next()?);
+        let (pid, on) = (words.next()?.parse().ok()?, words.next()?);
+        (kind == "FLOCK" && on == file && pid > 0)
+            .then_some(Holder { pid, exclusive: access == "WRITE" })
+    };
+    locks.lines().filter_map(held).collect()
+}
+
+fn busy(operation: &'static str, path: &Path, mode: OpenMode, holders: &[Holder]) -> Error {
+    let own = std::process::id();
+    let name = |holder: &Holder| {
+        if holder.pid == own {
+            return format!("this process (pid {own})");
+        }
+        let command = std::fs::read_to_string(format!("/proc/{}/comm", holder.pid));
+        match command {
+            Ok(command) => format!("pid {} ({})", holder.pid, command.trim_end()),
+            Err(_) => format!("pid {}", holder.pid),
+        }
+    };
+    let who = match holders {
+        [] => "another handle, whose pid is not visible".into(),
+        _ => holders.iter().map(name).collect::<Vec<_>>().join(", "),
+    };
+    let written = holders.iter().any(|holder| holder.exclusive);
+    let remedy = match mode {
+        OpenMode::ReadWrite if !written && !holders.is_empty() => {
+            "it is open for reading: close it there, or open it read-only here"
+        }
+        OpenMode::ReadWrite | OpenMode::ReadOnly => "close it there, then try again",
+    };
+    Error::new(ErrorKind::Busy, operation, format!("{} is held by {who}; {remedy}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_are_found_by_device_and_inode() {
+        let locks = "\
+            1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF\n\
+            1: -> FLOCK  ADVISORY  WRITE 99 fd:01:5678 0 EOF\n\
+            2: FLOCK  ADVISORY  READ 7 00:1a:42 0 EOF\n\
+            3: FLOCK  ADVISORY  READ 8 00:1a:42 0 EOF\n\
+            4: POSIX  ADVISORY  WRITE 11 fd:01:5678 0 EOF\n\
+            5: OFDLCK ADVISORY  WRITE -1 fd:01:5678 0 EOF\n\
+            6: FLOCK  ADVISORY  WRITE 0 fd:01:1 0 EOF\n\
+            garbage\n";
+        let on = |major, minor, inode| holders(locks, rustix::fs::makedev(major, minor), inode);
+        assert_eq!(on(0xfd, 1, 5678), [Holder { pid: 1234, exclusive: true }]);
+        let readers = [7, 8].map(|pid| Holder { pid, exclusive: false });
+        assert_eq!(on(0, 0x1a, 42), readers);
+        assert_eq!(on(0xfd, 1, 1), [], "no visible pid");
+        assert_eq!(on(0xfd, 1, 2), []);
+    }
+
+    #[test]
+    fn refusal_names_holder_and_remedy() {
+        let path = Path::new("/p");
+        let text = |mode, holders: &[Holder]| busy("open", path, mode, holders).to_string();
+        let reader = Holder { pid: std::process::id(), exclusive: false };
+        assert_eq!(
+            text(OpenMode::ReadWrite, &[reader]),
+            format!(
+                "Busy: open: /p is held by this process (pid {}); it is open for reading: close it \
+                 there, or open it read-only here",
+                reader.pid
+            )
+        );
+        assert_eq!(
+            text(OpenMode::ReadOnly, &[]),
+            "Busy: open: /p is held by another handle, whose pid is not visible; close it there, then \
+             try again"
+        );
+    }
+}
