@@ -1,0 +1,142 @@
+//! [`Pool`]: creating and opening.
+
+use std::sync::{Arc, Mutex};
+
+use base::{Error, ErrorKind, Result};
+use pmem::{InFlight, Region, Site};
+
+use crate::edit::{self, Binding};
+use crate::geometry::{Format, Geometry, HEADER_LEN};
+use crate::log::{self, Log, Replay};
+use crate::space::SpaceMap;
+use crate::superblock::{self, SLOTS, Superblock};
+
+/// A formatted region: its layout, its space and its manifest log. See the [crate] for the contract.
+pub struct Pool {
+    region: Arc<Region>,
+    id: u64,
+    geometry: Geometry,
+    pub(crate) space: SpaceMap,
+    pub(crate) log: Mutex<Log>,
+}
+
+impl Pool {
+    /// Formats `region`, whatever it held before, and begins the log with `snapshot`. Until this has
+    /// returned, opening the region finds no pool.
+    ///
+    /// `pool_id` must be fresh: checksums are bound to it, so that bytes of an earlier pool in the
+    /// same place do not pass.
+    pub fn create(
+        region: Arc<Region>,
+        format: Format,
+        pool_id: u64,
+        snapshot: &[u8],
+    ) -> Result<Pool> {
+        let fail = |kind, text| Err(Error::new(kind, "create pool", text));
+        let what = region.describe();
+        if region.is_read_only() {
+            return fail(ErrorKind::ReadOnly, format!("{what}; open it for writing"));
+        }
+        let geometry = match Geometry::new(format, region.len()) {
+            Ok(geometry) => geometry,
+            Err(why) => return fail(ErrorKind::InvalidArgument, format!("{what}: {why}")),
+        };
+        let superblock = Superblock {
+            pool_id,
+            pool_len: geometry.pool_len(),
+            zone_len: geometry.zone_len(),
+            grain_len: geometry.grain_len(),
+            manifest_len: geometry.manifest_len(),
+            generation: 1,
+            area: 0,
+            incarnation: 1,
+        };
+        log::check_len(&region, "create pool", geometry.manifest_len(), snapshot.len())?;
+        let mut log = Log::created(superblock);
+        let _durable = superblock::begin_format(&region);
+        let _durable = region.fence(clear_metadata(&region, &geometry));
+        let area = geometry.area(superblock.area).start;
+        let _durable = log.write(&region, Site::Format, superblock, area, 0, snapshot);
+        // Slot A still says that the creation is under way, until B says that it is done.
+        let _durable = superblock.write(&region, Site::Format, SLOTS[1]);
+        let _durable = superblock.write(&region, Site::Format, SLOTS[0]);
+        Ok(Self::assemble(region, geometry, log, true))
+    }
+
+    /// Reads the superblock and the log, and writes nothing: neither here nor, if the region is
+    /// read-only, later. What comes next is in I-POOL-1 and I-POOL-6.
+    ///
+    /// # Errors
+    /// - `NotFound`: no pool, or one whose creation never finished.
+    /// - `InvalidArgument`: something else than a pool.
+    /// - `NotSupported`: another format version.
+    /// - `Corruption`: shorter than it was, or superblock or log damaged.
+    pub fn open(region: Arc<Region>) -> Result<(Pool, Replay)> {
+        let superblock = superblock::choose(&region)?;
+        let what = region.describe();
+        if superblock.pool_len > region.len() {
+            return Err(Error::corruption(
+                "open pool",
+                format!(
+                    "{what} has {} bytes, the pool in it {}; it was cut short, restore the whole file",
+                    region.len(),
+                    superblock.pool_len
+                ),
+            ));
+        }
+        let geometry = superblock.geometry().map_err(|why| {
+            Error::corruption(
+                "open pool",
+                format!("superblock of {what}: {why}; restore a checkpoint"),
+            )
+        })?;
+        let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };
+        let read = edit::read_log(&region, binding, geometry.area(superblock.area))?;
+        let log = Log::opened(superblock, read.end, read.payloads.len());
+        let pool = Self::assemble(region, geometry, log, false);
+        Ok((pool, Replay { payloads: read.payloads, torn_tail: read.torn_tail }))
+    }
+
+    fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, hand_out: bool) -> Pool {
+        let space = SpaceMap::new(&geometry, hand_out);
+        Pool { region, id: log.superblock.pool_id, geometry, space, log: Mutex::new(log) }
+    }
+
+    /// The pool's identity, to which checksums are bound.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where everything is.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool({:016x} in {:?})", self.id, self.region)
+    }
+}
+
+/// Zeroes everything in front of the data but the words that say what is going on: the zone table and
+/// the areas, in which an earlier pool with the same id could have left lines that pass.
+fn clear_metadata<'r>(region: &'r Region, geometry: &Geometry) -> InFlight<'r> {
+    const ZEROES: [u8; HEADER_LEN as usize] = [0; HEADER_LEN as usize];
+    let end = geometry.area(1).end;
+    let mut cleared = region.copy_nt(Site::Format, base::LINE as u64, &ZEROES[base::LINE..]);
+    let mut at = HEADER_LEN;
+    while at < end {
+        let len = (end - at).min(HEADER_LEN);
+        cleared = cleared.and(region.copy_nt(Site::Format, at, &ZEROES[..len as usize]));
+        at += len;
+    }
+    cleared
+}

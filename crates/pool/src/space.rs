@@ -1,0 +1,182 @@
+//! Handing out zones and extents, taking them back, and what is left.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::{Error, Result};
+
+use crate::geometry::Geometry;
+use crate::grains::Grains;
+use crate::pool::Pool;
+
+/// A run of bytes made of whole grains. Plain data: one that was read from media proves nothing until
+/// [`Pool::claim_extent`] accepts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Extent {
+    /// Offset in the region.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Space in the data of a pool. The counters are read one by one while others may change them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes in all zones.
+    pub total: u64,
+    /// Bytes that are free, in whole zones or not.
+    pub free: u64,
+    /// Number of zones.
+    pub zones: u32,
+    /// Zones that are wholly free.
+    pub free_zones: u32,
+}
+
+/// The volatile half of a pool's space.
+pub(crate) struct SpaceMap {
+    state: Mutex<State>,
+    // Copies of the counters under the lock, for readers that must not wait.
+    free_grains: AtomicU64,
+    free_zones: AtomicU64,
+}
+
+pub(crate) struct State {
+    pub grains: Grains,
+    /// Claims are complete (I-POOL-1).
+    pub hand_out: bool,
+}
+
+impl SpaceMap {
+    pub fn new(geometry: &Geometry, hand_out: bool) -> Self {
+        let grains = Grains::new(geometry.zones(), geometry.grains_per_zone());
+        Self {
+            free_grains: AtomicU64::new(grains.free()),
+            free_zones: AtomicU64::new(u64::from(grains.free_zones())),
+            state: Mutex::new(State { grains, hand_out }),
+        }
+    }
+
+    /// A panic under the lock cannot leave the state half changed: every check comes first.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let result = act(&mut state);
+        self.free_grains.store(state.grains.free(), Relaxed);
+        self.free_zones.store(u64::from(state.grains.free_zones()), Relaxed);
+        result
+    }
+
+    pub fn claim_zone(&self, no: u32) -> bool {
+        self.change(|state| state.grains.claim_zone(no))
+    }
+}
+
+impl Pool {
+    /// Takes the lowest zone that is wholly free. Volatile: [`Pool::grant`] makes it somebody's.
+    ///
+    /// # Panics
+    /// Before [`Pool::sweep`] of an opened pool (I-POOL-1).
+    pub fn take_zone(&self) -> Option<u32> {
+        self.space.change(|state| {
+            assert!(state.hand_out, "a zone was asked for before the sweep");
+            state.grains.take_zone()
+        })
+    }
+
+    /// Gives zone `no` back; its word must be cleared already. Volatile.
+    ///
+    /// # Panics
+    /// If the zone is not taken (I-POOL-2).
+    pub fn release_zone(&self, no: u32) {
+        let released = self.space.change(|state| state.grains.release_zone(no));
+        assert!(released, "zone {no} was released, but is not taken");
+    }
+
+    /// Takes the highest free run of grains that holds `len` bytes. Volatile: the owner's edit names it.
+    ///
+    /// # Panics
+    /// Before [`Pool::sweep`] of an opened pool (I-POOL-1).
+    pub fn take_extent(&self, len: u64) -> Option<Extent> {
+        let len = self.geometry().extent_len(len)?;
+        let grain_len = self.geometry().grain_len();
+        let first = self.space.change(|state| {
+            assert!(state.hand_out, "an extent was asked for before the sweep");
+            state.grains.take(len / grain_len)
+        })?;
+        Some(Extent { at: self.geometry().data().start + first * grain_len, len })
+    }
+
+    /// Gives an extent back, or any whole grains of it. Volatile.
+    ///
+    /// # Panics
+    /// If any of it is not taken as an extent (I-POOL-2).
+    pub fn release_extent(&self, extent: Extent) {
+        let released = grains_of(self.geometry(), extent)
+            .is_some_and(|grains| self.space.change(|state| state.grains.release(grains)));
+        assert!(released, "{extent:?} was released, but is not taken");
+    }
+
+    /// Says, after an open, that zone `no` is in use.
+    pub fn claim_zone(&self, no: u32) -> Result<()> {
+        if self.space.claim_zone(no) {
+            return Ok(());
+        }
+        let zones = self.geometry().zones();
+        let why = if no < zones {
+            "is claimed already, whole or in part".into()
+        } else {
+            format!("lies beyond the last of {zones} zones")
+        };
+        Err(self.bad_claim(format!("zone {no} {why}")))
+    }
+
+    /// Says, after an open, that `extent` is in use.
+    pub fn claim_extent(&self, extent: Extent) -> Result<()> {
+        let Extent { at, len } = extent;
+        let Some(grains) = grains_of(self.geometry(), extent) else {
+            return Err(
+                self.bad_claim(format!("extent of {len} bytes at {at} is not made of grains"))
+            );
+        };
+        if self.space.change(|state| state.grains.claim(grains)) {
+            return Ok(());
+        }
+        let end = self.geometry().data().end;
+        let why = if at.checked_add(len).is_none_or(|extent_end| extent_end > end) {
+            format!("ends beyond the data at {end}")
+        } else {
+            "is claimed already, whole or in part".into()
+        };
+        Err(self.bad_claim(format!("extent of {len} bytes at {at} {why}")))
+    }
+
+    /// Total and free bytes and zones; takes no lock.
+    pub fn space(&self) -> Space {
+        Space {
+            total: self.geometry().capacity(),
+            free: self.space.free_grains.load(Relaxed) * self.geometry().grain_len(),
+            zones: self.geometry().zones(),
+            free_zones: self.space.free_zones.load(Relaxed) as u32,
+        }
+    }
+
+    #[cold]
+    fn bad_claim(&self, what: String) -> Error {
+        Error::corruption(
+            "open pool",
+            format!("manifest of {}: {what}; restore a checkpoint", self.region().describe()),
+        )
+    }
+}
+
+/// The grains of an extent, if it consists of whole ones; the last may lie beyond the data.
+fn grains_of(geometry: &Geometry, extent: Extent) -> Option<std::ops::Range<u64>> {
+    let grain_len = geometry.grain_len();
+    let start = extent.at.checked_sub(geometry.data().start)?;
+    let end = start.checked_add(extent.len)?;
+    let whole = extent.len > 0 && start.is_multiple_of(grain_len) && end.is_multiple_of(grain_len);
+    whole.then(|| start / grain_len..end / grain_len)
+}

@@ -1,0 +1,292 @@
+//! The superblock: what a pool is, and which log area is the current one. It is kept twice.
+//!
+//! Magic, version and checksum keep their places in every format version, so that any version can tell
+//! another version from damage.
+
+use base::checksum::sum64;
+use base::codec::Reader;
+use base::{Error, ErrorKind, Result};
+use pmem::{Durable, Region, Site};
+
+use crate::geometry::{Format, Geometry};
+
+/// The format version that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Bytes in a slot.
+pub(crate) const SLOT_LEN: usize = 128;
+/// Offsets of slots A and B. Far apart, so that one failing media block does not take both.
+pub(crate) const SLOTS: [u64; 2] = [0, 2048];
+
+const MAGIC: u64 = u64::from_le_bytes(*b"strandln");
+/// Stands in slot A's magic while a pool is being created.
+const FORMATTING: u64 = u64::from_le_bytes(*b"strandft");
+const SUM_AT: usize = 120;
+const SUM_SEED: u64 = MAGIC;
+/// How much of a region with a blank header must be zero too, to count as never used.
+const BLANK_LEN: u64 = 1 << 20;
+
+/// The content of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub pool_id: u64,
+    pub pool_len: u64,
+    pub zone_len: u64,
+    pub grain_len: u64,
+    pub manifest_len: u64,
+    /// Raised by every change; the valid slot with the higher one wins.
+    pub generation: u64,
+    /// Log area in use: 0 or 1.
+    pub area: u32,
+    /// Life of that area; never used twice.
+    pub incarnation: u64,
+}
+
+/// What a slot turns out to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Valid(Superblock),
+    /// Intact, written by another format version.
+    Version(u32),
+    /// A creation began and did not finish.
+    Formatting,
+    /// No magic, as in fresh memory.
+    Blank,
+    /// A pool's slot that fails its check.
+    Damaged,
+    /// Nothing of ours.
+    Foreign,
+}
+
+type SlotBytes = [u8; SLOT_LEN];
+
+impl Superblock {
+    pub fn geometry(&self) -> Result<Geometry, String> {
+        let format = Format { zone_len: self.zone_len, manifest_len: self.manifest_len };
+        let geometry = Geometry::new(format, self.pool_len)?;
+        if geometry.grain_len() != self.grain_len {
+            return Err(format!("grains of {} bytes in such a pool", self.grain_len));
+        }
+        Ok(geometry)
+    }
+
+    pub fn encode(&self) -> SlotBytes {
+        let mut slot = [0; SLOT_LEN];
+        put(&mut slot, 0, MAGIC);
+        put(&mut slot, 8, u64::from(FORMAT_VERSION));
+        put(&mut slot, 16, self.pool_id);
+        put(&mut slot, 24, self.pool_len);
+        put(&mut slot, 32, self.zone_len);
+        put(&mut slot, 40, self.grain_len);
+        put(&mut slot, 48, self.manifest_len);
+        put(&mut slot, 56, self.generation);
+        put(&mut slot, 64, u64::from(self.area));
+        put(&mut slot, 72, self.incarnation);
+        let sum = checksum(&slot);
+        put(&mut slot, SUM_AT, sum);
+        slot
+    }
+
+    fn parse(slot: &SlotBytes) -> Option<Superblock> {
+        let mut fields = Reader::new(slot);
+        fields.take(16)?;
+        Some(Superblock {
+            pool_id: fields.u64()?,
+            pool_len: fields.u64()?,
+            zone_len: fields.u64()?,
+            grain_len: fields.u64()?,
+            manifest_len: fields.u64()?,
+            generation: fields.u64()?,
+            area: u32::try_from(fields.u64()?).ok().filter(|area| *area < 2)?,
+            incarnation: fields.u64()?,
+        })
+    }
+
+    /// Makes the slot at `at` hold this content, durably.
+    pub fn write(&self, region: &Region, site: Site, at: u64) -> Durable {
+        region.fence(region.flush(region.copy(site, at, &self.encode())))
+    }
+}
+
+/// Marks the region as being formatted, whatever it held. Two words: as long as only one of them is
+/// durable, a pool that was here before is still whole.
+pub(crate) fn begin_format(region: &Region) -> Durable {
+    let slot_a = region.flush(region.store_u64(Site::Format, SLOTS[0], FORMATTING));
+    let slot_b = region.flush(region.store_u64(Site::Format, SLOTS[1], 0));
+    region.fence(slot_a.and(slot_b))
+}
+
+/// Reads slot 0 or 1; what lies beyond the region reads as zero.
+pub(crate) fn read(region: &Region, slot: usize) -> Slot {
+    let mut bytes = [0; SLOT_LEN];
+    let present = region.len().saturating_sub(SLOTS[slot]).min(SLOT_LEN as u64) as usize;
+    if present > 0 {
+        bytes[..present].copy_from_slice(region.bytes(SLOTS[slot], present));
+    }
+    decode(&bytes)
+}
+
+/// The superblock in force, or why there is none.
+pub(crate) fn choose(region: &Region) -> Result<Superblock> {
+    let slots = [read(region, 0), read(region, 1)];
+    let what = region.describe();
+    let fail = |kind, text: String| Err(Error::new(kind, "open pool", text));
+    for slot in slots {
+        if let Slot::Version(version) = slot {
+            let remedy = if version > FORMAT_VERSION {
+                "open it with the strandline that wrote it, or a newer one"
+            } else {
+                "make a checkpoint with the strandline that wrote it, and restore that"
+            };
+            return fail(
+                ErrorKind::NotSupported,
+                format!(
+                    "{what} has pool format {version}, this build reads {FORMAT_VERSION}; {remedy}"
+                ),
+            );
+        }
+    }
+    match slots {
+        [Slot::Valid(a), Slot::Valid(b)] => Ok(if b.generation > a.generation { b } else { a }),
+        [Slot::Valid(one), _] | [_, Slot::Valid(one)] => Ok(one),
+        [Slot::Formatting, _] => fail(ErrorKind::NotFound, unformatted(&what)),
+        [Slot::Blank, Slot::Blank] if is_blank(region) => {
+            fail(ErrorKind::NotFound, unformatted(&what))
+        }
+        [Slot::Foreign, Slot::Foreign | Slot::Blank] => fail(
+            ErrorKind::InvalidArgument,
+            format!("{what} is not a strandline pool; name another file, or remove this one"),
+        ),
+        _ => fail(
+            ErrorKind::Corruption,
+            format!(
+                "both superblock slots of {what}, at offsets {} and {}, are damaged; restore a checkpoint",
+                SLOTS[0], SLOTS[1]
+            ),
+        ),
+    }
+}
+
+fn unformatted(what: &str) -> String {
+    format!("{what} holds no pool, its creation never finished; create it again")
+}
+
+/// A header wiped by a failing device is blank, too; the log behind it tells it from fresh memory.
+fn is_blank(region: &Region) -> bool {
+    let len = region.len().min(BLANK_LEN) as usize;
+    region.bytes(0, len).iter().all(|byte| *byte == 0)
+}
+
+fn decode(slot: &SlotBytes) -> Slot {
+    let magic = get(slot, 0);
+    let version = get(slot, 8) as u32;
+    if get(slot, SUM_AT) == checksum(slot) && magic == MAGIC {
+        if version != FORMAT_VERSION {
+            return Slot::Version(version);
+        }
+        return Superblock::parse(slot).map_or(Slot::Damaged, Slot::Valid);
+    }
+    let mut mended = *slot;
+    put(&mut mended, 0, MAGIC);
+    match magic {
+        FORMATTING => Slot::Formatting,
+        MAGIC => Slot::Damaged,
+        // Only the magic is wrong: a damaged slot, not a foreign file.
+        _ if get(&mended, SUM_AT) == checksum(&mended) => Slot::Damaged,
+        0 => Slot::Blank,
+        _ => Slot::Foreign,
+    }
+}
+
+fn checksum(slot: &SlotBytes) -> u64 {
+    sum64(SUM_SEED, &slot[..SUM_AT])
+}
+
+fn put(slot: &mut SlotBytes, at: usize, value: u64) {
+    slot[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+fn get(slot: &SlotBytes, at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&slot[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: Superblock = Superblock {
+        pool_id: 0x0102_0304_0506_0708,
+        pool_len: 32768,
+        zone_len: 1024,
+        grain_len: 256,
+        manifest_len: 4096,
+        generation: 9,
+        area: 1,
+        incarnation: 10,
+    };
+
+    /// The bytes are a promise: a change here is a new format version.
+    #[test]
+    fn the_bytes_are_those_of_format_version_1() {
+        let hex: Vec<String> =
+            SAMPLE.encode().chunks(8).map(|word| format!("{:016x}", get(&pad(word), 0))).collect();
+        assert_eq!(
+            hex,
+            [
+                "6e6c646e61727473",
+                "0000000000000001",
+                "0102030405060708",
+                "0000000000008000",
+                "0000000000000400",
+                "0000000000000100",
+                "0000000000001000",
+                "0000000000000009",
+                "0000000000000001",
+                "000000000000000a",
+                "0000000000000000",
+                "0000000000000000",
+                "0000000000000000",
+                "0000000000000000",
+                "0000000000000000",
+                "c08731232675cd87",
+            ]
+        );
+    }
+
+    fn pad(word: &[u8]) -> SlotBytes {
+        let mut slot = [0; SLOT_LEN];
+        slot[..8].copy_from_slice(word);
+        slot
+    }
+
+    #[test]
+    fn every_flipped_bit_is_damage() {
+        let good = SAMPLE.encode();
+        assert_eq!(decode(&good), Slot::Valid(SAMPLE));
+        for at in 0..SLOT_LEN {
+            for bit in 0..8 {
+                let mut slot = good;
+                slot[at] ^= 1 << bit;
+                assert_eq!(decode(&slot), Slot::Damaged, "byte {at}, bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn versions_blanks_and_strangers_are_told_apart() {
+        let mut other = SAMPLE.encode();
+        put(&mut other, 8, 7);
+        let sum = checksum(&other);
+        put(&mut other, SUM_AT, sum);
+        assert_eq!(decode(&other), Slot::Version(7));
+        assert_eq!(decode(&[0; SLOT_LEN]), Slot::Blank);
+        assert_eq!(decode(&[7; SLOT_LEN]), Slot::Foreign);
+    }
+
+    #[test]
+    fn an_impossible_area_is_damage_even_if_the_checksum_holds() {
+        assert_eq!(decode(&Superblock { area: 2, ..SAMPLE }.encode()), Slot::Damaged);
+    }
+}

@@ -1,0 +1,137 @@
+//! A pool in words: what the superblock says, how full the log is, who has the zones.
+
+use std::fmt;
+
+use crate::geometry::Geometry;
+use crate::grains::ZoneUse;
+use crate::pool::Pool;
+use crate::space::Space;
+use crate::superblock::{self, FORMAT_VERSION, Slot, Superblock};
+use crate::zones::{HeaderState, ZoneKind};
+
+const ROW: usize = 64;
+/// The letters of the zone map and their meaning, in the order in which they are counted.
+const LEGEND: [(char, &str); 9] = [
+    ('M', "memtable"),
+    ('C', "clean"),
+    ('t', "taken, not granted"),
+    ('m', "memtable, unclaimed"),
+    ('c', "clean, unclaimed"),
+    ('!', "torn"),
+    ('#', "extents"),
+    ('+', "part extents"),
+    ('.', "free"),
+];
+
+/// A pool at one moment, as text; see [`Pool::view`].
+#[derive(Clone, Debug)]
+pub struct View {
+    superblock: Superblock,
+    slots: [Slot; 2],
+    geometry: Geometry,
+    log_used: u64,
+    edits: u32,
+    map: Vec<char>,
+    space: Space,
+}
+
+impl Pool {
+    /// The pool's state as text: superblock, log, a map of the zones, free space. Zones and
+    /// log go on changing while they are looked at.
+    pub fn view(&self) -> View {
+        let log = self.peek_log();
+        let area = self.geometry().area(log.superblock.area);
+        View {
+            superblock: log.superblock,
+            // Slots change under the lock that is held here.
+            slots: [superblock::read(self.region(), 0), superblock::read(self.region(), 1)],
+            geometry: *self.geometry(),
+            log_used: log.end - area.start,
+            edits: log.next,
+            map: (0..self.geometry().zones()).map(|no| self.letter(no)).collect(),
+            space: self.space(),
+        }
+    }
+
+    fn letter(&self, no: u32) -> char {
+        let claim = self.space.lock().grains.zone_use(no);
+        match (self.header(no), claim) {
+            (HeaderState::Torn, _) => '!',
+            (HeaderState::Granted(header), claim) => match (header.kind, claim) {
+                (ZoneKind::Memtable, ZoneUse::Zone) => 'M',
+                (ZoneKind::Clean, ZoneUse::Zone) => 'C',
+                (ZoneKind::Memtable, _) => 'm',
+                (ZoneKind::Clean, _) => 'c',
+            },
+            (HeaderState::Free, ZoneUse::Zone) => 't',
+            (HeaderState::Free, ZoneUse::Extents) => '#',
+            (HeaderState::Free, ZoneUse::Partial) => '+',
+            (HeaderState::Free, ZoneUse::Free) => '.',
+        }
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Superblock { pool_id, generation, area, incarnation, .. } = self.superblock;
+        let geometry = &self.geometry;
+        writeln!(f, "pool {pool_id:016x}, format {FORMAT_VERSION}, {} bytes", geometry.pool_len())?;
+        writeln!(f, "  generation {generation}")?;
+        for (name, slot) in ["A", "B"].iter().zip(&self.slots) {
+            writeln!(f, "  slot {name}     {}", self.slot(slot))?;
+        }
+        writeln!(
+            f,
+            "log in area {area}, incarnation {incarnation}\n  edits      {}\n  bytes      {} of {}",
+            self.edits,
+            self.log_used,
+            geometry.manifest_len()
+        )?;
+        writeln!(
+            f,
+            "{} zones of {} bytes at {}, grains of {}",
+            geometry.zones(),
+            geometry.zone_len(),
+            geometry.data().start,
+            geometry.grain_len()
+        )?;
+        self.write_map(f)?;
+        for (letter, meaning) in LEGEND {
+            let count = self.map.iter().filter(|of| **of == letter).count();
+            if count > 0 {
+                writeln!(f, "  {letter} {count:>8} {meaning}")?;
+            }
+        }
+        let Space { total, free, free_zones, .. } = self.space;
+        writeln!(f, "space\n  free       {free} of {total} bytes\n  whole      {free_zones} zones")
+    }
+}
+
+impl View {
+    fn slot(&self, slot: &Slot) -> String {
+        match slot {
+            Slot::Valid(content) if *content == self.superblock => "valid".into(),
+            Slot::Valid(content) => format!("behind, generation {}", content.generation),
+            _ => "damaged".into(),
+        }
+    }
+
+    /// Rows of the map; of equal rows the first is shown, and `*` for the others.
+    fn write_map(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before: Option<&[char]> = None;
+        let mut starred = false;
+        for (row, letters) in self.map.chunks(ROW).enumerate() {
+            if before == Some(letters) {
+                if !starred {
+                    writeln!(f, "         *")?;
+                }
+                starred = true;
+                continue;
+            }
+            writeln!(f, "  {:>8} {}", row * ROW, letters.iter().collect::<String>())?;
+            before = Some(letters);
+            starred = false;
+        }
+        Ok(())
+    }
+}

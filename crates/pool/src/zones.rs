@@ -1,0 +1,223 @@
+//! Zone headers: one line each in the zone table, whose first word says whether it counts.
+//!
+//! Lines are read and written by words (I-PM-2), because a view may be printed while zones are granted.
+
+use base::checksum::{mix, sum32};
+use base::planted::{self, Bug};
+use pmem::{Durable, InFlight, Region, Site};
+
+use crate::geometry::{Geometry, ZONE_LINE};
+use crate::grains::ZoneUse;
+use crate::pool::Pool;
+
+const SUM_SEED: u64 = u64::from_le_bytes(*b"zoneline");
+/// Upper bytes of the tag, so that a granted word is recognisable in a dump.
+const TAG: u32 = 0x5A4E_4500;
+
+/// What a zone is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ZoneKind {
+    /// Records in the order of their commits.
+    Memtable,
+    /// Records moved by cleaning.
+    Clean,
+}
+
+/// Whose zone it is, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneHeader {
+    /// What it is filled with.
+    pub kind: ZoneKind,
+    /// The open in which it was granted.
+    pub epoch: u32,
+    /// The grant within that open.
+    pub grant: u32,
+    /// The keyspace it belongs to.
+    pub keyspace: u32,
+    /// The subrange it belongs to.
+    pub subrange: u32,
+    /// Sequence number that its records count from.
+    pub base_seq: base::Seq,
+}
+
+impl ZoneHeader {
+    /// The zone's life, which no other grant ever has: epoch above, grant below.
+    pub fn incarnation(&self) -> u64 {
+        u64::from(self.epoch) << 32 | u64::from(self.grant)
+    }
+}
+
+/// What a zone's line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderState {
+    /// Its word is zero.
+    Free,
+    /// Its word does not verify: a grant that was cut short, or damage.
+    Torn,
+    /// It was granted so.
+    Granted(ZoneHeader),
+}
+
+/// What [`Pool::sweep`] found and cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Granted zones that nobody claimed.
+    pub granted: u32,
+    /// Torn headers.
+    pub torn: u32,
+}
+
+impl Pool {
+    /// What the line of zone `no` says. A zone that is being granted right now may look torn.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    pub fn header(&self, no: u32) -> HeaderState {
+        let at = self.geometry().line_at(no);
+        let words = [0, 8, 16, 24].map(|word| self.region().load_u64(at + word));
+        decode(self.id(), no, words)
+    }
+
+    /// Makes the header of zone `no` durable. The zone must have been taken, and its word be clear.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    pub fn grant(&self, no: u32, header: &ZoneHeader) -> Durable {
+        let at = self.geometry().line_at(no);
+        let words = encode(self.id(), no, header);
+        // The deciding word goes last; any mixture with an earlier header reads as torn.
+        for word in [1, 2, 3, 0] {
+            let _line =
+                self.region().store_u64(Site::ZoneGrant, at + 8 * word, words[word as usize]);
+        }
+        self.region().fence(self.region().flush_range(Site::ZoneGrant, at, ZONE_LINE as usize))
+    }
+
+    /// Makes it durable that zone `no` is not granted. Only then may the manifest forget the zone's
+    /// incarnation, and [`Pool::release_zone`] follow.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    pub fn clear_zone(&self, no: u32) -> Durable {
+        self.region().fence(clear(self.region(), self.geometry(), no))
+    }
+
+    /// Ends the claims after an open: clears the words of all zones that nobody claimed, with one
+    /// fence, and from now on hands out space (I-POOL-1). On a read-only region it only counts.
+    pub fn sweep(&self) -> SweepReport {
+        let region = self.region();
+        let mut report = SweepReport::default();
+        let mut cleared: Option<InFlight<'_>> = None;
+        for no in 0..self.geometry().zones() {
+            if self.space.lock().grains.zone_use(no) == ZoneUse::Zone {
+                continue;
+            }
+            match self.header(no) {
+                HeaderState::Free => continue,
+                HeaderState::Torn => report.torn += 1,
+                HeaderState::Granted(_) => report.granted += 1,
+            }
+            if planted::is(Bug::SkipLeakSweep) {
+                self.space.claim_zone(no);
+            } else if !region.is_read_only() {
+                let word = clear(region, self.geometry(), no);
+                cleared = Some(match cleared {
+                    Some(before) => before.and(word),
+                    None => word,
+                });
+            }
+        }
+        if let Some(cleared) = cleared {
+            let _durable = region.fence(cleared);
+        }
+        self.space.lock().hand_out = !region.is_read_only();
+        report
+    }
+}
+
+/// One 8-byte store decides (I-POOL-3).
+fn clear<'r>(region: &'r Region, geometry: &Geometry, no: u32) -> InFlight<'r> {
+    region.flush(region.store_u64(Site::ZoneClear, geometry.line_at(no), 0))
+}
+
+fn checksum(pool_id: u64, no: u32, tag: u32, fields: [u64; 3]) -> u32 {
+    let mut bytes = [0; 28];
+    for (at, field) in fields.iter().enumerate() {
+        bytes[8 * at..8 * at + 8].copy_from_slice(&field.to_le_bytes());
+    }
+    bytes[24..].copy_from_slice(&tag.to_le_bytes());
+    sum32(mix(mix(SUM_SEED, pool_id), u64::from(no)), &bytes)
+}
+
+fn encode(pool_id: u64, no: u32, header: &ZoneHeader) -> [u64; 4] {
+    let tag = TAG
+        | match header.kind {
+            ZoneKind::Memtable => 1,
+            ZoneKind::Clean => 2,
+        };
+    let owner = u64::from(header.subrange) << 32 | u64::from(header.keyspace);
+    let fields = [header.incarnation(), owner, header.base_seq];
+    let sum = checksum(pool_id, no, tag, fields);
+    [u64::from(sum) << 32 | u64::from(tag), fields[0], fields[1], fields[2]]
+}
+
+fn decode(pool_id: u64, no: u32, words: [u64; 4]) -> HeaderState {
+    let [word, incarnation, owner, base_seq] = words;
+    if word == 0 {
+        return HeaderState::Free;
+    }
+    let tag = word as u32;
+    let kind = match tag ^ TAG {
+        1 => ZoneKind::Memtable,
+        2 => ZoneKind::Clean,
+        _ => return HeaderState::Torn,
+    };
+    if (word >> 32) as u32 != checksum(pool_id, no, tag, [incarnation, owner, base_seq]) {
+        return HeaderState::Torn;
+    }
+    HeaderState::Granted(ZoneHeader {
+        kind,
+        epoch: (incarnation >> 32) as u32,
+        grant: incarnation as u32,
+        keyspace: owner as u32,
+        subrange: (owner >> 32) as u32,
+        base_seq,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: ZoneHeader = ZoneHeader {
+        kind: ZoneKind::Clean,
+        epoch: 3,
+        grant: 4,
+        keyspace: 5,
+        subrange: 6,
+        base_seq: 7,
+    };
+
+    #[test]
+    fn the_words_are_those_of_format_version_1() {
+        let words = encode(1, 2, &SAMPLE);
+        assert_eq!(words[1..], [0x3_0000_0004, 0x6_0000_0005, 7]);
+        assert_eq!(words[0] as u32, 0x5A4E_4502);
+        assert_eq!(words[0] >> 32, 3_636_392_286);
+        assert_eq!(decode(1, 2, words), HeaderState::Granted(SAMPLE));
+    }
+
+    #[test]
+    fn a_line_counts_for_its_own_pool_and_zone_only() {
+        let words = encode(1, 2, &SAMPLE);
+        assert_eq!(decode(2, 2, words), HeaderState::Torn);
+        assert_eq!(decode(1, 3, words), HeaderState::Torn);
+        for word in 0..4 {
+            for bit in 0..64 {
+                let mut torn = words;
+                torn[word] ^= 1 << bit;
+                assert_eq!(decode(1, 2, torn), HeaderState::Torn, "word {word}, bit {bit}");
+            }
+        }
+    }
+}

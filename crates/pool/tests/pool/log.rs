@@ -1,0 +1,76 @@
+//! The manifest log in ordinary life.
+
+use base::ErrorKind;
+
+use super::*;
+
+#[test]
+fn hundreds_of_logs_say_what_was_written() {
+    let mut dice = Dice(11);
+    let mut pool = tiny(b"first");
+    let mut expected = vec![b"first".to_vec()];
+    let (mut begins, mut reopens) = (0, 0);
+    for _ in 0..3000 {
+        let len = dice.roll(300) as usize;
+        let payload = dice.bytes(len);
+        if dice.roll(20) == 0 || !pool.log_fits(len) {
+            begin(&pool, &payload);
+            expected = vec![payload];
+            begins += 1;
+        } else {
+            append(&pool, &payload);
+            expected.push(payload);
+        }
+        let (opened, replay) = reopen(&pool);
+        assert_eq!(replay, Replay { payloads: expected.clone(), torn_tail: false });
+        if dice.roll(10) == 0 {
+            opened.flush_log().map(drop).unwrap();
+            begin(&opened, b"reopened");
+            expected = vec![b"reopened".to_vec()];
+            pool = opened;
+            reopens += 1;
+        }
+    }
+    assert!(begins > 100 && reopens > 200, "{begins} {reopens}");
+}
+
+#[test]
+fn a_full_area_is_said_before_and_after() {
+    let pool = tiny(b"");
+    let mut edits = 1;
+    while pool.log_fits(48) {
+        append(&pool, &[1; 48]);
+        edits += 1;
+    }
+    assert_eq!(edits, 4096 / 64);
+    assert_eq!(pool.log_append(b"").map(drop).unwrap_err().kind(), ErrorKind::NoSpace);
+    assert_eq!(reopen(&pool).1.payloads.len(), edits);
+    begin(&pool, &[3; 4096 - 16]);
+    assert!(!pool.log_fits(0));
+    assert_eq!(reopen(&pool).1.payloads, [[3; 4096 - 16]]);
+}
+
+#[test]
+fn payloads_beyond_an_area_are_over_a_limit() {
+    let pool = tiny(b"s");
+    for len in [4096 - 15, 4096, 1 << 20] {
+        assert!(!pool.log_fits(len));
+        let kind = |result: base::Result<pmem::Durable>| result.map(drop).unwrap_err().kind();
+        assert_eq!(kind(pool.log_append(&vec![0; len])), ErrorKind::LimitExceeded);
+        assert_eq!(kind(pool.log_begin(&vec![0; len])), ErrorKind::LimitExceeded);
+    }
+    assert!(!pool.log_fits(usize::MAX));
+    append(&pool, b"still fine");
+    assert_eq!(reopen(&pool).1.payloads, [&b"s"[..], b"still fine"]);
+}
+
+#[test]
+fn an_append_costs_one_fence_and_its_own_lines() {
+    let pool = tiny(b"s");
+    let before = pool.region().stats();
+    append(&pool, &[0; 100]);
+    let after = pool.region().stats();
+    assert_eq!(after.fences - before.fences, 1);
+    assert_eq!(after.lines_flushed - before.lines_flushed, 2);
+    assert_eq!(after.bytes_stored - before.bytes_stored, 128);
+}
