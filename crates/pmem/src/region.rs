@@ -295,6 +295,12 @@ impl Region {
         InFlight { site, region: self, bound: PhantomData }
     }
 
+    /// A token that covers nothing yet, for [`InFlight::join`] to gather flushes of `site` in.
+    #[inline]
+    pub fn nothing_in_flight(&self, site: Site) -> InFlight<'_> {
+        InFlight { site, region: self, bound: PhantomData }
+    }
+
     /// Waits until everything this thread has flushed is durable.
     #[inline]
     pub fn fence(&self, flushed: InFlight<'_>) -> Durable {

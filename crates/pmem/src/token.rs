@@ -92,6 +92,12 @@ impl<'r> InFlight<'r> {
         debug_assert!(std::ptr::eq(self.region, other.region), "flushes of different regions");
         self
     }
+
+    /// Joins another flush to this one.
+    #[inline]
+    pub fn join(&mut self, other: InFlight<'r>) {
+        debug_assert!(std::ptr::eq(self.region, other.region), "flushes of different regions");
+    }
 }
 
 impl std::fmt::Debug for Dirty<'_> {

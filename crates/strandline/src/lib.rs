@@ -1,1 +1,59 @@
-//! In preparation.
+//! strandline: an embedded, ordered key-value engine whose data lives in persistent memory.
+//!
+//! ```
+//! use strandline::{Batch, Db, Options, PmSource, ReadOptions};
+//!
+//! # fn main() -> strandline::Result<()> {
+//! let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+//! let db = Db::open("unused-for-heap", options)?;
+//! db.put(b"apple", b"red")?; // durable and visible when it returns
+//! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+//!
+//! let stock = db.create_keyspace("stock")?;
+//! let mut batch = Batch::new();
+//! batch.put(db.default_keyspace(), b"pear", b"green");
+//! batch.put(&stock, b"pear", b"12");
+//! db.write(&batch)?; // both or neither
+//!
+//! let mut iter = db.default_keyspace().iter(&ReadOptions::default())?;
+//! iter.seek_to_first()?;
+//! while iter.valid() {
+//!     println!("{:?} = {:?}", iter.key(), iter.value()?);
+//!     iter.next()?;
+//! }
+//! println!("a write survives: {}", db.durability());
+//! # Ok(()) }
+//! ```
+//!
+//! A record is written once, sequentially, into persistent memory; after that only indexes move. There is
+//! no separate log. ARCHITECTURE.md tells the way of a write, a read and a recovery; the control flow of
+//! each is one file in [`path`](self).
+#![forbid(unsafe_code)]
+
+mod background;
+mod batch;
+mod db;
+mod engine;
+mod iter;
+mod keyspace;
+mod level0;
+mod manifest;
+mod media;
+mod memtable;
+mod observe;
+mod options;
+mod path;
+mod ring;
+mod snapshot;
+pub mod steps;
+mod view;
+
+pub use base::{Error, ErrorKind, Result, Seq, limits};
+pub use batch::Batch;
+pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
+pub use observe::explain::{Probe, Source, TimedProbe};
+pub use observe::properties::{KeyspaceProperties, Properties, RunProperties};
+pub use options::{Options, PmSource, Row, TABLE as OPTIONS, parse_size};
+pub use path::check::CheckReport;
+pub use path::recover::{Damage, Report as RecoveryReport};
+pub use pmem::{Durability, Region, StatsSnapshot};

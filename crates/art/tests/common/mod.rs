@@ -1,0 +1,53 @@
+//! Records for tests: a table that is filled before or while the tree is.
+
+use std::sync::OnceLock;
+
+use art::Records;
+
+/// Records by number; the leaf is the number.
+pub struct Table {
+    records: Vec<OnceLock<(Vec<u8>, u64)>>,
+}
+
+impl Table {
+    pub fn new(capacity: usize) -> Self {
+        Self { records: (0..capacity).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Writes a record, once.
+    pub fn write(&self, leaf: u64, key: &[u8], seq: u64) {
+        self.records[leaf as usize].set((key.to_vec(), seq)).expect("a record is written once");
+    }
+
+    fn record(&self, leaf: u64) -> &(Vec<u8>, u64) {
+        self.records[leaf as usize].get().expect("a leaf names a written record")
+    }
+}
+
+impl Records for Table {
+    fn key(&self, leaf: u64) -> &[u8] {
+        &self.record(leaf).0
+    }
+
+    fn seq(&self, leaf: u64) -> u64 {
+        self.record(leaf).1
+    }
+}
+
+/// A small generator, the same on every machine.
+#[allow(dead_code, reason = "not every test needs it")]
+pub struct Random(pub u64);
+
+#[allow(dead_code, reason = "not every test needs it")]
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}

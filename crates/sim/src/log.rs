@@ -1,0 +1,126 @@
+//! What a run did to memory, in order: recorded once, replayed for every crash point.
+
+use pmem::Site;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Bytes were stored.
+    Store {
+        /// Offset in the region.
+        at: u32,
+        /// Length in bytes.
+        len: u32,
+        /// Where the stored bytes begin in [`Log::bytes`].
+        data: u32,
+        /// How they were stored.
+        kind: StoreKind,
+        /// The acting virtual thread.
+        thread: u16,
+        /// The persist site.
+        site: Site,
+    },
+    /// The lines of a range were flushed.
+    Flush {
+        /// Offset in the region.
+        at: u32,
+        /// Length in bytes.
+        len: u32,
+        /// The acting virtual thread.
+        thread: u16,
+        /// The persist site.
+        site: Site,
+    },
+    /// A thread's flushes were fenced.
+    Fence {
+        /// The acting virtual thread.
+        thread: u16,
+        /// The persist site.
+        site: Site,
+    },
+    /// Something the history remarks upon, such as an acknowledgement; memory does not change.
+    Mark,
+}
+
+/// How bytes were stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// One aligned word, whole or not at all.
+    Word,
+    /// An ordinary copy: its atoms reach the media in any order.
+    Bulk,
+    /// A copy past the caches: as [`Bulk`](Self::Bulk), and flushed by the storing thread.
+    NonTemporal,
+}
+
+impl Event {
+    /// The persist site of the event; marks have none.
+    pub fn site(&self) -> Option<Site> {
+        match *self {
+            Event::Store { site, .. } | Event::Flush { site, .. } | Event::Fence { site, .. } => {
+                Some(site)
+            }
+            Event::Mark => None,
+        }
+    }
+
+    /// Whether memory is concerned.
+    pub fn is_media(&self) -> bool {
+        !matches!(self, Event::Mark)
+    }
+}
+
+/// The events of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// In the order in which they happened.
+    pub events: Vec<Event>,
+    /// The stored bytes that [`Event::Store`] refers to.
+    pub bytes: Vec<u8>,
+}
+
+impl Log {
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether nothing happened.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.bytes.clear();
+    }
+
+    /// Appends a store.
+    pub fn store(&mut self, site: Site, thread: u16, at: u64, bytes: &[u8], kind: StoreKind) {
+        if bytes.is_empty() {
+            return;
+        }
+        let (data, len) = (self.bytes.len() as u32, bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        self.events.push(Event::Store { at: at as u32, len, data, kind, thread, site });
+    }
+
+    /// Appends a flush of a range.
+    pub fn flush(&mut self, site: Site, thread: u16, at: u64, len: u64) {
+        if len > 0 {
+            self.events.push(Event::Flush { at: at as u32, len: len as u32, thread, site });
+        }
+    }
+
+    /// Appends a fence.
+    pub fn fence(&mut self, site: Site, thread: u16) {
+        self.events.push(Event::Fence { thread, site });
+    }
+
+    /// Appends a mark and returns its index.
+    pub fn mark(&mut self) -> usize {
+        self.events.push(Event::Mark);
+        self.events.len() - 1
+    }
+}

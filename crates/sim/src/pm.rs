@@ -1,0 +1,195 @@
+//! [`SimPm`]: watches a region and writes down what happens to it.
+//!
+//! The workload runs once. Power cuts are not acted out: the recorded log is replayed into a
+//! [`Media`] up to any event, and whatever that may leave behind is explored afterwards, without
+//! unwinding the store and without running it again.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pmem::{Domain, Region, Site};
+
+use crate::log::{Log, StoreKind};
+use crate::media::{Media, Mode};
+use crate::sabotage::Sabotage;
+
+/// Records every store, flush and fence on one region, with the virtual thread that made it.
+pub struct SimPm {
+    thread: AtomicU16,
+    muted: AtomicBool,
+    /// Calls left before the run counts as one that does not end.
+    fuel: AtomicU64,
+    tape: Mutex<Tape>,
+}
+
+#[derive(Default)]
+struct Tape {
+    base: Option<Media>,
+    log: Log,
+    sabotage: Option<Sabotage>,
+    struck: u64,
+}
+
+impl SimPm {
+    /// A recorder for a region whose first bytes the caller keeps itself.
+    pub fn recorder(sabotage: Option<Sabotage>) -> Arc<Self> {
+        let tape = Tape { sabotage, ..Tape::default() };
+        Arc::new(Self {
+            thread: AtomicU16::new(0),
+            muted: AtomicBool::new(false),
+            fuel: AtomicU64::new(u64::MAX),
+            tape: Mutex::new(tape),
+        })
+    }
+
+    /// A zeroed region of `len` bytes under `mode`.
+    pub fn new(mode: Mode, len: u64) -> (Arc<Self>, Region) {
+        Self::boot(Media::new(mode, &vec![0; len as usize]))
+    }
+
+    /// The machine comes back with the durable bytes `image`.
+    pub fn survivor(mode: Mode, image: &[u8]) -> (Arc<Self>, Region) {
+        Self::boot(Media::new(mode, image))
+    }
+
+    /// The process is killed, memory lives on: the next process sees every store, and what was not
+    /// durable still is not.
+    pub fn kill(&self) -> (Arc<Self>, Region) {
+        let mut media = self.media_at(usize::MAX);
+        media.kill();
+        Self::boot(media)
+    }
+
+    /// A region with the visible bytes of `media`, whose pending stores stay pending.
+    pub fn boot(media: Media) -> (Arc<Self>, Region) {
+        let pm = Self::recorder(None);
+        let region = pm.region(&media.visible(), None);
+        pm.tape().base = Some(media);
+        (pm, region)
+    }
+
+    /// A region that holds `bytes` and is watched by this recorder; `reuse` is one that was, and to
+    /// which nothing refers any more. Begins a new log.
+    ///
+    /// # Panics
+    /// If memory is short.
+    pub fn region(self: &Arc<Self>, bytes: &[u8], reuse: Option<Region>) -> Region {
+        let region = reuse.filter(|r| r.len() == bytes.len() as u64).unwrap_or_else(|| {
+            Region::heap(bytes.len() as u64, Some(Arc::clone(self) as Arc<dyn Domain>))
+                .expect("a small heap region")
+        });
+        self.muted.store(true, Relaxed);
+        let _ = region.copy(Site::Format, 0, bytes);
+        self.muted.store(false, Relaxed);
+        self.tape().log.clear();
+        self.set_thread(0);
+        region
+    }
+
+    /// What follows is done by virtual thread `thread`.
+    pub fn set_thread(&self, thread: u16) {
+        self.thread.store(thread, Relaxed);
+    }
+
+    /// Allows `calls` loads, stores, flushes and fences; the next one panics. This is how a recovery
+    /// that does not end is noticed.
+    pub fn set_fuel(&self, calls: u64) {
+        self.fuel.store(calls, Relaxed);
+    }
+
+    /// Notes an event that is not one of memory and returns its index.
+    pub fn mark(&self) -> usize {
+        self.tape().log.mark()
+    }
+
+    /// Number of events so far.
+    pub fn events(&self) -> usize {
+        self.tape().log.len()
+    }
+
+    /// How often the sabotage struck.
+    pub fn struck(&self) -> u64 {
+        self.tape().struck
+    }
+
+    /// Plants a fault, or none.
+    pub fn set_sabotage(&self, sabotage: Option<Sabotage>) {
+        self.tape().sabotage = sabotage;
+    }
+
+    /// Takes the log; `spare` is recorded into from now on.
+    pub fn swap_log(&self, spare: &mut Log) {
+        std::mem::swap(&mut self.tape().log, spare);
+    }
+
+    /// Memory when `event` events had happened, or all.
+    ///
+    /// # Panics
+    /// If this is a mere recorder.
+    pub fn media_at(&self, event: usize) -> Media {
+        let tape = self.tape();
+        let mut media = tape.base.clone().expect("booted from an image");
+        media.replay(&tape.log, 0..event.min(tape.log.len()));
+        media
+    }
+
+    // A panic in a recovery under test must not silence the recorder for the next.
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn burn(&self) {
+        let left = self.fuel.load(Relaxed);
+        assert!(left > 0, "the run does not end: its budget of memory accesses is spent");
+        self.fuel.store(left - 1, Relaxed);
+    }
+}
+
+impl Domain for SimPm {
+    fn store(&self, region: &Region, site: Site, at: u64, len: usize, nontemporal: bool) {
+        if self.muted.load(Relaxed) {
+            return;
+        }
+        self.burn();
+        let bytes = region.bytes(at, len);
+        // An aligned word is what `store_u64` stores; a copy of one is stored in one piece as well.
+        let kind = match (nontemporal, len == 8 && at.is_multiple_of(8)) {
+            (true, _) => StoreKind::NonTemporal,
+            (false, true) => StoreKind::Word,
+            (false, false) => StoreKind::Bulk,
+        };
+        let thread = self.thread.load(Relaxed);
+        let mut tape = self.tape();
+        let Tape { log, sabotage, struck, .. } = &mut *tape;
+        match sabotage.filter(|s| s.site == site) {
+            Some(s) => *struck += u64::from(s.store(log, thread, at, bytes, kind)),
+            None => log.store(site, thread, at, bytes, kind),
+        }
+    }
+
+    fn flush(&self, _region: &Region, site: Site, at: u64, len: usize) {
+        self.burn();
+        let thread = self.thread.load(Relaxed);
+        let mut tape = self.tape();
+        let Tape { log, sabotage, struck, .. } = &mut *tape;
+        match sabotage.filter(|s| s.site == site) {
+            Some(s) => *struck += u64::from(s.flush(log, thread, at, len as u64)),
+            None => log.flush(site, thread, at, len as u64),
+        }
+    }
+
+    fn fence(&self, _region: &Region, site: Site) {
+        self.burn();
+        let thread = self.thread.load(Relaxed);
+        let mut tape = self.tape();
+        let Tape { log, sabotage, struck, .. } = &mut *tape;
+        match sabotage.filter(|s| s.site == site) {
+            Some(s) => *struck += u64::from(s.fence(log, thread)),
+            None => log.fence(site, thread),
+        }
+    }
+
+    fn load(&self, _region: &Region, _at: u64, _len: usize) {
+        self.burn();
+    }
+}

@@ -1,0 +1,75 @@
+//! [`System`]: what a store must offer to be run in the world that loses power.
+
+use base::Result;
+use pmem::Region;
+
+use crate::campaign::Probe;
+use crate::op::Op;
+
+/// How far an operation came with one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Further steps are needed.
+    More,
+    /// A commit took its place in the order of commits, under this number.
+    Reserved(u64),
+    /// Nothing can be done until another thread has gone further; the step had no effect.
+    Blocked,
+    /// A read found this.
+    Found(Option<Vec<u8>>),
+    /// The operation is complete. For a commit this is its acknowledgement.
+    Done,
+    /// The commit failed after it was reserved: nothing of it is visible, ever.
+    GaveUp,
+    /// Turned away without any effect, as when space is short; not allowed once reserved.
+    Refused,
+}
+
+/// A store in one region, whose operations can be taken apart into steps.
+///
+/// Everything runs on one real thread. Several operations are under way at once; a scheduler chooses
+/// which takes the next step, so the finer the steps, the more interleavings are tried. Memory may be
+/// reached through the region only, and whatever is done must follow from the calls alone: no clocks, no
+/// random state, no threads.
+pub trait System {
+    /// An open store.
+    type Store;
+    /// An operation under way.
+    type Task<'s>
+    where
+        Self: 's;
+
+    /// Length of the region in bytes, in whole lines.
+    fn region_len(&self) -> u64;
+
+    /// Makes an empty store in a zeroed region and opens it. When this returns, the store is durable.
+    fn create(&self, region: Region) -> Result<Self::Store>;
+
+    /// Recovers the store in the region and opens it.
+    fn open(&self, region: Region) -> Result<Self::Store>;
+
+    /// Drops the store; handing the region back saves an allocation per crash image.
+    fn close(&self, store: Self::Store) -> Option<Region>;
+
+    /// Begins an operation; never [`Op::Reopen`].
+    fn begin<'s>(&'s self, store: &'s Self::Store, op: &Op) -> Result<Self::Task<'s>>;
+
+    /// Takes one step. Not called again after `Found`, `Done`, `GaveUp` or `Refused`. An error means that
+    /// the store is broken: without damage no operation may fail.
+    fn step<'s>(&'s self, store: &'s Self::Store, task: &mut Self::Task<'s>) -> Result<Progress>;
+
+    /// Shows every visible entry once, in any order: keyspace, key, value.
+    fn visit(&self, store: &Self::Store, each: &mut dyn FnMut(u8, &[u8], &[u8])) -> Result<()>;
+
+    /// The number up to which recovery accepted commits: every commit whose number is not above it
+    /// counts. Only asked of a store that was just opened.
+    fn cut(&self, store: &Self::Store) -> u64;
+
+    /// Objects allocated that nothing reaches; zero unless space is leaked.
+    fn leaks(&self, store: &Self::Store) -> u64;
+
+    /// What happened inside since the store was opened.
+    fn probe(&self, _store: &Self::Store) -> Probe {
+        Probe::default()
+    }
+}

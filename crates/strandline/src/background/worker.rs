@@ -1,0 +1,54 @@
+//! The background thread: freezes, merges, cleans, and prefaults the pool after an open.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use super::throttle::FULL_DEBT;
+use crate::engine::Engine;
+
+/// Entries between looks at whether the store was closed. Others may take a turn in between.
+const QUANTUM: usize = 16 << 10;
+/// How long the thread sleeps when there is nothing to do and nobody wakes it.
+const IDLE: Duration = Duration::from_millis(200);
+/// While writers are slowed, look again soon.
+const PRESSED: Duration = Duration::from_millis(1);
+
+/// Starts the thread. It ends when the store is closed or dropped.
+pub(crate) fn start(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    let spawned = std::thread::Builder::new().name("strandline-bg".into()).spawn(move || run(&weak));
+    match spawned {
+        Ok(thread) => {
+            *engine.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
+        // Writers do the work themselves when they must.
+        Err(error) => engine.poison.set(format!("no background thread: {error}")),
+    }
+}
+
+fn run(weak: &Weak<Engine>) {
+    if let Some(engine) = weak.upgrade() {
+        let _bytes = engine.media.region.background_prefault(&engine.closed);
+    }
+    while let Some(engine) = weak.upgrade() {
+        if engine.closed.load(Ordering::Acquire) || engine.poison.is_set() {
+            return;
+        }
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| engine.work(QUANTUM)));
+        let idle = match outcome {
+            Ok(Ok(idle)) => idle,
+            Ok(Err(error)) if error.kind() == base::ErrorKind::NoSpace => true,
+            Ok(Err(error)) => return engine.poison.set(error),
+            Err(_) => return engine.poison.set("a background step panicked"),
+        };
+        if idle {
+            let pressed = engine.throttle.debt() == FULL_DEBT;
+            if pressed {
+                engine.end_round();
+            }
+            engine.signal.wait(if pressed { PRESSED } else { IDLE });
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! The public face: a store, its keyspaces, snapshots and iterators. Every method is a line or two over
+//! [`crate::path`].
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result, Seq};
+use pmem::{Durability, Region};
+
+use crate::batch::Batch;
+use crate::engine::Engine;
+use crate::iter::Way;
+use crate::keyspace::Space;
+use crate::memtable::record::Kind;
+use crate::observe::explain::{Recorder, TimedProbe};
+use crate::observe::properties::Properties;
+use crate::options::Options;
+use crate::path::open::{self, Access};
+use crate::path::recover::Report;
+use crate::path::scan::Scan;
+use crate::path::write::Op;
+
+/// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+    default: Keyspace,
+}
+
+/// Closes the engine when the last handle of any kind goes.
+struct Handle {
+    engine: Arc<Engine>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+/// A keyspace of an open store: a named set of keys with an order of its own.
+#[derive(Clone)]
+pub struct Keyspace {
+    handle: Arc<Handle>,
+    space: Arc<Space>,
+}
+
+/// A moment of the store: reads through it see what was visible when it was taken.
+pub struct Snapshot {
+    handle: Arc<Handle>,
+    seq: Seq,
+}
+
+/// What a read may see and where a scan may go.
+#[derive(Clone, Default)]
+pub struct ReadOptions<'s> {
+    /// Read at this moment rather than now.
+    pub snapshot: Option<&'s Snapshot>,
+    /// A scan yields no key below this.
+    pub lower: Bound2,
+    /// A scan yields no key above this.
+    pub upper: Bound2,
+}
+
+/// A bound on keys.
+pub type Bound2 = Option<Bound<Vec<u8>>>;
+
+impl ReadOptions<'_> {
+    /// Bounds that admit exactly the keys beginning with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> ReadOptions<'static> {
+        let mut upper = prefix.to_vec();
+        while upper.last() == Some(&0xff) {
+            upper.pop();
+        }
+        let upper = upper.pop().map(|last| {
+            upper.push(last + 1);
+            Bound::Excluded(upper)
+        });
+        ReadOptions { snapshot: None, lower: Some(Bound::Included(prefix.to_vec())), upper }
+    }
+}
+
+impl Db {
+    /// Opens the store at the directory `path`, making it if `options` allow that.
+    ///
+    /// # Errors
+    /// `Busy` if another process or handle has it open; `NotFound` if there is none and none may be made;
+    /// `Corruption` if acknowledged data is damaged (open read-only to save the rest); `NotSupported`,
+    /// `NoSpace`, `Io`, `InvalidArgument` as their messages say.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::from_engine(open::open(path.as_ref(), options, Access::Write)?)
+    }
+
+    /// Opens the store at `path` for reading only: nothing is written, recovery happens in DRAM, and
+    /// several readers may do so at once, but not beside a writer.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::from_engine(open::open(path.as_ref(), options, Access::Read)?)
+    }
+
+    /// Opens the store in a region that the caller made, formatting it if nothing was ever in it.
+    pub fn open_region(region: Arc<Region>, options: Options) -> Result<Db> {
+        Db::from_engine(open::open_region(region, options, Access::Write)?)
+    }
+
+    fn from_engine(engine: Arc<Engine>) -> Result<Db> {
+        let handle = Arc::new(Handle { engine });
+        let space = handle.engine.find_space("default").ok_or_else(|| {
+            Error::corruption("open", "keyspace default is missing; restore a checkpoint")
+        })?;
+        let default = Keyspace { handle: Arc::clone(&handle), space };
+        Ok(Db { handle, default })
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.handle.engine
+    }
+
+    fn keyspace_of(&self, space: Arc<Space>) -> Keyspace {
+        Keyspace { handle: Arc::clone(&self.handle), space }
+    }
+
+    /// The keyspace that every store has.
+    pub fn default_keyspace(&self) -> &Keyspace {
+        &self.default
+    }
+
+    /// Opens the keyspace called `name`; `NotFound` if there is none.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let space = self.engine().find_space(name).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "keyspace", format!("no keyspace {name}; create it first"))
+        })?;
+        Ok(self.keyspace_of(space))
+    }
+
+    /// Makes a keyspace; `Exists` if there is one of that name. Durable when it returns.
+    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        Ok(self.keyspace_of(self.engine().create_space(name)?))
+    }
+
+    /// Names of all keyspaces, in order of their making.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.engine().spaces().iter().map(|space| space.name.clone()).collect()
+    }
+
+    /// Drops a keyspace with everything in it; later use of its handles fails with `Closed`.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.engine().drop_space(name)
+    }
+
+    /// Sets `key` to `value` in the default keyspace; durable and visible when it returns.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.default.put(key, value)
+    }
+
+    /// The value of `key` in the default keyspace.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.default.get(key)
+    }
+
+    /// Deletes `key` from the default keyspace.
+    #[inline]
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.default.delete(key)
+    }
+
+    /// Commits all changes of `batch` as one.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        let mut ops = Vec::with_capacity(batch.len());
+        for change in &batch.changes {
+            if !Arc::ptr_eq(&change.keyspace.handle.engine, &self.handle.engine) {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "write",
+                    format!("keyspace {} belongs to another store", change.keyspace.name()),
+                ));
+            }
+            let space = &change.keyspace.space;
+            let (kind, value) = match batch.value(change) {
+                Some(value) => (Kind::Put, value),
+                None => (Kind::Delete, &[][..]),
+            };
+            ops.push(Op::new(space, kind, batch.key(change), value));
+        }
+        self.engine().commit(&mut ops)
+    }
+
+    /// Takes a snapshot. Versions that it needs are kept until it is dropped.
+    pub fn snapshot(&self) -> Snapshot {
+        let engine = self.engine();
+        Snapshot { handle: Arc::clone(&self.handle), seq: engine.snapshots.take(&engine.ring) }
+    }
+
+    /// Returns when everything acknowledged is durable: at once, since acknowledging means that.
+    pub fn sync(&self) -> Result<()> {
+        self.engine().check_writable("sync")
+    }
+
+    /// Freezes the memtables of all keyspaces into index runs and returns when that is done.
+    pub fn flush(&self) -> Result<()> {
+        self.engine().flush()
+    }
+
+    /// Merges the index runs of each keyspace into one; records are not moved unless space is short.
+    pub fn compact(&self) -> Result<()> {
+        self.engine().flush()?;
+        self.engine().compact()
+    }
+
+    /// Does a bounded amount of background work on this thread; `true` if there is nothing to do. For stores
+    /// opened with `background_threads = 0`.
+    pub fn work(&self, entries: usize) -> Result<bool> {
+        self.engine().work(entries)
+    }
+
+    /// What a completed write survives on this store, as detected when it was opened.
+    pub fn durability(&self) -> Durability {
+        self.engine().media.region.durability()
+    }
+
+    /// Figures about the store.
+    pub fn properties(&self) -> Properties {
+        Properties::gather(self.engine())
+    }
+
+    /// What the open found and did.
+    pub fn recovery(&self) -> &Report {
+        &self.handle.engine.recovery
+    }
+
+    /// The pool as text: superblock, log, zones by state.
+    pub fn pool_view(&self) -> String {
+        self.engine().media.pool.view().to_string()
+    }
+
+    /// The memory under the pool, with its counters.
+    pub fn region(&self) -> &Region {
+        &self.handle.engine.media.region
+    }
+
+    /// Verifies every record, index table and header; returns what is damaged.
+    pub fn check(&self) -> Result<crate::path::check::CheckReport> {
+        crate::path::check::check(self.engine())
+    }
+
+    /// Ends all use of the store; other handles get `Closed` from now on. Nothing needs to be written.
+    pub fn close(self) {
+        self.handle.engine.close();
+    }
+}
+
+impl Keyspace {
+    /// The keyspace's name.
+    pub fn name(&self) -> &str {
+        &self.space.name
+    }
+
+    #[inline]
+    fn engine(&self) -> &Arc<Engine> {
+        &self.handle.engine
+    }
+
+    pub(crate) fn engine_for_steps(&self) -> &Engine {
+        &self.handle.engine
+    }
+
+    pub(crate) fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// Sets `key` to `value`; durable and visible when it returns.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.engine().commit(&mut [Op::new(&self.space, Kind::Put, key, value)])
+    }
+
+    /// Deletes `key`; no error if it is not there.
+    #[inline]
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        self.engine().commit(&mut [Op::new(&self.space, Kind::Delete, key, &[])])
+    }
+
+    /// The value of `key`, copied out and verified.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.engine().get_into(&self.space, key, None, &mut value)?.then_some(value))
+    }
+
+    /// Appends the value of `key` to `out`; `false` if there is none.
+    #[inline]
+    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        self.engine().get_into(&self.space, key, None, out)
+    }
+
+    /// The value of `key` as of `options.snapshot`.
+    pub fn get_with(&self, key: &[u8], options: &ReadOptions<'_>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        let at = options.snapshot.map(|snapshot| snapshot.seq);
+        Ok(self.engine().get_into(&self.space, key, at, &mut value)?.then_some(value))
+    }
+
+    /// The values of several keys, all as of one moment.
+    pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.engine().multi_get(&self.space, keys)
+    }
+
+    /// An iterator over the keyspace as of `options.snapshot`, or of now. Positioned nowhere.
+    pub fn iter(&self, options: &ReadOptions<'_>) -> Result<Iter> {
+        let engine = self.engine();
+        let seq = match options.snapshot {
+            Some(snapshot) => engine.snapshots.again(snapshot.seq),
+            None => engine.snapshots.take(&engine.ring),
+        };
+        let snapshot = Snapshot { handle: Arc::clone(&self.handle), seq };
+        let unbounded = |bound: &Bound2| bound.clone().unwrap_or(Bound::Unbounded);
+        let (lower, upper) = (unbounded(&options.lower), unbounded(&options.upper));
+        let scan = Scan::new(engine, &self.space, seq, lower, upper)?;
+        Ok(Iter { scan, _snapshot: snapshot })
+    }
+
+    /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
+    pub fn explain_get(&self, key: &[u8]) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+        let engine = self.engine();
+        let (view, seq) = engine.pin(&self.space)?;
+        let mut recorder = Recorder::new();
+        let found = engine.find_in(&view, &self.space, key, seq, &mut recorder)?;
+        let found = found.filter(|entry| entry.kind != Kind::Delete);
+        let len = found.map(|entry| engine.media.value(&entry).map(<[u8]>::len)).transpose()?;
+        Ok((len.map(|len| len as u64), recorder.probes))
+    }
+}
+
+impl Snapshot {
+    /// The last sequence number that reads through this snapshot see.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.handle.engine.snapshots.release(self.seq);
+    }
+}
+
+/// An iterator in key order, both ways. After an error its position is undefined until the next seek.
+pub struct Iter {
+    // Declared first: the scan goes before the snapshot that keeps its versions.
+    scan: Scan,
+    _snapshot: Snapshot,
+}
+
+impl Iter {
+    /// Positions on the first key not less than `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.scan.seek(Bound::Included(key), Way::Forward)
+    }
+
+    /// Positions on the last key not greater than `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.scan.seek(Bound::Included(key), Way::Backward)
+    }
+
+    /// Positions on the first key.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.scan.seek(Bound::Unbounded, Way::Forward)
+    }
+
+    /// Positions on the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.scan.seek(Bound::Unbounded, Way::Backward)
+    }
+
+    /// Moves to the next key; nothing happens if the iterator is not valid.
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        self.scan.step(Way::Forward)
+    }
+
+    /// Moves to the previous key; nothing happens if the iterator is not valid.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        self.scan.step(Way::Backward)
+    }
+
+    /// Whether the iterator stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.scan.current().is_some()
+    }
+
+    /// The key, if the iterator stands on one.
+    #[inline]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.scan.current().map(|entry| self.scan.engine().media.key(entry))
+    }
+
+    /// The value, if the iterator stands on a key. A value kept outside its record is verified here.
+    #[inline]
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        self.scan.current().map(|entry| self.scan.engine().media.value(entry)).transpose()
+    }
+}

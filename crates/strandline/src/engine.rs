@@ -1,0 +1,293 @@
+//! The parts of an open store, and the space they share. No control flow: that is in [`crate::path`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use pool::{ZoneHeader, ZoneKind};
+
+use crate::background::poison::Poison;
+use crate::background::signal::Signal;
+use crate::background::throttle::Throttle;
+use crate::keyspace::Space;
+use crate::level0::build::run_bytes_max;
+use crate::manifest::Manifest;
+use crate::manifest::edit::Change;
+use crate::media::Media;
+use crate::memtable::zone::{Graveyard, Zone};
+use crate::options::Options;
+use crate::path::job::Job;
+use crate::path::recover::{Recovered, Report};
+use crate::ring::{Gate, Ring};
+use crate::snapshot::Snapshots;
+use crate::view::View;
+
+/// An open store.
+pub(crate) struct Engine {
+    pub media: Arc<Media>,
+    pub options: Options,
+    pub read_only: bool,
+    pub ring: Ring,
+    pub gate: Gate,
+    pub graveyard: Arc<Graveyard>,
+    pub spaces: RwLock<BTreeMap<u32, Arc<Space>>>,
+    pub manifest: Mutex<Manifest>,
+    /// Changes that may wait for the next edit.
+    pub deferred: Mutex<Vec<Change>>,
+    pub snapshots: Snapshots,
+    pub throttle: Throttle,
+    pub poison: Poison,
+    pub signal: Signal,
+    /// The freeze or merge under way; whoever holds the lock carries it on.
+    pub job: Mutex<Option<Job>>,
+    pub closed: AtomicBool,
+    pub worker: Mutex<Option<std::thread::JoinHandle<()>>>,
+    pub recovery: Report,
+    epoch: u32,
+    grants: AtomicU32,
+    run_ids: AtomicU64,
+    /// Bytes that only freezing and cleaning may take (rule 13 of the commit protocol).
+    reserve: AtomicU64,
+}
+
+/// Who wants a zone: the reserves differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Commits with values.
+    Put,
+    /// Commits that only delete, which leads to free space.
+    Delete,
+    /// Cleaning, which frees more than it takes.
+    Clean,
+}
+
+/// Zones that only cleaning may take: two targets.
+const CLEAN_ZONES: u32 = 2;
+/// Zones that only cleaning and deletes may take.
+const DELETE_ZONES: u32 = 1;
+
+impl Engine {
+    pub(crate) fn new(
+        media: Arc<Media>,
+        options: Options,
+        read_only: bool,
+        recovered: Recovered,
+    ) -> Engine {
+        let Recovered { manifest, spaces, visible, graveyard, report } = recovered;
+        let epoch = manifest.state.epoch;
+        let run_ids = manifest.state.next_run;
+        let engine = Engine {
+            media,
+            options,
+            read_only,
+            ring: Ring::new(visible),
+            gate: Gate::new(visible + 1),
+            graveyard,
+            spaces: RwLock::new(spaces),
+            manifest: Mutex::new(manifest),
+            deferred: Mutex::new(Vec::new()),
+            snapshots: Snapshots::default(),
+            throttle: Throttle::default(),
+            poison: Poison::default(),
+            signal: Signal::default(),
+            job: Mutex::new(None),
+            closed: AtomicBool::new(false),
+            worker: Mutex::new(None),
+            recovery: report,
+            epoch,
+            grants: AtomicU32::new(0),
+            run_ids: AtomicU64::new(run_ids),
+            reserve: AtomicU64::new(0),
+        };
+        engine.update_reserve();
+        engine
+    }
+
+    pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        spaces.values().cloned().collect()
+    }
+
+    pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes `changes` durable, with whatever waited for an edit.
+    pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<pmem::Durable> {
+        let mut manifest = self.manifest();
+        let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.append(&mut deferred);
+        let committed = manifest.commit(&self.media.pool, self.ring.visible(), changes);
+        committed.inspect_err(|error| self.poison.set(error))
+    }
+
+    /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
+    pub(crate) fn bury(&self) {
+        let dead = self.graveyard.take();
+        if dead.zones.is_empty() && dead.extents.is_empty() {
+            return;
+        }
+        let pool = &self.media.pool;
+        for (no, incarnation) in dead.zones {
+            let _durable = pool.clear_zone(no);
+            pool.release_zone(no);
+            let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+            deferred.push(Change::ForgetZone { no, incarnation });
+        }
+        for extent in dead.extents {
+            pool.release_extent(extent);
+        }
+    }
+
+    /// Grants a zone for records from `base_seq` on, if `claim` may have one: its header is durable, so
+    /// W2 may hand out its space without persisting anything.
+    pub(crate) fn grant(
+        &self,
+        kind: ZoneKind,
+        claim: Claim,
+        keyspace: u32,
+        base_seq: Seq,
+    ) -> Option<Arc<Zone>> {
+        self.bury();
+        let pool = &self.media.pool;
+        if pool.space().free_zones <= self.reserved_zones(claim) {
+            return None;
+        }
+        let no = pool.take_zone()?;
+        let count = self.grants.fetch_add(1, Ordering::Relaxed);
+        let grant = if planted::is(Bug::ReuseIncarnation) { no } else { count };
+        let epoch = if planted::is(Bug::ReuseIncarnation) { 1 } else { self.epoch };
+        let header = ZoneHeader { kind, epoch, grant, keyspace, subrange: 0, base_seq };
+        let _durable = pool.grant(no, &header);
+        let geometry = pool.geometry();
+        let start = geometry.zone_at(no);
+        self.media.set_zone(no, header.incarnation(), base_seq);
+        let range = start..start + geometry.zone_len();
+        Some(Zone::new(no, header.incarnation(), range, base_seq, &self.graveyard))
+    }
+
+    /// Zones that must stay free when `claim` takes one.
+    fn reserved_zones(&self, claim: Claim) -> u32 {
+        let zone_len = self.media.pool.geometry().zone_len();
+        let tables = self.reserve.load(Ordering::Relaxed).div_ceil(zone_len) as u32;
+        match claim {
+            Claim::Clean => tables,
+            Claim::Delete => tables + CLEAN_ZONES,
+            Claim::Put => tables + CLEAN_ZONES + DELETE_ZONES,
+        }
+    }
+
+    /// Bytes free beyond all reserves: what writers may still take before space must be reclaimed.
+    pub(crate) fn headroom(&self) -> u64 {
+        let geometry = self.media.pool.geometry();
+        let reserved = u64::from(self.reserved_zones(Claim::Put)) * geometry.zone_len();
+        self.media.pool.space().free.saturating_sub(reserved)
+    }
+
+    /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
+    pub(crate) fn take_value_extent(&self, len: u64) -> Option<pool::Extent> {
+        self.bury();
+        if self.headroom() < len { None } else { self.media.pool.take_extent(len) }
+    }
+
+    /// Computes the reserve anew: index tables of all memtables, and of the longest merge.
+    pub(crate) fn update_reserve(&self) {
+        let grain = self.media.pool.geometry().grain_len();
+        let (mut tables, mut merge) = (0, 0);
+        for space in self.spaces() {
+            let view = space.view.load();
+            let mut entries = 0;
+            for memtable in &view.memtables {
+                let records = (memtable.index.len() as u64).max(memtable.bytes.load(Ordering::Relaxed) / 128);
+                tables += run_bytes_max(records, grain);
+                entries += records;
+            }
+            let active = self.options.memtable_bytes.min(self.media.pool.geometry().capacity() / 4);
+            tables += run_bytes_max(active / 128, grain);
+            let runs: u64 = view.runs.iter().map(|run| run.entries()).sum();
+            merge = merge.max(run_bytes_max(runs + entries, grain));
+        }
+        let cap = self.media.pool.geometry().capacity() / 2;
+        self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
+    }
+
+    /// An identifier for a new run; never reused, since the manifest remembers the highest that it saw and
+    /// runs that never reached it left nothing behind.
+    pub(crate) fn next_run_id(&self) -> u64 {
+        self.run_ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Installs a View that changes nothing for writers. The caller holds `space.admin`.
+    pub(crate) fn swap_view(&self, space: &Space, view: View) {
+        let number = view.number;
+        let view = Arc::new(view);
+        let pass = self.gate.enter_to_switch();
+        let before = space.view.swap(view);
+        space.front.set_number(&pass, number);
+        drop(pass);
+        // The old View may hold the last references to zones and runs; they go outside the gate.
+        drop(before);
+    }
+
+    /// Zones granted since the store was opened.
+    pub(crate) fn zones_granted(&self) -> u32 {
+        self.grants.load(Ordering::Relaxed)
+    }
+
+    /// Zones whose words say that they are granted but which neither a memtable, nor a run, nor a job holds.
+    pub(crate) fn leaked_zones(&self) -> u64 {
+        self.bury();
+        let mut held = std::collections::BTreeSet::new();
+        for space in self.spaces() {
+            let view = space.view.load();
+            held.extend(view.memtables.iter().flat_map(|m| m.zones()).map(|zone| zone.no));
+            held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
+        }
+        let geometry = self.media.pool.geometry();
+        let granted = (0..geometry.zones())
+            .filter(|no| !matches!(self.media.pool.header(*no), pool::HeaderState::Free));
+        granted.filter(|no| !held.contains(no)).count() as u64
+    }
+
+    /// Room for records that a merge moves, and how much it should gain by moving them.
+    pub(crate) fn cleaning_budget(&self) -> (u64, u64) {
+        let pool = &self.media.pool;
+        let zone_len = pool.geometry().zone_len();
+        let free = pool.space().free_zones.saturating_sub(self.reserved_zones(Claim::Clean));
+        // Half of it: the other half is what writers need until the merge is through.
+        let room = u64::from((free / 2).max(free.min(CLEAN_ZONES))) * zone_len;
+        let soft = self.soft_headroom();
+        let wanted = if self.throttle.debt() == 0 { 0 } else { 2 * soft };
+        (room, wanted)
+    }
+
+    /// Headroom below which space is reclaimed and writers begin to be slowed.
+    pub(crate) fn soft_headroom(&self) -> u64 {
+        let geometry = self.media.pool.geometry();
+        (geometry.capacity() / 8).max(4 * geometry.zone_len())
+    }
+
+    /// Refuses work on a closed store.
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, operation, "the store is closed; open it again"));
+        }
+        Ok(())
+    }
+
+    /// Refuses writes to a store that is closed, read-only or poisoned.
+    #[inline]
+    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<()> {
+        if self.read_only {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                operation,
+                "the store was opened read-only; open it for writing",
+            ));
+        }
+        self.poison.check(operation)?;
+        self.check_open(operation)
+    }
+}

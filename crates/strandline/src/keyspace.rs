@@ -1,0 +1,201 @@
+//! A keyspace: a named, separately ordered set of keys. One subrange each for now.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use base::Seq;
+
+use crate::memtable::Memtable;
+use crate::memtable::zone::Zone;
+use crate::ring::Pass;
+use crate::view::View;
+
+/// State of a keyspace that is open in this process.
+pub(crate) struct Space {
+    pub id: u32,
+    pub name: String,
+    pub view: ArcSwap<View>,
+    pub front: Front,
+    /// Serialises changes of the View and of the front's zones. Never taken between W2 and W5.
+    pub admin: Mutex<()>,
+    pub dropped: AtomicBool,
+    /// Records of this keyspace were lost to damage, so a missing key proves nothing.
+    pub damaged: AtomicBool,
+    /// Everything was merged since the last freeze.
+    pub reclaimed: AtomicBool,
+    /// Memtables ever made here, for [`Memtable::order`].
+    pub orders: AtomicU64,
+}
+
+/// Where the next record of a subrange goes. Written only inside the gate.
+#[derive(Default)]
+pub(crate) struct Front {
+    /// Number of the View whose active memtable these zones belong to.
+    number: AtomicU64,
+    tail: AtomicU64,
+    end: AtomicU64,
+    base_seq: AtomicU64,
+    spare_start: AtomicU64,
+    spare_end: AtomicU64,
+    spare_base_seq: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Space that W2 found for a segment, not yet taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub start: u64,
+    pub wide: bool,
+    pub base_seq: Seq,
+    pub len: u64,
+    switch: bool,
+}
+
+impl Room {
+    /// Whether the segment begins a zone that was granted ahead.
+    pub(crate) fn switched(&self) -> bool {
+        self.switch
+    }
+}
+
+/// Why W2 could not reserve; W1 mends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// The pinned View is not current any more.
+    View,
+    /// No zone with enough room was granted ahead.
+    Zone,
+    /// Too many commits are in flight.
+    Slot,
+}
+
+/// Lengths of a segment in both record forms.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lengths {
+    pub narrow: u64,
+    pub wide: u64,
+    /// Largest distance from the zone's base sequence that the narrow form holds.
+    pub narrow_max: u64,
+}
+
+impl Lengths {
+    fn at(&self, base_seq: Seq, last_seq: Seq) -> (bool, u64) {
+        if last_seq - base_seq <= self.narrow_max { (false, self.narrow) } else { (true, self.wide) }
+    }
+}
+
+impl Front {
+    /// Looks for room without taking it.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        _pass: &Pass<'_>,
+        view_number: u64,
+        lengths: &Lengths,
+        last_seq: Seq,
+    ) -> Result<Room, Lack> {
+        if self.number.load(Relaxed) != view_number {
+            return Err(Lack::View);
+        }
+        let (tail, end) = (self.tail.load(Relaxed), self.end.load(Relaxed));
+        let base_seq = self.base_seq.load(Relaxed);
+        let (wide, len) = lengths.at(base_seq, last_seq);
+        if tail + len <= end {
+            return Ok(Room { start: tail, wide, base_seq, len, switch: false });
+        }
+        let (start, end) = (self.spare_start.load(Relaxed), self.spare_end.load(Relaxed));
+        let base_seq = self.spare_base_seq.load(Relaxed);
+        let (wide, len) = lengths.at(base_seq, last_seq);
+        if start != 0 && start + len <= end {
+            return Ok(Room { start, wide, base_seq, len, switch: true });
+        }
+        Err(Lack::Zone)
+    }
+
+    /// Takes the room that [`Front::find`] found under the same pass.
+    #[inline]
+    pub(crate) fn take(&self, _pass: &Pass<'_>, room: &Room) {
+        if room.switch {
+            self.end.store(self.spare_end.load(Relaxed), Relaxed);
+            self.base_seq.store(room.base_seq, Relaxed);
+            self.spare_start.store(0, Relaxed);
+        }
+        self.tail.store(room.start + room.len, Relaxed);
+        self.bytes.store(self.bytes.load(Relaxed) + room.len, Relaxed);
+    }
+
+    /// Whether a spare zone stands ready.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        self.spare_start.load(Relaxed) != 0
+    }
+
+    /// Makes a granted zone the spare one.
+    pub(crate) fn set_spare(&self, pass: &Pass<'_>, zone: &Zone) {
+        self.set_spare_from(pass, zone, zone.start);
+    }
+
+    /// As [`Front::set_spare`], beginning at `start`.
+    pub(crate) fn set_spare_from(&self, _pass: &Pass<'_>, zone: &Zone, start: u64) {
+        debug_assert!(!self.has_spare());
+        self.spare_base_seq.store(zone.base_seq, Relaxed);
+        self.spare_end.store(zone.end, Relaxed);
+        self.spare_start.store(start, Relaxed);
+    }
+
+    /// Offset of the spare zone, if there is one.
+    pub(crate) fn spare(&self, _pass: &Pass<'_>) -> Option<u64> {
+        Some(self.spare_start.load(Relaxed)).filter(|start| *start != 0)
+    }
+
+    /// Bytes reserved in the active memtable.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Points the front at a new active memtable that begins in the spare zone, if there is one. Returns
+    /// the bytes reserved in the old one.
+    pub(crate) fn switch_memtable(&self, _pass: &Pass<'_>, view_number: u64) -> u64 {
+        self.tail.store(0, Relaxed);
+        self.end.store(0, Relaxed);
+        self.number.store(view_number, std::sync::atomic::Ordering::Release);
+        self.bytes.swap(0, Relaxed)
+    }
+
+    /// Number of the current View, for readers (R1).
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Announces a View that changes nothing for writers.
+    pub(crate) fn set_number(&self, _pass: &Pass<'_>, view_number: u64) {
+        self.number.store(view_number, std::sync::atomic::Ordering::Release);
+    }
+}
+
+impl Space {
+    pub(crate) fn new(id: u32, name: &str, view: View, orders: u64) -> Space {
+        let front = Front::default();
+        front.number.store(view.number, Relaxed);
+        Space {
+            id,
+            name: name.to_owned(),
+            view: ArcSwap::from_pointee(view),
+            front,
+            admin: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
+            reclaimed: AtomicBool::new(false),
+            orders: AtomicU64::new(orders),
+        }
+    }
+
+    /// A memtable newer than every other of this keyspace.
+    pub(crate) fn new_memtable(&self, zones: Vec<Arc<Zone>>) -> Memtable {
+        Memtable::new(self.orders.fetch_add(1, Relaxed) + 1, zones)
+    }
+}

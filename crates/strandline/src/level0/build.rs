@@ -1,0 +1,181 @@
+//! Building a run (F, G): entries arrive in order, blocks stream out to persistent memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::checksum::sum64;
+use base::planted::{self, Bug};
+use base::{LINE, Result, Seq};
+use pmem::Durable;
+
+use super::fences::FencesBuilder;
+use super::filter::{FilterBuilder, lines_for};
+use super::pieces::PieceWriter;
+use super::run::{
+    Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed, run_seed,
+};
+use super::{BLOCK_ENTRIES, BLOCK_LEN, block};
+use crate::media::{Entry, Leaf, Media, hash};
+use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+
+/// Blocks gathered before they are written.
+const BATCH_BLOCKS: usize = 32;
+
+/// Which run is being built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunName {
+    pub id: u64,
+    pub keyspace: u32,
+    pub subrange: u32,
+    pub order: u64,
+}
+
+/// A run being built. Nothing names it until its descriptor is in the manifest, so dropping a builder
+/// leaves nothing behind.
+pub(crate) struct RunBuilder {
+    media: Arc<Media>,
+    name: RunName,
+    seed: u64,
+    entries: u64,
+    min_seq: Seq,
+    max_seq: Seq,
+    pending: Vec<(Entry, Leaf)>,
+    last_key: Option<Entry>,
+    batch: Vec<u8>,
+    blocks: PieceWriter,
+    blocks_written: u64,
+    fences: FencesBuilder,
+    filter: FilterBuilder,
+    live: BTreeMap<u32, u64>,
+    extents: Vec<Arc<ExtentHold>>,
+}
+
+impl RunBuilder {
+    /// A builder for at most `entries_max` entries.
+    pub(crate) fn new(media: &Arc<Media>, name: RunName, entries_max: u64) -> RunBuilder {
+        let blocks = entries_max.div_ceil(BLOCK_ENTRIES as u64);
+        RunBuilder {
+            media: Arc::clone(media),
+            name,
+            seed: run_seed(media, name.id),
+            entries: 0,
+            min_seq: Seq::MAX,
+            max_seq: 0,
+            pending: Vec::with_capacity(BLOCK_ENTRIES),
+            last_key: None,
+            batch: Vec::with_capacity(BATCH_BLOCKS * BLOCK_LEN),
+            blocks: PieceWriter::new(media, blocks * BLOCK_LEN as u64),
+            blocks_written: 0,
+            fences: FencesBuilder::default(),
+            filter: FilterBuilder::new(entries_max),
+            live: BTreeMap::new(),
+            extents: Vec::new(),
+        }
+    }
+
+    /// Appends an entry; keys ascend, versions of a key descend. `entry` was verified.
+    pub(crate) fn push(
+        &mut self,
+        entry: Entry,
+        extent: Option<Arc<ExtentHold>>,
+    ) -> Result<()> {
+        let key = self.media.key(&entry);
+        let key_hash = hash(key);
+        let leaf = Leaf::new(entry.at, u64::from(entry.len), key_hash);
+        self.filter.add(key_hash);
+        self.extents.extend(extent);
+        self.entries += 1;
+        self.min_seq = self.min_seq.min(entry.seq);
+        self.max_seq = self.max_seq.max(entry.seq);
+        if let Some(no) = self.media.pool.geometry().zone_of(entry.at) {
+            *self.live.entry(no).or_default() += u64::from(entry.len);
+        }
+        self.pending.push((entry, leaf));
+        if self.pending.len() == BLOCK_ENTRIES { self.end_block() } else { Ok(()) }
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let media = &self.media;
+        let keyed: Vec<(&[u8], Leaf)> =
+            self.pending.iter().map(|(entry, leaf)| (media.key(entry), *leaf)).collect();
+        let last_key = self.last_key.as_ref().map(|entry| media.key(entry));
+        self.fences.push(last_key, keyed[0].0);
+        self.batch.extend_from_slice(&block::encode(
+            block_seed(self.seed, self.blocks_written),
+            &keyed,
+        ));
+        self.blocks_written += 1;
+        self.last_key = self.pending.last().map(|(entry, _)| *entry);
+        self.pending.clear();
+        if self.batch.len() == BATCH_BLOCKS * BLOCK_LEN { self.write_batch().map(drop) } else { Ok(()) }
+    }
+
+    fn write_batch(&mut self) -> Result<Option<Durable>> {
+        if self.batch.is_empty() {
+            return Ok(None);
+        }
+        let durable = self.blocks.push(&self.batch)?;
+        self.batch.clear();
+        Ok(Some(durable))
+    }
+
+    /// Writes what is left. `None` if nothing was pushed. All of the run is durable afterwards.
+    pub(crate) fn finish(
+        mut self,
+        zones: &BTreeMap<u32, Arc<Zone>>,
+        graveyard: &Arc<Graveyard>,
+    ) -> Result<Option<(Run, Durable)>> {
+        if planted::is(Bug::LoseLastEntry) && self.entries > 1 && self.pending.pop().is_some() {
+            self.entries -= 1;
+        }
+        if !self.pending.is_empty() {
+            self.end_block()?;
+        }
+        if self.entries == 0 {
+            return Ok(None);
+        }
+        drop(self.write_batch()?);
+        let media = Arc::clone(&self.media);
+        let uses: Vec<ZoneUse> = self
+            .live
+            .iter()
+            .filter_map(|(no, live_bytes)| {
+                zones.get(no).map(|zone| ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
+            })
+            .collect();
+        debug_assert_eq!(uses.len(), self.live.len(), "an entry lies in a zone that is not held");
+        let fences = self.fences.finish();
+        let meta = Meta {
+            zones: uses.iter().map(|u| (u.zone.no, u.zone.incarnation, u.live_bytes)).collect(),
+            extents: self.extents.iter().map(|hold| hold.extent).collect(),
+        };
+        let meta_bytes = encode_meta(&fences, &meta);
+        let filter_bytes = self.filter.finish(|line| line_seed(self.seed, line));
+        let mut filter = PieceWriter::new(&media, filter_bytes.len() as u64);
+        let mut meta = PieceWriter::new(&media, meta_bytes.len() as u64);
+        drop(filter.push(&filter_bytes)?);
+        let durable = meta.push(&meta_bytes)?;
+        let desc = RunDesc {
+            id: self.name.id,
+            keyspace: self.name.keyspace,
+            subrange: self.name.subrange,
+            order: self.name.order,
+            entries: self.entries,
+            min_seq: self.min_seq,
+            max_seq: self.max_seq,
+            blocks: self.blocks.finish(),
+            filter: filter.finish(),
+            meta: meta.finish(),
+            meta_sum: sum64(self.seed, &meta_bytes),
+        };
+        let run = Run::new(&media, desc, fences, uses, self.extents, graveyard);
+        Ok(Some((run, durable)))
+    }
+}
+
+/// Bytes in persistent memory that a run over `entries` entries takes at most, fences included: what must
+/// be kept free so that a memtable can always be frozen.
+pub(crate) fn run_bytes_max(entries: u64, grain_len: u64) -> u64 {
+    let blocks = entries.div_ceil(BLOCK_ENTRIES as u64) * (BLOCK_LEN as u64 + 24);
+    blocks + lines_for(entries) * LINE as u64 + 4 * grain_len
+}

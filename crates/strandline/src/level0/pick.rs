@@ -1,0 +1,90 @@
+//! Which runs to merge and which zones to clean: pure functions from sizes to a choice.
+
+use std::ops::Range;
+
+/// Runs of a subrange beyond which point reads would suffer: each costs a filter probe.
+pub(crate) const RUNS_MAX: usize = 8;
+
+/// What is known when a merge is picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Space is short: merge everything, so that dead versions give up theirs.
+    pub space: bool,
+    /// Everything was merged since the last freeze already.
+    pub reclaimed: bool,
+}
+
+/// The runs to merge, given their entries, newest first.
+///
+/// Without need: when there are more than [`RUNS_MAX`], the longest stretch from the newest in which no run
+/// is more than twice as long as all newer ones together, so that an entry is rewritten about once each time
+/// its run doubles.
+pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
+    if need.space && !need.reclaimed && !entries.is_empty() {
+        return Some(0..entries.len());
+    }
+    if entries.len() <= RUNS_MAX {
+        return None;
+    }
+    let mut newer = entries[0];
+    let mut count = 1;
+    while count < entries.len() && entries[count] <= 2 * newer {
+        newer += entries[count];
+        count += 1;
+    }
+    Some(0..count.max(entries.len() - RUNS_MAX + 1).max(2))
+}
+
+/// Zones whose live records a merge moves, given each zone's number and live bytes: emptiest first, as long
+/// as the records fit `room` and enough is gained by the move.
+pub(crate) fn pick_zones(zones: &[(u32, u64)], zone_len: u64, room: u64, wanted: u64) -> Vec<u32> {
+    let mut zones = zones.to_vec();
+    zones.sort_by_key(|(no, live)| (*live, *no));
+    let (mut moved, mut gained) = (0, 0);
+    zones
+        .into_iter()
+        .take_while(|(_, live)| {
+            let worth = *live <= zone_len - zone_len / 16;
+            let fits = moved + live <= room;
+            let enough = gained >= wanted;
+            moved += live;
+            gained += zone_len - live.min(&zone_len);
+            worth && fits && !enough
+        })
+        .map(|(no, _)| no)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs() {
+        let calm = Need { space: false, reclaimed: false };
+        let short = Need { space: true, reclaimed: false };
+        let table: &[(&[u64], Need, Option<Range<usize>>)] = &[
+            (&[], short, None),
+            (&[5], calm, None),
+            (&[5], short, Some(0..1)),
+            (&[5], Need { reclaimed: true, ..short }, None),
+            (&[1; 8], calm, None),
+            (&[1; 9], calm, Some(0..9)),
+            (&[1, 1, 1, 1, 1, 1, 1, 1, 100], calm, Some(0..8)),
+            (&[1, 9, 1, 1, 1, 1, 1, 1, 1], calm, Some(0..2)),
+            (&[1, 1, 1, 1, 1, 1, 1, 1, 16], calm, Some(0..9)),
+        ];
+        for (entries, need, choice) in table {
+            assert_eq!(pick_runs(entries, *need), *choice, "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn zones() {
+        let zones = [(0, 900), (1, 100), (2, 1000), (3, 400)];
+        assert_eq!(pick_zones(&zones, 1024, 10_000, u64::MAX), [1, 3, 0]);
+        assert_eq!(pick_zones(&zones, 1024, 450, u64::MAX), [1]);
+        assert_eq!(pick_zones(&zones, 1024, 10_000, 900), [1]);
+        assert!(pick_zones(&zones, 1024, 50, u64::MAX).is_empty());
+    }
+}

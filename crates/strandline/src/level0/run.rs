@@ -1,0 +1,336 @@
+//! A run: an immutable sorted index over records that stay in their zones (R3).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::checksum::{mix, sum64};
+use base::codec::{Reader, put_varint};
+use base::{Error, LINE, Result, Seq};
+use pool::Extent;
+
+use super::block::{Block, Position};
+use super::fences::{Fences, FencesBuilder};
+use super::filter;
+use super::pieces::Pieces;
+use super::{BLOCK_ENTRIES, BLOCK_LEN};
+use crate::media::{Entry, Leaf, Media};
+use crate::memtable::is_skipped;
+use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+
+/// What the manifest stores about a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunDesc {
+    /// Never reused; seeds the run's checksums.
+    pub id: u64,
+    pub keyspace: u32,
+    pub subrange: u32,
+    /// Age: greater is newer.
+    pub order: u64,
+    pub entries: u64,
+    pub min_seq: Seq,
+    pub max_seq: Seq,
+    pub blocks: Pieces,
+    pub filter: Pieces,
+    pub meta: Pieces,
+    pub meta_sum: u64,
+}
+
+impl RunDesc {
+    /// Bytes in persistent memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.extents().map(|extent| extent.len).sum()
+    }
+
+    pub(crate) fn extents(&self) -> impl Iterator<Item = &Extent> {
+        self.blocks.extents.iter().chain(&self.filter.extents).chain(&self.meta.extents)
+    }
+}
+
+/// A zone that a run points into.
+#[derive(Clone)]
+pub(crate) struct ZoneUse {
+    pub zone: Arc<Zone>,
+    /// Bytes of records that the run names.
+    pub live_bytes: u64,
+}
+
+/// What a run's meta stream holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// Zone number, incarnation, live bytes.
+    pub zones: Vec<(u32, u64, u64)>,
+    pub extents: Vec<Extent>,
+}
+
+/// An open run.
+pub(crate) struct Run {
+    pub desc: RunDesc,
+    pub fences: Fences,
+    pub zones: Vec<ZoneUse>,
+    pub extents: Vec<Arc<ExtentHold>>,
+    graveyard: Arc<Graveyard>,
+    /// Whether a durable edit names this run; else its extents go when the last holder does.
+    installed: AtomicBool,
+    seed: u64,
+    zone_shift: u32,
+}
+
+/// Seed of all checksums of a run.
+pub(crate) fn run_seed(media: &Media, id: u64) -> u64 {
+    mix(media.pool.id(), id)
+}
+
+pub(crate) fn block_seed(seed: u64, block: u64) -> u64 {
+    mix(seed, block)
+}
+
+pub(crate) fn line_seed(seed: u64, line: u64) -> u64 {
+    mix(seed ^ 0xF117, line)
+}
+
+/// Encodes a meta stream, padded to whole lines.
+pub(crate) fn encode_meta(fences: &Fences, meta: &Meta) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, fences.len() as u64);
+    for i in 0..fences.len() {
+        let separator = fences.separator(i);
+        put_varint(&mut out, separator.len() as u64);
+        out.extend_from_slice(separator);
+    }
+    put_varint(&mut out, meta.zones.len() as u64);
+    for (no, incarnation, live_bytes) in &meta.zones {
+        put_varint(&mut out, u64::from(*no));
+        put_varint(&mut out, *incarnation);
+        put_varint(&mut out, *live_bytes);
+    }
+    put_varint(&mut out, meta.extents.len() as u64);
+    for extent in &meta.extents {
+        put_varint(&mut out, extent.at);
+        put_varint(&mut out, extent.len);
+    }
+    out.resize(out.len().next_multiple_of(LINE), 0);
+    out
+}
+
+/// Decodes a meta stream whose checksum holds.
+pub(crate) fn decode_meta(bytes: &[u8]) -> Option<(Fences, Meta)> {
+    let mut reader = Reader::new(bytes);
+    let mut fences = FencesBuilder::default();
+    for _ in 0..reader.varint()? {
+        let len = usize::try_from(reader.varint()?).ok()?;
+        fences.push_raw(reader.take(len)?);
+    }
+    let mut meta = Meta::default();
+    for _ in 0..reader.varint()? {
+        let no = u32::try_from(reader.varint()?).ok()?;
+        meta.zones.push((no, reader.varint()?, reader.varint()?));
+    }
+    for _ in 0..reader.varint()? {
+        meta.extents.push(Extent { at: reader.varint()?, len: reader.varint()? });
+    }
+    Some((fences.finish(), meta))
+}
+
+/// Reads and checks a stored run's meta stream.
+pub(crate) fn load_meta(media: &Media, desc: &RunDesc) -> Result<(Fences, Meta)> {
+    let zone_len = media.pool.geometry().zone_len();
+    let damaged = |what: &str| {
+        Error::corruption(
+            "open",
+            format!("{what} of index run {} in {}", desc.id, media.region.describe()),
+        )
+    };
+    let sound = [&desc.blocks, &desc.filter, &desc.meta].iter().all(|p| p.is_sound(zone_len))
+        && desc.blocks.len == desc.entries.div_ceil(BLOCK_ENTRIES as u64) * BLOCK_LEN as u64
+        && desc.entries > 0;
+    if !sound {
+        return Err(damaged("extent list"));
+    }
+    let bytes = desc.meta.read(&media.region, zone_len);
+    if sum64(run_seed(media, desc.id), &bytes) != desc.meta_sum {
+        return Err(damaged("fences"));
+    }
+    let (fences, meta) = decode_meta(&bytes).ok_or_else(|| damaged("fences"))?;
+    if fences.len() as u64 != desc.blocks.len / BLOCK_LEN as u64 {
+        return Err(damaged("number of fences"));
+    }
+    Ok((fences, meta))
+}
+
+impl Run {
+    pub(crate) fn new(
+        media: &Media,
+        desc: RunDesc,
+        fences: Fences,
+        zones: Vec<ZoneUse>,
+        extents: Vec<Arc<ExtentHold>>,
+        graveyard: &Arc<Graveyard>,
+    ) -> Run {
+        Run {
+            seed: run_seed(media, desc.id),
+            zone_shift: media.pool.geometry().zone_len().trailing_zeros(),
+            desc,
+            fences,
+            zones,
+            extents,
+            graveyard: Arc::clone(graveyard),
+            installed: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that a durable edit names this run, or names it no more.
+    pub(crate) fn set_installed(&self, installed: bool) {
+        self.installed.store(installed, Ordering::Release);
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.desc.entries
+    }
+
+    /// DRAM held.
+    pub(crate) fn dram_bytes(&self) -> usize {
+        self.fences.dram_bytes() + self.zones.capacity() * size_of::<ZoneUse>()
+    }
+
+    /// Whether the filter allows that a key with this hash is here.
+    #[inline]
+    pub(crate) fn may_hold(&self, media: &Media, hash: u64) -> bool {
+        let lines = self.desc.filter.len / LINE as u64;
+        let line = filter::line_of(hash, lines);
+        let at = self.desc.filter.offset(self.zone_shift, line * LINE as u64);
+        filter::line_may_hold(media.region.bytes(at, LINE), line_seed(self.seed, line), hash)
+    }
+
+    #[inline]
+    fn block<'m>(&self, media: &'m Media, block: u64) -> Result<Block<'m>> {
+        let at = self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64);
+        let bytes = media.region.bytes(at, BLOCK_LEN);
+        Block::verified(bytes, block_seed(self.seed, block)).ok_or_else(|| self.damaged(media, at))
+    }
+
+    #[cold]
+    fn damaged(&self, media: &Media, at: u64) -> Error {
+        Error::corruption(
+            "read",
+            format!(
+                "index block at offset {at} (run {}) of {} fails its checksum; `strandline check` \
+                 lists what is affected",
+                self.desc.id,
+                media.region.describe()
+            ),
+        )
+    }
+
+    /// The newest version of `key` that is not younger than `at`.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        media: &Media,
+        key: &[u8],
+        hash: u64,
+        at: Seq,
+    ) -> Result<Option<Entry>> {
+        // A key's versions may fill several blocks: begin at the last block whose fence is below the key.
+        let first = self.fences.rank(key, false).saturating_sub(1);
+        for number in first..self.fences.len() {
+            if number > first && self.fences.separator(number) > key {
+                break;
+            }
+            let block = self.block(media, number as u64)?;
+            let mut candidates = block.tagged(hash);
+            while candidates != 0 {
+                let leaf = block.leaf(candidates.trailing_zeros() as usize);
+                candidates &= candidates - 1;
+                let entry = media.entry(leaf)?;
+                if entry.seq <= at && media.key(&entry) == key && !is_skipped(&entry) {
+                    return Ok(Some(entry));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Appends up to `limit` locations from entry `from` on, in or against key order.
+    pub(crate) fn leaves(
+        &self,
+        media: &Media,
+        from: u64,
+        backward: bool,
+        limit: usize,
+        out: &mut Vec<Leaf>,
+    ) -> Result<()> {
+        let mut index = from;
+        let wanted = out.len() + limit;
+        while out.len() < wanted && index < self.entries() {
+            let number = index / BLOCK_ENTRIES as u64;
+            let block = self.block(media, number)?;
+            let within = (index % BLOCK_ENTRIES as u64) as usize;
+            if backward {
+                out.extend((0..=within.min(block.len() - 1)).rev().map(|i| block.leaf(i)));
+                let Some(before) = (number * BLOCK_ENTRIES as u64).checked_sub(1) else { break };
+                index = before;
+            } else {
+                out.extend((within..block.len()).map(|i| block.leaf(i)));
+                index = (number + 1) * BLOCK_ENTRIES as u64;
+                self.prefetch_block(media, number + 1);
+            }
+        }
+        out.truncate(wanted);
+        Ok(())
+    }
+
+    /// Brings the filter line and the index block for `key` towards the cache.
+    pub(crate) fn prefetch(&self, media: &Media, key: &[u8], hash: u64) {
+        let lines = self.desc.filter.len / LINE as u64;
+        let line = filter::line_of(hash, lines);
+        media.region.prefetch(self.desc.filter.offset(self.zone_shift, line * LINE as u64), 1);
+        self.prefetch_block(media, self.fences.rank(key, true).saturating_sub(1) as u64);
+    }
+
+    fn prefetch_block(&self, media: &Media, block: u64) {
+        if block < self.fences.len() as u64 {
+            let at = self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64);
+            media.region.prefetch(at, BLOCK_LEN / LINE);
+        }
+    }
+
+    /// Index of the first entry whose key is greater than `key`, or with `or_equal`, not less.
+    pub(crate) fn first_after(&self, media: &Media, key: &[u8], or_equal: bool) -> Result<u64> {
+        let Some(number) = self.fences.rank(key, !or_equal).checked_sub(1) else { return Ok(0) };
+        let number = number as u64;
+        let block = self.block(media, number)?;
+        let start = number * BLOCK_ENTRIES as u64;
+        // Whether entry `i` stands before the position looked for, by its record.
+        let before = |i: usize| -> Result<bool> {
+            let entry = media.entry(block.leaf(i))?;
+            let other = media.key(&entry);
+            Ok(if or_equal { other < key } else { other <= key })
+        };
+        if let Position::Heads { below, up_to } = block.position(key) {
+            let mut at = below;
+            while at < up_to && before(at)? {
+                at += 1;
+            }
+            // Two prefixes may share a hash: the neighbours' records have the last word.
+            let sound = (at == 0 || before(at - 1)?) && (at == block.len() || !before(at)?);
+            if sound {
+                return Ok(start + at as u64);
+            }
+        }
+        let mut at = 0;
+        while at < block.len() && before(at)? {
+            at += 1;
+        }
+        Ok(start + at as u64)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.installed.load(Ordering::Acquire) {
+            for extent in self.desc.extents() {
+                self.graveyard.bury_extent(*extent);
+            }
+        }
+    }
+}

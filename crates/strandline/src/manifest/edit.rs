@@ -1,0 +1,208 @@
+//! Edits: what the manifest log stores. An edit is a list of changes with the floor it was written under.
+//! `docs/format/manifest.md` is the format.
+
+use base::Seq;
+use base::codec::{Reader, put_varint};
+use pool::Extent;
+
+use crate::level0::pieces::Pieces;
+use crate::level0::run::RunDesc;
+
+/// What the manifest knows of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Part of a memtable that an open recovered; bytes behind `sealed` never count again.
+    Live { keyspace: u32, sealed: u64 },
+    /// Named by a run; never scanned as a memtable again.
+    Frozen,
+    /// Named by nothing; its word is being cleared.
+    Retired,
+}
+
+/// One change of the manifest's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A new open of the pool: incarnations of zones begin with this number.
+    Epoch(u32),
+    CreateKeyspace { id: u32, name: String },
+    DropKeyspace { id: u32 },
+    AddRun(Box<RunDesc>),
+    RemoveRun { keyspace: u32, id: u64 },
+    Zone { no: u32, incarnation: u64, fate: Fate },
+    /// The zone's word is cleared: the incarnation need not be remembered.
+    ForgetZone { no: u32, incarnation: u64 },
+    /// Identifiers below these were used.
+    NextIds { keyspace: u32, run: u64 },
+}
+
+/// A durable step of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Edit {
+    /// Last sequence number of the highest published commit: numbering continues behind it, and
+    /// recovery demands contiguity only above it.
+    pub floor: Seq,
+    pub changes: Vec<Change>,
+}
+
+fn put_pieces(out: &mut Vec<u8>, pieces: &Pieces) {
+    put_varint(out, pieces.len);
+    put_varint(out, pieces.extents.len() as u64);
+    for extent in &pieces.extents {
+        put_varint(out, extent.at);
+        put_varint(out, extent.len);
+    }
+}
+
+fn pieces(reader: &mut Reader<'_>) -> Option<Pieces> {
+    let len = reader.varint()?;
+    let count = reader.varint()?;
+    let mut extents = Vec::new();
+    for _ in 0..count {
+        extents.push(Extent { at: reader.varint()?, len: reader.varint()? });
+    }
+    Some(Pieces { extents, len })
+}
+
+fn put_run(out: &mut Vec<u8>, run: &RunDesc) {
+    for word in [
+        run.id,
+        u64::from(run.keyspace),
+        u64::from(run.subrange),
+        run.order,
+        run.entries,
+        run.min_seq,
+        run.max_seq,
+    ] {
+        put_varint(out, word);
+    }
+    put_pieces(out, &run.blocks);
+    put_pieces(out, &run.filter);
+    put_pieces(out, &run.meta);
+    out.extend_from_slice(&run.meta_sum.to_le_bytes());
+}
+
+fn run(reader: &mut Reader<'_>) -> Option<RunDesc> {
+    Some(RunDesc {
+        id: reader.varint()?,
+        keyspace: id32(reader)?,
+        subrange: id32(reader)?,
+        order: reader.varint()?,
+        entries: reader.varint()?,
+        min_seq: reader.varint()?,
+        max_seq: reader.varint()?,
+        blocks: pieces(reader)?,
+        filter: pieces(reader)?,
+        meta: pieces(reader)?,
+        meta_sum: reader.u64()?,
+    })
+}
+
+fn id32(reader: &mut Reader<'_>) -> Option<u32> {
+    u32::try_from(reader.varint()?).ok()
+}
+
+impl Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::Epoch(epoch) => {
+                out.push(1);
+                put_varint(out, u64::from(*epoch));
+            }
+            Change::CreateKeyspace { id, name } => {
+                out.push(2);
+                put_varint(out, u64::from(*id));
+                put_varint(out, name.len() as u64);
+                out.extend_from_slice(name.as_bytes());
+            }
+            Change::DropKeyspace { id } => {
+                out.push(3);
+                put_varint(out, u64::from(*id));
+            }
+            Change::AddRun(desc) => {
+                out.push(4);
+                put_run(out, desc);
+            }
+            Change::RemoveRun { keyspace, id } => {
+                out.push(5);
+                put_varint(out, u64::from(*keyspace));
+                put_varint(out, *id);
+            }
+            Change::Zone { no, incarnation, fate } => {
+                out.push(6);
+                put_varint(out, u64::from(*no));
+                put_varint(out, *incarnation);
+                match fate {
+                    Fate::Live { keyspace, sealed } => {
+                        out.push(1);
+                        put_varint(out, u64::from(*keyspace));
+                        put_varint(out, *sealed);
+                    }
+                    Fate::Frozen => out.push(2),
+                    Fate::Retired => out.push(3),
+                }
+            }
+            Change::ForgetZone { no, incarnation } => {
+                out.push(7);
+                put_varint(out, u64::from(*no));
+                put_varint(out, *incarnation);
+            }
+            Change::NextIds { keyspace, run } => {
+                out.push(8);
+                put_varint(out, u64::from(*keyspace));
+                put_varint(out, *run);
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Change> {
+        Some(match reader.u8()? {
+            1 => Change::Epoch(id32(reader)?),
+            2 => {
+                let id = id32(reader)?;
+                let len = usize::try_from(reader.varint()?).ok()?;
+                let name = std::str::from_utf8(reader.take(len)?).ok()?.to_owned();
+                Change::CreateKeyspace { id, name }
+            }
+            3 => Change::DropKeyspace { id: id32(reader)? },
+            4 => Change::AddRun(Box::new(run(reader)?)),
+            5 => Change::RemoveRun { keyspace: id32(reader)?, id: reader.varint()? },
+            6 => {
+                let (no, incarnation) = (id32(reader)?, reader.varint()?);
+                let fate = match reader.u8()? {
+                    1 => Fate::Live { keyspace: id32(reader)?, sealed: reader.varint()? },
+                    2 => Fate::Frozen,
+                    3 => Fate::Retired,
+                    _ => return None,
+                };
+                Change::Zone { no, incarnation, fate }
+            }
+            7 => Change::ForgetZone { no: id32(reader)?, incarnation: reader.varint()? },
+            8 => Change::NextIds { keyspace: id32(reader)?, run: reader.varint()? },
+            _ => return None,
+        })
+    }
+}
+
+impl Edit {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.floor);
+        put_varint(&mut out, self.changes.len() as u64);
+        for change in &self.changes {
+            change.encode(&mut out);
+        }
+        out
+    }
+
+    /// Decodes an edit; total, and nothing may follow it.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Edit> {
+        let mut reader = Reader::new(bytes);
+        let floor = reader.varint()?;
+        let count = reader.varint()?;
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            changes.push(Change::decode(&mut reader)?);
+        }
+        (reader.remaining() == 0).then_some(Edit { floor, changes })
+    }
+}

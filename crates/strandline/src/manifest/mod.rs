@@ -1,0 +1,224 @@
+//! The manifest: which keyspaces, runs and zones exist. Its state in memory, and the log that makes it
+//! durable. The manifest alone says what a zone is.
+
+pub(crate) mod edit;
+
+use std::collections::BTreeMap;
+
+use base::planted::{self, Bug};
+use base::{Error, Result, Seq};
+use pmem::Durable;
+use pool::Pool;
+
+use crate::level0::run::RunDesc;
+use edit::{Change, Edit, Fate};
+
+/// What replaying the log yields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub epoch: u32,
+    pub floor: Seq,
+    pub next_keyspace: u32,
+    pub next_run: u64,
+    pub keyspaces: BTreeMap<u32, KeyspaceState>,
+    pub zones: BTreeMap<u32, (u64, Fate)>,
+}
+
+/// A keyspace in the manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyspaceState {
+    pub name: String,
+    /// By identifier; age is in [`RunDesc::order`].
+    pub runs: BTreeMap<u64, RunDesc>,
+}
+
+impl State {
+    /// Applies a change; `None` if it contradicts the state, which a sound log never does.
+    fn apply(&mut self, change: &Change) -> Option<()> {
+        match change {
+            Change::Epoch(epoch) => self.epoch = *epoch,
+            Change::CreateKeyspace { id, name } => {
+                let fresh = KeyspaceState { name: name.clone(), ..KeyspaceState::default() };
+                if self.keyspaces.insert(*id, fresh).is_some() {
+                    return None;
+                }
+                self.next_keyspace = self.next_keyspace.max(id.checked_add(1)?);
+            }
+            Change::DropKeyspace { id } => {
+                self.keyspaces.remove(id)?;
+            }
+            Change::AddRun(desc) => {
+                let runs = &mut self.keyspaces.get_mut(&desc.keyspace)?.runs;
+                if runs.insert(desc.id, (**desc).clone()).is_some() {
+                    return None;
+                }
+                self.next_run = self.next_run.max(desc.id.checked_add(1)?);
+            }
+            Change::RemoveRun { keyspace, id } => {
+                self.keyspaces.get_mut(keyspace)?.runs.remove(id)?;
+            }
+            Change::Zone { no, incarnation, fate } => {
+                self.zones.insert(*no, (*incarnation, *fate));
+            }
+            Change::ForgetZone { no, incarnation } => {
+                if self.zones.get(no).is_some_and(|(known, _)| known == incarnation) {
+                    self.zones.remove(no);
+                }
+            }
+            Change::NextIds { keyspace, run } => {
+                self.next_keyspace = self.next_keyspace.max(*keyspace);
+                self.next_run = self.next_run.max(*run);
+            }
+        }
+        Some(())
+    }
+
+    fn apply_edit(&mut self, edit: &Edit) -> Option<()> {
+        self.floor = self.floor.max(edit.floor);
+        edit.changes.iter().try_for_each(|change| self.apply(change))
+    }
+
+    /// The one edit from which the whole state can be rebuilt.
+    fn snapshot(&self) -> Edit {
+        let mut changes = vec![
+            Change::Epoch(self.epoch),
+            Change::NextIds { keyspace: self.next_keyspace, run: self.next_run },
+        ];
+        for (id, keyspace) in &self.keyspaces {
+            changes.push(Change::CreateKeyspace { id: *id, name: keyspace.name.clone() });
+            changes.extend(keyspace.runs.values().map(|run| Change::AddRun(Box::new(run.clone()))));
+        }
+        changes.extend(self.zones.iter().map(|(no, (incarnation, fate))| Change::Zone {
+            no: *no,
+            incarnation: *incarnation,
+            fate: *fate,
+        }));
+        Edit { floor: self.floor, changes }
+    }
+
+    /// The state that a fresh pool's log begins with: one keyspace, named `default`.
+    pub(crate) fn fresh() -> State {
+        let mut state = State { next_run: 1, ..State::default() };
+        let default = KeyspaceState { name: "default".into(), ..KeyspaceState::default() };
+        state.keyspaces.insert(0, default);
+        state.next_keyspace = 1;
+        state
+    }
+
+    pub(crate) fn encode_snapshot(&self) -> Vec<u8> {
+        self.snapshot().encode()
+    }
+
+    /// Replays a log's payloads, the first of which is a snapshot.
+    pub(crate) fn replay(payloads: &[Vec<u8>]) -> Result<State> {
+        let mut state = State::default();
+        for (number, payload) in payloads.iter().enumerate() {
+            let sound = Edit::decode(payload).and_then(|edit| state.apply_edit(&edit));
+            if sound.is_none() {
+                return Err(Error::corruption(
+                    "open",
+                    format!("manifest edit {number} does not fit those before it; restore a checkpoint"),
+                ));
+            }
+        }
+        Ok(state)
+    }
+}
+
+/// The manifest of a store that is open for writes. Its owner serialises access.
+pub(crate) struct Manifest {
+    pub state: State,
+}
+
+impl Manifest {
+    /// Makes `changes` durable under `floor` (the highest published sequence number), then applies them.
+    ///
+    /// An edit that does not fit the log area begins the other one with a snapshot that includes it.
+    pub(crate) fn commit(
+        &mut self,
+        pool: &Pool,
+        floor: Seq,
+        changes: Vec<Change>,
+    ) -> Result<Durable> {
+        let floor = if planted::is(Bug::FloorWithoutSequence) {
+            floor.saturating_sub(1)
+        } else {
+            floor
+        };
+        let edit = Edit { floor, changes };
+        let mut next = self.state.clone();
+        next.apply_edit(&edit).ok_or_else(|| {
+            Error::new(
+                base::ErrorKind::Internal,
+                "manifest",
+                "an edit contradicts the state; reopen the store and report this",
+            )
+        })?;
+        let payload = edit.encode();
+        let durable = if pool.log_fits(payload.len()) {
+            pool.log_append(&payload)?
+        } else {
+            pool.log_begin(&next.encode_snapshot())?
+        };
+        self.state = next;
+        Ok(durable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level0::pieces::Pieces;
+    use pool::Extent;
+
+    fn desc(id: u64) -> RunDesc {
+        let pieces = |at| Pieces { extents: vec![Extent { at, len: 4096 }], len: 4000 };
+        RunDesc {
+            id,
+            keyspace: 0,
+            subrange: 0,
+            order: id,
+            entries: 7,
+            min_seq: 1,
+            max_seq: 9,
+            blocks: pieces(4096),
+            filter: pieces(8192),
+            meta: pieces(12_288),
+            meta_sum: 99,
+        }
+    }
+
+    #[test]
+    fn a_snapshot_rebuilds_the_state() {
+        let mut state = State::fresh();
+        let edit = Edit {
+            floor: 42,
+            changes: vec![
+                Change::Epoch(3),
+                Change::CreateKeyspace { id: 1, name: "other".into() },
+                Change::AddRun(Box::new(desc(5))),
+                Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
+                Change::Zone { no: 3, incarnation: 78, fate: Fate::Live { keyspace: 1, sealed: 640 } },
+                Change::Zone { no: 4, incarnation: 79, fate: Fate::Retired },
+            ],
+        };
+        assert_eq!(Edit::decode(&edit.encode()).as_ref(), Some(&edit));
+        state.apply_edit(&edit).expect("applies");
+        let again = State::replay(&[state.encode_snapshot()]).expect("replays");
+        assert_eq!(again, state);
+        assert_eq!((again.next_run, again.next_keyspace, again.floor), (6, 2, 42));
+    }
+
+    #[test]
+    fn contradictions_and_random_bytes_are_refused() {
+        let mut state = State::fresh();
+        let remove = Edit { floor: 0, changes: vec![Change::RemoveRun { keyspace: 0, id: 9 }] };
+        assert!(state.apply_edit(&remove).is_none());
+        let good = State::fresh().encode_snapshot();
+        for at in 0..good.len() {
+            for cut in [&good[..at], &[&good[..at], &[0xff; 12]].concat()] {
+                let _ = State::replay(&[cut.to_vec()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Records by location: the leaf words that every index stores, and what they resolve to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use base::checksum::{key_hash, mix, sum64};
+use base::planted::{self, Bug};
+use base::{Error, LINE, Result, Seq};
+use pmem::Region;
+use pool::Pool;
+
+use crate::memtable::record::{EXTENT_REF_LEN, ExtentRef, Head, Kind};
+
+/// A record's location as every index stores it: line number, length hint and key tag in 62 bits.
+///
+/// ```text
+/// bits 0..40   line number of the record in the pool
+/// bits 40..46  lines of the record; 0: 64 or more
+/// bits 46..62  low bits of the key's hash
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaf(pub u64);
+
+impl Leaf {
+    #[inline]
+    pub(crate) fn new(at: u64, len: u64, key_hash: u64) -> Leaf {
+        let lines = len / LINE as u64;
+        let hint = if lines < 64 { lines } else { 0 };
+        Leaf(at / LINE as u64 | hint << 40 | (key_hash & 0xffff) << 46)
+    }
+
+    /// Offset of the record in the pool.
+    #[inline]
+    pub(crate) fn at(self) -> u64 {
+        (self.0 & ((1 << 40) - 1)) * LINE as u64
+    }
+
+    /// Whether the record may belong to a key with this hash.
+    #[inline]
+    pub(crate) fn may_be(self, key_hash: u64) -> bool {
+        self.0 >> 46 == key_hash & 0xffff
+    }
+
+    /// Lines worth prefetching.
+    #[inline]
+    pub(crate) fn lines(self) -> usize {
+        match self.0 >> 40 & 0x3f {
+            0 => 4,
+            lines => lines as usize,
+        }
+    }
+}
+
+/// What every record of a zone shares, kept in DRAM.
+#[derive(Default)]
+struct ZoneFact {
+    /// Seed of the zone's checksums; 0 while the zone holds no records.
+    seed: AtomicU64,
+    base_seq: AtomicU64,
+}
+
+/// The pool with what is needed to decode the records in it.
+pub(crate) struct Media {
+    pub pool: Pool,
+    pub region: Arc<Region>,
+    zones: Box<[ZoneFact]>,
+    data_at: u64,
+    zone_shift: u32,
+}
+
+/// A record that passed its checks, as numbers, so that holders need not borrow the pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub seq: Seq,
+    pub kind: Kind,
+    pub void: bool,
+    pub at: u64,
+    key_at: u32,
+    key_len: u32,
+    value_len: u32,
+    pub len: u32,
+}
+
+impl Media {
+    pub(crate) fn new(pool: Pool, region: Arc<Region>) -> Media {
+        let geometry = pool.geometry();
+        let zones = (0..geometry.zones()).map(|_| ZoneFact::default()).collect();
+        let data_at = geometry.zone_at(0);
+        let zone_shift = geometry.zone_len().trailing_zeros();
+        Media { pool, region, zones, data_at, zone_shift }
+    }
+
+    /// Seed of the checksums of a zone's records, bound to the pool and the zone's incarnation.
+    pub(crate) fn zone_seed(&self, incarnation: u64) -> u64 {
+        let life = if planted::is(Bug::IgnoreIncarnation) { 0 } else { incarnation };
+        mix(self.pool.id(), life) | 1
+    }
+
+    /// Announces that zone `no` holds records of `incarnation` from now on.
+    pub(crate) fn set_zone(&self, no: u32, incarnation: u64, base_seq: Seq) {
+        let fact = &self.zones[no as usize];
+        fact.base_seq.store(base_seq, Relaxed);
+        fact.seed.store(self.zone_seed(incarnation), Relaxed);
+    }
+
+    /// Seed and base sequence for a record at `at`, if a zone with records is there.
+    #[inline]
+    pub(crate) fn place(&self, at: u64) -> Option<(u64, Seq)> {
+        let zone = at.checked_sub(self.data_at)? >> self.zone_shift;
+        let fact = self.zones.get(usize::try_from(zone).ok()?)?;
+        let seed = fact.seed.load(Relaxed);
+        (seed != 0).then(|| (record_seed(seed, at), fact.base_seq.load(Relaxed)))
+    }
+
+    /// Bytes from `at` to the end of its zone.
+    #[inline]
+    fn room(&self, at: u64) -> usize {
+        let zone_len = 1_u64 << self.zone_shift;
+        (zone_len - ((at - self.data_at) & (zone_len - 1))) as usize
+    }
+
+    /// Decodes the head of the record at `at` without checking its body.
+    #[inline]
+    pub(crate) fn head(&self, at: u64) -> Option<(Head, &[u8])> {
+        let (seed, base_seq) = self.place(at)?;
+        self.head_under(at, seed, base_seq)
+    }
+
+    #[inline]
+    fn head_under(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(Head, &[u8])> {
+        if !at.is_multiple_of(LINE as u64) {
+            return None;
+        }
+        let head = Head::decode(self.region.bytes(at, LINE), seed, base_seq)?;
+        let len = head.len();
+        (len <= self.room(at)).then(|| (head, self.region.bytes(at, len)))
+    }
+
+    /// The record at `at` if its checksum holds.
+    #[inline]
+    pub(crate) fn verified(&self, at: u64) -> Option<(Head, &[u8])> {
+        let (seed, base_seq) = self.place(at)?;
+        let (head, bytes) = self.head_under(at, seed, base_seq)?;
+        head.verify(bytes, seed).then_some((head, bytes))
+    }
+
+    /// The record that an index names: damage is an error.
+    #[inline]
+    pub(crate) fn entry(&self, leaf: Leaf) -> Result<Entry> {
+        let at = leaf.at();
+        match self.verified(at) {
+            Some((head, _)) => Ok(Entry {
+                seq: head.seq,
+                kind: head.kind,
+                void: head.void,
+                at,
+                key_at: head.key_at as u32,
+                key_len: head.key_len as u32,
+                value_len: head.value_len as u32,
+                len: head.len() as u32,
+            }),
+            None => Err(self.damaged(at)),
+        }
+    }
+
+    /// The error for a record whose bytes fail their checks.
+    #[cold]
+    pub(crate) fn damaged(&self, at: u64) -> Error {
+        let zone = at.checked_sub(self.data_at).map(|past| past >> self.zone_shift);
+        Error::corruption(
+            "read",
+            format!(
+                "record at offset {at} (zone {zone:?}) of {} fails its checksum; `strandline check` \
+                 lists what is affected",
+                self.region.describe()
+            ),
+        )
+    }
+
+    /// Key of a checked record.
+    #[inline]
+    pub(crate) fn key(&self, entry: &Entry) -> &[u8] {
+        self.region.bytes(entry.at + u64::from(entry.key_at), entry.key_len as usize)
+    }
+
+    /// Value of a checked record; a value in an extent is checked here.
+    #[inline]
+    pub(crate) fn value(&self, entry: &Entry) -> Result<&[u8]> {
+        let value = self.stored_value(entry);
+        if entry.kind == Kind::PutExtent { self.extent_value(entry.at, value) } else { Ok(value) }
+    }
+
+    /// The bytes behind the key of a checked record: its value, or where its value is.
+    pub(crate) fn stored_value(&self, entry: &Entry) -> &[u8] {
+        let at = entry.at + u64::from(entry.key_at) + u64::from(entry.key_len);
+        self.region.bytes(at, entry.value_len as usize)
+    }
+
+    /// The extent that a checked record names, if it names one.
+    pub(crate) fn extent_of(&self, entry: &Entry) -> Option<ExtentRef> {
+        if entry.kind != Kind::PutExtent || entry.value_len as usize != EXTENT_REF_LEN {
+            return None;
+        }
+        ExtentRef::decode(self.stored_value(entry))
+    }
+
+    fn extent_value(&self, record_at: u64, reference: &[u8]) -> Result<&[u8]> {
+        let extent = ExtentRef::decode(reference)
+            .filter(|extent| {
+                extent.at.checked_add(extent.len).is_some_and(|end| end <= self.region.len())
+            })
+            .ok_or_else(|| self.damaged(record_at))?;
+        let bytes = self.region.bytes(extent.at, extent.len as usize);
+        if self.extent_sum(extent.at, bytes) != extent.sum {
+            return Err(self.damaged(extent.at));
+        }
+        Ok(bytes)
+    }
+
+    /// Checksum of a value kept at `at` outside its record.
+    pub(crate) fn extent_sum(&self, at: u64, value: &[u8]) -> u64 {
+        sum64(mix(self.pool.id(), at), value)
+    }
+
+    /// Hints that the record of `leaf` is wanted soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, leaf: Leaf) {
+        self.region.prefetch(leaf.at(), leaf.lines().min(4));
+    }
+}
+
+/// Checksum seed of a record at `at` in a zone with `zone_seed`.
+#[inline]
+pub(crate) fn record_seed(zone_seed: u64, at: u64) -> u64 {
+    mix(zone_seed, at)
+}
+
+/// Leaf words resolve to keys for the memtable's index. Damage yields an empty key here and an error at
+/// the read that follows: the index itself must stay total.
+impl art::Records for Media {
+    #[inline]
+    fn key(&self, leaf: u64) -> &[u8] {
+        self.head(Leaf(leaf).at()).map_or(&[], |(head, bytes)| head.key(bytes))
+    }
+
+    #[inline]
+    fn seq(&self, leaf: u64) -> u64 {
+        self.head(Leaf(leaf).at()).map_or(0, |(head, _)| head.seq)
+    }
+}
+
+/// Hash of a key for tags and filters.
+#[inline]
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    key_hash(key)
+}

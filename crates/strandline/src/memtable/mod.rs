@@ -1,0 +1,112 @@
+//! Memtables: zones being filled, and an index in DRAM over the records in them.
+
+pub(crate) mod record;
+pub(crate) mod zone;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use art::Art;
+use base::Seq;
+
+use crate::media::{Entry, Leaf, Media};
+use zone::{ExtentHold, Zone};
+
+/// Records of one subrange that no index run names yet.
+pub(crate) struct Memtable {
+    /// Position in age: greater is newer. Runs built from memtables inherit it.
+    pub order: u64,
+    pub index: Art,
+    zones: Mutex<Vec<Arc<Zone>>>,
+    extents: Mutex<Vec<Arc<ExtentHold>>>,
+    /// Bytes reserved in the zones.
+    pub bytes: AtomicU64,
+    /// Highest sequence number reserved here; final once the memtable is frozen.
+    pub last_seq: AtomicU64,
+}
+
+impl Memtable {
+    pub(crate) fn new(order: u64, zones: Vec<Arc<Zone>>) -> Memtable {
+        Memtable {
+            order,
+            index: Art::new(),
+            zones: Mutex::new(zones),
+            extents: Mutex::new(Vec::new()),
+            bytes: AtomicU64::new(0),
+            last_seq: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a zone before any record is reserved in it.
+    pub(crate) fn push_zone(&self, zone: Arc<Zone>) {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner).push(zone);
+    }
+
+    /// Takes back a zone in which nothing was reserved.
+    pub(crate) fn pop_zone(&self, no: u32) -> Option<Arc<Zone>> {
+        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = zones.iter().position(|zone| zone.no == no)?;
+        Some(zones.remove(position))
+    }
+
+    pub(crate) fn zones(&self) -> Vec<Arc<Zone>> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the extent of a value alive as long as its record may be read here.
+    pub(crate) fn hold_extent(&self, extent: Arc<ExtentHold>) {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner).push(extent);
+    }
+
+    pub(crate) fn extents(&self) -> Vec<Arc<ExtentHold>> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.last_seq.load(Relaxed) == 0
+    }
+
+    /// Brings the way to `keys` and their records towards the cache, all at once.
+    pub(crate) fn prefetch(&self, media: &Media, keys: &[&[u8]], at: Seq) {
+        let mut leaves = Vec::with_capacity(keys.len());
+        self.index.get_many(keys, at, &mut leaves);
+        leaves.into_iter().flatten().for_each(|leaf| media.prefetch(Leaf(leaf)));
+    }
+
+    /// The newest version of `key` that is not younger than `at` (R2).
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        media: &Media,
+        key: &[u8],
+        hash: u64,
+        at: Seq,
+    ) -> base::Result<Option<Entry>> {
+        let mut at = at;
+        loop {
+            let Some(leaf) = self.index.get(key, at).map(Leaf) else { return Ok(None) };
+            if !leaf.may_be(hash) {
+                return Ok(None);
+            }
+            let entry = media.entry(leaf)?;
+            if entry.seq > at || media.key(&entry) != key {
+                return Ok(None);
+            }
+            if !is_skipped(&entry) {
+                return Ok(Some(entry));
+            }
+            // A void version: an older one of the same key may count.
+            let Some(older) = entry.seq.checked_sub(1) else { return Ok(None) };
+            at = older;
+            if self.index.get(key, at).map(Leaf) == Some(leaf) {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Whether readers pass over the record: void records belong to commits that were given up.
+#[inline]
+pub(crate) fn is_skipped(entry: &Entry) -> bool {
+    entry.void && !base::planted::is(base::planted::Bug::VoidVisible)
+}

@@ -1,0 +1,106 @@
+//! What keeps zones and extents from being reused: counted references.
+//!
+//! **I-ZONE-1** Whatever holds record locations holds an `Arc` of each zone and extent that they point into.
+//! **I-ZONE-2** A zone becomes free only after the edit that retires it is durable *and* the last `Arc` is
+//! gone; then its word is cleared, then it may be granted again under a new incarnation.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Seq;
+use pool::Extent;
+
+/// A zone that holds records.
+pub(crate) struct Zone {
+    pub no: u32,
+    pub incarnation: u64,
+    /// Offset of the first record.
+    pub start: u64,
+    /// Offset behind the zone.
+    pub end: u64,
+    pub base_seq: Seq,
+    retired: AtomicBool,
+    graveyard: Arc<Graveyard>,
+}
+
+/// An extent that holds a value.
+pub(crate) struct ExtentHold {
+    pub extent: Extent,
+    graveyard: Arc<Graveyard>,
+}
+
+/// Space that nothing in memory names any more, waiting to be made free by whoever next needs space.
+#[derive(Default)]
+pub(crate) struct Graveyard {
+    dead: Mutex<Dead>,
+}
+
+/// Contents of the graveyard.
+#[derive(Default)]
+pub(crate) struct Dead {
+    /// Zone number and incarnation.
+    pub zones: Vec<(u32, u64)>,
+    pub extents: Vec<Extent>,
+}
+
+impl Graveyard {
+    pub(crate) fn take(&self) -> Dead {
+        std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn bury_extent(&self, extent: Extent) {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).extents.push(extent);
+    }
+}
+
+impl Zone {
+    pub(crate) fn new(
+        no: u32,
+        incarnation: u64,
+        range: std::ops::Range<u64>,
+        base_seq: Seq,
+        graveyard: &Arc<Graveyard>,
+    ) -> Arc<Zone> {
+        Arc::new(Zone {
+            no,
+            incarnation,
+            start: range.start,
+            end: range.end,
+            base_seq,
+            retired: AtomicBool::new(false),
+            graveyard: Arc::clone(graveyard),
+        })
+    }
+
+    /// Marks that no durable edit names this zone, or that one retires it: it goes with its last holder
+    /// (I-ZONE-2).
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Marks that a durable edit names this zone after all.
+    pub(crate) fn keep(&self) {
+        self.retired.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        if self.retired.load(Ordering::Acquire) {
+            let mut dead = self.graveyard.dead.lock().unwrap_or_else(PoisonError::into_inner);
+            dead.zones.push((self.no, self.incarnation));
+        }
+    }
+}
+
+impl ExtentHold {
+    pub(crate) fn new(extent: Extent, graveyard: &Arc<Graveyard>) -> Arc<ExtentHold> {
+        Arc::new(ExtentHold { extent, graveyard: Arc::clone(graveyard) })
+    }
+}
+
+impl Drop for ExtentHold {
+    fn drop(&mut self) {
+        self.graveyard.bury_extent(self.extent);
+    }
+}

@@ -1,0 +1,72 @@
+//! `explain get`: each probe of one look-up, as it happened.
+
+use std::time::Instant;
+
+/// Where a look-up probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A memtable: index in DRAM, records in persistent memory.
+    Memtable {
+        /// Age; greater is newer.
+        order: u64,
+    },
+    /// An index run: index and records in persistent memory.
+    Run {
+        /// Identifier of the run.
+        id: u64,
+        /// Entries in the run.
+        entries: u64,
+    },
+}
+
+/// One probe and what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Where.
+    pub source: Source,
+    /// Whether the filter let the look-up through; always, where there is none.
+    pub passed_filter: bool,
+    /// Whether the key, or its deletion, was there.
+    pub found: bool,
+    /// Bytes of the record that was found.
+    pub bytes: u64,
+}
+
+/// A probe with the time it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedProbe {
+    /// The probe.
+    pub probe: Probe,
+    /// Nanoseconds since the probe before it, or since the look-up began.
+    pub ns: u64,
+}
+
+/// Receives the probes of a look-up; `()` receives nothing and costs nothing.
+pub(crate) trait Trace {
+    fn probe(&mut self, probe: impl FnOnce() -> Probe);
+}
+
+impl Trace for () {
+    #[inline(always)]
+    fn probe(&mut self, _probe: impl FnOnce() -> Probe) {}
+}
+
+/// Records probes with their times.
+pub(crate) struct Recorder {
+    pub probes: Vec<TimedProbe>,
+    last: Instant,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Recorder {
+        Recorder { probes: Vec::new(), last: Instant::now() }
+    }
+}
+
+impl Trace for Recorder {
+    fn probe(&mut self, probe: impl FnOnce() -> Probe) {
+        let ns = self.last.elapsed().as_nanos() as u64;
+        self.probes.push(TimedProbe { probe: probe(), ns });
+        self.last = Instant::now();
+    }
+}

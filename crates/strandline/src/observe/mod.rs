@@ -1,0 +1,4 @@
+//! What a store shows of itself.
+
+pub mod explain;
+pub mod properties;

@@ -1,0 +1,238 @@
+//! Options: plain data, one table from which the text form, the command-line flags and the
+//! documentation come.
+
+use std::path::PathBuf;
+
+use base::{Error, ErrorKind, Result};
+
+/// Where persistent memory comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PmSource {
+    /// A file named `pool` in the store's directory.
+    #[default]
+    Auto,
+    /// This file, or this devdax device.
+    Path(PathBuf),
+    /// Memory of this process: nothing outlives it.
+    Heap,
+}
+
+/// Settings of a store. All have defaults; see [`TABLE`] for units and advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where persistent memory comes from.
+    pub pm: PmSource,
+    /// Bytes of persistent memory of a new store.
+    pub pm_size: u64,
+    /// Bytes per zone of a new store; 0: chosen from its size.
+    pub zone_size: u64,
+    /// Make the store if there is none.
+    pub create_if_missing: bool,
+    /// Bytes of records at which a memtable is frozen.
+    pub memtable_bytes: u64,
+    /// Memtables that may wait to be frozen before writers are slowed fully.
+    pub frozen_memtables_max: u32,
+    /// Bytes of DRAM for indexes; memtables are frozen early to keep it.
+    pub dram_budget: u64,
+    /// Background threads; 0: the caller drives background work.
+    pub background_threads: u32,
+    /// Threads that recovery uses; 0: one per processor.
+    pub recovery_threads: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            pm: PmSource::Auto,
+            pm_size: 1 << 30,
+            zone_size: 0,
+            create_if_missing: true,
+            memtable_bytes: 64 << 20,
+            frozen_memtables_max: 4,
+            dram_budget: 1 << 30,
+            background_threads: 1,
+            recovery_threads: 0,
+        }
+    }
+}
+
+/// One row of the options table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Name in text form and on the command line.
+    pub name: &'static str,
+    /// Unit, or the values it may have.
+    pub unit: &'static str,
+    /// Default, in text form.
+    pub default: &'static str,
+    /// Meaning and advice.
+    pub doc: &'static str,
+}
+
+/// Every option.
+pub const TABLE: &[Row] = &[
+    Row {
+        name: "pm",
+        unit: "auto, heap or a path",
+        default: "auto",
+        doc: "Where persistent memory comes from: a file `pool` in the store's directory, memory of this \
+              process, or a file or device of your own.",
+    },
+    Row {
+        name: "pm_size",
+        unit: "bytes",
+        default: "1G",
+        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later.",
+    },
+    Row {
+        name: "zone_size",
+        unit: "bytes, power of two; 0 chooses",
+        default: "0",
+        doc: "Size of a new store's zones. Values above an eighth of it get an extent of their own; a batch may \
+              fill a quarter.",
+    },
+    Row {
+        name: "create_if_missing",
+        unit: "true or false",
+        default: "true",
+        doc: "Make the store if there is none.",
+    },
+    Row {
+        name: "memtable_bytes",
+        unit: "bytes",
+        default: "64M",
+        doc: "Records a memtable holds before it is frozen. Larger: fewer runs and less index written; \
+              smaller: less DRAM and quicker recovery.",
+    },
+    Row {
+        name: "frozen_memtables_max",
+        unit: "count",
+        default: "4",
+        doc: "Memtables that may wait to be frozen before writers are slowed to the pace of freezing.",
+    },
+    Row {
+        name: "dram_budget",
+        unit: "bytes",
+        default: "1G",
+        doc: "DRAM for memtable indexes and fences. A memtable is frozen early when its index takes a \
+              quarter of it.",
+    },
+    Row {
+        name: "background_threads",
+        unit: "0 or 1",
+        default: "1",
+        doc: "0 leaves freezing and merging to the writers and to explicit calls.",
+    },
+    Row {
+        name: "recovery_threads",
+        unit: "count; 0: one per processor",
+        default: "0",
+        doc: "Threads that scan zones and rebuild indexes when a store is opened.",
+    },
+];
+
+/// A size such as `64M`, `4096` or `1.5G`; suffixes are powers of 1024.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(split);
+    let scale: u64 = match suffix.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return None,
+    };
+    if let Ok(whole) = number.trim().parse::<u64>() {
+        return whole.checked_mul(scale);
+    }
+    let real: f64 = number.trim().parse().ok()?;
+    (real.is_finite() && real >= 0.0 && real < 1e19).then(|| (real * scale as f64) as u64)
+}
+
+impl Options {
+    /// Sets the option called `name` from its text form.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if there is no such option or the text does not parse; the message
+    /// names the option and what it takes.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let row = TABLE.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "options",
+                format!("no option {name}; there are {}", known.join(", ")),
+            )
+        })?;
+        self.assign(name, text).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "options",
+                format!("{name}={text}: expected {}", row.unit),
+            )
+        })
+    }
+
+    fn assign(&mut self, name: &str, text: &str) -> Option<()> {
+        let count = || u32::try_from(parse_size(text)?).ok();
+        match name {
+            "pm" => {
+                self.pm = match text {
+                    "auto" => PmSource::Auto,
+                    "heap" => PmSource::Heap,
+                    "" => return None,
+                    path => PmSource::Path(path.into()),
+                };
+            }
+            "pm_size" => self.pm_size = parse_size(text)?,
+            "zone_size" => self.zone_size = parse_size(text)?,
+            "create_if_missing" => self.create_if_missing = text.parse().ok()?,
+            "memtable_bytes" => self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
+            "frozen_memtables_max" => self.frozen_memtables_max = count()?,
+            "dram_budget" => self.dram_budget = parse_size(text)?,
+            "background_threads" => {
+                self.background_threads = count().filter(|threads| *threads <= 1)?;
+            }
+            "recovery_threads" => self.recovery_threads = count()?,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_and_the_struct_agree() {
+        let mut options = Options {
+            pm_size: 1,
+            memtable_bytes: 1,
+            frozen_memtables_max: 9,
+            dram_budget: 1,
+            background_threads: 0,
+            create_if_missing: false,
+            recovery_threads: 5,
+            zone_size: 7,
+            pm: PmSource::Heap,
+        };
+        for row in TABLE {
+            options.set(row.name, row.default).expect(row.name);
+        }
+        assert_eq!(options, Options::default());
+        assert!(options.set("pm_size", "much").is_err());
+        assert!(options.set("nonsense", "1").is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("64M"), Some(64 << 20));
+        assert_eq!(parse_size("1.5GiB"), Some(3 << 29));
+        assert_eq!(parse_size("12kb"), Some(12 << 10));
+        assert_eq!(parse_size("-1"), None);
+        assert_eq!(parse_size("99999999999T"), None);
+    }
+}

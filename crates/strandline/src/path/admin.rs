@@ -1,0 +1,173 @@
+//! What is asked of the store as a whole: keyspaces made and dropped, memtables flushed, runs merged, several
+//! keys read at one moment.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use base::limits::NAME_BYTES_MAX;
+use base::{Error, ErrorKind, Result};
+
+use super::job::{Job, Progress};
+use super::merge::MergeJob;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::manifest::edit::{Change, Fate};
+use crate::media::hash;
+use crate::memtable::Memtable;
+use crate::memtable::record::Kind;
+use crate::view::View;
+
+impl Engine {
+    pub(crate) fn find_space(&self, name: &str) -> Option<Arc<Space>> {
+        self.spaces().into_iter().find(|space| space.name == name)
+    }
+
+    /// Makes a keyspace: the edit is durable before any record can name it.
+    pub(crate) fn create_space(&self, name: &str) -> Result<Arc<Space>> {
+        self.check_writable("create keyspace")?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "create keyspace",
+                format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len()),
+            ));
+        }
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        if spaces.values().any(|space| space.name == name) {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                "create keyspace",
+                format!("there is a keyspace {name} already; open it"),
+            ));
+        }
+        let id = self.manifest().state.next_keyspace;
+        let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
+        let active = Arc::new(Memtable::new(1, Vec::new()));
+        let view = View { number: 1, memtables: vec![active], runs: Vec::new() };
+        let space = Arc::new(Space::new(id, name, view, 1));
+        spaces.insert(id, Arc::clone(&space));
+        Ok(space)
+    }
+
+    /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one
+    /// edit removes it and retires all its zones.
+    pub(crate) fn drop_space(&self, name: &str) -> Result<()> {
+        self.check_writable("drop keyspace")?;
+        if name == "default" {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "drop keyspace",
+                "keyspace default belongs to every store; delete its keys instead",
+            ));
+        }
+        let space = self.find_space(name).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"))
+        })?;
+        // No freeze or merge of this keyspace may be under way while its zones are retired.
+        let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if space.dropped.swap(true, Relaxed) {
+            return Err(Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}")));
+        }
+        let pass = self.gate.enter_to_switch();
+        space.front.set_number(&pass, u64::MAX);
+        let last_seq = pass.next_seq() - 1;
+        drop(pass);
+        self.await_visible(last_seq)?;
+        *job = None;
+        let view = space.view.load_full();
+        let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
+        let runs = view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+        let zones: Vec<_> = memtables.chain(runs).collect();
+        let mut changes = vec![Change::DropKeyspace { id: space.id }];
+        changes.extend(zones.iter().map(|zone| Change::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate: Fate::Retired,
+        }));
+        let _durable = self.edit(changes)?;
+        zones.iter().for_each(|zone| zone.retire());
+        view.runs.iter().for_each(|run| run.set_installed(false));
+        self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
+        // Handles may keep the keyspace; they must not keep its zones.
+        let empty = Arc::new(Memtable::new(view.active().order + 1, Vec::new()));
+        let gone = View { number: u64::MAX - 1, memtables: vec![empty], runs: Vec::new() };
+        space.view.store(Arc::new(gone));
+        drop((view, zones));
+        self.bury();
+        Ok(())
+    }
+
+    /// Freezes every memtable and waits until its run is installed.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable("flush")?;
+        for space in self.spaces() {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if space.front.bytes() > 0 {
+                self.rotate(&space);
+            }
+        }
+        self.update_debt();
+        while self.spaces().iter().any(|space| space.view.load().memtables.len() > 1) {
+            self.check_writable("flush")?;
+            if self.work(usize::MAX)? {
+                // Somebody else is at it, or a commit is still on its way.
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the runs of each keyspace into one.
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.check_writable("compact")?;
+        for space in self.spaces() {
+            // The job slot is held throughout, so that nobody else changes the runs.
+            let mut slot = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+            while let Some(job) = slot.as_mut() {
+                let progress = match job {
+                    Job::Freeze(freeze) => freeze.step(self, usize::MAX)?,
+                    Job::Merge(merge) => merge.step(self, usize::MAX)?,
+                };
+                match progress {
+                    Progress::Done => *slot = None,
+                    Progress::Blocked => std::thread::yield_now(),
+                    Progress::More => {}
+                }
+            }
+            let view = space.view.load_full();
+            if view.runs.len() > 1 {
+                let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len())?;
+                drop(view);
+                while merge.step(self, usize::MAX)? != Progress::Done {}
+            }
+            drop(slot);
+            self.bury();
+        }
+        self.update_reserve();
+        self.update_debt();
+        Ok(())
+    }
+
+    /// Values of several keys as of one moment; their records are fetched together.
+    pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.check_open("get")?;
+        let (view, seq) = self.pin(space)?;
+        for memtable in &view.memtables {
+            memtable.prefetch(&self.media, keys, seq);
+        }
+        for run in &view.runs {
+            keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
+        }
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            let entry = self.find_in(&view, space, key, seq, &mut ())?;
+            let value = match entry {
+                Some(entry) if entry.kind != Kind::Delete => Some(self.media.value(&entry)?.to_vec()),
+                _ => None,
+            };
+            values.push(value);
+        }
+        Ok(values)
+    }
+}

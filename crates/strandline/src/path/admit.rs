@@ -1,0 +1,175 @@
+//! W1's waiting: space granted ahead, full memtables, back-pressure. Nothing is reserved here, so a
+//! writer may sleep, persist a zone header, or do background work itself.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use base::{Error, ErrorKind, Result};
+use pool::ZoneKind;
+
+use crate::background::throttle::{FULL_DEBT, HELP_DEBT};
+use crate::engine::{Claim, Engine};
+use crate::keyspace::Space;
+use crate::memtable::Memtable;
+use crate::view::View;
+
+/// One sleep of a writer that waits for space.
+const WAIT_STEP: Duration = Duration::from_micros(100);
+/// Entries of background work that a writer does at a time.
+const QUANTUM: usize = 512;
+
+impl Engine {
+    /// Pays back-pressure for a commit of `bytes`.
+    #[cold]
+    pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
+        if self.throttle.debt() >= HELP_DEBT {
+            let _idle = self.work(QUANTUM)?;
+        }
+        let owed = self.throttle.owe(bytes);
+        if !owed.is_zero() {
+            std::thread::sleep(owed);
+        }
+        Ok(())
+    }
+
+    /// Whether the active memtable should be frozen.
+    #[inline]
+    pub(crate) fn is_full(&self, space: &Space, active: &Memtable) -> bool {
+        space.front.bytes() >= self.options.memtable_bytes
+            || active.index.bytes() as u64 >= self.options.dram_budget / 4
+    }
+
+    /// Freezes the active memtable of `space` unless too many wait to be frozen already; those who keep
+    /// writing meanwhile are slowed by the debt.
+    #[cold]
+    pub(crate) fn rotate_when_possible(&self, space: &Arc<Space>) -> Result<()> {
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_full(space, space.view.load().active()) {
+            return Ok(());
+        }
+        self.rotate(space);
+        self.update_debt();
+        self.signal.raise();
+        Ok(())
+    }
+
+    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `space.admin`.
+    pub(crate) fn rotate(&self, space: &Arc<Space>) {
+        let view = space.view.load_full();
+        let old = view.active();
+        let fresh = Arc::new(space.new_memtable(Vec::new()));
+        let mut memtables = vec![Arc::clone(&fresh)];
+        memtables.extend(view.memtables.iter().cloned());
+        let next = View { number: view.number + 1, memtables, runs: view.runs.clone() };
+        let next = Arc::new(next);
+        let geometry = self.media.pool.geometry();
+        let pass = self.gate.enter_to_switch();
+        // Commits that find the new number put their records into the new memtable, so a reader that
+        // sees such a commit sees a number that its old View does not have (R1).
+        if let Some(start) = space.front.spare(&pass) {
+            if let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no)) {
+                fresh.push_zone(zone);
+            }
+        }
+        let bytes = space.front.switch_memtable(&pass, next.number);
+        old.bytes.store(bytes, Relaxed);
+        space.view.store(next);
+        drop(pass);
+        self.update_reserve();
+    }
+
+    /// Sees to it that a spare zone stands ready; `false` if none can be had now.
+    #[cold]
+    pub(crate) fn refill(&self, space: &Arc<Space>, claim: Claim) -> Result<bool> {
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if space.front.has_spare() {
+            return Ok(true);
+        }
+        let base_seq = self.gate.next_seq();
+        let Some(zone) = self.grant(ZoneKind::Memtable, claim, space.id, base_seq) else {
+            self.update_debt();
+            return Ok(false);
+        };
+        let view = space.view.load();
+        view.active().push_zone(Arc::clone(&zone));
+        let pass = self.gate.enter_to_switch();
+        space.front.set_spare(&pass, &zone);
+        drop(pass);
+        self.update_debt();
+        Ok(true)
+    }
+
+    /// Waits until a zone with room for `len` bytes stands ready, doing background work meanwhile.
+    pub(crate) fn await_zone(&self, space: &Arc<Space>, claim: Claim, len: u64) -> Result<()> {
+        debug_assert!(len <= self.media.pool.geometry().zone_len());
+        self.await_space(len, || Ok(self.refill(space, claim)?.then_some(())))
+    }
+
+    /// Waits until an extent of `len` bytes can be had.
+    pub(crate) fn await_extent(&self, len: u64) -> Result<pool::Extent> {
+        self.await_space(len, || Ok(self.take_value_extent(len)))
+    }
+
+    /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when a full
+    /// round of reclaiming, begun after the wait began, has not yielded it: then live bytes do not fit.
+    fn await_space<T>(
+        &self,
+        len: u64,
+        mut attempt: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let begun = self.throttle.rounds.load(Relaxed);
+        loop {
+            if let Some(got) = attempt()? {
+                return Ok(got);
+            }
+            self.check_writable("write")?;
+            self.throttle.set_debt(FULL_DEBT);
+            if self.throttle.rounds.load(Relaxed) >= begun + 2 {
+                return Err(self.no_space(len));
+            }
+            if self.options.background_threads == 0 {
+                if self.work(QUANTUM)? {
+                    self.end_round();
+                }
+            } else {
+                self.signal.raise();
+                if self.work(QUANTUM)? {
+                    std::thread::sleep(WAIT_STEP);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn no_space(&self, len: u64) -> Error {
+        let space = self.media.pool.space();
+        Error::new(
+            ErrorKind::NoSpace,
+            "write",
+            format!(
+                "{len} bytes do not fit {}: live data and indexes fill its {} bytes ({} free, the rest \
+                 is kept for freezing and cleaning); delete keys or make a larger pool (pm_size)",
+                self.media.region.describe(),
+                space.total,
+                space.free
+            ),
+        )
+    }
+
+    /// Computes the debt anew from space and backlog.
+    pub(crate) fn update_debt(&self) {
+        let soft = self.soft_headroom();
+        let headroom = self.headroom();
+        let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
+        let waiting = self
+            .spaces()
+            .iter()
+            .map(|space| space.view.load().memtables.len() as u64 - 1)
+            .max()
+            .unwrap_or(0);
+        let allowed = u64::from(self.options.frozen_memtables_max.max(1));
+        let backlog_debt = waiting.saturating_sub(1) * u64::from(FULL_DEBT) / allowed;
+        self.throttle.set_debt(space_debt.max(backlog_debt).min(u64::from(FULL_DEBT)) as u32);
+    }
+}

@@ -1,0 +1,192 @@
+//! F: a frozen memtable becomes an index run. Only the index table is written; records stay.
+//!
+//! - **F1** wait until every commit in the memtable is published
+//! - **F2** walk the index in order, keep what a reader may need, stream blocks out
+//! - **F3** one edit: run added, zones frozen (or retired, if no record in them is needed)
+//! - **F4** a View with the run in the memtable's place
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use art::{Direction, Versions};
+use base::Result;
+use base::planted::{self, Bug};
+
+use super::job::Progress;
+use super::versions::Retention;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::level0::build::{RunBuilder, RunName};
+use crate::level0::run::Run;
+use crate::manifest::edit::{Change, Fate};
+use crate::media::{Entry, Leaf};
+use crate::memtable::zone::{ExtentHold, Zone};
+use crate::memtable::{Memtable, is_skipped};
+use crate::view::View;
+
+/// Keys read from the index at a time; their records are prefetched together.
+const BATCH_KEYS: usize = 256;
+
+/// A freeze under way.
+pub(crate) struct FreezeJob {
+    space: Arc<Space>,
+    memtable: Arc<Memtable>,
+    building: Option<Building>,
+}
+
+struct Building {
+    builder: RunBuilder,
+    retention: Retention,
+    extents: BTreeMap<u64, Arc<ExtentHold>>,
+    last: Option<Entry>,
+}
+
+impl FreezeJob {
+    pub(crate) fn new(_engine: &Engine, space: &Arc<Space>, memtable: &Arc<Memtable>) -> FreezeJob {
+        FreezeJob { space: Arc::clone(space), memtable: Arc::clone(memtable), building: None }
+    }
+
+    /// Carries the freeze on by about `quantum` entries.
+    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        if self.space.dropped.load(Relaxed) {
+            return Ok(Progress::Done);
+        }
+        let published = engine.ring.visible() >= self.memtable.last_seq.load(Relaxed);
+        if !published && !planted::is(Bug::FreezeBeforePublished) {
+            return Ok(Progress::Blocked);
+        }
+        let mut building = match self.building.take() {
+            Some(building) => building,
+            None => self.begin(engine),
+        };
+        let mut done = 0;
+        while done < quantum {
+            let keys = BATCH_KEYS.min(quantum - done);
+            let (count, end) = building.advance(engine, &self.memtable, keys)?;
+            done += count.max(1);
+            if end {
+                self.install(engine, building)?;
+                return Ok(Progress::Done);
+            }
+        }
+        self.building = Some(building);
+        Ok(Progress::More)
+    }
+
+    /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
+    fn begin(&self, engine: &Engine) -> Building {
+        let view = self.space.view.load();
+        let name = RunName {
+            id: engine.next_run_id(),
+            keyspace: self.space.id,
+            subrange: 0,
+            order: self.memtable.order,
+        };
+        let extents = self.memtable.extents();
+        Building {
+            builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
+            retention: Retention {
+                horizon: engine.snapshots.horizon(&engine.ring),
+                bottom: view.runs.is_empty(),
+            },
+            extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
+            last: None,
+        }
+    }
+
+    /// F3 and F4.
+    fn install(&self, engine: &Engine, building: Building) -> Result<()> {
+        let zones: BTreeMap<u32, Arc<Zone>> =
+            self.memtable.zones().into_iter().map(|zone| (zone.no, zone)).collect();
+        let built = building.builder.finish(&zones, &engine.graveyard)?;
+        let run = built.map(|(run, _durable)| Arc::new(run));
+        let mut changes = Vec::new();
+        if let Some(run) = &run {
+            changes.push(Change::AddRun(Box::new(run.desc.clone())));
+        }
+        let mut retired = Vec::new();
+        for zone in zones.values() {
+            let named = run.as_ref().is_some_and(|run| run_names(run, zone.no));
+            let fate = if named { Fate::Frozen } else { Fate::Retired };
+            changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
+            if !named {
+                retired.push(Arc::clone(zone));
+            }
+        }
+        let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.space.dropped.load(Relaxed) {
+            return Ok(());
+        }
+        let _durable = engine.edit(changes)?;
+        if let Some(run) = &run {
+            run.set_installed(true);
+        }
+        let view = self.space.view.load_full();
+        let memtables = view
+            .memtables
+            .iter()
+            .filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable))
+            .cloned()
+            .collect();
+        let runs = run.into_iter().chain(view.runs.iter().cloned()).collect();
+        engine.swap_view(&self.space, View { number: view.number + 1, memtables, runs });
+        retired.iter().for_each(|zone| zone.retire());
+        self.space.reclaimed.store(false, Relaxed);
+        Ok(())
+    }
+}
+
+fn run_names(run: &Run, zone: u32) -> bool {
+    run.zones.iter().any(|used| used.zone.no == zone)
+}
+
+impl Building {
+    /// Moves up to `keys` keys from the index to the run. Returns how many entries were seen, and whether
+    /// the index has no more.
+    fn advance(
+        &mut self,
+        engine: &Engine,
+        memtable: &Memtable,
+        keys: usize,
+    ) -> Result<(usize, bool)> {
+        let media = &*engine.media;
+        let from = match &self.last {
+            Some(entry) => Bound::Excluded(media.key(entry)),
+            None => Bound::Unbounded,
+        };
+        let mut leaves = Vec::with_capacity(keys);
+        let end = memtable.index.scan(
+            media,
+            from,
+            Direction::Forward,
+            Versions::All,
+            keys,
+            &mut leaves,
+        );
+        leaves.iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
+        let mut versions: Vec<Entry> = Vec::new();
+        for leaf in &leaves {
+            let entry = media.entry(Leaf(*leaf))?;
+            if versions.last().is_some_and(|last| media.key(last) != media.key(&entry)) {
+                self.emit(engine, &mut versions)?;
+            }
+            self.last = Some(entry);
+            versions.push(entry);
+        }
+        self.emit(engine, &mut versions)?;
+        Ok((leaves.len(), end))
+    }
+
+    fn emit(&mut self, engine: &Engine, versions: &mut Vec<Entry>) -> Result<()> {
+        versions.retain(|version| !is_skipped(version));
+        self.retention.reduce(versions);
+        for version in versions.drain(..) {
+            let extent = engine.media.extent_of(&version);
+            let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());
+            self.builder.push(version, hold)?;
+        }
+        Ok(())
+    }
+}

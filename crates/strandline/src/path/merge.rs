@@ -1,0 +1,317 @@
+//! G: runs become one. Only pointers move; zones with little left in them are cleaned on the way.
+//!
+//! - **G1** take the horizon; choose zones to clean
+//! - **G2** merge in key order, keep what a reader may need; records in zones that are cleaned are checked
+//!   and moved to zones owned by the new run, sequence number unchanged
+//! - **G3** one edit: runs removed and added, new zones frozen, zones without live records retired
+//! - **G4** a View with the new run in the place of the old ones
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use base::planted::{self, Bug};
+use base::{Result, Seq};
+use pmem::{InFlight, Site};
+use pool::ZoneKind;
+
+use super::job::Progress;
+use super::versions::Retention;
+use crate::engine::{Claim, Engine};
+use crate::keyspace::Space;
+use crate::level0::build::{RunBuilder, RunName};
+use crate::level0::pick::pick_zones;
+use crate::level0::run::Run;
+use crate::manifest::edit::{Change, Fate};
+use crate::media::{Entry, Leaf, Media, hash};
+use crate::memtable::is_skipped;
+use crate::memtable::record::{self, Place, Role, Shape};
+use crate::memtable::zone::{ExtentHold, Zone};
+use crate::view::View;
+
+/// Locations read from a run at a time; their records are prefetched together.
+const BATCH: usize = 64;
+
+/// A merge under way.
+pub(crate) struct MergeJob {
+    space: Arc<Space>,
+    inputs: Vec<Arc<Run>>,
+    cursors: Vec<Cursor>,
+    builder: Option<RunBuilder>,
+    retention: Retention,
+    extents: BTreeMap<u64, Arc<ExtentHold>>,
+    versions: Vec<Entry>,
+    cleaner: Cleaner,
+    full: bool,
+    begun: Instant,
+}
+
+/// Walks one input.
+struct Cursor {
+    run: Arc<Run>,
+    next: u64,
+    batch: Vec<Leaf>,
+    at: usize,
+    current: Option<Entry>,
+}
+
+/// Moves records out of zones that are to become free.
+struct Cleaner {
+    zones: BTreeSet<u32>,
+    base_seq: Seq,
+    targets: Vec<Arc<Zone>>,
+    tail: u64,
+    end: u64,
+    /// No zone could be had for the rest: it stays where it is.
+    stopped: bool,
+    stage: Vec<u8>,
+}
+
+impl MergeJob {
+    /// Merges `view.runs[choice]`. `view` is current; nobody else changes runs while a job is open.
+    pub(crate) fn new(
+        engine: &Engine,
+        space: &Arc<Space>,
+        view: &View,
+        choice: std::ops::Range<usize>,
+    ) -> Result<MergeJob> {
+        let full = choice.end == view.runs.len() && choice.start == 0;
+        let inputs: Vec<Arc<Run>> = view.runs[choice.clone()].to_vec();
+        let entries = inputs.iter().map(|run| run.entries()).sum();
+        let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
+        let name =
+            RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
+        let mut cursors = Vec::with_capacity(inputs.len());
+        for run in &inputs {
+            let mut cursor =
+                Cursor { run: Arc::clone(run), next: 0, batch: Vec::new(), at: 0, current: None };
+            cursor.advance(&engine.media)?;
+            cursors.push(cursor);
+        }
+        let holds = inputs.iter().flat_map(|run| run.extents.iter());
+        Ok(MergeJob {
+            space: Arc::clone(space),
+            cursors,
+            builder: Some(RunBuilder::new(&engine.media, name, entries)),
+            retention: Retention {
+                horizon: engine.snapshots.horizon(&engine.ring),
+                bottom: choice.end == view.runs.len(),
+            },
+            extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
+            versions: Vec::new(),
+            cleaner: Cleaner::new(engine, &inputs),
+            full,
+            inputs,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Carries the merge on by about `quantum` entries.
+    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        if self.space.dropped.load(Relaxed) {
+            return Ok(Progress::Done);
+        }
+        let mut moved = engine.media.region.nothing_in_flight(Site::Clean);
+        for _ in 0..quantum {
+            let Some(entry) = self.next(&engine.media)? else {
+                self.emit(engine, &mut moved)?;
+                let _durable = engine.media.region.fence(moved);
+                self.install(engine)?;
+                return Ok(Progress::Done);
+            };
+            let same =
+                self.versions.last().is_none_or(|last| engine.media.key(last) == engine.media.key(&entry));
+            if !same {
+                self.emit(engine, &mut moved)?;
+            }
+            if !is_skipped(&entry) {
+                self.versions.push(entry);
+            }
+        }
+        // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
+        let _durable = engine.media.region.fence(moved);
+        Ok(Progress::More)
+    }
+
+    /// The next entry of all inputs: keys ascend, versions of a key descend.
+    fn next(&mut self, media: &Media) -> Result<Option<Entry>> {
+        let mut best: Option<(usize, Entry)> = None;
+        for (i, cursor) in self.cursors.iter().enumerate() {
+            let Some(entry) = cursor.current else { continue };
+            let smaller = best.as_ref().is_none_or(|(_, other)| {
+                match media.key(&entry).cmp(media.key(other)) {
+                    std::cmp::Ordering::Less => true,
+                    std::cmp::Ordering::Equal => entry.seq > other.seq,
+                    std::cmp::Ordering::Greater => false,
+                }
+            });
+            if smaller {
+                best = Some((i, entry));
+            }
+        }
+        let Some((i, entry)) = best else { return Ok(None) };
+        self.cursors[i].advance(media)?;
+        Ok(Some(entry))
+    }
+
+    /// Passes the versions of one key on to the new run.
+    fn emit<'r>(&mut self, engine: &'r Engine, moved: &mut InFlight<'r>) -> Result<()> {
+        let mut versions = std::mem::take(&mut self.versions);
+        self.retention.reduce(&mut versions);
+        for version in versions.drain(..) {
+            let placed = self.cleaner.place(engine, &self.space, version, moved)?;
+            let extent = engine.media.extent_of(&placed);
+            let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());
+            if let Some(builder) = &mut self.builder {
+                builder.push(placed, hold)?;
+            }
+        }
+        self.versions = versions;
+        Ok(())
+    }
+
+    /// G3 and G4.
+    fn install(&mut self, engine: &Engine) -> Result<()> {
+        let Some(builder) = self.builder.take() else { return Ok(()) };
+        let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
+        let mut zones: BTreeMap<u32, Arc<Zone>> =
+            inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
+        let before: u64 = zones.len() as u64;
+        zones.extend(self.cleaner.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
+        let run = builder.finish(&zones, &engine.graveyard)?.map(|(run, _durable)| Arc::new(run));
+        let live: BTreeSet<u32> =
+            run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
+        let mut changes: Vec<Change> = self
+            .inputs
+            .iter()
+            .map(|run| Change::RemoveRun { keyspace: self.space.id, id: run.desc.id })
+            .collect();
+        changes.extend(run.iter().map(|run| Change::AddRun(Box::new(run.desc.clone()))));
+        let targets: BTreeSet<u32> = self.cleaner.targets.iter().map(|zone| zone.no).collect();
+        for zone in zones.values() {
+            let fate = if live.contains(&zone.no) { Fate::Frozen } else { Fate::Retired };
+            if fate == Fate::Retired || targets.contains(&zone.no) {
+                changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
+            }
+        }
+        let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.space.dropped.load(Relaxed) {
+            return Ok(());
+        }
+        if planted::is(Bug::FreeBeforeEdit) {
+            for zone in zones.values().filter(|zone| !live.contains(&zone.no)) {
+                let _durable = engine.media.pool.clear_zone(zone.no);
+            }
+        }
+        let _durable = engine.edit(changes)?;
+        run.iter().for_each(|run| run.set_installed(true));
+        self.swap(engine, run);
+        self.inputs.iter().for_each(|run| run.set_installed(false));
+        for zone in zones.values() {
+            if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
+        }
+        self.space.reclaimed.store(self.full, Relaxed);
+        let freed = (before + targets.len() as u64).saturating_sub(live.len() as u64);
+        let freed_bytes = freed * engine.media.pool.geometry().zone_len();
+        engine.throttle.drained(freed_bytes, self.begun.elapsed());
+        Ok(())
+    }
+
+    fn swap(&self, engine: &Engine, run: Option<Arc<Run>>) {
+        let view = self.space.view.load_full();
+        let is_input = |run: &Arc<Run>| self.inputs.iter().any(|input| Arc::ptr_eq(input, run));
+        let first = view.runs.iter().position(is_input).unwrap_or(0);
+        let newer = view.runs[..first].iter();
+        let older = view.runs[first..].iter().filter(|run| !is_input(run));
+        let runs = newer.chain(run.iter()).chain(older).cloned().collect();
+        let next =
+            View { number: view.number + 1, memtables: view.memtables.clone(), runs };
+        engine.swap_view(&self.space, next);
+    }
+}
+
+impl Cursor {
+    fn advance(&mut self, media: &Media) -> Result<()> {
+        if self.at == self.batch.len() {
+            self.batch.clear();
+            self.at = 0;
+            self.run.leaves(media, self.next, false, BATCH, &mut self.batch)?;
+            self.next += self.batch.len() as u64;
+            self.batch.iter().for_each(|leaf| media.prefetch(*leaf));
+        }
+        self.current = match self.batch.get(self.at) {
+            Some(leaf) => Some(media.entry(*leaf)?),
+            None => None,
+        };
+        self.at += 1;
+        self.at = self.at.min(self.batch.len());
+        Ok(())
+    }
+}
+
+impl Cleaner {
+    /// G1: chooses the emptiest zones by what the inputs know of them.
+    fn new(engine: &Engine, inputs: &[Arc<Run>]) -> Cleaner {
+        let zone_len = engine.media.pool.geometry().zone_len();
+        let known: Vec<(u32, u64)> = inputs
+            .iter()
+            .flat_map(|run| run.zones.iter().map(|used| (used.zone.no, used.live_bytes)))
+            .collect();
+        let (room, wanted) = engine.cleaning_budget();
+        let zones = pick_zones(&known, zone_len, room, wanted).into_iter().collect();
+        Cleaner {
+            zones,
+            base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
+            targets: Vec::new(),
+            tail: 0,
+            end: 0,
+            stopped: false,
+            stage: Vec::new(),
+        }
+    }
+
+    /// Moves `entry` if its zone is being cleaned; returns where it is now.
+    fn place<'r>(
+        &mut self,
+        engine: &'r Engine,
+        space: &Space,
+        entry: Entry,
+        moved: &mut InFlight<'r>,
+    ) -> Result<Entry> {
+        let media = &*engine.media;
+        let cleaned = media
+            .pool
+            .geometry()
+            .zone_of(entry.at)
+            .is_some_and(|no| self.zones.contains(&no));
+        if !cleaned || self.stopped {
+            return Ok(entry);
+        }
+        let key = media.key(&entry);
+        let value = media.stored_value(&entry);
+        let shape =
+            Shape { kind: entry.kind, role: Role::Moved, key_len: key.len(), value_len: value.len() };
+        let wide = entry.seq - self.base_seq > shape.narrow_max();
+        let len = shape.len(wide);
+        if self.tail + len > self.end {
+            let granted = engine.grant(ZoneKind::Clean, Claim::Clean, space.id, self.base_seq);
+            let Some(zone) = granted else {
+                self.stopped = true;
+                return Ok(entry);
+            };
+            zone.retire();
+            (self.tail, self.end) = (zone.start, zone.end);
+            self.targets.push(zone);
+        }
+        let at = self.tail;
+        let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
+        let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { entry.seq };
+        self.stage.clear();
+        let place = Place { seed, base_seq, wide };
+        record::encode(&mut self.stage, &shape, place, seq, seq, key, value);
+        moved.join(media.region.copy_nt(Site::Clean, at, &self.stage));
+        self.tail += len;
+        media.entry(Leaf::new(at, len, hash(key)))
+    }
+}

@@ -1,0 +1,16 @@
+//! The stories: all control flow, top to bottom, steps numbered as in ARCHITECTURE.md. The parts of the
+//! engine are leaves; none of them imports this module.
+
+pub(crate) mod admin;
+pub(crate) mod admit;
+pub(crate) mod check;
+pub(crate) mod freeze;
+pub(crate) mod job;
+pub(crate) mod merge;
+pub(crate) mod open;
+pub(crate) mod read;
+pub(crate) mod recover;
+pub(crate) mod scan;
+pub(crate) mod scan_zone;
+pub(crate) mod versions;
+pub(crate) mod write;

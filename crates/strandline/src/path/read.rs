@@ -1,0 +1,146 @@
+//! The way of a point read.
+//!
+//! - **R1** pin the View, then load the visible number, then see that the View is still current
+//! - **R2** memtables, newest first
+//! - **R3** index runs, newest first, each behind its filter
+//!
+//! The order in R1 matters: a number loaded before the View is pinned may lie below what a merge has
+//! dropped meanwhile, and a View pinned before a memtable switch may lack commits that the number covers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use arc_swap::Guard;
+use base::planted::{self, Bug};
+use base::{Error, Result, Seq};
+
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::media::{Entry, hash};
+use crate::memtable::record::Kind;
+use crate::observe::explain::{Probe, Source, Trace};
+use crate::view::View;
+
+/// R1 in steps, so that a scheduler can act between them.
+pub(crate) struct Pinning {
+    view: Option<Guard<Arc<View>>>,
+    seq: Option<Seq>,
+}
+
+impl Pinning {
+    pub(crate) fn begin(engine: &Engine, space: &Space) -> Pinning {
+        if planted::is(Bug::SequenceBeforeView) {
+            Pinning { view: None, seq: Some(engine.ring.visible()) }
+        } else {
+            Pinning { view: Some(space.view.load()), seq: None }
+        }
+    }
+
+    /// The pinned View and the number to read at, or `None` if the View was replaced meanwhile.
+    pub(crate) fn end(self, engine: &Engine, space: &Space) -> Option<(Guard<Arc<View>>, Seq)> {
+        match (self.view, self.seq) {
+            (Some(view), None) => {
+                let seq = engine.ring.visible();
+                (space.front.number() == view.number).then_some((view, seq))
+            }
+            (_, seq) => Some((space.view.load(), seq.unwrap_or(0))),
+        }
+    }
+}
+
+impl Engine {
+    /// R1.
+    #[inline]
+    pub(crate) fn pin(&self, space: &Space) -> Result<(Guard<Arc<View>>, Seq)> {
+        loop {
+            if let Some(pinned) = Pinning::begin(self, space).end(self, space) {
+                return Ok(pinned);
+            }
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// R2 and R3 in a pinned View.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        view: &View,
+        space: &Space,
+        key: &[u8],
+        at: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Entry>> {
+        let media = &*self.media;
+        let hash = hash(key);
+        for memtable in &view.memtables {
+            let found = memtable.get(media, key, hash, at)?;
+            trace.probe(|| Probe {
+                source: Source::Memtable { order: memtable.order },
+                passed_filter: true,
+                found: found.is_some(),
+                bytes: found.map_or(0, |entry| u64::from(entry.len)),
+            });
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        for run in &view.runs {
+            let passed_filter = run.may_hold(media, hash);
+            let found = if passed_filter { run.get(media, key, hash, at)? } else { None };
+            trace.probe(|| Probe {
+                source: Source::Run { id: run.desc.id, entries: run.entries() },
+                passed_filter,
+                found: found.is_some(),
+                bytes: found.map_or(0, |entry| u64::from(entry.len)),
+            });
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        if space.damaged.load(Relaxed) {
+            return Err(Error::corruption(
+                "get",
+                format!(
+                    "the key is not in keyspace {}, which lost records to damage: it may have been \
+                     among them (`strandline check` lists the ranges)",
+                    space.name
+                ),
+            ));
+        }
+        Ok(None)
+    }
+
+    /// Copies the value that is visible at `at`, or now, to the end of `out`; `false` if there is none.
+    #[inline]
+    pub(crate) fn get_into(
+        &self,
+        space: &Space,
+        key: &[u8],
+        at: Option<Seq>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.check_open("get")?;
+        // The View is held until the value is copied: it keeps the record's zone from being reused.
+        let (view, visible) = self.pin(space)?;
+        let at = at.unwrap_or(visible);
+        match self.find_in(&view, space, key, at, &mut ())? {
+            Some(entry) if entry.kind != Kind::Delete => {
+                out.extend_from_slice(self.media.value(&entry)?);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+#[cold]
+pub(crate) fn dropped(space: &Space) -> Error {
+    Error::new(
+        base::ErrorKind::Closed,
+        "keyspace",
+        format!("keyspace {} was dropped", space.name),
+    )
+}

@@ -1,0 +1,229 @@
+//! The way of a scan: the sources of a View merged in key order, forward or backward.
+//!
+//! A scan is defined by its snapshot, not by its View: under space pressure it lets its View go and
+//! seeks on the newest one at its last key, so that a slow reader does not hold on to freed zones.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::{Error, Result, Seq};
+
+use crate::background::throttle::HELP_DEBT;
+use crate::engine::Engine;
+use crate::iter::{Cursor, Way};
+use crate::keyspace::Space;
+use crate::media::{Entry, Media};
+use crate::memtable::record::Kind;
+use crate::view::View;
+
+/// Keys between looks at whether the View should be let go.
+const REPIN_INTERVAL: u32 = 256;
+
+/// A scan in progress.
+pub(crate) struct Scan {
+    engine: Arc<Engine>,
+    space: Arc<Space>,
+    at: Seq,
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    view: Arc<View>,
+    way: Way,
+    cursors: Vec<Cursor>,
+    current: Option<Entry>,
+    since_pin: u32,
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+impl Scan {
+    /// A scan at snapshot `at`, which the caller keeps registered. Positioned nowhere.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        space: &Arc<Space>,
+        at: Seq,
+        lower: Bound<Vec<u8>>,
+        upper: Bound<Vec<u8>>,
+    ) -> Result<Scan> {
+        engine.check_open("iterate")?;
+        let (view, _) = engine.pin(space)?;
+        Ok(Scan {
+            engine: Arc::clone(engine),
+            space: Arc::clone(space),
+            at,
+            lower,
+            upper,
+            view: Arc::clone(&view),
+            way: Way::Forward,
+            cursors: Vec::new(),
+            current: None,
+            since_pin: 0,
+        })
+    }
+
+    /// The entry the scan stands on.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<&Entry> {
+        self.current.as_ref()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Positions on the first key from `from` on, going `way`, within the bounds.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        self.engine.check_open("iterate")?;
+        let near = match way {
+            Way::Forward => as_slice(&self.lower),
+            Way::Backward => as_slice(&self.upper),
+        };
+        let from = tighter(from, near, way);
+        let media = &*self.engine.media;
+        self.cursors.clear();
+        self.current = None;
+        self.way = way;
+        for memtable in &self.view.memtables {
+            if !memtable.index.is_empty() {
+                self.cursors.push(Cursor::memtable(media, memtable, from, way, self.at)?);
+            }
+        }
+        for run in &self.view.runs {
+            self.cursors.push(Cursor::run(media, run, from, way, self.at)?);
+        }
+        self.settle()
+    }
+
+    /// Moves on to the next key going `way`; turns round if need be.
+    #[inline]
+    pub(crate) fn step(&mut self, way: Way) -> Result<()> {
+        let Some(current) = self.current else { return Ok(()) };
+        self.since_pin += 1;
+        let repin = self.since_pin >= REPIN_INTERVAL && self.should_repin();
+        if way != self.way || repin {
+            let key = self.engine.media.key(&current).to_vec();
+            if repin {
+                let (view, _) = self.engine.pin(&self.space)?;
+                self.view = Arc::clone(&view);
+                self.since_pin = 0;
+            }
+            return self.seek(Bound::Excluded(&key), way);
+        }
+        self.settle()
+    }
+
+    #[cold]
+    fn should_repin(&mut self) -> bool {
+        self.since_pin = 0;
+        self.engine.throttle.debt() >= HELP_DEBT
+            && self.space.front.number() != self.view.number
+            && !self.space.dropped.load(Relaxed)
+    }
+
+    /// Takes the nearest key of all cursors until one is neither deleted nor out of bounds.
+    #[inline]
+    fn settle(&mut self) -> Result<()> {
+        let media = &*self.engine.media;
+        loop {
+            let Some((best, entry)) = nearest(&self.cursors, media, self.way) else {
+                return self.end();
+            };
+            let key = media.key(&entry);
+            // Older versions of the key in the other sources are passed over.
+            for (i, cursor) in self.cursors.iter_mut().enumerate() {
+                if i != best && cursor.head.is_some_and(|head| media.key(&head) == key) {
+                    cursor.advance(media)?;
+                }
+            }
+            self.cursors[best].advance(media)?;
+            let within = match self.way {
+                Way::Forward => below(key, &self.upper),
+                Way::Backward => above(key, &self.lower),
+            };
+            if !within {
+                return self.end();
+            }
+            if entry.kind != Kind::Delete {
+                self.current = Some(entry);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The scan ends; where records were lost to damage, saying nothing would hide keys.
+    fn end(&mut self) -> Result<()> {
+        self.current = None;
+        if self.space.damaged.load(Relaxed) {
+            return Err(Error::corruption(
+                "iterate",
+                format!(
+                    "keyspace {} lost records to damage: keys may be missing from this scan \
+                     (`strandline check` lists the ranges)",
+                    self.space.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The cursor whose head comes next going `way`; the newest of equal keys.
+#[inline]
+fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<(usize, Entry)> {
+    if let [only] = cursors {
+        return only.head.map(|head| (0, head));
+    }
+    let mut best: Option<(usize, Entry)> = None;
+    for (i, cursor) in cursors.iter().enumerate() {
+        let Some(head) = cursor.head else { continue };
+        let nearer = best.as_ref().is_none_or(|(_, other)| {
+            let order = media.key(&head).cmp(media.key(other));
+            let order = if way == Way::Backward { order.reverse() } else { order };
+            order.then(other.seq.cmp(&head.seq)) == Ordering::Less
+        });
+        if nearer {
+            best = Some((i, head));
+        }
+    }
+    best
+}
+
+#[inline]
+fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
+    match upper {
+        Bound::Included(upper) => key <= &upper[..],
+        Bound::Excluded(upper) => key < &upper[..],
+        Bound::Unbounded => true,
+    }
+}
+
+#[inline]
+fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
+    match lower {
+        Bound::Included(lower) => key >= &lower[..],
+        Bound::Excluded(lower) => key > &lower[..],
+        Bound::Unbounded => true,
+    }
+}
+
+/// The bound that leaves less, seen going `way`.
+fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, way: Way) -> Bound<&'k [u8]> {
+    let (x, y) = match (a, b) {
+        (Bound::Unbounded, other) | (other, Bound::Unbounded) => return other,
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => (x, y),
+    };
+    let order = if way == Way::Backward { y.cmp(x) } else { x.cmp(y) };
+    match order {
+        Ordering::Greater => a,
+        Ordering::Less => b,
+        Ordering::Equal if matches!(a, Bound::Excluded(_)) => a,
+        Ordering::Equal => b,
+    }
+}

@@ -1,0 +1,501 @@
+//! The way of a write.
+//!
+//! - **W1** [`Commit::admit`]: limits, back-pressure, zones granted ahead. All waiting happens here.
+//! - **W2** [`Commit::reserve`]: sequence numbers, a ticket and zone space, inside the gate.
+//! - **W3** [`Commit::copy`], [`Commit::fence`]: records go to persistent memory; parallel between writers.
+//! - **W4** [`Commit::index`]: into the memtables' indexes, not yet visible.
+//! - **W5** [`Commit::publish`]: visible in commit order; [`Engine::await_visible`] acknowledges.
+//!
+//! A commit that ends between W2 and W5 in any other way is made void when it is dropped, so that the
+//! commits behind it are not held up.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use arc_swap::Guard;
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+#[cfg(feature = "planted")]
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use pmem::{Durable, InFlight, Site};
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::keyspace::{Lack, Lengths, Room, Space};
+use crate::media::{Leaf, hash};
+use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape, VOID};
+use crate::memtable::zone::ExtentHold;
+use crate::ring::Ticket;
+use crate::view::View;
+
+/// One key's change within a commit.
+pub(crate) struct Op<'a> {
+    pub space: &'a Arc<Space>,
+    pub kind: Kind,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    /// For a value that is kept outside its record.
+    extent: Option<(Arc<ExtentHold>, [u8; record::EXTENT_REF_LEN])>,
+    /// Place in the commit: sequence number less the commit's.
+    place: u32,
+    hash: u64,
+}
+
+impl<'a> Op<'a> {
+    #[inline]
+    pub(crate) fn new(space: &'a Arc<Space>, kind: Kind, key: &'a [u8], value: &'a [u8]) -> Op<'a> {
+        Op { space, kind, key, value, extent: None, place: 0, hash: hash(key) }
+    }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        match &self.extent {
+            Some((_, reference)) => reference,
+            None => self.value,
+        }
+    }
+
+    #[inline]
+    fn shape(&self, role: Role) -> Shape {
+        Shape {
+            kind: self.kind,
+            role,
+            key_len: self.key.len(),
+            value_len: self.stored_value().len(),
+        }
+    }
+}
+
+/// The part of a commit that goes to one keyspace.
+struct Group {
+    view: Guard<Arc<View>>,
+    ops: Range<usize>,
+    lengths: Lengths,
+    room: Option<Room>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Admitted,
+    Reserved,
+    Copied,
+    Closed,
+}
+
+/// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
+pub(crate) struct Commit<'e, 'a> {
+    engine: &'e Engine,
+    ops: &'a mut [Op<'a>],
+    groups: SmallVec<[Group; 1]>,
+    phase: Phase,
+    ticket: Option<Ticket>,
+    number: Seq,
+    published: Seq,
+    indexed: bool,
+}
+
+impl Engine {
+    /// Commits `ops` as one: W1 to W5, returning when the commit is visible.
+    #[inline]
+    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>]) -> Result<()> {
+        if ops.is_empty() {
+            return self.check_writable("write");
+        }
+        let mut commit = Commit::admit(self, ops)?;
+        while let Err(lack) = commit.reserve() {
+            commit.mend(lack)?;
+        }
+        let copied = commit.copy();
+        let durable = commit.fence(copied);
+        commit.index();
+        let last_seq = commit.publish(durable);
+        self.await_visible(last_seq)
+    }
+
+    /// W5's acknowledgement: returns when everything up to `seq` is visible. Spins a moment, then yields to
+    /// whoever holds an older commit, then sleeps; it never burns a time slice on a descheduled writer.
+    #[inline]
+    pub(crate) fn await_visible(&self, seq: Seq) -> Result<()> {
+        if self.ring.visible() >= seq { Ok(()) } else { self.wait_visible(seq) }
+    }
+
+    #[cold]
+    fn wait_visible(&self, seq: Seq) -> Result<()> {
+        for round in 0_u32.. {
+            self.ring.advance();
+            if self.ring.visible() >= seq {
+                return Ok(());
+            }
+            match round {
+                0..64 => std::hint::spin_loop(),
+                64..4096 => std::thread::yield_now(),
+                _ => {
+                    self.poison.check("write")?;
+                    std::thread::sleep(std::time::Duration::from_micros(50));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Largest commit, in bytes of records, values in extents not counted.
+    pub(crate) fn commit_bytes_max(&self) -> u64 {
+        self.media.pool.geometry().zone_len() / 4
+    }
+}
+
+impl<'e, 'a> Commit<'e, 'a> {
+    /// W1: checks limits and moves long values out; pays back-pressure.
+    #[inline]
+    pub(crate) fn admit(engine: &'e Engine, ops: &'a mut [Op<'a>]) -> Result<Commit<'e, 'a>> {
+        engine.check_writable("write")?;
+        let value_max = engine.media.pool.geometry().zone_len() / 8;
+        for (place, op) in ops.iter_mut().enumerate() {
+            check_limits(op)?;
+            op.place = place as u32;
+            if op.value.len() as u64 > value_max {
+                engine.move_value_out(op)?;
+            }
+        }
+        if ops.len() > 1 {
+            ops.sort_by_key(|op| op.space.id);
+        }
+        let mut commit = Commit {
+            engine,
+            ops,
+            groups: SmallVec::new(),
+            phase: Phase::Admitted,
+            ticket: None,
+            number: 0,
+            published: 0,
+            indexed: false,
+        };
+        commit.group();
+        let bytes: u64 = commit.groups.iter().map(|group| group.lengths.wide).sum();
+        if bytes > engine.commit_bytes_max() {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "write",
+                format!(
+                    "a batch of {bytes} bytes; at most {} fit one commit: split it",
+                    engine.commit_bytes_max()
+                ),
+            ));
+        }
+        commit.prepare(bytes)?;
+        Ok(commit)
+    }
+
+    /// Splits the ops into one group per keyspace and measures each in both record forms.
+    #[inline]
+    fn group(&mut self) {
+        let mut start = 0;
+        while start < self.ops.len() {
+            let id = self.ops[start].space.id;
+            let len = self.ops[start..].iter().take_while(|op| op.space.id == id).count();
+            let view = self.ops[start].space.view.load();
+            let ops = start..start + len;
+            self.groups.push(Group { view, ops, lengths: Lengths::default(), room: None });
+            start += len;
+        }
+        for index in 0..self.groups.len() {
+            let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX };
+            for at in self.groups[index].ops.clone() {
+                let shape = self.ops[at].shape(self.role(index, at));
+                lengths.narrow += shape.len(false);
+                lengths.wide += shape.len(true);
+                lengths.narrow_max = lengths.narrow_max.min(shape.narrow_max());
+            }
+            self.groups[index].lengths = lengths;
+        }
+    }
+
+    #[inline]
+    fn role(&self, group: usize, at: usize) -> Role {
+        let ops = &self.groups[group].ops;
+        if self.ops.len() == 1 {
+            Role::Solo
+        } else if at == ops.start {
+            Role::First(Segment {
+                place: self.ops[at].place,
+                commit_records: self.ops.len() as u32,
+                records: ops.len() as u32,
+                index: group as u32,
+                segments: self.groups.len() as u32,
+            })
+        } else {
+            Role::Follower
+        }
+    }
+
+    /// The rest of W1: back-pressure, full memtables, zones granted ahead.
+    #[inline]
+    fn prepare(&self, bytes: u64) -> Result<()> {
+        let engine = self.engine;
+        if engine.throttle.debt() != 0 {
+            engine.pay(bytes)?;
+        }
+        for group in &self.groups {
+            let space = self.ops[group.ops.start].space;
+            if space.dropped.load(Relaxed) {
+                return Err(super::read::dropped(space));
+            }
+            if engine.is_full(space, group.view.active()) {
+                engine.rotate_when_possible(space)?;
+            }
+            if !space.front.has_spare() {
+                let _enough_for_now = engine.refill(space, self.claim())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn claim(&self) -> crate::engine::Claim {
+        if self.ops.iter().all(|op| op.kind == Kind::Delete) {
+            crate::engine::Claim::Delete
+        } else {
+            crate::engine::Claim::Put
+        }
+    }
+
+    /// Removes what W2 lacked, waiting if it must. Part of W1: nothing is reserved yet.
+    #[cold]
+    pub(crate) fn mend(&mut self, lack: Lack) -> Result<()> {
+        match lack {
+            Lack::Slot => std::thread::yield_now(),
+            Lack::View => {
+                for group in &mut self.groups {
+                    let space = self.ops[group.ops.start].space;
+                    if space.dropped.load(Relaxed) {
+                        return Err(super::read::dropped(space));
+                    }
+                    group.view = self.ops[group.ops.start].space.view.load();
+                }
+            }
+            Lack::Zone => {
+                for group in &self.groups {
+                    self.engine.await_zone(self.ops[group.ops.start].space, self.claim(), group.lengths.wide)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// W2: the serial step. Takes everything or nothing.
+    #[inline]
+    pub(crate) fn reserve(&mut self) -> Result<(), Lack> {
+        debug_assert_eq!(self.phase, Phase::Admitted);
+        let engine = self.engine;
+        let mut pass = engine.gate.enter(&engine.ring).ok_or(Lack::Slot)?;
+        let count = self.ops.len() as u64;
+        let last_seq = pass.next_seq() + count - 1;
+        for group in &mut self.groups {
+            let front = &self.ops[group.ops.start].space.front;
+            group.room = Some(front.find(&pass, group.view.number, &group.lengths, last_seq)?);
+        }
+        for group in &self.groups {
+            if let Some(room) = &group.room {
+                self.ops[group.ops.start].space.front.take(&pass, room);
+                group.view.active().last_seq.store(last_seq, Relaxed);
+            }
+        }
+        let (ticket, number) = pass.take(count);
+        drop(pass);
+        self.ticket = Some(ticket);
+        self.number = number;
+        self.published = engine.ring.visible();
+        self.phase = Phase::Reserved;
+        Ok(())
+    }
+
+    /// Calls `each` with group, op, offset and length of every record, in the order they lie in the zones.
+    #[inline]
+    fn for_each_record(&self, mut each: impl FnMut(&Group, &Op<'a>, Shape, Place, u64)) {
+        for (index, group) in self.groups.iter().enumerate() {
+            let Some(room) = group.room else { continue };
+            let mut at = room.start;
+            for op_at in group.ops.clone() {
+                let op = &self.ops[op_at];
+                let shape = op.shape(self.role(index, op_at));
+                let seed = self.engine.media.place(at).map_or(0, |(seed, _)| seed);
+                let place = Place { seed, base_seq: room.base_seq, wide: room.wide };
+                each(group, op, shape, place, at);
+                at += shape.len(room.wide);
+            }
+        }
+    }
+
+    /// W3, first half: encodes the records and streams them to their places.
+    #[inline]
+    pub(crate) fn copy(&mut self) -> InFlight<'e> {
+        debug_assert_eq!(self.phase, Phase::Reserved);
+        let region = &*self.engine.media.region;
+        let mut flight = region.nothing_in_flight(Site::Record);
+        STAGE.with_borrow_mut(|stage| {
+            self.for_each_record(|_, op, shape, place, at| {
+                stage.clear();
+                let seq = self.number + u64::from(op.place);
+                record::encode(stage, &shape, place, seq, self.published, op.key, op.stored_value());
+                flight.join(region.copy_nt(Site::Record, at, stage));
+            });
+        });
+        self.phase = Phase::Copied;
+        #[cfg(feature = "planted")]
+        if planted::is(Bug::PublishBeforeFence) {
+            self.index();
+            self.engine.ring.leap(self.last_seq());
+        }
+        flight
+    }
+
+    /// W3, second half: the commit's only fence.
+    #[inline]
+    pub(crate) fn fence(&mut self, copied: InFlight<'e>) -> Durable {
+        self.engine.media.region.fence(copied)
+    }
+
+    /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
+    #[inline]
+    pub(crate) fn index(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Copied);
+        if std::mem::replace(&mut self.indexed, true) {
+            return;
+        }
+        let media = &*self.engine.media;
+        if self.ops.len() > 1 {
+            for group in &self.groups {
+                for chunk in self.ops[group.ops.clone()].chunks(WARM_KEYS) {
+                    let keys: SmallVec<[&[u8]; WARM_KEYS]> = chunk.iter().map(|op| op.key).collect();
+                    group.view.active().index.warm(&keys);
+                }
+            }
+        }
+        self.for_each_record(|group, op, shape, place, at| {
+            let memtable = group.view.active();
+            let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
+            let seq = self.number + u64::from(op.place);
+            memtable.index.insert(media, op.key, seq, leaf.0);
+            if let Some((hold, _)) = &op.extent {
+                memtable.hold_extent(Arc::clone(hold));
+            }
+        });
+    }
+
+    /// W5: hands the commit to the ring with the proof that it is durable. Returns its last number.
+    #[inline]
+    pub(crate) fn publish(mut self, durable: Durable) -> Seq {
+        self.phase = Phase::Closed;
+        let last_seq = self.number + self.ops.len() as u64 - 1;
+        if let Some(ticket) = self.ticket {
+            self.engine.ring.complete(ticket, durable);
+        }
+        #[cfg(feature = "planted")]
+        if planted::is(Bug::PublishOutOfOrder) {
+            self.engine.ring.leap(last_seq);
+        }
+        last_seq
+    }
+
+    /// Number of the commit, once reserved.
+    pub(crate) fn number(&self) -> Seq {
+        self.number
+    }
+
+    /// Last sequence number of the commit, once reserved.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.number + self.ops.len() as u64 - 1
+    }
+
+    /// Whether all of the commit's segments began in a zone granted ahead.
+    pub(crate) fn switched_zone(&self) -> bool {
+        self.groups.iter().any(|group| group.room.is_some_and(|room| room.switched()))
+    }
+
+    /// Gives the commit up: its records become void, durably, before its number is published.
+    fn void(&mut self) {
+        let region = &*self.engine.media.region;
+        let mut flight = region.nothing_in_flight(Site::Void);
+        let filled = self.phase == Phase::Copied;
+        self.for_each_record(|_, op, shape, place, at| {
+            if filled {
+                let word = region.load_u64(at) | VOID;
+                flight.join(region.flush(region.store_u64(Site::Void, at, word)));
+            } else {
+                let seq = self.number + u64::from(op.place);
+                let blank = blank_record(&shape, place, seq, self.published);
+                flight.join(region.copy_nt(Site::Void, at, &blank));
+            }
+        });
+        let durable = region.fence(flight);
+        if let Some(ticket) = self.ticket {
+            self.engine.ring.complete(ticket, durable);
+        }
+    }
+}
+
+/// A void record that fills the place of one that was never written.
+fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8> {
+    let len = shape.len(place.wide);
+    let mut blank =
+        Shape { kind: Kind::Blank, key_len: 0, value_len: shape.key_len + shape.value_len, ..*shape };
+    while blank.len(place.wide) > len {
+        blank.value_len -= 1;
+    }
+    let mut out = Vec::with_capacity(len as usize);
+    record::encode(&mut out, &blank, place, seq, published, &[], &[]);
+    out.resize(len as usize, 0);
+    let mut first = [0; 8];
+    first.copy_from_slice(&out[..8]);
+    out[..8].copy_from_slice(&(u64::from_le_bytes(first) | VOID).to_le_bytes());
+    out
+}
+
+impl Drop for Commit<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        if matches!(self.phase, Phase::Reserved | Phase::Copied) {
+            self.void();
+        }
+    }
+}
+
+/// Keys whose way through the index is walked ahead together.
+const WARM_KEYS: usize = 16;
+
+thread_local! {
+    /// Records are put together here, whole lines, before they are streamed out.
+    static STAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+#[inline]
+fn check_limits(op: &Op<'_>) -> Result<()> {
+    if op.key.len() > KEY_BYTES_MAX || op.value.len() > VALUE_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            "write",
+            format!(
+                "key of {} and value of {} bytes; at most {KEY_BYTES_MAX} and {VALUE_BYTES_MAX}",
+                op.key.len(),
+                op.value.len()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Copies a long value to an extent of its own, durable before W2.
+    fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
+        let len = op.value.len() as u64;
+        let extent = self.await_extent(len)?;
+        let hold = ExtentHold::new(extent, &self.graveyard);
+        let region = &self.media.region;
+        let dirty = region.copy(Site::Extent, extent.at, op.value);
+        let _durable = region.fence(region.flush(dirty));
+        let sum = self.media.extent_sum(extent.at, op.value);
+        op.kind = Kind::PutExtent;
+        op.extent = Some((hold, ExtentRef { at: extent.at, len, sum }.encode()));
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! Snapshots: sequence numbers that merges must keep readable.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use base::Seq;
+use base::planted::{self, Bug};
+
+use crate::ring::Ring;
+
+/// The snapshots that are open.
+///
+/// **I-SNAP-1** A snapshot and a merge's drop horizon are taken under one lock, and neither is above what
+/// was visible at that moment.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    open: Mutex<BTreeMap<Seq, usize>>,
+}
+
+/// What a merge may not drop: the newest version at or below each stamp, and everything above the first.
+#[derive(Clone, Debug)]
+pub(crate) struct Horizon {
+    /// Descending; the first is what was visible when the horizon was taken.
+    stamps: Vec<Seq>,
+}
+
+impl Snapshots {
+    pub(crate) fn take(&self, ring: &Ring) -> Seq {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let seq = ring.visible();
+        *open.entry(seq).or_default() += 1;
+        seq
+    }
+
+    /// Registers a snapshot that is open already once more.
+    pub(crate) fn again(&self, seq: Seq) -> Seq {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open.entry(seq).or_default() += 1;
+        seq
+    }
+
+    pub(crate) fn release(&self, seq: Seq) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&seq) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&seq);
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+
+    pub(crate) fn horizon(&self, ring: &Ring) -> Horizon {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let visible = ring.visible();
+        let mut stamps = vec![visible];
+        if !planted::is(Bug::IgnoreSnapshots) {
+            stamps.extend(open.keys().rev().filter(|seq| **seq < visible));
+        }
+        Horizon { stamps }
+    }
+}
+
+impl Horizon {
+    /// Whether a version must be kept, given the next newer version of the same key.
+    pub(crate) fn keeps(&self, seq: Seq, newer: Option<Seq>) -> bool {
+        let Some(newer) = newer else { return true };
+        // Some reader may stand at a stamp in seq..newer, or between stamps above the horizon.
+        newer > self.stamps[0] || self.stamps.iter().any(|stamp| (seq..newer).contains(stamp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_horizon_keeps_what_some_reader_may_need() {
+        let horizon = Horizon { stamps: vec![100, 50, 20] };
+        assert!(horizon.keeps(7, None));
+        assert!(horizon.keeps(90, Some(101)), "a reader may stand at 100");
+        assert!(horizon.keeps(101, Some(102)), "later readers may stand anywhere");
+        assert!(!horizon.keeps(60, Some(100)));
+        assert!(horizon.keeps(40, Some(60)));
+        assert!(!horizon.keeps(21, Some(49)));
+        assert!(horizon.keeps(20, Some(50)));
+        assert!(!horizon.keeps(5, Some(20)));
+    }
+}

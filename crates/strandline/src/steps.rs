@@ -1,0 +1,199 @@
+//! The steps of a write and of a read, one call each, so that a scheduler can interleave several writers and
+//! readers under test. Programs use [`Db`](crate::Db) instead.
+
+use base::{Result, Seq};
+use pmem::{Durable, InFlight};
+
+use crate::Keyspace;
+use crate::keyspace::Lack;
+use crate::memtable::record::Kind;
+use crate::path::read::Pinning;
+use crate::path::write::{Commit, Op};
+
+/// A change of one key.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value; `None` deletes.
+    pub value: Option<&'a [u8]>,
+}
+
+/// What a step of a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// The named step is done.
+    Did(Step),
+    /// W2 lacked something that W1 provides; it will try again.
+    Waited,
+    /// The commit is visible: this is where a caller would be told.
+    Acknowledged,
+    /// An older commit must become visible first.
+    Unpublished,
+}
+
+/// Steps of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Step {
+    Admit,
+    Reserve { number: Seq, switched_zone: bool },
+    Copy,
+    Fence,
+    Index,
+    Publish,
+}
+
+/// A write that is carried on step by step. Dropping it between W2 and W5 makes it void.
+pub struct Write<'a> {
+    spaces: &'a [Keyspace],
+    state: State<'a>,
+}
+
+enum State<'a> {
+    Admitted(Commit<'a, 'a>),
+    Reserved(Commit<'a, 'a>),
+    Copied(Commit<'a, 'a>, InFlight<'a>),
+    Fenced(Commit<'a, 'a>, Durable),
+    Indexed(Commit<'a, 'a>, Durable),
+    Published(Seq),
+    Taken,
+}
+
+/// The changes of a write, kept where the write can borrow them.
+pub struct Changes<'a> {
+    ops: Vec<Op<'a>>,
+}
+
+impl<'a> Changes<'a> {
+    /// Changes to keyspaces, given by index into `spaces`.
+    pub fn new(spaces: &'a [Keyspace], changes: &[(usize, Change<'a>)]) -> Changes<'a> {
+        let op = |(space, change): &(usize, Change<'a>)| {
+            let (kind, value) = match change.value {
+                Some(value) => (Kind::Put, value),
+                None => (Kind::Delete, &[][..]),
+            };
+            Op::new(spaces[*space].space(), kind, change.key, value)
+        };
+        Changes { ops: changes.iter().map(op).collect() }
+    }
+}
+
+impl<'a> Write<'a> {
+    /// W1.
+    pub fn admit(spaces: &'a [Keyspace], changes: &'a mut Changes<'a>) -> Result<Write<'a>> {
+        let engine = spaces[0].engine_for_steps();
+        let commit = Commit::admit(engine, &mut changes.ops)?;
+        Ok(Write { spaces, state: State::Admitted(commit) })
+    }
+
+    /// Does the next step.
+    pub fn step(&mut self) -> Result<Stepped> {
+        let (state, stepped) = match std::mem::replace(&mut self.state, State::Taken) {
+            State::Admitted(mut commit) => match commit.reserve() {
+                Ok(()) => {
+                    let step = Step::Reserve {
+                        number: commit.number(),
+                        switched_zone: commit.switched_zone(),
+                    };
+                    (State::Reserved(commit), Stepped::Did(step))
+                }
+                Err(lack) => {
+                    if lack != Lack::Slot {
+                        commit.mend(lack)?;
+                    }
+                    (State::Admitted(commit), Stepped::Waited)
+                }
+            },
+            State::Reserved(mut commit) => {
+                let flight = commit.copy();
+                (State::Copied(commit, flight), Stepped::Did(Step::Copy))
+            }
+            State::Copied(mut commit, flight) => {
+                let durable = commit.fence(flight);
+                (State::Fenced(commit, durable), Stepped::Did(Step::Fence))
+            }
+            State::Fenced(mut commit, durable) => {
+                commit.index();
+                (State::Indexed(commit, durable), Stepped::Did(Step::Index))
+            }
+            State::Indexed(commit, durable) => {
+                let last_seq = commit.publish(durable);
+                (State::Published(last_seq), Stepped::Did(Step::Publish))
+            }
+            State::Published(last_seq) => {
+                let engine = self.spaces[0].engine_for_steps();
+                engine.ring.advance();
+                let visible = engine.ring.visible() >= last_seq;
+                let stepped = if visible { Stepped::Acknowledged } else { Stepped::Unpublished };
+                (State::Published(last_seq), stepped)
+            }
+            State::Taken => (State::Taken, Stepped::Waited),
+        };
+        self.state = state;
+        Ok(stepped)
+    }
+
+    /// Last sequence number of the commit, once it is reserved.
+    pub fn last_seq(&self) -> Option<Seq> {
+        match &self.state {
+            State::Reserved(commit)
+            | State::Copied(commit, _)
+            | State::Fenced(commit, _)
+            | State::Indexed(commit, _) => Some(commit.last_seq()),
+            State::Published(last_seq) => Some(*last_seq),
+            State::Admitted(_) | State::Taken => None,
+        }
+    }
+}
+
+/// A point read that is carried on step by step.
+pub struct Read<'a> {
+    keyspace: &'a Keyspace,
+    pinning: Option<Pinning>,
+}
+
+impl<'a> Read<'a> {
+    /// The first half of R1.
+    pub fn begin(keyspace: &'a Keyspace) -> Read<'a> {
+        let pinning = Pinning::begin(keyspace.engine_for_steps(), keyspace.space());
+        Read { keyspace, pinning: Some(pinning) }
+    }
+
+    /// The rest: the value, or `None` in the outer option if R1 has to begin again.
+    pub fn finish(&mut self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        let engine = self.keyspace.engine_for_steps();
+        let space = self.keyspace.space();
+        let Some(pinning) = self.pinning.take() else { return Ok(None) };
+        let Some((view, seq)) = pinning.end(engine, space) else { return Ok(None) };
+        let found = engine.find_in(&view, space, key, seq, &mut ())?;
+        Ok(Some(match found {
+            Some(entry) if entry.kind != Kind::Delete => Some(engine.media.value(&entry)?.to_vec()),
+            _ => None,
+        }))
+    }
+}
+
+/// Last sequence number that readers see.
+pub fn visible(keyspace: &Keyspace) -> Seq {
+    keyspace.engine_for_steps().ring.visible()
+}
+
+/// Freezes the active memtable of the keyspace; background work turns it into a run.
+pub fn rotate(keyspace: &Keyspace) {
+    let space = keyspace.space();
+    let _admin = space.admin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if space.front.bytes() > 0 {
+        keyspace.engine_for_steps().rotate(space);
+    }
+}
+
+/// Zones whose headers say that they are granted but which nothing holds.
+pub fn leaked_zones(keyspace: &Keyspace) -> u64 {
+    keyspace.engine_for_steps().leaked_zones()
+}
+
+/// Zones granted since the store was opened.
+pub fn zones_granted(keyspace: &Keyspace) -> u32 {
+    keyspace.engine_for_steps().zones_granted()
+}
