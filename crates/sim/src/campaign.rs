@@ -177,7 +177,11 @@ impl fmt::Display for Counters {
             }
         }
         let w = self.waste;
-        writeln!(f, "{:>20} {} of {} lines", "flushed in vain", w.redundant_flushes, w.flushed_lines)?;
+        writeln!(
+            f,
+            "{:>20} {} of {} lines",
+            "flushed in vain", w.redundant_flushes, w.flushed_lines
+        )?;
         writeln!(f, "{:>20} {} of {}", "fenced in vain", w.redundant_fences, w.fences)
     }
 }

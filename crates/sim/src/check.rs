@@ -130,6 +130,11 @@ impl<'h> Expect<'h> {
         self.created
     }
 
+    /// Commits in flight at that moment.
+    pub fn in_flight(&self) -> usize {
+        self.history.in_flight(self.at)
+    }
+
     /// Demands that what a recovery accepted stays accepted.
     #[must_use]
     pub fn raised(mut self, accepted: Accepted) -> Self {

@@ -238,8 +238,7 @@ impl History {
     fn explained_by(&self, read: &Read) -> Result<usize, Violation> {
         let least = self.required_at(read.invoked).0;
         let mut state = self.base.clone();
-        let mut fold = Fold::default();
-        fold.count = state.len() as u64;
+        let mut fold = fold_of(&state);
         for k in 0..=self.commits.len() {
             if k > 0 {
                 self.apply(k - 1, 0, &mut state, &mut fold);
@@ -254,7 +253,8 @@ impl History {
         }
         let key = String::from_utf8_lossy(&read.key);
         let value = read.value.as_deref().map(crate::op::Value::identify);
-        let what = format!("a read of {}/{key} returned {value:?}, which it must not", read.keyspace);
+        let what =
+            format!("a read of {}/{key} returned {value:?}, which it must not", read.keyspace);
         Err(Violation::new(Rule::N5, what))
     }
 

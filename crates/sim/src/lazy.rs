@@ -16,7 +16,7 @@ use base::LINE;
 use pmem::{Domain, Region, Site};
 
 use crate::hash;
-use crate::media::{LineBytes, Torn, content_of};
+use crate::media::{LineBytes, Torn};
 
 /// Memory whose torn lines are decided as they are read.
 pub struct LazyPm {
@@ -172,7 +172,12 @@ impl State {
         if depth == self.decisions.len() {
             self.decisions.push(Decision { choice: 0, choices: choices as u16 });
         }
-        self.decisions[depth].choice.into()
+        let decision = self.decisions[depth];
+        assert!(
+            usize::from(decision.choices) == choices,
+            "the recovery is not deterministic: the same bytes were read in another way"
+        );
+        decision.choice.into()
     }
 }
 
@@ -237,7 +242,9 @@ impl Domain for LazyPm {
                 // slice that this load is for is made after it returns. The region of a machine
                 // belongs to the thread that made it; every load, store, flush and fence of another
                 // ends in the panic of `enter`.
-                unsafe { region.rewrite(u64::from(index) * LINE as u64 + from as u64, &content[from..to]) };
+                unsafe {
+                    region.rewrite(u64::from(index) * LINE as u64 + from as u64, &content[from..to])
+                };
             }
         }
     }
@@ -259,13 +266,6 @@ fn runs(mask: u64) -> impl Iterator<Item = (usize, usize)> {
         at = from + len;
         Some((from, at))
     })
-}
-
-/// The image that a choice stands for, written over `image`, which holds the durable bytes.
-pub(crate) fn patch(image: &mut [u8], torn: &[Torn], choice: &[u16]) {
-    for (t, &c) in torn.iter().zip(choice) {
-        *content_of(image, t.line) = t.candidates.contents[usize::from(c)];
-    }
 }
 
 #[cfg(test)]

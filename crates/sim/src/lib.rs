@@ -1,1 +1,53 @@
-//! In preparation.
+//! The world that loses power: crash-state exploration for stores in persistent memory. For tests only.
+//!
+//! A workload runs once while [`SimPm`] writes down every store, flush and fence. The log is then
+//! replayed into a [`Media`], which knows at every event what a power cut may leave behind; the
+//! [`Explorer`] recovers those images and holds what they show against the [`History`].
+//!
+//! ```text
+//! rng ─► op ─► case          one seed: operations, schedule, world
+//! run + record ─► log        the workload, step by step, on recorded memory
+//!              └► history    what was asked, in which order, who was told
+//! log ─► media ─► cut        crash points, torn lines, images
+//!                └► lazy     recovery on memory that decides as it is read
+//! explore ─► check           recover each image, compare, crash again inside what follows
+//! sabotage, hunt, campaign   faults planted, counters, floors, shrinking
+//! ```
+//!
+//! A store joins by implementing [`System`]. Everything is deterministic: no time, no threads, no order of
+//! a hash table anywhere.
+#![deny(unsafe_code)]
+
+pub mod campaign;
+pub mod case;
+pub mod check;
+pub mod cut;
+pub mod explore;
+pub mod hash;
+pub mod history;
+pub mod hunt;
+pub mod lazy;
+pub mod log;
+pub mod media;
+pub mod op;
+pub mod pm;
+mod record;
+pub mod rng;
+pub mod run;
+pub mod sabotage;
+pub mod system;
+
+pub use campaign::{Counters, Floors, Probe, Totals};
+pub use case::{Case, Failure};
+pub use check::{Rule, Violation};
+pub use cut::CutLimits;
+pub use explore::{Explorer, Lazily, Limits};
+pub use history::History;
+pub use hunt::{Verdict, campaign, hunt, shrink};
+pub use log::{Event, Log, StoreKind};
+pub use media::{Media, Mode};
+pub use op::{Op, Shape, Value, Write};
+pub use pm::SimPm;
+pub use rng::Rng;
+pub use sabotage::{Fault, Sabotage};
+pub use system::{Progress, Show, System};

@@ -55,7 +55,9 @@ impl Pending {
             if mask == 0xff {
                 line[at..at + 8].copy_from_slice(&self.data[at..at + 8]);
             } else {
-                (at..at + 8).filter(|i| self.mask >> i & 1 == 1).for_each(|i| line[i] = self.data[i]);
+                (at..at + 8)
+                    .filter(|i| self.mask >> i & 1 == 1)
+                    .for_each(|i| line[i] = self.data[i]);
             }
         }
     }
@@ -258,7 +260,8 @@ impl Media {
     /// Takes or renews a thread's snapshot of a line; false if it had this one already.
     fn snapshot(&mut self, thread: u16, line: u32) -> bool {
         let tick = self.tick;
-        let Some(newest) = self.lines.get(&line).and_then(|l| l.stores.last()).map(|s| s.tick) else {
+        let Some(newest) = self.lines.get(&line).and_then(|l| l.stores.last()).map(|s| s.tick)
+        else {
             return false;
         };
         match self.snapshots.iter_mut().find(|s| s.thread == thread && s.line == line) {
@@ -322,9 +325,9 @@ impl Media {
         let durable = &self.durable;
         let torn = self.lines.iter_mut().map(|(&line, state)| {
             let start = line as usize * LINE;
-            let candidates = state
-                .candidates
-                .get_or_insert_with(|| Arc::new(candidates(line, &durable[start..], &state.stores)));
+            let candidates = state.candidates.get_or_insert_with(|| {
+                Arc::new(candidates(line, &durable[start..], &state.stores))
+            });
             Torn { line, candidates: Arc::clone(candidates) }
         });
         torn.filter(|t| t.count() > 1).collect()
@@ -334,6 +337,18 @@ impl Media {
 /// The line `index` of an image.
 pub(crate) fn content_of(image: &mut [u8], index: u32) -> &mut LineBytes {
     &mut image.as_chunks_mut::<LINE>().0[index as usize]
+}
+
+/// Writes the image that a choice stands for over `image`, which holds the durable bytes.
+pub(crate) fn patch(image: &mut [u8], torn: &[Torn], choice: &[u16]) {
+    for (t, &c) in torn.iter().zip(choice) {
+        *content_of(image, t.line) = t.candidates.contents[usize::from(c)];
+    }
+}
+
+/// Takes a [`patch`] back.
+pub(crate) fn unpatch(image: &mut [u8], torn: &[Torn]) {
+    torn.iter().for_each(|t| *content_of(image, t.line) = t.candidates.contents[0]);
 }
 
 fn candidates(line: u32, durable: &[u8], stores: &[Pending]) -> Candidates {

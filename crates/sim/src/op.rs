@@ -269,7 +269,9 @@ mod tests {
         torn[30] ^= 1;
         assert_eq!(Value::identify(&torn), None);
         assert_eq!(Value::identify(&[1, 2]), None);
-        assert!([0, 1, 7, 8, 9].iter().all(|&len| Value { id: 1, len }.bytes().len() == len as usize));
+        assert!(
+            [0, 1, 7, 8, 9].iter().all(|&len| Value { id: 1, len }.bytes().len() == len as usize)
+        );
     }
 
     #[test]

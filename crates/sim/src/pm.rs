@@ -68,12 +68,22 @@ impl SimPm {
         (pm, region)
     }
 
-    /// A region that holds `bytes` and is watched by this recorder; `reuse` is one that was, and to
-    /// which nothing refers any more. Begins a new log.
+    /// A region that holds `bytes` and is watched by this recorder, which begins a new log; `reuse` is one
+    /// that was, and to which nothing refers any more.
     ///
     /// # Panics
     /// If memory is short.
     pub fn region(self: &Arc<Self>, bytes: &[u8], reuse: Option<Region>) -> Region {
+        self.tape().log.clear();
+        self.set_thread(0);
+        self.restore(bytes, reuse)
+    }
+
+    /// As [`region`](Self::region), but the log goes on.
+    ///
+    /// # Panics
+    /// If memory is short.
+    pub fn restore(self: &Arc<Self>, bytes: &[u8], reuse: Option<Region>) -> Region {
         let region = reuse.filter(|r| r.len() == bytes.len() as u64).unwrap_or_else(|| {
             Region::heap(bytes.len() as u64, Some(Arc::clone(self) as Arc<dyn Domain>))
                 .expect("a small heap region")
@@ -81,8 +91,6 @@ impl SimPm {
         self.muted.store(true, Relaxed);
         let _ = region.copy(Site::Format, 0, bytes);
         self.muted.store(false, Relaxed);
-        self.tape().log.clear();
-        self.set_thread(0);
         region
     }
 

@@ -33,7 +33,7 @@ impl Rng {
 
     /// The next 64 bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
@@ -49,7 +49,7 @@ impl Rng {
     /// A number below `bound`, which is not zero.
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+        ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
     /// Whether an event of one in `n` happens; never for zero.
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn same_seed_same_numbers() {
         let (mut a, mut b) = (Rng::new(7), Rng::new(7));
-        assert!((0..100).all(|_| a.next() == b.next()));
-        assert_ne!(Rng::fork(7, 1).next(), Rng::fork(7, 2).next());
+        assert!((0..100).all(|_| a.bits() == b.bits()));
+        assert_ne!(Rng::fork(7, 1).bits(), Rng::fork(7, 2).bits());
         assert!((0..1000).all(|_| a.below(3) < 3));
     }
 }

@@ -36,9 +36,8 @@ pub(crate) fn run_ops<S: System>(
     history: &mut History,
 ) -> Result<usize, Violation> {
     let count = ops.iter().filter_map(Op::thread).max().map_or(0, |t| usize::from(t) + 1);
-    let mut threads: Vec<Thread<'_, S>> = (0..count)
-        .map(|_| Thread { todo: VecDeque::new(), doing: None, blocked: false })
-        .collect();
+    let mut threads: Vec<Thread<'_, S>> =
+        (0..count).map(|_| Thread { todo: VecDeque::new(), doing: None, blocked: false }).collect();
     for (i, op) in ops.iter().enumerate() {
         threads[usize::from(op.thread().expect("reopens are handled above"))].todo.push_back(i);
     }

@@ -25,6 +25,9 @@ pub enum Progress {
     Refused,
 }
 
+/// Takes one visible entry: keyspace, key, value.
+pub type Show<'a> = dyn FnMut(u8, &[u8], &[u8]) + 'a;
+
 /// A store in one region, whose operations can be taken apart into steps.
 ///
 /// Everything runs on one real thread. Several operations are under way at once; a scheduler chooses
@@ -58,8 +61,8 @@ pub trait System {
     /// the store is broken: without damage no operation may fail.
     fn step<'s>(&'s self, store: &'s Self::Store, task: &mut Self::Task<'s>) -> Result<Progress>;
 
-    /// Shows every visible entry once, in any order: keyspace, key, value.
-    fn visit(&self, store: &Self::Store, each: &mut dyn FnMut(u8, &[u8], &[u8])) -> Result<()>;
+    /// Shows every visible entry once, in any order.
+    fn visit(&self, store: &Self::Store, each: &mut Show<'_>) -> Result<()>;
 
     /// The number up to which recovery accepted commits: every commit whose number is not above it
     /// counts. Only asked of a store that was just opened.

@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub closed: AtomicBool,
     pub worker: Mutex<Option<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
+    /// Bytes of the pool that the background thread maps ahead; 0 if the pool was mapped whole.
+    pub prefault_to: u64,
     epoch: u32,
     grants: AtomicU32,
     run_ids: AtomicU64,
@@ -73,6 +75,7 @@ impl Engine {
         media: Arc<Media>,
         options: Options,
         read_only: bool,
+        prefault_to: u64,
         recovered: Recovered,
     ) -> Engine {
         let Recovered { manifest, spaces, visible, graveyard, report } = recovered;
@@ -96,6 +99,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             worker: Mutex::new(None),
             recovery: report,
+            prefault_to,
             epoch,
             grants: AtomicU32::new(0),
             run_ids: AtomicU64::new(run_ids),

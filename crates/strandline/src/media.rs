@@ -41,6 +41,12 @@ impl Leaf {
         self.0 >> 46 == key_hash & 0xffff
     }
 
+    /// Whether both may belong to the same key.
+    #[inline]
+    pub(crate) fn same_tag(self, other: Leaf) -> bool {
+        (self.0 ^ other.0) >> 46 == 0
+    }
+
     /// Lines worth prefetching.
     #[inline]
     pub(crate) fn lines(self) -> usize {

@@ -10,6 +10,8 @@ use crate::engine::Engine;
 
 /// Entries between looks at whether the store was closed. Others may take a turn in between.
 const QUANTUM: usize = 16 << 10;
+/// Bytes mapped ahead at a time after an open.
+const PREFAULT_STEP: u64 = 4 << 20;
 /// How long the thread sleeps when there is nothing to do and nobody wakes it.
 const IDLE: Duration = Duration::from_millis(200);
 /// While writers are slowed, look again soon.
@@ -29,9 +31,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
 }
 
 fn run(weak: &Weak<Engine>) {
-    if let Some(engine) = weak.upgrade() {
-        let _bytes = engine.media.region.background_prefault(&engine.closed);
-    }
+    let mut prefaulted = 0;
     while let Some(engine) = weak.upgrade() {
         if engine.closed.load(Ordering::Acquire) || engine.poison.is_set() {
             return;
@@ -43,7 +43,11 @@ fn run(weak: &Weak<Engine>) {
             Ok(Err(error)) => return engine.poison.set(error),
             Err(_) => return engine.poison.set("a background step panicked"),
         };
-        if idle {
+        if idle && prefaulted < engine.prefault_to {
+            // Work comes first: a step of prefaulting only when there is none.
+            let more = engine.media.region.populate(prefaulted, PREFAULT_STEP);
+            prefaulted = if more { prefaulted + PREFAULT_STEP } else { engine.prefault_to };
+        } else if idle {
             let pressed = engine.throttle.debt() == FULL_DEBT;
             if pressed {
                 engine.end_round();

@@ -11,10 +11,12 @@ use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::{Memtable, is_skipped};
 
-/// Locations read ahead: few after a seek, more as the walk goes on. Their records are prefetched together,
-/// so that the walk waits for memory once a batch and not once a record.
+/// Locations read ahead: few after a seek, more as the walk goes on.
 const BATCH_FIRST: usize = 16;
-const BATCH_MAX: usize = 96;
+const BATCH_MAX: usize = 128;
+/// Records prefetched ahead of the one that is read, about as many as memory serves at a time: the walk
+/// works on one record while the next ones are on their way.
+const AHEAD: usize = 12;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +36,13 @@ pub(crate) struct Cursor {
     exhausted: bool,
     /// Backward over a run: the entry behind the one that is being decided.
     pending: Option<Entry>,
+    /// Location of the entry that was read last.
+    leaf: Leaf,
     pub head: Option<Entry>,
 }
 
 enum Source {
-    Memtable { memtable: Arc<Memtable>, last: Option<Entry> },
+    Memtable { memtable: Arc<Memtable>, last: Option<Leaf> },
     /// `next` is the index of the entry to read next; running below zero ends a backward walk.
     Run { run: Arc<Run>, next: Option<u64> },
 }
@@ -54,6 +58,7 @@ impl Cursor {
             batch_len: BATCH_FIRST,
             exhausted: false,
             pending: None,
+            leaf: Leaf(0),
             head: None,
         }
     }
@@ -69,6 +74,7 @@ impl Cursor {
         let source = Source::Memtable { memtable: Arc::clone(memtable), last: None };
         let mut cursor = Cursor::new(source, way, at);
         cursor.scan_memtable(media, from);
+        cursor.begin_batch(media);
         cursor.advance(media)?;
         Ok(cursor)
     }
@@ -109,9 +115,11 @@ impl Cursor {
         if matches!(self.source, Source::Run { .. }) && self.way == Way::Backward {
             return self.advance_run_backward(media);
         }
-        let before = self.head.take();
+        let (before, leaf_before) = (self.head.take(), self.leaf);
         while let Some(entry) = self.next_entry(media)? {
-            let passed = before.as_ref().is_some_and(|b| media.key(b) == media.key(&entry));
+            // Most neighbours differ in their tags already.
+            let passed = self.leaf.same_tag(leaf_before)
+                && before.as_ref().is_some_and(|b| media.key(b) == media.key(&entry));
             if passed || entry.seq > self.at {
                 continue;
             }
@@ -153,7 +161,11 @@ impl Cursor {
             return Ok(None);
         }
         let leaf = Leaf(self.batch[self.taken]);
+        if let Some(ahead) = self.batch.get(self.taken + AHEAD) {
+            media.prefetch(Leaf(*ahead));
+        }
         self.taken += 1;
+        self.leaf = leaf;
         media.entry(leaf).map(Some)
     }
 
@@ -165,25 +177,29 @@ impl Cursor {
         match &mut self.source {
             Source::Memtable { last, .. } => {
                 let Some(last) = *last else { return Ok(false) };
+                let last = media.entry(last)?;
                 self.scan_memtable(media, Bound::Excluded(media.key(&last)));
             }
             Source::Run { run, next } => {
                 let Some(from) = *next else { return Ok(false) };
-                let mut leaves = Vec::with_capacity(self.batch_len);
-                run.leaves(media, from, self.way == Way::Backward, self.batch_len, &mut leaves)?;
-                let count = leaves.len() as u64;
+                self.batch.clear();
+                self.taken = 0;
+                let backward = self.way == Way::Backward;
+                run.leaves(media, from, backward, self.batch_len, &mut self.batch)?;
+                let count = self.batch.len() as u64;
                 *next = match self.way {
                     Way::Forward => Some(from + count),
                     Way::Backward => from.checked_sub(count),
                 };
-                self.batch.clear();
-                self.batch.extend(leaves.iter().map(|leaf| leaf.0));
-                self.taken = 0;
                 self.exhausted = count == 0;
             }
         }
-        self.batch.iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
+        self.begin_batch(media);
         Ok(!self.batch.is_empty())
+    }
+
+    fn begin_batch(&self, media: &Media) {
+        self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch(Leaf(*leaf)));
     }
 
     fn scan_memtable(&mut self, media: &Media, from: Bound<&[u8]>) {
@@ -197,7 +213,6 @@ impl Cursor {
         let versions = Versions::At(self.at);
         self.exhausted =
             memtable.index.scan(media, from, direction, versions, self.batch_len, &mut self.batch);
-        self.batch.iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
-        *last = self.batch.last().and_then(|leaf| media.entry(Leaf(*leaf)).ok());
+        *last = self.batch.last().copied().map(Leaf);
     }
 }

@@ -257,7 +257,7 @@ impl Run {
         from: u64,
         backward: bool,
         limit: usize,
-        out: &mut Vec<Leaf>,
+        out: &mut Vec<u64>,
     ) -> Result<()> {
         let mut index = from;
         let wanted = out.len() + limit;
@@ -266,11 +266,11 @@ impl Run {
             let block = self.block(media, number)?;
             let within = (index % BLOCK_ENTRIES as u64) as usize;
             if backward {
-                out.extend((0..=within.min(block.len() - 1)).rev().map(|i| block.leaf(i)));
+                out.extend((0..=within.min(block.len() - 1)).rev().map(|i| block.leaf(i).0));
                 let Some(before) = (number * BLOCK_ENTRIES as u64).checked_sub(1) else { break };
                 index = before;
             } else {
-                out.extend((within..block.len()).map(|i| block.leaf(i)));
+                out.extend((within..block.len()).map(|i| block.leaf(i).0));
                 index = (number + 1) * BLOCK_ENTRIES as u64;
                 self.prefetch_block(media, number + 1);
             }

@@ -45,7 +45,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                     }
                 }
                 next += leaves.len() as u64;
-                for leaf in leaves {
+                for leaf in leaves.into_iter().map(Leaf) {
                     let Some(entry) = check_record(media, leaf, &mut report) else { continue };
                     let ordered = last.as_ref().is_none_or(|last| {
                         let order = media.key(last).cmp(media.key(&entry));

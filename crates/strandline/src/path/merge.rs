@@ -30,8 +30,10 @@ use crate::memtable::record::{self, Place, Role, Shape};
 use crate::memtable::zone::{ExtentHold, Zone};
 use crate::view::View;
 
-/// Locations read from a run at a time; their records are prefetched together.
-const BATCH: usize = 64;
+/// Locations read from a run at a time.
+const BATCH: usize = 240;
+/// Records prefetched ahead of the one that is read.
+const AHEAD: usize = 12;
 
 /// A merge under way.
 pub(crate) struct MergeJob {
@@ -51,7 +53,7 @@ pub(crate) struct MergeJob {
 struct Cursor {
     run: Arc<Run>,
     next: u64,
-    batch: Vec<Leaf>,
+    batch: Vec<u64>,
     at: usize,
     current: Option<Entry>,
 }
@@ -238,12 +240,15 @@ impl Cursor {
             self.at = 0;
             self.run.leaves(media, self.next, false, BATCH, &mut self.batch)?;
             self.next += self.batch.len() as u64;
-            self.batch.iter().for_each(|leaf| media.prefetch(*leaf));
+            self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch(Leaf(*leaf)));
         }
         self.current = match self.batch.get(self.at) {
-            Some(leaf) => Some(media.entry(*leaf)?),
+            Some(leaf) => Some(media.entry(Leaf(*leaf))?),
             None => None,
         };
+        if let Some(ahead) = self.batch.get(self.at + AHEAD) {
+            media.prefetch(Leaf(*ahead));
+        }
         self.at += 1;
         self.at = self.at.min(self.batch.len());
         Ok(())

@@ -33,7 +33,7 @@ pub(crate) enum Access {
 /// Opens the store at `path`, making it if the options allow that.
 pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<Engine>> {
     check_options(&options)?;
-    let region = match &options.pm {
+    let (region, lazy) = match &options.pm {
         PmSource::Heap if access == Access::Read => {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -41,10 +41,10 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
                 "a heap store has nothing to open read-only; give pm a path",
             ));
         }
-        PmSource::Heap => Arc::new(Region::heap(options.pm_size, None)?),
+        PmSource::Heap => (Arc::new(Region::heap(options.pm_size, None)?), false),
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
     };
-    open_region(region, options, access)
+    assemble(region, options, access, lazy)
 }
 
 fn check_options(options: &Options) -> Result<()> {
@@ -59,8 +59,8 @@ fn check_options(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Maps the pool of the store at `path`; a new one is formatted by [`open_region`].
-fn open_file(path: &Path, options: &Options, access: Access) -> Result<Arc<Region>> {
+/// Maps the pool of the store at `path`, making it if need be; tells whether its pages are yet to be mapped.
+fn open_file(path: &Path, options: &Options, access: Access) -> Result<(Arc<Region>, bool)> {
     let named = read_identity(path)?;
     if let (Some(named), PmSource::Path(given)) = (&named, &options.pm) {
         if !same_file(&path.join(named), given) {
@@ -79,7 +79,7 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<Arc<Regio
     if let Some(named) = named {
         let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let file = PoolFile::open(&path.join(&named), mode).map_err(|error| missing(path, error))?;
-        return file.map(Prefault::Lazy).map(Arc::new);
+        return Ok((Arc::new(file.map(Prefault::Lazy)?), true));
     }
     if access == Access::Read || !options.create_if_missing {
         return Err(Error::new(
@@ -88,7 +88,7 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<Arc<Regio
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
-    create_file(path, options)
+    Ok((create_file(path, options)?, false))
 }
 
 fn missing(path: &Path, error: Error) -> Error {
@@ -214,6 +214,16 @@ pub(crate) fn open_region(
     options: Options,
     access: Access,
 ) -> Result<Arc<Engine>> {
+    assemble(region, options, access, false)
+}
+
+fn assemble(
+    region: Arc<Region>,
+    options: Options,
+    access: Access,
+    lazy: bool,
+) -> Result<Arc<Engine>> {
+    let prefault_to = if lazy { region.len() } else { 0 };
     if access == Access::Write {
         format_if_new(&region, &options)?;
     }
@@ -225,7 +235,7 @@ pub(crate) fn open_region(
     };
     let read_only = access == Access::Read;
     let recovered = recover(&media, &replay.payloads, read_only, threads)?;
-    let engine = Arc::new(Engine::new(media, options, read_only, recovered));
+    let engine = Arc::new(Engine::new(media, options, read_only, prefault_to, recovered));
     engine.plant_old_tail();
     if !read_only {
         engine.update_debt();

@@ -137,7 +137,8 @@ impl Scan {
             };
             let key = media.key(&entry);
             // Older versions of the key in the other sources are passed over.
-            for (i, cursor) in self.cursors.iter_mut().enumerate() {
+            let others = if self.cursors.len() == 1 { &mut [][..] } else { &mut self.cursors[..] };
+            for (i, cursor) in others.iter_mut().enumerate() {
                 if i != best && cursor.head.is_some_and(|head| media.key(&head) == key) {
                     cursor.advance(media)?;
                 }

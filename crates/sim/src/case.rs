@@ -1,0 +1,75 @@
+//! One case: a workload, a schedule and a world; all of it follows from a seed.
+
+use std::fmt;
+
+use crate::check::Violation;
+use crate::media::Mode;
+use crate::op::{Op, Shape};
+use crate::rng::Rng;
+use crate::sabotage::Sabotage;
+
+/// What is run before the power goes.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Everything follows from it, the choice of images included.
+    pub seed: u64,
+    /// What a power cut takes.
+    pub mode: Mode,
+    /// The fault planted at a persist site, if any.
+    pub sabotage: Option<Sabotage>,
+    /// The operations, in the order in which each thread takes its own.
+    pub ops: Vec<Op>,
+    /// Which thread takes the next step; see [`Schedule`](crate::run::Schedule).
+    pub schedule: Vec<u8>,
+    /// What is done after a recovery is drawn from this.
+    pub afterwards: Shape,
+}
+
+impl Case {
+    /// The case of `seed`.
+    pub fn new(seed: u64, shape: &Shape, mode: Mode) -> Self {
+        let ops = shape.generate(&mut Rng::fork(seed, 1), 1);
+        let mut rng = Rng::fork(seed, 2);
+        let schedule = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
+        let afterwards = Shape { ops: 3, reopens: 0, ..shape.clone() };
+        Self { seed, mode, sabotage: None, ops, schedule, afterwards }
+    }
+
+    /// A case with these operations, interleaved by `seed`.
+    pub fn with_ops(seed: u64, ops: Vec<Op>, mode: Mode) -> Self {
+        let case = Self::new(seed, &Shape { ops: ops.len(), ..Shape::default() }, mode);
+        Self { ops, ..case }
+    }
+
+    /// The same with a fault planted.
+    #[must_use]
+    pub fn sabotaged(mut self, sabotage: Option<Sabotage>) -> Self {
+        self.sabotage = sabotage;
+        self
+    }
+}
+
+/// A case that failed, and how.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The case; running it again fails again.
+    pub case: Case,
+    /// What was broken.
+    pub violation: Violation,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { seed, mode, sabotage, ops, schedule, .. } = &self.case;
+        write!(f, "seed {seed:#x}, {mode:?}")?;
+        if let Some(sabotage) = sabotage {
+            write!(f, ", {sabotage}")?;
+        }
+        writeln!(f)?;
+        ops.iter().try_for_each(|op| writeln!(f, "  {op}"))?;
+        if !schedule.is_empty() {
+            writeln!(f, "  schedule {schedule:?}")?;
+        }
+        write!(f, "{}", self.violation)
+    }
+}

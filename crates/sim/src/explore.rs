@@ -1,0 +1,538 @@
+//! The explorer: every crash point of a run, every image there, and again inside what follows.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pmem::{Region, Site};
+
+use crate::campaign::Counters;
+use crate::case::{Case, Failure};
+use crate::check::{Accepted, Expect, Fold, Outcome, Rule, Violation};
+use crate::cut::{CutLimits, cuts, states};
+use crate::hash::{self, HashMap64, HashSet64};
+use crate::history::{History, State};
+use crate::lazy::LazyPm;
+use crate::log::{Event, Log};
+use crate::media::{Media, Mode, Torn, patch, unpatch};
+use crate::op::Op;
+use crate::pm::SimPm;
+use crate::rng::Rng;
+use crate::run::run_ops;
+use crate::sabotage::Sabotage;
+use crate::system::System;
+
+/// Whether recovery is run on memory that decides line by line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lazily {
+    /// Images are enumerated.
+    Never,
+    /// Images are enumerated; besides, so many lazy recoveries at a point at most.
+    Also(u32),
+    /// So many lazy recoveries at a point at most; crashes inside crashes are not tried there.
+    Instead(u32),
+}
+
+/// How far the exploration goes.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Images at the crash points of the workload.
+    pub top: CutLimits,
+    /// Images at the crash points of a recovery and of what follows it.
+    pub deep: CutLimits,
+    /// Crashes in a row, at least one.
+    pub levels: usize,
+    /// One in so many recoveries is itself crashed, with what follows; 0 for none.
+    pub dive_one_in: u32,
+    /// One in so many recovered stores is worked with; 0 for none.
+    pub continue_one_in: u32,
+    /// At one in so many crash points the process is killed as well; 0 for none.
+    pub kill_one_in: u32,
+    /// Crash points tried of a run that follows a crash.
+    pub deep_points: usize,
+    /// Lazy recoveries.
+    pub lazily: Lazily,
+    /// Images per case; exploration ends quietly when they are spent, and counts that.
+    pub max_images: u64,
+    /// Memory accesses after which a recovery counts as one that does not end.
+    pub fuel: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            top: CutLimits::default(),
+            deep: CutLimits::small(),
+            levels: 2,
+            dive_one_in: 50,
+            continue_one_in: 10,
+            kill_one_in: 4,
+            deep_points: 12,
+            lazily: Lazily::Never,
+            max_images: 1_000_000,
+            fuel: 10_000_000,
+        }
+    }
+}
+
+/// What one depth of crashes needs to boot images, reused from image to image.
+pub(crate) struct Rig {
+    pub(crate) pm: Arc<SimPm>,
+    pub(crate) spare: Option<Region>,
+    image: Vec<u8>,
+}
+
+/// Explores cases of one system.
+pub struct Explorer<'s, S: System> {
+    pub(crate) system: &'s S,
+    limits: Limits,
+    /// What was done so far.
+    pub counters: Counters,
+    rigs: Vec<Option<Rig>>,
+    lazy: Arc<LazyPm>,
+    lazy_spare: Option<Region>,
+    /// What recovery makes of an image; none if it refuses.
+    seen: HashMap64<Option<Outcome>>,
+    distinct: HashSet64,
+    budget: u64,
+    sabotage: Option<Sabotage>,
+}
+
+/// A crash point under exploration.
+struct Point<'a> {
+    case: &'a Case,
+    event: usize,
+    log: &'a Log,
+    expect: Expect<'a>,
+    torn: &'a [Torn],
+    hash: u64,
+    depth: usize,
+    in_recovery: bool,
+    in_flight: usize,
+}
+
+impl Point<'_> {
+    fn last(&self) -> Option<&Event> {
+        self.log.events[..self.event].iter().rev().find(|e| e.is_media())
+    }
+
+    fn site(&self) -> u64 {
+        self.last().and_then(Event::site).map_or(0, |s: Site| s as u64 + 1)
+    }
+
+    fn describe(&self, crash: &str) -> String {
+        let phase = match (self.depth, self.in_recovery) {
+            (0, _) => "workload",
+            (_, true) => "recovery",
+            (_, false) => "after recovery",
+        };
+        format!(
+            "{phase}: {crash} after event {} of {}: {:?}",
+            self.event,
+            self.log.len(),
+            self.last()
+        )
+    }
+
+    fn describe_cut(&self, choice: &[u16]) -> String {
+        let lines = self.torn.iter().zip(choice).map(|(t, &c)| {
+            let fate = match usize::from(c) {
+                0 => "lost".to_string(),
+                c if c == t.candidates.kept => "kept".to_string(),
+                c => format!("torn (content {c} of {})", t.count()),
+            };
+            format!("line {} {fate}", t.line)
+        });
+        self.describe(&format!("power cut [{}]", lines.collect::<Vec<_>>().join(", ")))
+    }
+}
+
+/// Runs what may panic in the system under test.
+pub(crate) fn guard<T>(f: impl FnOnce() -> Result<T, Violation>) -> Result<T, Violation> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+        Err(Violation::new(Rule::N8, format!("panicked: {text}")))
+    })
+}
+
+impl<'s, S: System> Explorer<'s, S> {
+    /// An explorer with nothing counted yet.
+    pub fn new(system: &'s S, limits: Limits) -> Self {
+        Self {
+            system,
+            limits,
+            counters: Counters::default(),
+            rigs: Vec::new(),
+            lazy: LazyPm::new(),
+            lazy_spare: None,
+            seen: HashMap64::default(),
+            distinct: HashSet64::default(),
+            budget: 0,
+            sabotage: None,
+        }
+    }
+
+    /// Runs one case and explores it until a rule is broken or the limits are reached.
+    pub fn run(&mut self, case: &Case) -> Result<(), Box<Failure>> {
+        self.seen.clear();
+        self.sabotage = case.sabotage;
+        self.counters.totals.cases += 1;
+        self.budget = self.counters.totals.images + self.limits.max_images;
+        let result = self.record(case).and_then(|(log, history)| {
+            let zeros = vec![0; self.system.region_len() as usize];
+            self.level(case, Media::new(case.mode, &zeros), &log, &history, None, 0)
+        });
+        self.counters.totals.distinct = self.distinct.len() as u64;
+        let rigs = self.rigs.iter().flatten();
+        self.counters.totals.struck = rigs.map(|rig| rig.pm.struck()).sum();
+        result.map_err(|violation| Box::new(Failure { case: case.clone(), violation }))
+    }
+
+    pub(crate) fn take_rig(&mut self, depth: usize) -> Rig {
+        if self.rigs.len() <= depth {
+            self.rigs.resize_with(depth + 1, || None);
+        }
+        let rig = self.rigs[depth].take().unwrap_or_else(|| Rig {
+            pm: SimPm::recorder(None),
+            spare: None,
+            image: Vec::new(),
+        });
+        rig.pm.set_sabotage(self.sabotage);
+        rig
+    }
+
+    pub(crate) fn put_rig(&mut self, depth: usize, rig: Rig) {
+        self.rigs[depth] = Some(rig);
+    }
+
+    /// Explores the crash points of a run that began with `media`. Until its store was open, `before`
+    /// tells what must hold.
+    fn level(
+        &mut self,
+        case: &Case,
+        mut media: Media,
+        log: &Log,
+        history: &History,
+        before: Option<Expect<'_>>,
+        depth: usize,
+    ) -> Result<(), Violation> {
+        let points = self.points(case, log, depth, media.hash());
+        let mut done = 0;
+        for event in points {
+            if self.counters.totals.images >= self.budget {
+                self.counters.totals.truncated += 1;
+                return Ok(());
+            }
+            media.replay(log, done..event);
+            done = event;
+            let in_recovery = depth > 0 && event <= history.born();
+            let expect = match before {
+                Some(before) if in_recovery => before,
+                _ => history.expect(event),
+            };
+            let torn = media.torn();
+            let point = Point {
+                case,
+                event,
+                log,
+                expect,
+                torn: &torn,
+                hash: media.hash(),
+                depth,
+                in_recovery,
+                in_flight: expect.in_flight(),
+            };
+            self.point(&point, &media)?;
+        }
+        if depth == 0 {
+            self.counters.waste.add(&media.waste());
+        }
+        Ok(())
+    }
+
+    /// The crash points of a run: before each event that concerns memory, and at the end. Marks that
+    /// stand before an event have then been made, which is when the oracle demands most.
+    fn points(&mut self, case: &Case, log: &Log, depth: usize, salt: u64) -> Vec<usize> {
+        let mut points: Vec<usize> = (0..=log.len())
+            .filter(|&i| {
+                let next = log.events.get(i).is_none_or(Event::is_media);
+                // With eADR a store is under way until something follows it, be it a mark.
+                next || case.mode == Mode::Eadr && i > 0 && log.events[i - 1].is_media()
+            })
+            .collect();
+        if depth == 0 {
+            self.counters.totals.events += log.len() as u64;
+            for site in log.events.iter().filter_map(Event::site) {
+                self.counters.sites[site as usize].events += 1;
+            }
+        } else if points.len() > self.limits.deep_points {
+            let mut rng = Rng::fork(case.seed, salt ^ depth as u64);
+            while points.len() > self.limits.deep_points {
+                points.remove(rng.below(points.len()));
+            }
+        }
+        points
+    }
+
+    fn point(&mut self, point: &Point<'_>, media: &Media) -> Result<(), Violation> {
+        let totals = &mut self.counters.totals;
+        totals.points += 1;
+        if let Some(site) = point.last().and_then(Event::site) {
+            self.counters.sites[site as usize].points += 1;
+        }
+        let limits = if point.depth == 0 { self.limits.top } else { self.limits.deep };
+        let (enumerate, lazy) = match self.limits.lazily {
+            Lazily::Never => (true, 0),
+            Lazily::Also(n) => (true, n),
+            Lazily::Instead(n) => (false, n),
+        };
+        if enumerate {
+            totals.exhaustive_points += u64::from(states(point.torn) <= limits.exhaustive as u128);
+            let mut rig = self.take_rig(point.depth);
+            rig.image.clear();
+            rig.image.extend_from_slice(media.durable());
+            let mut result = Ok(());
+            let mut rng = Rng::fork(point.case.seed, point.hash ^ point.event as u64);
+            cuts(point.torn, &limits, &mut rng, &mut |choice| {
+                result = self.image(&mut rig, point, choice);
+                result.is_ok() && self.counters.totals.images < self.budget
+            });
+            self.put_rig(point.depth, rig);
+            result?;
+        }
+        if lazy > 0 {
+            self.lazily(point, media.durable(), lazy)?;
+        }
+        let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(7) ^ point.event as u64);
+        if point.depth + 1 < self.limits.levels && rng.one_in(self.limits.kill_one_in) {
+            let mut killed = media.clone();
+            killed.kill();
+            self.kill(point, killed).map_err(|v| v.after(point.describe("process kill")))?;
+        }
+        Ok(())
+    }
+
+    fn image(&mut self, rig: &mut Rig, point: &Point<'_>, choice: &[u16]) -> Result<(), Violation> {
+        let deltas = point.torn.iter().zip(choice);
+        let hash = deltas.fold(point.hash, |h, (t, &c)| h ^ t.candidates.deltas[usize::from(c)]);
+        let totals = &mut self.counters.totals;
+        totals.images += 1;
+        totals.images_in_flight += u64::from(point.in_flight >= 2);
+        totals.double_crashes += u64::from(point.depth > 0);
+        totals.crashes_in_recovery += u64::from(point.in_recovery);
+        let (outcome, store) = match self.seen.get(&hash) {
+            Some(&outcome) => (outcome, None),
+            None => {
+                totals.recoveries += 1;
+                patch(&mut rig.image, point.torn, choice);
+                let region = rig.pm.region(&rig.image, rig.spare.take());
+                unpatch(&mut rig.image, point.torn);
+                rig.pm.set_fuel(self.limits.fuel);
+                match guard(|| self.open(region)) {
+                    Ok((store, outcome)) => {
+                        self.seen.insert(hash, Some(outcome));
+                        (Some(outcome), Some(store))
+                    }
+                    Err(v) if point.expect.created() || v.what.starts_with("panicked") => {
+                        return Err(v.after(point.describe_cut(choice)));
+                    }
+                    Err(_) => {
+                        self.seen.insert(hash, None);
+                        (None, None)
+                    }
+                }
+            }
+        };
+        let accepted = outcome.and_then(|o| point.expect.check(&o));
+        match (outcome, accepted, store) {
+            (Some(outcome), Some(accepted), store) => {
+                self.tally(point, choice, outcome.cut);
+                let Some(store) = store else { return Ok(()) };
+                self.follow(rig, point, choice, hash, (accepted, outcome), store)
+            }
+            (None, _, _) if !point.expect.created() => {
+                self.counters.totals.unmade += 1;
+                Ok(())
+            }
+            (_, _, store) => {
+                // Looked at once more, byte by byte, to say what is wrong.
+                drop(store);
+                patch(&mut rig.image, point.torn, choice);
+                let region = rig.pm.region(&rig.image, None);
+                unpatch(&mut rig.image, point.torn);
+                Err(self.explain(point, region).after(point.describe_cut(choice)))
+            }
+        }
+    }
+
+    fn tally(&mut self, point: &Point<'_>, choice: &[u16], cut: u64) {
+        let pattern = point.torn.iter().zip(choice).fold(cut << 8 | point.site(), |h, (t, &c)| {
+            let class = if usize::from(c) == t.candidates.kept { u64::MAX } else { c.into() };
+            (h ^ class).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        });
+        self.distinct.insert(crate::rng::splitmix(pattern));
+        if point.depth == 0 {
+            *self.counters.cuts.entry(cut).or_default() += 1;
+        }
+    }
+
+    /// Works with a recovered store, crashes that, or lets it be.
+    fn follow(
+        &mut self,
+        rig: &mut Rig,
+        point: &Point<'_>,
+        choice: &[u16],
+        hash: u64,
+        (accepted, outcome): (Accepted, Outcome),
+        store: S::Store,
+    ) -> Result<(), Violation> {
+        self.counters.probe.add(&self.system.probe(&store));
+        let mut rng = Rng::fork(point.case.seed, hash);
+        let work = rng.one_in(self.limits.continue_one_in);
+        let dive = point.depth + 1 < self.limits.levels && rng.one_in(self.limits.dive_one_in);
+        if !work && !dive {
+            rig.spare = self.system.close(store);
+            return Ok(());
+        }
+        let born = rig.pm.mark();
+        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
+        let at_cut = |v: Violation| v.after(point.describe_cut(choice));
+        if work {
+            let seed = rng.bits();
+            self.work(rig, point, &store, &mut history, seed).map_err(at_cut)?;
+        }
+        history.finish().map_err(at_cut)?;
+        let mut log = Log::default();
+        rig.pm.swap_log(&mut log);
+        rig.spare = self.system.close(store);
+        if dive {
+            patch(&mut rig.image, point.torn, choice);
+            let media = Media::with_hash(point.case.mode, &rig.image, hash);
+            unpatch(&mut rig.image, point.torn);
+            let before = Some(point.expect.raised(accepted));
+            self.level(point.case, media, &log, &history, before, point.depth + 1)
+                .map_err(at_cut)?;
+        }
+        Ok(())
+    }
+
+    /// A few operations on a recovered store, and a look at what it shows then.
+    fn work(
+        &mut self,
+        rig: &Rig,
+        point: &Point<'_>,
+        store: &S::Store,
+        history: &mut History,
+        seed: u64,
+    ) -> Result<(), Violation> {
+        self.counters.totals.continuations += 1;
+        let mut rng = Rng::new(seed);
+        let first_id = (point.depth as u32 + 1) << 24;
+        let ops: Vec<Op> = point.case.afterwards.generate(&mut rng, first_id);
+        let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
+        guard(|| {
+            run_ops(self.system, store, &rig.pm, &ops, &schedule, history)?;
+            history.finish()?;
+            let fold = self.fold(store)?;
+            if fold != history.final_fold() {
+                let what = "a recovered store does not show what was written to it".to_string();
+                return Err(Violation::new(Rule::N8, what));
+            }
+            Ok(())
+        })
+    }
+
+    /// The process dies, another one recovers from the memory it left, works, and then power fails.
+    fn kill(&mut self, point: &Point<'_>, media: Media) -> Result<(), Violation> {
+        self.counters.totals.kills += 1;
+        let mut rig = self.take_rig(point.depth);
+        let region = rig.pm.region(&media.visible(), rig.spare.take());
+        rig.pm.set_fuel(self.limits.fuel);
+        let (store, outcome) = match guard(|| self.open(region)) {
+            Ok(opened) => opened,
+            Err(v) if point.expect.created() => return Err(v),
+            Err(_) => {
+                self.put_rig(point.depth, rig);
+                return Ok(());
+            }
+        };
+        let Some(accepted) = point.expect.check(&outcome) else {
+            let region = rig.pm.region(&media.visible(), None);
+            return Err(self.explain(point, region));
+        };
+        let born = rig.pm.mark();
+        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
+        let seed = Rng::fork(point.case.seed, media.hash()).bits();
+        self.work(&rig, point, &store, &mut history, seed)?;
+        let mut log = Log::default();
+        rig.pm.swap_log(&mut log);
+        rig.spare = self.system.close(store);
+        self.put_rig(point.depth, rig);
+        self.level(point.case, media, &log, &history, Some(point.expect), point.depth + 1)
+    }
+
+    fn lazily(&mut self, point: &Point<'_>, durable: &[u8], most: u32) -> Result<(), Violation> {
+        let lazy = Arc::clone(&self.lazy);
+        lazy.begin(point.torn);
+        for _ in 0..most {
+            let region = lazy.region(durable, self.limits.fuel, self.lazy_spare.take());
+            let opened = guard(|| self.open(region));
+            let leaf = lazy.leaf();
+            let totals = &mut self.counters.totals;
+            totals.lazy_leaves += 1;
+            totals.lazy_states =
+                totals.lazy_states.saturating_add(leaf.states.min(u64::MAX.into()) as u64);
+            match opened {
+                Ok((store, outcome)) if point.expect.check(&outcome).is_some() => {
+                    self.lazy_spare = self.system.close(store);
+                    self.tally(point, &leaf.choice, outcome.cut);
+                }
+                Err(_) if !point.expect.created() => totals.unmade += 1,
+                Err(v) => return Err(v.after(point.describe_cut(&leaf.choice))),
+                Ok(_) => {
+                    let mut image = durable.to_vec();
+                    patch(&mut image, point.torn, &leaf.choice);
+                    let region = SimPm::recorder(None).region(&image, None);
+                    return Err(self
+                        .explain(point, region)
+                        .after(point.describe_cut(&leaf.choice)));
+                }
+            }
+            if !lazy.advance() {
+                return Ok(());
+            }
+        }
+        self.counters.totals.truncated += 1;
+        Ok(())
+    }
+
+    pub(crate) fn open(&self, region: Region) -> Result<(S::Store, Outcome), Violation> {
+        let refused = |e: base::Error| Violation::new(Rule::N8, format!("recovery fails: {e}"));
+        let store = self.system.open(region).map_err(refused)?;
+        let fold = self.fold(&store)?;
+        let (cut, leaks) = (self.system.cut(&store), self.system.leaks(&store));
+        Ok((store, Outcome { cut, fold, leaks }))
+    }
+
+    pub(crate) fn fold(&self, store: &S::Store) -> Result<Fold, Violation> {
+        let mut fold = Fold::default();
+        let shown = self.system.visit(store, &mut |keyspace, key, value| {
+            fold.sum = fold.sum.wrapping_add(hash::entry(keyspace, key, value));
+            fold.count += 1;
+        });
+        shown.map_err(|e| Violation::new(Rule::N8, format!("entries cannot be read: {e}")))?;
+        Ok(fold)
+    }
+
+    fn explain(&self, point: &Point<'_>, region: Region) -> Violation {
+        let explained = guard(|| {
+            let (store, outcome) = self.open(region)?;
+            let mut state = State::new();
+            let _ = self.system.visit(&store, &mut |keyspace, key, value| {
+                state.insert((keyspace, key.to_vec()), value.to_vec());
+            });
+            Ok(point.expect.explain(&outcome, &state))
+        });
+        explained.unwrap_or_else(|violation| violation)
+    }
+}

@@ -1,0 +1,117 @@
+//! Campaigns over many seeds, hunts for mutants, and the shrinking of what fails.
+
+use std::ops::Range;
+
+use crate::campaign::Counters;
+use crate::case::{Case, Failure};
+use crate::explore::{Explorer, Limits};
+use crate::media::Mode;
+use crate::op::Shape;
+use crate::sabotage::Sabotage;
+use crate::system::System;
+
+/// Explores the cases of `seeds`; the first that fails is shrunk.
+pub fn campaign<S: System>(
+    system: &S,
+    shape: &Shape,
+    mode: Mode,
+    seeds: Range<u64>,
+    limits: &Limits,
+) -> Result<Counters, Box<Failure>> {
+    let mut explorer = Explorer::new(system, limits.clone());
+    for seed in seeds {
+        explorer
+            .run(&Case::new(seed, shape, mode))
+            .map_err(|failure| shrink(system, limits, failure))?;
+    }
+    Ok(explorer.counters)
+}
+
+/// What became of a mutant.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Noticed; this is how.
+    Killed(Box<Failure>),
+    /// The fault struck, and nothing was noticed.
+    Survived,
+    /// The fault never struck: the workload does not reach it.
+    NeverStruck,
+}
+
+impl Verdict {
+    /// Whether the mutant was noticed.
+    pub fn is_killed(&self) -> bool {
+        matches!(self, Verdict::Killed(_))
+    }
+}
+
+/// Explores the cases of `seeds` with a fault planted, until it is noticed. With no sabotage the fault is
+/// one of the system's own, which always strikes. Counts go to `counters`.
+pub fn hunt<S: System>(
+    system: &S,
+    shape: &Shape,
+    mode: Mode,
+    seeds: Range<u64>,
+    limits: &Limits,
+    sabotage: Option<Sabotage>,
+    counters: &mut Counters,
+) -> Verdict {
+    let mut explorer = Explorer::new(system, limits.clone());
+    let found = seeds
+        .map(|seed| Case::new(seed, shape, mode).sabotaged(sabotage))
+        .find_map(|case| explorer.run(&case).err());
+    let struck = sabotage.is_none() || explorer.counters.totals.struck > 0;
+    counters.totals.mutants += 1;
+    counters.totals.struck += explorer.counters.totals.struck;
+    match found {
+        Some(failure) => {
+            counters.totals.killed += 1;
+            Verdict::Killed(failure)
+        }
+        None if struck => Verdict::Survived,
+        None => Verdict::NeverStruck,
+    }
+}
+
+/// Makes a failing case smaller while it still fails: fewer operations, a simpler schedule, and with
+/// that the first crash point and the first image that fail. Deterministic.
+pub fn shrink<S: System>(system: &S, limits: &Limits, failure: Box<Failure>) -> Box<Failure> {
+    // Rare events are made common, since which of them happen changes with every operation removed.
+    let limits = Limits {
+        dive_one_in: limits.dive_one_in.min(2),
+        continue_one_in: limits.continue_one_in.min(2),
+        kill_one_in: limits.kill_one_in.min(1),
+        max_images: limits.max_images.min(20_000),
+        ..limits.clone()
+    };
+    let fails = |case: &Case| Explorer::new(system, limits.clone()).run(case).err();
+    let mut best = failure;
+    let mut chunk = best.case.ops.len().div_ceil(2).max(1);
+    loop {
+        let mut at = 0;
+        let mut shorter = false;
+        while at < best.case.ops.len() && best.case.ops.len() > 1 {
+            let mut case = best.case.clone();
+            case.ops.drain(at..(at + chunk).min(case.ops.len()));
+            match fails(&case) {
+                Some(failure) => (best, shorter) = (failure, true),
+                None => at += chunk,
+            }
+        }
+        if chunk == 1 && !shorter {
+            break;
+        }
+        chunk = chunk.div_ceil(2);
+    }
+    let mut keep = 0;
+    while keep < best.case.schedule.len() {
+        let mut case = best.case.clone();
+        case.schedule.truncate(keep);
+        if let Some(failure) = fails(&case) {
+            best = failure;
+            break;
+        }
+        keep = (keep * 2).max(1);
+    }
+    best
+}
