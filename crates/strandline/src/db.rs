@@ -235,6 +235,13 @@ impl Db {
         self.engine().media.pool.view().to_string()
     }
 
+    /// Where zone `no` begins and what its header says; `None` if there is no such zone.
+    pub fn zone(&self, no: u32) -> Option<(u64, pool::HeaderState)> {
+        let pool = &self.engine().media.pool;
+        let geometry = pool.geometry();
+        (no < geometry.zones()).then(|| (geometry.zone_at(no), pool.header(no)))
+    }
+
     /// The memory under the pool, with its counters.
     pub fn region(&self) -> &Region {
         &self.handle.engine.media.region
@@ -255,6 +262,11 @@ impl Keyspace {
     /// The keyspace's name.
     pub fn name(&self) -> &str {
         &self.space.name
+    }
+
+    /// The number by which zone headers name the keyspace.
+    pub fn id(&self) -> u32 {
+        self.space.id
     }
 
     #[inline]

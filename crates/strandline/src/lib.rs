@@ -56,4 +56,5 @@ pub use observe::properties::{KeyspaceProperties, Properties, RunProperties};
 pub use options::{Options, PmSource, Row, TABLE as OPTIONS, parse_size};
 pub use path::check::CheckReport;
 pub use path::recover::{Damage, Report as RecoveryReport};
-pub use pmem::{Durability, Region, StatsSnapshot};
+pub use pmem::{Durability, Region, Site, StatsSnapshot};
+pub use pool::{HeaderState, ZoneHeader, ZoneKind};

@@ -9,7 +9,7 @@ use base::{Error, LINE, Result, Seq};
 use pmem::Region;
 use pool::Pool;
 
-use crate::memtable::record::{EXTENT_REF_LEN, ExtentRef, Head, Kind};
+use crate::memtable::record::{Brief, EXTENT_REF_LEN, ExtentRef, Head, Kind};
 
 /// A record's location as every index stores it: line number, length hint and key tag in 62 bits.
 ///
@@ -154,19 +154,25 @@ impl Media {
     #[inline]
     pub(crate) fn entry(&self, leaf: Leaf) -> Result<Entry> {
         let at = leaf.at();
-        match self.verified(at) {
-            Some((head, _)) => Ok(Entry {
-                seq: head.seq,
-                kind: head.kind,
-                void: head.void,
-                at,
-                key_at: head.key_at as u32,
-                key_len: head.key_len as u32,
-                value_len: head.value_len as u32,
-                len: head.len() as u32,
-            }),
-            None => Err(self.damaged(at)),
-        }
+        let Some((seed, base_seq)) = self.place(at) else { return Err(self.damaged(at)) };
+        let hint = (leaf.0 >> 40 & 0x3f) as usize * LINE;
+        let found = if hint != 0 && hint <= self.room(at) {
+            let bytes = self.region.bytes(at, hint);
+            Brief::verified(bytes, seed, base_seq).map(|brief| (brief, hint))
+        } else {
+            self.verified(at).map(|(head, bytes)| (head.brief(), bytes.len()))
+        };
+        let Some((brief, len)) = found else { return Err(self.damaged(at)) };
+        Ok(Entry {
+            seq: brief.seq,
+            kind: brief.kind,
+            void: brief.void,
+            at,
+            key_at: brief.key_at,
+            key_len: brief.key_len,
+            value_len: brief.value_len,
+            len: len as u32,
+        })
     }
 
     /// The error for a record whose bytes fail their checks.

@@ -1,88 +1,132 @@
-//! Random operations against a model, with reopens in between.
+//! Long random sentences of operations, held against the model answer by answer; and the same sentence
+//! under many option sets, which must not change a single answer.
 
-use std::collections::BTreeMap;
+mod common;
+
 use std::sync::Arc;
 
-use strandline::{Db, Options, ReadOptions, Region};
+use common::{Driver, heap};
+use strandline::{Db, Options};
+use testkit::{Generator, Keys, Op, Profile, Transcript};
 
-struct Rng(u64);
+/// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
+fn profile(keys: Keys) -> Profile {
+    Profile { keys, spaces: 3, value_max: 20_000, batch_max: 3500, admin: false, rare: 400 }
+}
 
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+fn driver(options: Options, spaces: u32) -> Driver {
+    let region = heap(options.pm_size);
+    Driver::with_spaces(spaces, move || {
+        Db::open_region(Arc::clone(&region), options.clone()).expect("open")
+    })
+}
+
+fn run(options: Options, profile: &Profile, seed: u64, ops: usize) -> Transcript {
+    let mut driver = driver(options, profile.spaces);
+    for op in Generator::new(seed, profile.clone()).take(ops) {
+        driver.run(&op);
     }
+    driver.finish()
+}
 
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+fn base() -> Options {
+    Options {
+        pm_size: 16 << 20,
+        zone_size: 16 << 10,
+        memtable_bytes: 128 << 10,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
     }
 }
 
-fn compare(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
-    iter.seek_to_first().expect("first");
-    for (key, value) in model {
-        assert_eq!(iter.key(), Some(&key[..]));
-        assert_eq!(iter.value().expect("value"), Some(&value[..]));
-        iter.next().expect("next");
+/// Sets that differ in everything an option can change.
+fn option_sets() -> Vec<(&'static str, Options)> {
+    vec![
+        ("base", base()),
+        ("background", Options { background_threads: 1, ..base() }),
+        ("large zones", Options { zone_size: 64 << 10, ..base() }),
+        ("default zones", Options { zone_size: 0, background_threads: 1, pm_size: 24 << 20, ..base() }),
+        ("tiny memtables", Options { memtable_bytes: 8 << 10, ..base() }),
+        ("tiny memtables, background", Options { memtable_bytes: 8 << 10, background_threads: 1, ..base() }),
+        ("one huge memtable", Options { memtable_bytes: 1 << 30, pm_size: 64 << 20, ..base() }),
+        ("little DRAM", Options { dram_budget: 256 << 10, ..base() }),
+        ("tight pool", Options { pm_size: 6 << 20, ..base() }),
+        ("tight pool, background", Options { pm_size: 6 << 20, background_threads: 1, ..base() }),
+        ("parallel recovery", Options { recovery_threads: 4, frozen_memtables_max: 1, ..base() }),
+    ]
+}
+
+fn same_under_all_options(keys: Keys, seed: u64, ops: usize) {
+    let profile = profile(keys);
+    let mut first: Option<Transcript> = None;
+    for (name, options) in option_sets() {
+        let transcript = run(options, &profile, seed, ops);
+        let expected = first.get_or_insert_with(|| transcript.clone());
+        assert_eq!(*expected, transcript, "{name} answers differently");
     }
-    assert!(!iter.valid());
-    iter.seek_to_last().expect("last");
-    for (key, _) in model.iter().rev() {
-        assert_eq!(iter.key(), Some(&key[..]));
-        iter.prev().expect("prev");
-    }
-    assert!(!iter.valid());
 }
 
 #[test]
-fn random_operations_equal_the_model() {
-    for seed in 0..6 {
-        let mut rng = Rng(seed);
-        let region = Arc::new(Region::heap(8 << 20, None).expect("heap"));
+fn options_do_not_change_answers_numbered_keys() {
+    same_under_all_options(Keys::Numbered(1500), 11, 30_000);
+}
+
+#[test]
+fn options_do_not_change_answers_tangled_keys() {
+    same_under_all_options(Keys::Tangled, 12, 30_000);
+}
+
+#[test]
+fn options_do_not_change_answers_mixed_keys() {
+    same_under_all_options(Keys::Mixed(700), 13, 30_000);
+}
+
+#[test]
+fn keyspaces_come_and_go_under_load() {
+    for (seed, (_, options)) in (100..).zip(option_sets()) {
+        let profile =
+            Profile { admin: true, rare: 120, spaces: 5, ..profile(Keys::Mixed(300)) };
+        run(options, &profile, seed, 8_000);
+    }
+}
+
+#[test]
+fn keys_up_to_the_limit() {
+    for background_threads in [0, 1] {
         let options = Options {
-            zone_size: 16 << 10,
-            memtable_bytes: 100 << 10,
-            background_threads: (seed % 2) as u32,
-            ..Options::default()
+            pm_size: 256 << 20,
+            zone_size: 1 << 20,
+            memtable_bytes: 2 << 20,
+            background_threads,
+            ..base()
         };
-        let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
-        let mut db = open();
-        let mut model = BTreeMap::new();
-        for step in 0..60_000_u64 {
-            let key = format!("key/{:05}", rng.below(4000)).into_bytes();
-            match rng.below(100) {
-                0..60 => {
-                    let len = if rng.below(50) == 0 { rng.below(3000) } else { rng.below(120) };
-                    let value = vec![rng.next() as u8; len as usize];
-                    db.put(&key, &value).expect("put");
-                    model.insert(key, value);
-                }
-                60..75 => {
-                    db.delete(&key).expect("delete");
-                    model.remove(&key);
-                }
-                75..99 => assert_eq!(db.get(&key).expect("get"), model.get(&key).cloned()),
-                _ if rng.below(20) == 0 => match rng.below(3) {
-                    0 => db.flush().expect("flush"),
-                    1 => db.compact().expect("compact"),
-                    _ => {
-                        drop(db);
-                        db = open();
-                    }
-                },
-                _ => {}
-            }
-            if step % 20_000 == 19_999 {
-                compare(&db, &model);
-                let report = db.check().expect("check");
-                assert!(report.damage.is_empty(), "{:?}", report.damage);
+        let profile = Profile {
+            keys: Keys::Long(64 << 10),
+            spaces: 2,
+            value_max: 300_000,
+            batch_max: 200 << 10,
+            admin: false,
+            rare: 60,
+        };
+        run(options, &profile, 21, 4_000);
+    }
+}
+
+#[test]
+fn deep_stacks_of_versions_under_snapshots() {
+    // Few keys, many versions: a key's versions fill several index blocks.
+    let profile = Profile { rare: 700, ..profile(Keys::Numbered(6)) };
+    for seed in 31..34 {
+        let options = Options { memtable_bytes: 32 << 10, ..base() };
+        let mut driver = driver(options, 3);
+        let generator = Generator::new(seed, profile.clone());
+        for (count, op) in generator.take(20_000).enumerate() {
+            driver.run(&op);
+            if count % 97 == 0 {
+                driver.run(&Op::Snapshot(4 + count / 97 % 40));
             }
         }
-        drop(db);
-        compare(&open(), &model);
+        driver.finish();
     }
 }

@@ -11,12 +11,11 @@ use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::{Memtable, is_skipped};
 
-/// Locations read ahead: few after a seek, more as the walk goes on.
-const BATCH_FIRST: usize = 16;
-const BATCH_MAX: usize = 128;
-/// Records prefetched ahead of the one that is read, about as many as memory serves at a time: the walk
-/// works on one record while the next ones are on their way.
-const AHEAD: usize = 12;
+/// Locations held ahead of the entry that is read, whose records are on their way from memory meanwhile: few
+/// after a seek, doubled with each refill. Measured with records of two lines, scans of 100 keys: 4 ahead
+/// 125 k/s, 16: 148 k, 64: 174 k, 128: 167 k.
+const AHEAD_FIRST: usize = 16;
+const AHEAD_MAX: usize = 64;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub(crate) struct Cursor {
     at: Seq,
     batch: Vec<u64>,
     taken: usize,
-    batch_len: usize,
+    ahead: usize,
     exhausted: bool,
     /// Backward over a run: the entry behind the one that is being decided.
     pending: Option<Entry>,
@@ -55,7 +54,7 @@ impl Cursor {
             at,
             batch: Vec::new(),
             taken: 0,
-            batch_len: BATCH_FIRST,
+            ahead: AHEAD_FIRST,
             exhausted: false,
             pending: None,
             leaf: Leaf(0),
@@ -74,7 +73,6 @@ impl Cursor {
         let source = Source::Memtable { memtable: Arc::clone(memtable), last: None };
         let mut cursor = Cursor::new(source, way, at);
         cursor.scan_memtable(media, from);
-        cursor.begin_batch(media);
         cursor.advance(media)?;
         Ok(cursor)
     }
@@ -157,62 +155,56 @@ impl Cursor {
 
     #[inline]
     fn next_entry(&mut self, media: &Media) -> Result<Option<Entry>> {
-        if self.taken == self.batch.len() && !self.refill(media)? {
-            return Ok(None);
+        if self.batch.len() - self.taken <= self.ahead / 2 && !self.exhausted {
+            self.refill(media)?;
         }
-        let leaf = Leaf(self.batch[self.taken]);
-        if let Some(ahead) = self.batch.get(self.taken + AHEAD) {
-            media.prefetch(Leaf(*ahead));
-        }
+        let Some(leaf) = self.batch.get(self.taken) else { return Ok(None) };
+        self.leaf = Leaf(*leaf);
         self.taken += 1;
-        self.leaf = leaf;
-        media.entry(leaf).map(Some)
+        media.entry(self.leaf).map(Some)
     }
 
-    fn refill(&mut self, media: &Media) -> Result<bool> {
-        if self.exhausted {
-            return Ok(false);
-        }
-        self.batch_len = (self.batch_len * 2).min(BATCH_MAX);
+    /// Appends locations and sends for their records.
+    fn refill(&mut self, media: &Media) -> Result<()> {
+        self.batch.drain(..self.taken);
+        self.taken = 0;
         match &mut self.source {
-            Source::Memtable { last, .. } => {
-                let Some(last) = *last else { return Ok(false) };
-                let last = media.entry(last)?;
-                self.scan_memtable(media, Bound::Excluded(media.key(&last)));
-            }
+            Source::Memtable { last, .. } => match *last {
+                Some(last) => {
+                    let last = media.entry(last)?;
+                    self.scan_memtable(media, Bound::Excluded(media.key(&last)));
+                }
+                None => self.exhausted = true,
+            },
             Source::Run { run, next } => {
-                let Some(from) = *next else { return Ok(false) };
-                self.batch.clear();
-                self.taken = 0;
-                let backward = self.way == Way::Backward;
-                run.leaves(media, from, backward, self.batch_len, &mut self.batch)?;
-                let count = self.batch.len() as u64;
-                *next = match self.way {
-                    Way::Forward => Some(from + count),
-                    Way::Backward => from.checked_sub(count),
+                let Some(from) = *next else {
+                    self.exhausted = true;
+                    return Ok(());
                 };
+                let held = self.batch.len();
+                let backward = self.way == Way::Backward;
+                run.leaves(media, from, backward, self.ahead, &mut self.batch)?;
+                self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
+                let count = (self.batch.len() - held) as u64;
+                *next = if backward { from.checked_sub(count) } else { Some(from + count) };
                 self.exhausted = count == 0;
             }
         }
-        self.begin_batch(media);
-        Ok(!self.batch.is_empty())
-    }
-
-    fn begin_batch(&self, media: &Media) {
-        self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch(Leaf(*leaf)));
+        self.ahead = (self.ahead * 2).min(AHEAD_MAX);
+        Ok(())
     }
 
     fn scan_memtable(&mut self, media: &Media, from: Bound<&[u8]>) {
         let Source::Memtable { memtable, last } = &mut self.source else { return };
-        self.batch.clear();
-        self.taken = 0;
+        let held = self.batch.len();
         let direction = match self.way {
             Way::Forward => Direction::Forward,
             Way::Backward => Direction::Backward,
         };
         let versions = Versions::At(self.at);
         self.exhausted =
-            memtable.index.scan(media, from, direction, versions, self.batch_len, &mut self.batch);
+            memtable.index.scan(media, from, direction, versions, self.ahead, &mut self.batch);
+        self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
         *last = self.batch.last().copied().map(Leaf);
     }
 }

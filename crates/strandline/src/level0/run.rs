@@ -13,7 +13,7 @@ use super::fences::{Fences, FencesBuilder};
 use super::filter;
 use super::pieces::Pieces;
 use super::{BLOCK_ENTRIES, BLOCK_LEN};
-use crate::media::{Entry, Leaf, Media};
+use crate::media::{Entry, Media};
 use crate::memtable::is_skipped;
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
 
@@ -261,6 +261,12 @@ impl Run {
     ) -> Result<()> {
         let mut index = from;
         let wanted = out.len() + limit;
+        // The blocks that this call reads, and those that the next one will.
+        let first = index / BLOCK_ENTRIES as u64;
+        for ahead in 1..=(2 * limit / BLOCK_ENTRIES) as u64 + 1 {
+            let block = if backward { first.checked_sub(ahead) } else { Some(first + ahead) };
+            block.into_iter().for_each(|block| self.prefetch_block(media, block));
+        }
         while out.len() < wanted && index < self.entries() {
             let number = index / BLOCK_ENTRIES as u64;
             let block = self.block(media, number)?;
@@ -272,7 +278,6 @@ impl Run {
             } else {
                 out.extend((within..block.len()).map(|i| block.leaf(i).0));
                 index = (number + 1) * BLOCK_ENTRIES as u64;
-                self.prefetch_block(media, number + 1);
             }
         }
         out.truncate(wanted);

@@ -372,6 +372,88 @@ impl Head {
     }
 }
 
+/// The part of a head that reads need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    pub kind: Kind,
+    pub void: bool,
+    pub seq: Seq,
+    pub key_at: u32,
+    pub key_len: u32,
+    pub value_len: u32,
+}
+
+impl Brief {
+    /// Decodes a narrow solo, follower or moved record with a key below 128 bytes and a value below
+    /// 16 KiB, which is what most reads meet; `None` means that [`Head::decode`] must look.
+    #[inline]
+    fn decode_common(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
+        let front: &[u8; 16] = bytes.first_chunk()?;
+        let tag = front[5];
+        let role_bits = tag >> ROLE_SHIFT & 0x3;
+        if tag & (0x80 | WIDE_TAG) != 0 || role_bits == 1 || front[4] != head_check(seed, bytes) {
+            return None;
+        }
+        let kind = Kind::from_bits(tag & 0x7)?;
+        let word = u32::from_le_bytes([front[6], front[7], front[8], front[9]]);
+        // A solo's fourth byte is its distance, not part of its number.
+        let delta = if role_bits == 0 { word & 0x00ff_ffff } else { word };
+        let (key_len, low, high) = (front[10], front[11], front[12]);
+        if key_len >= 0x80 || (low >= 0x80 && high >= 0x80) {
+            return None;
+        }
+        let (value_len, key_at) = if low < 0x80 {
+            (u32::from(low), 12)
+        } else {
+            (u32::from(low & 0x7f) | u32::from(high) << 7, 13)
+        };
+        Some(Brief {
+            kind,
+            void: tag & VOID_TAG != 0,
+            seq: base_seq.checked_add(u64::from(delta))?,
+            key_at,
+            key_len: u32::from(key_len),
+            value_len,
+        })
+    }
+
+    /// The record at the front of `bytes` if its checksum holds and it takes exactly `bytes`.
+    #[inline]
+    pub(crate) fn verified(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
+        if let Some(brief) = Brief::decode_common(bytes, seed, base_seq) {
+            let end = (brief.key_at + brief.key_len + brief.value_len) as usize;
+            let plain = !brief.void && brief.kind != Kind::Blank;
+            if plain && end.next_multiple_of(LINE) == bytes.len() {
+                let stored = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let sound = stored == sum32(seed, &bytes[4..end])
+                    || planted::is(Bug::SkipRecordChecksum);
+                return sound.then_some(brief);
+            }
+        }
+        Brief::verified_any(bytes, seed, base_seq)
+    }
+
+    #[cold]
+    fn verified_any(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
+        let head = Head::decode(bytes, seed, base_seq)?;
+        let sound = head.len() == bytes.len() && head.verify(bytes, seed);
+        sound.then_some(head.brief())
+    }
+}
+
+impl Head {
+    pub(crate) fn brief(&self) -> Brief {
+        Brief {
+            kind: self.kind,
+            void: self.void,
+            seq: self.seq,
+            key_at: self.key_at as u32,
+            key_len: self.key_len as u32,
+            value_len: self.value_len as u32,
+        }
+    }
+}
+
 fn decode_segment(reader: &mut Reader<'_>) -> Option<Segment> {
     let mut field = || reader.varint().and_then(|value| u32::try_from(value).ok());
     let segment = Segment {
@@ -415,6 +497,10 @@ mod tests {
                     let value_at = head.key_at + key_len;
                     assert_eq!(&bytes[value_at..value_at + value_len], &value[..]);
                     assert_eq!(head.len(), bytes.len());
+                    let brief = Brief::verified(&bytes, 77, 1_000).expect("verifies");
+                    assert_eq!(brief.seq, 1_500);
+                    assert_eq!(brief.key_at as usize, head.key_at);
+                    assert_eq!((brief.key_len as usize, brief.value_len as usize), (key_len, value_len));
                     if matches!(role, Role::Solo | Role::First(_)) {
                         assert_eq!(head.published, Some(1_490));
                     }
@@ -441,6 +527,8 @@ mod tests {
             for flip in [0x01, 0x40, 0x80, 0xff] {
                 let mut bad = bytes.clone();
                 bad[at] ^= flip;
+                let brief = Brief::verified(&bad, 5, 9);
+                assert_eq!(brief.is_some(), at == 5 && flip == VOID_TAG, "byte {at}");
                 let Some(head) = Head::decode(&bad, 5, 9) else { continue };
                 let only_void = at == 5 && flip == VOID_TAG;
                 assert_eq!(head.verify(&bad, 5) && head.len() <= bad.len(), only_void, "byte {at}");

@@ -116,6 +116,7 @@ impl Scan {
             }
             return self.seek(Bound::Excluded(&key), way);
         }
+        self.pass(&current)?;
         self.settle()
     }
 
@@ -127,26 +128,31 @@ impl Scan {
             && !self.space.dropped.load(Relaxed)
     }
 
-    /// Takes the nearest key of all cursors until one is neither deleted nor out of bounds.
+    /// Moves every cursor that stands on the key of `entry` past it: older versions do not count.
+    #[inline]
+    fn pass(&mut self, entry: &Entry) -> Result<()> {
+        let media = &*self.engine.media;
+        if let [only] = &mut self.cursors[..] {
+            return only.advance(media);
+        }
+        let key = media.key(entry);
+        for cursor in &mut self.cursors {
+            if cursor.head.is_some_and(|head| media.key(&head) == key) {
+                cursor.advance(media)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stands on the nearest key of all cursors that is neither deleted nor out of bounds.
     #[inline]
     fn settle(&mut self) -> Result<()> {
-        let media = &*self.engine.media;
         loop {
-            let Some((best, entry)) = nearest(&self.cursors, media, self.way) else {
-                return self.end();
-            };
-            let key = media.key(&entry);
-            // Older versions of the key in the other sources are passed over.
-            let others = if self.cursors.len() == 1 { &mut [][..] } else { &mut self.cursors[..] };
-            for (i, cursor) in others.iter_mut().enumerate() {
-                if i != best && cursor.head.is_some_and(|head| media.key(&head) == key) {
-                    cursor.advance(media)?;
-                }
-            }
-            self.cursors[best].advance(media)?;
+            let media = &*self.engine.media;
+            let Some(entry) = nearest(&self.cursors, media, self.way) else { return self.end() };
             let within = match self.way {
-                Way::Forward => below(key, &self.upper),
-                Way::Backward => above(key, &self.lower),
+                Way::Forward => below(media.key(&entry), &self.upper),
+                Way::Backward => above(media.key(&entry), &self.lower),
             };
             if !within {
                 return self.end();
@@ -155,6 +161,7 @@ impl Scan {
                 self.current = Some(entry);
                 return Ok(());
             }
+            self.pass(&entry)?;
         }
     }
 
@@ -175,22 +182,22 @@ impl Scan {
     }
 }
 
-/// The cursor whose head comes next going `way`; the newest of equal keys.
+/// The head that comes next going `way`; the newest of equal keys.
 #[inline]
-fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<(usize, Entry)> {
+fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<Entry> {
     if let [only] = cursors {
-        return only.head.map(|head| (0, head));
+        return only.head;
     }
-    let mut best: Option<(usize, Entry)> = None;
-    for (i, cursor) in cursors.iter().enumerate() {
+    let mut best: Option<Entry> = None;
+    for cursor in cursors {
         let Some(head) = cursor.head else { continue };
-        let nearer = best.as_ref().is_none_or(|(_, other)| {
+        let nearer = best.as_ref().is_none_or(|other| {
             let order = media.key(&head).cmp(media.key(other));
             let order = if way == Way::Backward { order.reverse() } else { order };
             order.then(other.seq.cmp(&head.seq)) == Ordering::Less
         });
         if nearer {
-            best = Some((i, head));
+            best = Some(head);
         }
     }
     best

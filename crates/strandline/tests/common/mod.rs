@@ -1,0 +1,380 @@
+//! What the suites share: places to put stores, and a driver that holds a store against the model.
+#![allow(dead_code, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use strandline::{Batch, Db, ErrorKind, Iter, Keyspace, Options, ReadOptions, Region, Snapshot};
+use testkit::{Change, Model, Moment, Move, Op, Transcript, Walk};
+
+/// A directory that goes with its holder.
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    pub fn new(name: &str) -> TempDir {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let shm = Path::new("/dev/shm");
+        let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+        let path = base.join(format!("strandline-{}-{count}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("temporary directory");
+        TempDir(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn heap(len: u64) -> Arc<Region> {
+    Arc::new(Region::heap(len, None).expect("heap region"))
+}
+
+/// Options for small stores: no background, so that what happens is the test's doing.
+pub fn small(zone_size: u64) -> Options {
+    Options { zone_size, background_threads: 0, recovery_threads: 1, ..Options::default() }
+}
+
+#[track_caller]
+pub fn kind_of<T>(result: strandline::Result<T>) -> ErrorKind {
+    match result {
+        Ok(_) => panic!("an error was expected"),
+        Err(error) => {
+            assert!(error.context().len() > 5, "an error without context: {error}");
+            error.kind()
+        }
+    }
+}
+
+/// Everything in a keyspace, by a forward scan.
+pub fn dump(keyspace: &Keyspace, options: &ReadOptions<'_>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut iter = keyspace.iter(options).expect("iter");
+    let mut all = BTreeMap::new();
+    iter.seek_to_first().expect("first");
+    while iter.valid() {
+        let value = iter.value().expect("value").expect("valid").to_vec();
+        let before = all.insert(iter.key().expect("valid").to_vec(), value);
+        assert!(before.is_none(), "a key was yielded twice");
+        iter.next().expect("next");
+    }
+    all
+}
+
+fn name_of(space: u32) -> String {
+    format!("space-{space}")
+}
+
+struct HeldIter {
+    iter: Iter,
+    walk: Walk,
+}
+
+/// A store and the model side by side. Every answer is compared at once.
+pub struct Driver {
+    reopen: Box<dyn Fn() -> Db>,
+    db: Option<Db>,
+    spaces: BTreeMap<u32, Keyspace>,
+    pub model: Model,
+    snapshots: BTreeMap<usize, (Snapshot, Moment)>,
+    iters: BTreeMap<usize, HeldIter>,
+    pub transcript: Transcript,
+    pub ops: u64,
+    scratch: Vec<u8>,
+}
+
+impl Driver {
+    pub fn new(reopen: impl Fn() -> Db + 'static) -> Driver {
+        let db = reopen();
+        let spaces = BTreeMap::from([(0, db.default_keyspace().clone())]);
+        Driver {
+            reopen: Box::new(reopen),
+            db: Some(db),
+            spaces,
+            model: Model::new(),
+            snapshots: BTreeMap::new(),
+            iters: BTreeMap::new(),
+            transcript: Transcript::default(),
+            ops: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A driver with all of keyspaces 0 to `spaces`, the last not included.
+    pub fn with_spaces(spaces: u32, reopen: impl Fn() -> Db + 'static) -> Driver {
+        let mut driver = Driver::new(reopen);
+        (1..spaces).for_each(|space| driver.run(&Op::Create(space)));
+        driver
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("open")
+    }
+
+    pub fn run(&mut self, op: &Op) {
+        self.ops += 1;
+        match op {
+            Op::Write(changes) => self.write(changes),
+            Op::Get { space, key, at } => self.get(*space, key, *at),
+            Op::GetMany { space, keys } => self.get_many(*space, keys),
+            Op::Snapshot(slot) => {
+                self.release(*slot);
+                let taken = (self.db().snapshot(), self.model.snapshot());
+                self.snapshots.insert(*slot, taken);
+            }
+            Op::Release(slot) => self.release(*slot),
+            Op::Iterate { slot, space, at, lower, upper } => {
+                self.iterate(*slot, *space, *at, lower, upper);
+            }
+            Op::Walk { slot, moves } => self.walk(*slot, moves),
+            Op::Flush => self.db().flush().expect("flush"),
+            Op::Compact => self.db().compact().expect("compact"),
+            Op::Work(entries) => drop(self.db().work(*entries).expect("work")),
+            Op::Create(space) => {
+                let created = self.db().create_keyspace(&name_of(*space));
+                if self.model.create(*space) {
+                    self.spaces.insert(*space, created.expect("create"));
+                } else {
+                    assert_eq!(kind_of(created), ErrorKind::Exists);
+                }
+            }
+            Op::Drop(space) => self.drop_space(*space),
+            Op::Reopen => self.reopen(),
+            Op::CompareAll => self.compare_all(),
+        }
+    }
+
+    fn write(&mut self, changes: &[Change]) {
+        let known: Vec<&Change> =
+            changes.iter().filter(|change| self.spaces.contains_key(&change.space)).collect();
+        if let [one] = known[..] {
+            let keyspace = &self.spaces[&one.space];
+            match &one.value {
+                Some(value) => {
+                    self.scratch.clear();
+                    value.write_to(&mut self.scratch);
+                    let done = keyspace.put(&one.key, &self.scratch);
+                    done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
+                }
+                None => keyspace.delete(&one.key).expect("delete"),
+            }
+        } else {
+            let mut batch = Batch::new();
+            for change in known {
+                let keyspace = &self.spaces[&change.space];
+                match &change.value {
+                    Some(value) => batch.put(keyspace, &change.key, &value.bytes()),
+                    None => batch.delete(keyspace, &change.key),
+                }
+            }
+            let done = self.db().write(&batch);
+            done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
+        }
+        self.model.write(changes);
+    }
+
+    /// For messages: what is live, and what holds on to old versions.
+    pub fn situation(&self) -> String {
+        let (keys, bytes) = self.model.live();
+        let (snapshots, iters) = (self.snapshots.len(), self.iters.len());
+        let properties = self.db().properties();
+        format!(
+            "{keys} live keys of {bytes} bytes, {snapshots} snapshots, {iters} iterators, {} of {} free, \
+             zones {} of {} free, {:?}",
+            properties.pm_free,
+            properties.pm_capacity,
+            properties.zones_free,
+            properties.zones,
+            properties.keyspaces
+        )
+    }
+
+    fn get(&mut self, space: u32, key: &[u8], at: Option<usize>) {
+        let Some(keyspace) = self.spaces.get(&space) else { return };
+        let at = at.and_then(|slot| self.snapshots.get(&slot));
+        let options = ReadOptions { snapshot: at.map(|at| &at.0), ..ReadOptions::default() };
+        let found = keyspace.get_with(key, &options).expect("get");
+        let expected = self.model.get(space, key, at.map(|at| at.1));
+        let same = match (&found, &expected) {
+            (Some(found), Some(expected)) => expected.is(found),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(
+            same,
+            "op {}: key {key:?} of {space}: {:?} bytes, expected {expected:?}",
+            self.ops,
+            found.map(|found| found.len())
+        );
+        self.transcript.note(found.as_deref());
+    }
+
+    fn get_many(&mut self, space: u32, keys: &[Vec<u8>]) {
+        let Some(keyspace) = self.spaces.get(&space) else { return };
+        let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let found = keyspace.multi_get(&slices).expect("multi_get");
+        assert_eq!(found.len(), keys.len());
+        for (key, found) in keys.iter().zip(&found) {
+            let expected = self.model.get(space, key, None).map(|value| value.bytes());
+            assert_eq!(found, &expected, "op {}: {key:?}", self.ops);
+            self.transcript.note(found.as_deref());
+        }
+    }
+
+    fn release(&mut self, slot: usize) {
+        if let Some((_, moment)) = self.snapshots.remove(&slot) {
+            self.model.release(moment);
+        }
+    }
+
+    fn release_iter(&mut self, slot: usize) {
+        if let Some(held) = self.iters.remove(&slot) {
+            self.model.release(held.walk.at);
+        }
+    }
+
+    fn iterate(
+        &mut self,
+        slot: usize,
+        space: u32,
+        at: Option<usize>,
+        lower: &Bound<Vec<u8>>,
+        upper: &Bound<Vec<u8>>,
+    ) {
+        self.release_iter(slot);
+        let Some(keyspace) = self.spaces.get(&space) else { return };
+        let at = at.and_then(|slot| self.snapshots.get(&slot));
+        let (lower, upper) = (lower.clone(), upper.clone());
+        let options = ReadOptions {
+            snapshot: at.map(|at| &at.0),
+            lower: Some(lower.clone()),
+            upper: Some(upper.clone()),
+        };
+        let iter = keyspace.iter(&options).expect("iter");
+        assert!(!iter.valid() && iter.key().is_none(), "a new iterator stands nowhere");
+        let moment = match at {
+            Some((_, moment)) => self.model.again(*moment),
+            None => self.model.snapshot(),
+        };
+        let walk = Walk::new(space, moment, lower, upper);
+        self.iters.insert(slot, HeldIter { iter, walk });
+    }
+
+    fn walk(&mut self, slot: usize, moves: &[Move]) {
+        let Some(held) = self.iters.get_mut(&slot) else { return };
+        let HeldIter { iter, walk } = held;
+        for to in moves {
+            match to {
+                Move::First => iter.seek_to_first(),
+                Move::Last => iter.seek_to_last(),
+                Move::Seek(key) => iter.seek(key),
+                Move::SeekForPrev(key) => iter.seek_for_prev(key),
+                Move::Next => iter.next(),
+                Move::Prev => iter.prev(),
+            }
+            .expect("move");
+            walk.go(&self.model, to);
+            let expected = walk.current.as_ref().map(|(key, _)| &key[..]);
+            assert_eq!(iter.key(), expected, "op {}: after {to:?} in {moves:?}", self.ops);
+            assert_eq!(iter.valid(), expected.is_some());
+            let value = iter.value().expect("value");
+            match (&walk.current, value) {
+                (Some((_, expected)), Some(value)) => assert!(expected.is(value)),
+                (None, None) => break,
+                _ => panic!("op {}: a key without a value", self.ops),
+            }
+            self.transcript.note(iter.key());
+            self.transcript.note(value);
+        }
+    }
+
+    fn drop_space(&mut self, space: u32) {
+        let dropped = self.db().drop_keyspace(&name_of(space));
+        if !self.model.has(space) {
+            assert_eq!(kind_of(dropped), ErrorKind::NotFound);
+            return;
+        }
+        dropped.expect("drop keyspace");
+        let slots: Vec<usize> = self.iters.keys().copied().collect();
+        for slot in slots {
+            if self.iters[&slot].walk.space == space {
+                self.release_iter(slot);
+            }
+        }
+        let handle = self.spaces.remove(&space).expect("was known");
+        assert_eq!(kind_of(handle.get(b"any")), ErrorKind::Closed);
+        assert_eq!(kind_of(handle.put(b"any", b"")), ErrorKind::Closed);
+        self.model.drop_space(space);
+    }
+
+    fn reopen(&mut self) {
+        let snapshots: Vec<usize> = self.snapshots.keys().copied().collect();
+        snapshots.into_iter().for_each(|slot| self.release(slot));
+        let iters: Vec<usize> = self.iters.keys().copied().collect();
+        iters.into_iter().for_each(|slot| self.release_iter(slot));
+        self.spaces.clear();
+        self.db = None;
+        let db = (self.reopen)();
+        assert!(db.recovery().damage.is_empty(), "{:?}", db.recovery().damage);
+        for space in self.model.spaces() {
+            let keyspace = match space {
+                0 => db.default_keyspace().clone(),
+                _ => db.keyspace(&name_of(space)).expect("keyspace"),
+            };
+            self.spaces.insert(space, keyspace);
+        }
+        assert_eq!(db.keyspaces().len(), self.spaces.len());
+        self.db = Some(db);
+    }
+
+    /// Full scans both ways, now and at every open snapshot, and a look-up of every key.
+    pub fn compare_all(&mut self) {
+        for (space, keyspace) in &self.spaces {
+            let now = std::iter::once(None);
+            for at in now.chain(self.snapshots.values().map(Some)) {
+                let moment = at.map(|at| at.1);
+                let options = ReadOptions { snapshot: at.map(|at| &at.0), ..ReadOptions::default() };
+                let mut iter = keyspace.iter(&options).expect("iter");
+                iter.seek_to_first().expect("first");
+                for (key, value) in self.model.entries(*space, moment) {
+                    assert_eq!(iter.key(), Some(key), "op {}: forward at {moment:?}", self.ops);
+                    assert!(value.is(iter.value().expect("value").expect("valid")));
+                    let found = keyspace.get_with(key, &options).expect("get");
+                    assert!(found.is_some_and(|found| value.is(&found)));
+                    iter.next().expect("next");
+                }
+                assert!(!iter.valid(), "op {}: {:?} should not be there", self.ops, iter.key());
+                iter.seek_to_last().expect("last");
+                for (key, _) in self.model.entries(*space, moment).rev() {
+                    assert_eq!(iter.key(), Some(key), "op {}: backward at {moment:?}", self.ops);
+                    iter.prev().expect("prev");
+                }
+                assert!(!iter.valid());
+            }
+        }
+        let report = self.db().check().expect("check");
+        assert!(report.damage.is_empty(), "op {}: {:?}", self.ops, report.damage);
+    }
+
+    /// The comparison that ends a run: everything, then once more after a reopen, and no zone leaked.
+    pub fn finish(mut self) -> Transcript {
+        self.compare_all();
+        self.reopen();
+        self.compare_all();
+        let leaked = strandline::steps::leaked_zones(self.db().default_keyspace());
+        assert_eq!(leaked, 0, "zones leaked");
+        self.transcript
+    }
+}
