@@ -21,6 +21,9 @@ pub struct Case {
     pub ops: Vec<Op>,
     /// Which thread takes the next step; see [`Schedule`](crate::run::Schedule).
     pub schedule: Vec<u8>,
+    /// Whether what is usually sampled (crashes inside crashes, work after recovery) is done at every
+    /// other chance. Failures are shrunk so, since what a sample hits changes with every operation.
+    pub eager: bool,
     /// What is done after a recovery is drawn from this.
     pub afterwards: Shape,
 }
@@ -32,7 +35,7 @@ impl Case {
         let mut rng = Rng::fork(seed, 2);
         let schedule = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
         let afterwards = Shape { ops: 3, reopens: 0, ..shape.clone() };
-        Self { seed, mode, sabotage: None, ops, schedule, afterwards }
+        Self { seed, mode, sabotage: None, ops, schedule, eager: false, afterwards }
     }
 
     /// A case with these operations, interleaved by `seed`.
@@ -65,7 +68,7 @@ impl fmt::Display for Failure {
         if let Some(sabotage) = sabotage {
             write!(f, ", {sabotage}")?;
         }
-        writeln!(f)?;
+        writeln!(f, "{}", if self.case.eager { ", eager" } else { "" })?;
         ops.iter().try_for_each(|op| writeln!(f, "  {op}"))?;
         if !schedule.is_empty() {
             writeln!(f, "  schedule {schedule:?}")?;

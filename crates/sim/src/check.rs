@@ -50,13 +50,25 @@ pub struct Violation {
     pub what: String,
     /// How the world got there: crashes, outermost first.
     pub trail: Vec<String>,
+    panic: bool,
 }
 
 impl Violation {
     /// A violation without a trail yet.
     #[cold]
     pub fn new(rule: Rule, what: String) -> Self {
-        Self { rule, what, trail: Vec::new() }
+        Self { rule, what, trail: Vec::new(), panic: false }
+    }
+
+    /// The system panicked.
+    #[cold]
+    pub(crate) fn panicked(text: &str) -> Self {
+        Self { panic: true, ..Self::new(Rule::N8, format!("panicked: {text}")) }
+    }
+
+    /// Whether the system panicked, which nothing excuses.
+    pub(crate) fn is_panic(&self) -> bool {
+        self.panic
     }
 
     /// The same, seen from one crash further out.

@@ -7,17 +7,16 @@ use pmem::{Region, Site};
 
 use crate::campaign::Counters;
 use crate::case::{Case, Failure};
-use crate::check::{Accepted, Expect, Fold, Outcome, Rule, Violation};
+use crate::check::{Expect, Fold, Outcome, Rule, Violation};
 use crate::cut::{CutLimits, cuts, states};
+use crate::follow::Dive;
 use crate::hash::{self, HashMap64, HashSet64};
 use crate::history::{History, State};
 use crate::lazy::LazyPm;
 use crate::log::{Event, Log};
 use crate::media::{Media, Mode, Torn, patch, unpatch};
-use crate::op::Op;
 use crate::pm::SimPm;
 use crate::rng::Rng;
-use crate::run::run_ops;
 use crate::sabotage::Sabotage;
 use crate::system::System;
 
@@ -74,17 +73,20 @@ impl Default for Limits {
     }
 }
 
+/// Runs of one level kept for their turn; more would only take memory.
+const MOST_DEFERRED: usize = 256;
+
 /// What one depth of crashes needs to boot images, reused from image to image.
 pub(crate) struct Rig {
     pub(crate) pm: Arc<SimPm>,
     pub(crate) spare: Option<Region>,
-    image: Vec<u8>,
+    pub(crate) image: Vec<u8>,
 }
 
 /// Explores cases of one system.
 pub struct Explorer<'s, S: System> {
     pub(crate) system: &'s S,
-    limits: Limits,
+    pub(crate) limits: Limits,
     /// What was done so far.
     pub counters: Counters,
     rigs: Vec<Option<Rig>>,
@@ -98,19 +100,19 @@ pub struct Explorer<'s, S: System> {
 }
 
 /// A crash point under exploration.
-struct Point<'a> {
-    case: &'a Case,
+pub(crate) struct Point<'a, 'h> {
+    pub(crate) case: &'a Case,
     event: usize,
     log: &'a Log,
-    expect: Expect<'a>,
-    torn: &'a [Torn],
-    hash: u64,
-    depth: usize,
+    pub(crate) expect: Expect<'h>,
+    pub(crate) torn: &'a [Torn],
+    pub(crate) hash: u64,
+    pub(crate) depth: usize,
     in_recovery: bool,
     in_flight: usize,
 }
 
-impl Point<'_> {
+impl Point<'_, '_> {
     fn last(&self) -> Option<&Event> {
         self.log.events[..self.event].iter().rev().find(|e| e.is_media())
     }
@@ -119,21 +121,17 @@ impl Point<'_> {
         self.last().and_then(Event::site).map_or(0, |s: Site| s as u64 + 1)
     }
 
-    fn describe(&self, crash: &str) -> String {
+    pub(crate) fn describe(&self, crash: &str) -> String {
         let phase = match (self.depth, self.in_recovery) {
             (0, _) => "workload",
             (_, true) => "recovery",
             (_, false) => "after recovery",
         };
-        format!(
-            "{phase}: {crash} after event {} of {}: {:?}",
-            self.event,
-            self.log.len(),
-            self.last()
-        )
+        let last = self.last().map_or("nothing yet".to_string(), Event::to_string);
+        format!("{phase}, event {} of {}, {last}: {crash}", self.event, self.log.len())
     }
 
-    fn describe_cut(&self, choice: &[u16]) -> String {
+    pub(crate) fn describe_cut(&self, choice: &[u16]) -> String {
         let lines = self.torn.iter().zip(choice).map(|(t, &c)| {
             let fate = match usize::from(c) {
                 0 => "lost".to_string(),
@@ -151,7 +149,7 @@ pub(crate) fn guard<T>(f: impl FnOnce() -> Result<T, Violation>) -> Result<T, Vi
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
-        Err(Violation::new(Rule::N8, format!("panicked: {text}")))
+        Err(Violation::panicked(text))
     })
 }
 
@@ -197,6 +195,7 @@ impl<'s, S: System> Explorer<'s, S> {
             spare: None,
             image: Vec::new(),
         });
+        // Recoveries are sabotaged as the workload is.
         rig.pm.set_sabotage(self.sabotage);
         rig
     }
@@ -207,7 +206,7 @@ impl<'s, S: System> Explorer<'s, S> {
 
     /// Explores the crash points of a run that began with `media`. Until its store was open, `before`
     /// tells what must hold.
-    fn level(
+    pub(crate) fn level(
         &mut self,
         case: &Case,
         mut media: Media,
@@ -218,6 +217,8 @@ impl<'s, S: System> Explorer<'s, S> {
     ) -> Result<(), Violation> {
         let points = self.points(case, log, depth, media.hash());
         let mut done = 0;
+        // Breadth first: what one crash fewer shows is shown so.
+        let mut later = Vec::new();
         for event in points {
             if self.counters.totals.images >= self.budget {
                 self.counters.totals.truncated += 1;
@@ -242,12 +243,15 @@ impl<'s, S: System> Explorer<'s, S> {
                 in_recovery,
                 in_flight: expect.in_flight(),
             };
-            self.point(&point, &media)?;
+            self.point(&point, &media, &mut later)?;
+            if later.len() >= MOST_DEFERRED {
+                self.dive(case, &mut later, depth)?;
+            }
         }
         if depth == 0 {
             self.counters.waste.add(&media.waste());
         }
-        Ok(())
+        self.dive(case, &mut later, depth)
     }
 
     /// The crash points of a run: before each event that concerns memory, and at the end. Marks that
@@ -274,7 +278,12 @@ impl<'s, S: System> Explorer<'s, S> {
         points
     }
 
-    fn point(&mut self, point: &Point<'_>, media: &Media) -> Result<(), Violation> {
+    fn point<'h>(
+        &mut self,
+        point: &Point<'_, 'h>,
+        media: &Media,
+        later: &mut Vec<Dive<'h>>,
+    ) -> Result<(), Violation> {
         let totals = &mut self.counters.totals;
         totals.points += 1;
         if let Some(site) = point.last().and_then(Event::site) {
@@ -294,7 +303,7 @@ impl<'s, S: System> Explorer<'s, S> {
             let mut result = Ok(());
             let mut rng = Rng::fork(point.case.seed, point.hash ^ point.event as u64);
             cuts(point.torn, &limits, &mut rng, &mut |choice| {
-                result = self.image(&mut rig, point, choice);
+                result = self.image(&mut rig, point, choice, later);
                 result.is_ok() && self.counters.totals.images < self.budget
             });
             self.put_rig(point.depth, rig);
@@ -304,15 +313,23 @@ impl<'s, S: System> Explorer<'s, S> {
             self.lazily(point, media.durable(), lazy)?;
         }
         let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(7) ^ point.event as u64);
-        if point.depth + 1 < self.limits.levels && rng.one_in(self.limits.kill_one_in) {
+        if point.depth + 1 < self.limits.levels
+            && rng.one_in(self.rate(point, self.limits.kill_one_in))
+        {
             let mut killed = media.clone();
             killed.kill();
-            self.kill(point, killed).map_err(|v| v.after(point.describe("process kill")))?;
+            self.kill(point, killed, later).map_err(|v| v.after(point.describe("process kill")))?;
         }
         Ok(())
     }
 
-    fn image(&mut self, rig: &mut Rig, point: &Point<'_>, choice: &[u16]) -> Result<(), Violation> {
+    fn image<'h>(
+        &mut self,
+        rig: &mut Rig,
+        point: &Point<'_, 'h>,
+        choice: &[u16],
+        later: &mut Vec<Dive<'h>>,
+    ) -> Result<(), Violation> {
         let deltas = point.torn.iter().zip(choice);
         let hash = deltas.fold(point.hash, |h, (t, &c)| h ^ t.candidates.deltas[usize::from(c)]);
         let totals = &mut self.counters.totals;
@@ -333,7 +350,7 @@ impl<'s, S: System> Explorer<'s, S> {
                         self.seen.insert(hash, Some(outcome));
                         (Some(outcome), Some(store))
                     }
-                    Err(v) if point.expect.created() || v.what.starts_with("panicked") => {
+                    Err(v) if point.expect.created() || v.is_panic() => {
                         return Err(v.after(point.describe_cut(choice)));
                     }
                     Err(_) => {
@@ -348,7 +365,7 @@ impl<'s, S: System> Explorer<'s, S> {
             (Some(outcome), Some(accepted), store) => {
                 self.tally(point, choice, outcome.cut);
                 let Some(store) = store else { return Ok(()) };
-                self.follow(rig, point, choice, hash, (accepted, outcome), store)
+                self.follow(rig, point, (choice, hash), (accepted, outcome), store, later)
             }
             (None, _, _) if !point.expect.created() => {
                 self.counters.totals.unmade += 1;
@@ -365,7 +382,7 @@ impl<'s, S: System> Explorer<'s, S> {
         }
     }
 
-    fn tally(&mut self, point: &Point<'_>, choice: &[u16], cut: u64) {
+    fn tally(&mut self, point: &Point<'_, '_>, choice: &[u16], cut: u64) {
         let pattern = point.torn.iter().zip(choice).fold(cut << 8 | point.site(), |h, (t, &c)| {
             let class = if usize::from(c) == t.candidates.kept { u64::MAX } else { c.into() };
             (h ^ class).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
@@ -376,102 +393,12 @@ impl<'s, S: System> Explorer<'s, S> {
         }
     }
 
-    /// Works with a recovered store, crashes that, or lets it be.
-    fn follow(
+    fn lazily(
         &mut self,
-        rig: &mut Rig,
-        point: &Point<'_>,
-        choice: &[u16],
-        hash: u64,
-        (accepted, outcome): (Accepted, Outcome),
-        store: S::Store,
+        point: &Point<'_, '_>,
+        durable: &[u8],
+        most: u32,
     ) -> Result<(), Violation> {
-        self.counters.probe.add(&self.system.probe(&store));
-        let mut rng = Rng::fork(point.case.seed, hash);
-        let work = rng.one_in(self.limits.continue_one_in);
-        let dive = point.depth + 1 < self.limits.levels && rng.one_in(self.limits.dive_one_in);
-        if !work && !dive {
-            rig.spare = self.system.close(store);
-            return Ok(());
-        }
-        let born = rig.pm.mark();
-        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
-        let at_cut = |v: Violation| v.after(point.describe_cut(choice));
-        if work {
-            let seed = rng.bits();
-            self.work(rig, point, &store, &mut history, seed).map_err(at_cut)?;
-        }
-        history.finish().map_err(at_cut)?;
-        let mut log = Log::default();
-        rig.pm.swap_log(&mut log);
-        rig.spare = self.system.close(store);
-        if dive {
-            patch(&mut rig.image, point.torn, choice);
-            let media = Media::with_hash(point.case.mode, &rig.image, hash);
-            unpatch(&mut rig.image, point.torn);
-            let before = Some(point.expect.raised(accepted));
-            self.level(point.case, media, &log, &history, before, point.depth + 1)
-                .map_err(at_cut)?;
-        }
-        Ok(())
-    }
-
-    /// A few operations on a recovered store, and a look at what it shows then.
-    fn work(
-        &mut self,
-        rig: &Rig,
-        point: &Point<'_>,
-        store: &S::Store,
-        history: &mut History,
-        seed: u64,
-    ) -> Result<(), Violation> {
-        self.counters.totals.continuations += 1;
-        let mut rng = Rng::new(seed);
-        let first_id = (point.depth as u32 + 1) << 24;
-        let ops: Vec<Op> = point.case.afterwards.generate(&mut rng, first_id);
-        let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
-        guard(|| {
-            run_ops(self.system, store, &rig.pm, &ops, &schedule, history)?;
-            history.finish()?;
-            let fold = self.fold(store)?;
-            if fold != history.final_fold() {
-                let what = "a recovered store does not show what was written to it".to_string();
-                return Err(Violation::new(Rule::N8, what));
-            }
-            Ok(())
-        })
-    }
-
-    /// The process dies, another one recovers from the memory it left, works, and then power fails.
-    fn kill(&mut self, point: &Point<'_>, media: Media) -> Result<(), Violation> {
-        self.counters.totals.kills += 1;
-        let mut rig = self.take_rig(point.depth);
-        let region = rig.pm.region(&media.visible(), rig.spare.take());
-        rig.pm.set_fuel(self.limits.fuel);
-        let (store, outcome) = match guard(|| self.open(region)) {
-            Ok(opened) => opened,
-            Err(v) if point.expect.created() => return Err(v),
-            Err(_) => {
-                self.put_rig(point.depth, rig);
-                return Ok(());
-            }
-        };
-        let Some(accepted) = point.expect.check(&outcome) else {
-            let region = rig.pm.region(&media.visible(), None);
-            return Err(self.explain(point, region));
-        };
-        let born = rig.pm.mark();
-        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
-        let seed = Rng::fork(point.case.seed, media.hash()).bits();
-        self.work(&rig, point, &store, &mut history, seed)?;
-        let mut log = Log::default();
-        rig.pm.swap_log(&mut log);
-        rig.spare = self.system.close(store);
-        self.put_rig(point.depth, rig);
-        self.level(point.case, media, &log, &history, Some(point.expect), point.depth + 1)
-    }
-
-    fn lazily(&mut self, point: &Point<'_>, durable: &[u8], most: u32) -> Result<(), Violation> {
         let lazy = Arc::clone(&self.lazy);
         lazy.begin(point.torn);
         for _ in 0..most {
@@ -524,7 +451,7 @@ impl<'s, S: System> Explorer<'s, S> {
         Ok(fold)
     }
 
-    fn explain(&self, point: &Point<'_>, region: Region) -> Violation {
+    pub(crate) fn explain(&self, point: &Point<'_, '_>, region: Region) -> Violation {
         let explained = guard(|| {
             let (store, outcome) = self.open(region)?;
             let mut state = State::new();

@@ -20,6 +20,12 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(w)
 }
 
+/// Joins a word to a hash.
+#[inline]
+pub(crate) fn mix(h: u64, word: u64) -> u64 {
+    fold(word ^ 0xa076_1d64_78bd_642f, h ^ 0xe703_7ed1_a0b4_28db).rotate_left(29)
+}
+
 /// The share of one line in its image's hash.
 #[inline]
 pub fn line(index: u32, content: &LineBytes) -> u64 {

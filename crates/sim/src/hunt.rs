@@ -73,26 +73,29 @@ pub fn hunt<S: System>(
     }
 }
 
+/// Images per attempt at shrinking.
+const SHRINK_IMAGES: u64 = 50_000;
+
 /// Makes a failing case smaller while it still fails: fewer operations, a simpler schedule, and with
 /// that the first crash point and the first image that fail. Deterministic.
 pub fn shrink<S: System>(system: &S, limits: &Limits, failure: Box<Failure>) -> Box<Failure> {
-    // Rare events are made common, since which of them happen changes with every operation removed.
-    let limits = Limits {
-        dive_one_in: limits.dive_one_in.min(2),
-        continue_one_in: limits.continue_one_in.min(2),
-        kill_one_in: limits.kill_one_in.min(1),
-        max_images: limits.max_images.min(20_000),
-        ..limits.clone()
-    };
-    let fails = |case: &Case| Explorer::new(system, limits.clone()).run(case).err();
+    let limits = Limits { max_images: limits.max_images.min(SHRINK_IMAGES), ..limits.clone() };
+    let run = |case: &Case| Explorer::new(system, limits.clone()).run(case).err();
     let mut best = failure;
+    best = run(&Case { eager: true, ..best.case.clone() }).unwrap_or(best);
+    // Fewer operations are no gain if it takes more crashes in a row.
+    let crashes = best.violation.trail.len();
+    let fails = |case: &Case| run(case).filter(|f| f.violation.trail.len() <= crashes);
     let mut chunk = best.case.ops.len().div_ceil(2).max(1);
     loop {
         let mut at = 0;
         let mut shorter = false;
-        while at < best.case.ops.len() && best.case.ops.len() > 1 {
+        while at < best.case.ops.len() {
             let mut case = best.case.clone();
             case.ops.drain(at..(at + chunk).min(case.ops.len()));
+            if case.ops.is_empty() {
+                break;
+            }
             match fails(&case) {
                 Some(failure) => (best, shorter) = (failure, true),
                 None => at += chunk,

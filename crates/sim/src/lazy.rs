@@ -31,6 +31,7 @@ struct State {
     lines: Vec<Undecided>,
     decisions: Vec<Decision>,
     depth: usize,
+    scratch: Vec<(u64, u16)>,
 }
 
 struct Undecided {
@@ -150,9 +151,16 @@ fn mask_of(line: u32, at: u64, len: usize) -> u64 {
     (!0 >> (LINE as u64 - (to - from))) << from
 }
 
-fn masked(line: u32, content: &LineBytes, mask: u64) -> u64 {
-    let kept = std::array::from_fn(|i| if mask >> i & 1 == 1 { content[i] } else { 0 });
-    hash::line(line, &kept)
+/// A key that tells contents apart by their bytes under `mask`.
+fn masked(content: &LineBytes, mask: u64) -> u64 {
+    let atoms = content.as_chunks::<8>().0.iter().enumerate();
+    atoms.fold(0, |key, (i, atom)| {
+        let bits = mask >> (i * 8) & 0xff;
+        // Spreads the eight bits over the bytes of a word.
+        let bytes = (0..8).fold(0, |m, b| m | ((bits >> b & 1) * 0xff) << (b * 8));
+        let word = u64::from_le_bytes(*atom) & bytes;
+        if bits == 0 { key } else { hash::mix(key, word) }
+    })
 }
 
 impl State {
@@ -182,17 +190,17 @@ impl State {
 }
 
 impl Undecided {
-    /// Groups the living candidates by their bytes under `mask`, in order of first appearance.
-    fn groups(&self, mask: u64) -> Vec<(u64, Vec<u16>)> {
-        let mut groups: Vec<(u64, Vec<u16>)> = Vec::new();
-        for &c in &self.alive {
-            let h = masked(self.torn.line, &self.torn.candidates.contents[usize::from(c)], mask);
-            match groups.iter_mut().find(|g| g.0 == h) {
-                Some(group) => group.1.push(c),
-                None => groups.push((h, vec![c])),
-            }
+    /// Pairs the living candidates with a key of their bytes under `mask`; equal keys stand together.
+    fn group(&self, mask: u64, into: &mut Vec<(u64, u16)>) {
+        into.clear();
+        if self.known == 0 && mask == !0 {
+            // All of the line: candidates are distinct, so each is a group.
+            into.extend(self.alive.iter().map(|&c| (u64::from(c), c)));
+            return;
         }
-        groups
+        let contents = &self.torn.candidates.contents;
+        into.extend(self.alive.iter().map(|&c| (masked(&contents[usize::from(c)], mask), c)));
+        into.sort_unstable();
     }
 }
 
@@ -220,6 +228,10 @@ impl Domain for LazyPm {
         }
         let mut state = self.state();
         let count = state.touched(at, len).len();
+        if count == 0 {
+            return;
+        }
+        let mut scratch = std::mem::take(&mut state.scratch);
         for i in 0..count {
             let line = &mut state.touched(at, len)[i];
             let index = line.torn.line;
@@ -227,13 +239,15 @@ impl Domain for LazyPm {
             if fresh == 0 {
                 continue;
             }
+            line.group(fresh, &mut scratch);
             line.known |= fresh;
-            let mut groups = line.groups(fresh);
-            let pick = if groups.len() > 1 { state.decide(groups.len()) } else { 0 };
-            let alive = groups.swap_remove(pick).1;
+            let groups = scratch.chunk_by(|a, b| a.0 == b.0).count();
+            let pick = if groups > 1 { state.decide(groups) } else { 0 };
             let line = &mut state.touched(at, len)[i];
-            let content = line.torn.candidates.contents[usize::from(alive[0])];
-            line.alive = alive;
+            let group = scratch.chunk_by(|a, b| a.0 == b.0).nth(pick).unwrap_or_default();
+            line.alive.clear();
+            line.alive.extend(group.iter().map(|g| g.1));
+            let content = line.torn.candidates.contents[usize::from(line.alive[0])];
             for (from, to) in runs(fresh) {
                 // SAFETY: `rewrite` wants that no slice over these bytes is alive and that no other
                 // thread uses the region. A slice over a byte is made only by `Region::bytes`, which
@@ -247,6 +261,7 @@ impl Domain for LazyPm {
                 };
             }
         }
+        state.scratch = scratch;
     }
 }
 

@@ -23,6 +23,7 @@ pub mod case;
 pub mod check;
 pub mod cut;
 pub mod explore;
+mod follow;
 pub mod hash;
 pub mod history;
 pub mod hunt;

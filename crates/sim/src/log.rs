@@ -1,5 +1,7 @@
 //! What a run did to memory, in order: recorded once, replayed for every crash point.
 
+use std::fmt;
+
 use pmem::Site;
 
 /// One thing that happened.
@@ -67,6 +69,21 @@ impl Event {
     /// Whether memory is concerned.
     pub fn is_media(&self) -> bool {
         !matches!(self, Event::Mark)
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Event::Store { at, len, kind, thread, site, .. } => {
+                write!(f, "T{thread} stored {len} bytes at {at} ({kind:?}, {site:?})")
+            }
+            Event::Flush { at, len, thread, site } => {
+                write!(f, "T{thread} flushed {len} bytes at {at} ({site:?})")
+            }
+            Event::Fence { thread, site } => write!(f, "T{thread} fenced ({site:?})"),
+            Event::Mark => write!(f, "mark"),
+        }
     }
 }
 

@@ -5,8 +5,8 @@ mod toy;
 
 use pmem::Site;
 use sim::{
-    Case, Counters, CutLimits, Explorer, Fault, Floors, Lazily, Limits, Mode, Op, Sabotage, Shape,
-    Value, Verdict, Write, campaign, hunt,
+    Case, Counters, CutLimits, Explorer, Fault, Floors, Lazily, Limits, Mode, Op, Rule, Sabotage,
+    Shape, Value, Verdict, Write, campaign, hunt,
 };
 use toy::{Bug, Toy};
 
@@ -104,8 +104,6 @@ fn every_persist_mutant_is_killed() {
         (Site::Record, Fault::FenceOnOtherThread),
         (Site::Void, Fault::DropFlush),
         (Site::Void, Fault::DropFence),
-        (Site::Format, Fault::DropFlush),
-        (Site::Format, Fault::DropFence),
         (Site::RecoverAccepted, Fault::DropFlush),
         (Site::RecoverAccepted, Fault::ShortFlushLast),
         (Site::RecoverManifest, Fault::DropFlush),
@@ -123,27 +121,30 @@ fn every_persist_mutant_is_killed() {
 #[test]
 fn every_bug_is_found() {
     let mut counters = Counters::default();
-    for bug in [
-        Bug::PublishBeforeFence,
-        Bug::PublishOutOfOrder,
-        Bug::NoChecksum,
-        Bug::ChecksumOfFirstLine,
-        Bug::AcceptOverHole,
-        Bug::NoWipe,
-        Bug::NoAcceptedFlush,
-        Bug::ForgetDeletes,
-        Bug::FirstOfBatch,
-        Bug::Leak,
-        Bug::Endless,
-        Bug::VoidNotDurable,
-        Bug::ReadBeforeDurable,
-        Bug::NumbersRestart,
+    for (bug, rules) in [
+        (Bug::PublishBeforeFence, &[Rule::N1][..]),
+        (Bug::PublishOutOfOrder, &[Rule::N1, Rule::N5][..]),
+        (Bug::NoChecksum, &[Rule::N3][..]),
+        (Bug::ChecksumOfFirstLine, &[Rule::N3][..]),
+        (Bug::AcceptOverHole, &[Rule::N2][..]),
+        (Bug::NoWipe, &[Rule::N2][..]),
+        (Bug::NoAcceptedFlush, &[Rule::N6][..]),
+        (Bug::ForgetDeletes, &[Rule::N4][..]),
+        (Bug::FirstOfBatch, &[Rule::N2][..]),
+        (Bug::Leak, &[Rule::N7][..]),
+        (Bug::Endless, &[Rule::N8][..]),
+        (Bug::VoidNotDurable, &[Rule::N2][..]),
+        (Bug::ReadBeforeDurable, &[Rule::N5][..]),
+        (Bug::NumbersRestart, &[Rule::N2][..]),
     ] {
         let toy = Toy { bug: Some(bug), ..CLEAN };
         let limits = Limits { fuel: 20_000, ..limits() };
-        let shape = Shape { reads: 20, ..shape() };
+        let abandons = if bug == Bug::VoidNotDurable { 20 } else { 0 };
+        let shape = Shape { reads: 20, abandons, ..shape() };
         let verdict = hunt(&toy, &shape, Mode::Adr, 0..300, &limits, None, &mut counters);
         expect_killed(&format!("{bug:?}"), &verdict);
+        let Verdict::Killed(failure) = verdict else { unreachable!("expected above") };
+        assert!(rules.contains(&failure.violation.rule), "{bug:?} is not {rules:?}");
     }
     Floors::default().check(&counters).unwrap();
 }

@@ -16,6 +16,7 @@ use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
 use crate::options::Options;
+use crate::path::job::Worked;
 use crate::path::open::{self, Access};
 use crate::path::recover::Report;
 use crate::path::scan::Scan;
@@ -212,7 +213,7 @@ impl Db {
     /// Does a bounded amount of background work on this thread; `true` if there is nothing to do. For stores
     /// opened with `background_threads = 0`.
     pub fn work(&self, entries: usize) -> Result<bool> {
-        self.engine().work(entries)
+        Ok(self.engine().work(entries)? != Worked::Did)
     }
 
     /// What a completed write survives on this store, as detected when it was opened.

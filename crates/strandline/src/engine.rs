@@ -42,6 +42,8 @@ pub(crate) struct Engine {
     pub signal: Signal,
     /// The freeze or merge under way; whoever holds the lock carries it on.
     pub job: Mutex<Option<Job>>,
+    /// The last job failed for want of space.
+    pub short: AtomicBool,
     pub closed: AtomicBool,
     pub worker: Mutex<Option<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
@@ -96,6 +98,7 @@ impl Engine {
             poison: Poison::default(),
             signal: Signal::default(),
             job: Mutex::new(None),
+            short: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             worker: Mutex::new(None),
             recovery: report,
@@ -177,7 +180,8 @@ impl Engine {
         let zone_len = self.media.pool.geometry().zone_len();
         let tables = self.reserve.load(Ordering::Relaxed).div_ceil(zone_len) as u32;
         match claim {
-            Claim::Clean => tables,
+            // Index tables are what a merge writes too: one that frees zones may use all that is left.
+            Claim::Clean => 0,
             Claim::Delete => tables + CLEAN_ZONES,
             Claim::Put => tables + CLEAN_ZONES + DELETE_ZONES,
         }
@@ -259,9 +263,10 @@ impl Engine {
     pub(crate) fn cleaning_budget(&self) -> (u64, u64) {
         let pool = &self.media.pool;
         let zone_len = pool.geometry().zone_len();
-        let free = pool.space().free_zones.saturating_sub(self.reserved_zones(Claim::Clean));
+        let all_free = pool.space().free_zones;
+        let free = all_free.saturating_sub(self.reserved_zones(Claim::Delete));
         // Half of it: the other half is what writers need until the merge is through.
-        let room = u64::from((free / 2).max(free.min(CLEAN_ZONES))) * zone_len;
+        let room = u64::from((free / 2).max(all_free.min(CLEAN_ZONES))) * zone_len;
         let soft = self.soft_headroom();
         let wanted = if self.throttle.debt() == 0 { 0 } else { 2 * soft };
         (room, wanted)

@@ -26,6 +26,7 @@ fn run(options: Options, profile: &Profile, seed: u64, ops: usize) -> Transcript
     for op in Generator::new(seed, profile.clone()).take(ops) {
         driver.run(&op);
     }
+    eprintln!("relieved {}", driver.relieved);
     driver.finish()
 }
 

@@ -1,2 +1,75 @@
-//! In preparation.
-fn main() {}
+//! The `strandline` command: one store, one task, one exit code.
+//!
+//! [`args`] says what can be asked, [`cmd`] has one file for each command, [`context`] opens the store the
+//! way the command needs it, [`text`] turns bytes into text and back.
+
+mod args;
+mod cmd;
+mod context;
+mod failure;
+mod human;
+mod input;
+mod output;
+mod progress;
+mod text;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::args::Cli;
+use crate::context::Context;
+use crate::failure::{FAILED, Failure, OK, Outcome, USAGE};
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    let code = match run(argv) {
+        Ok(code) => code,
+        Err(failure) => report(&failure),
+    };
+    ExitCode::from(code)
+}
+
+fn run(argv: Vec<OsString>) -> Outcome {
+    // `bench` has flags of its own, some of them spelt like ours (`--db=DIR`): they are never looked at here.
+    if argv.get(1).is_some_and(|first| first == "bench") {
+        return cmd::bench::run(argv.into_iter().skip(2));
+    }
+    let matches = match args::command().try_get_matches_from(argv) {
+        Ok(matches) => matches,
+        Err(error) => return Ok(answer(&error)),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return Ok(answer(&error)),
+    };
+    let options = args::options(&matches, &cli.store)?;
+    let context = Context::new(cli.store, options);
+    cmd::run(&context, cli.command)
+}
+
+/// Prints what clap has to say: help, the version, or what is wrong with the arguments.
+fn answer(error: &clap::Error) -> u8 {
+    match error.print() {
+        // Nobody reads the rest of the help.
+        Err(failed) if failed.kind() == std::io::ErrorKind::BrokenPipe => OK,
+        _ => u8::try_from(error.exit_code()).unwrap_or(USAGE),
+    }
+}
+
+fn report(failure: &Failure) -> u8 {
+    let (code, text) = match failure {
+        Failure::ClosedPipe => return OK,
+        Failure::Engine(error) if error.kind() == strandline::ErrorKind::InvalidArgument => {
+            (USAGE, error.to_string())
+        }
+        Failure::Engine(error) => (FAILED, error.to_string()),
+        Failure::Usage(text) => (USAGE, text.clone()),
+        Failure::Other(text) => (FAILED, text.clone()),
+    };
+    // A closed stderr is no reason to panic.
+    let _unheard = writeln!(std::io::stderr(), "strandline: {text}");
+    code
+}

@@ -335,7 +335,7 @@ impl System for Toy {
                 None => (Task::Finished, Progress::Refused),
             },
             Task::Reserved { commit } => {
-                if self.is(Bug::ReadBeforeDurable) {
+                if self.is(Bug::ReadBeforeDurable) && !commit.abandon {
                     store.inner.borrow_mut().show(&commit.writes);
                 }
                 let next = if commit.thread == 0 {

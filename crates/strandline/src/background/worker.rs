@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::throttle::FULL_DEBT;
 use crate::engine::Engine;
+use crate::path::job::Worked;
 
 /// Entries between looks at whether the store was closed. Others may take a turn in between.
 const QUANTUM: usize = 16 << 10;
@@ -38,8 +39,7 @@ fn run(weak: &Weak<Engine>) {
         }
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| engine.work(QUANTUM)));
         let idle = match outcome {
-            Ok(Ok(idle)) => idle,
-            Ok(Err(error)) if error.kind() == base::ErrorKind::NoSpace => true,
+            Ok(Ok(worked)) => worked != Worked::Did,
             Ok(Err(error)) => return engine.poison.set(error),
             Err(_) => return engine.poison.set("a background step panicked"),
         };

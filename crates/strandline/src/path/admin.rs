@@ -3,12 +3,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use base::limits::NAME_BYTES_MAX;
 use base::{Error, ErrorKind, Result};
 
-use super::job::{Job, Progress};
+use super::job::{Progress, Worked};
 use super::merge::MergeJob;
+use crate::background::throttle::FULL_DEBT;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::manifest::edit::{Change, Fate};
@@ -16,6 +18,11 @@ use crate::media::hash;
 use crate::memtable::Memtable;
 use crate::memtable::record::Kind;
 use crate::view::View;
+
+/// Pause between looks at work that somebody else does.
+const WAIT_STEP: Duration = Duration::from_micros(100);
+/// Times that a flush tries again when space is short.
+const SHORT_MAX: u32 = 100;
 
 impl Engine {
     pub(crate) fn find_space(&self, name: &str) -> Option<Arc<Space>> {
@@ -108,11 +115,26 @@ impl Engine {
             }
         }
         self.update_debt();
+        let mut short = 0;
         while self.spaces().iter().any(|space| space.view.load().memtables.len() > 1) {
             self.check_writable("flush")?;
-            if self.work(usize::MAX)? {
+            match self.work(usize::MAX)? {
+                Worked::Did => {}
                 // Somebody else is at it, or a commit is still on its way.
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                Worked::Idle => std::thread::sleep(WAIT_STEP),
+                Worked::Short if short < SHORT_MAX => {
+                    short += 1;
+                    self.throttle.set_debt(FULL_DEBT);
+                    std::thread::sleep(WAIT_STEP);
+                }
+                Worked::Short => {
+                    return Err(Error::new(
+                        ErrorKind::NoSpace,
+                        "flush",
+                        "an index run does not fit; what is written stays in memtables and is safe; \
+                         delete keys or make a larger pool (pm_size)",
+                    ));
+                }
             }
         }
         Ok(())
@@ -125,14 +147,14 @@ impl Engine {
             // The job slot is held throughout, so that nobody else changes the runs.
             let mut slot = self.job.lock().unwrap_or_else(PoisonError::into_inner);
             while let Some(job) = slot.as_mut() {
-                let progress = match job {
-                    Job::Freeze(freeze) => freeze.step(self, usize::MAX)?,
-                    Job::Merge(merge) => merge.step(self, usize::MAX)?,
-                };
-                match progress {
-                    Progress::Done => *slot = None,
-                    Progress::Blocked => std::thread::yield_now(),
-                    Progress::More => {}
+                match job.step(self, usize::MAX) {
+                    Ok(Progress::Done) => *slot = None,
+                    Ok(Progress::Blocked) => std::thread::yield_now(),
+                    Ok(Progress::More) => {}
+                    Err(error) => {
+                        *slot = None;
+                        return Err(error);
+                    }
                 }
             }
             let view = space.view.load_full();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
 
+use super::job::Worked;
 use crate::background::throttle::{FULL_DEBT, HELP_DEBT};
 use crate::engine::{Claim, Engine};
 use crate::keyspace::Space;
@@ -24,7 +25,7 @@ impl Engine {
     #[cold]
     pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
         if self.throttle.debt() >= HELP_DEBT {
-            let _idle = self.work(QUANTUM)?;
+            let _worked = self.work(QUANTUM)?;
         }
         let owed = self.throttle.owe(bytes);
         if !owed.is_zero() {
@@ -129,12 +130,12 @@ impl Engine {
                 return Err(self.no_space(len));
             }
             if self.options.background_threads == 0 {
-                if self.work(QUANTUM)? {
+                if self.work(QUANTUM)? != Worked::Did {
                     self.end_round();
                 }
             } else {
                 self.signal.raise();
-                if self.work(QUANTUM)? {
+                if self.work(QUANTUM)? != Worked::Did {
                     std::thread::sleep(WAIT_STEP);
                 }
             }

@@ -44,7 +44,7 @@ struct Building {
 }
 
 impl FreezeJob {
-    pub(crate) fn new(_engine: &Engine, space: &Arc<Space>, memtable: &Arc<Memtable>) -> FreezeJob {
+    pub(crate) fn new(space: &Arc<Space>, memtable: &Arc<Memtable>) -> FreezeJob {
         FreezeJob { space: Arc::clone(space), memtable: Arc::clone(memtable), building: None }
     }
 

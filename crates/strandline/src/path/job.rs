@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use base::Result;
+use base::{ErrorKind, Result};
 
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
@@ -16,6 +16,15 @@ pub(crate) enum Job {
     Merge(MergeJob),
 }
 
+impl Job {
+    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        match self {
+            Job::Freeze(freeze) => freeze.step(engine, quantum),
+            Job::Merge(merge) => merge.step(engine, quantum),
+        }
+    }
+}
+
 /// Whether a job wants more quanta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -25,52 +34,78 @@ pub(crate) enum Progress {
     Done,
 }
 
+/// What a call for background work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worked {
+    /// Something was done; there may be more.
+    Did,
+    /// There is nothing to do, somebody else is at it, or commits must finish first.
+    Idle,
+    /// The work needs space that is not there now.
+    Short,
+}
+
 impl Engine {
-    /// Does up to `quantum` entries of background work. Returns `true` when there is nothing to do, or
-    /// somebody else is doing it.
-    pub(crate) fn work(&self, quantum: usize) -> Result<bool> {
-        let Ok(mut slot) = self.job.try_lock() else { return Ok(true) };
+    /// Does up to `quantum` entries of background work.
+    pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
+        let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Idle) };
         if slot.is_none() {
-            *slot = self.choose()?;
+            *slot = match self.choose() {
+                Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(Worked::Short),
+                chosen => chosen?,
+            };
         }
         let progress = match slot.as_mut() {
-            None => return Ok(true),
-            Some(Job::Freeze(freeze)) => freeze.step(self, quantum),
-            Some(Job::Merge(merge)) => merge.step(self, quantum),
+            None => return Ok(Worked::Idle),
+            Some(job) => job.step(self, quantum),
         };
         match progress {
-            Ok(Progress::More) => Ok(false),
-            Ok(Progress::Blocked) => Ok(true),
-            Ok(Progress::Done) => {
-                *slot = None;
-                drop(slot);
-                self.bury();
-                self.update_reserve();
-                self.update_debt();
-                Ok(false)
+            Ok(Progress::More) => return Ok(Worked::Did),
+            Ok(Progress::Blocked) => return Ok(Worked::Idle),
+            Ok(Progress::Done) | Err(_) => *slot = None,
+        }
+        drop(slot);
+        self.bury();
+        self.update_reserve();
+        self.update_debt();
+        match progress {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                // What could not be frozen may fit once a merge has freed space.
+                self.short.store(true, Relaxed);
+                Ok(Worked::Short)
             }
-            Err(error) => {
-                *slot = None;
-                Err(error)
+            Err(error) => Err(error),
+            Ok(_) => {
+                self.short.store(false, Relaxed);
+                Ok(Worked::Did)
             }
         }
     }
 
     /// The most urgent work: the oldest frozen memtable, else a merge if one is worth it.
     fn choose(&self) -> Result<Option<Job>> {
-        let spaces = self.spaces();
-        for space in &spaces {
-            if let Some(memtable) = space.view.load().oldest_frozen() {
-                return Ok(Some(Job::Freeze(FreezeJob::new(self, space, memtable))));
-            }
+        let (freeze, merge) = (self.choose_freeze(), || self.choose_merge());
+        if self.short.load(Relaxed) {
+            return Ok(merge()?.or(freeze));
         }
-        for space in &spaces {
+        if freeze.is_some() { Ok(freeze) } else { merge() }
+    }
+
+    fn choose_freeze(&self) -> Option<Job> {
+        self.spaces().iter().find_map(|space| {
+            let view = space.view.load();
+            view.oldest_frozen().map(|memtable| Job::Freeze(FreezeJob::new(space, memtable)))
+        })
+    }
+
+    fn choose_merge(&self) -> Result<Option<Job>> {
+        for space in self.spaces() {
             let view = space.view.load();
             let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
             let need =
                 Need { space: self.throttle.debt() > 0, reclaimed: space.reclaimed.load(Relaxed) };
             if let Some(choice) = pick_runs(&entries, need) {
-                return Ok(Some(Job::Merge(MergeJob::new(self, space, &view, choice)?)));
+                return Ok(Some(Job::Merge(MergeJob::new(self, &space, &view, choice)?)));
             }
         }
         Ok(None)

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -73,6 +74,10 @@ pub fn dump(keyspace: &Keyspace, options: &ReadOptions<'_>) -> BTreeMap<Vec<u8>,
     all
 }
 
+pub fn kind_is<T>(result: &strandline::Result<T>, kind: ErrorKind) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == kind)
+}
+
 fn name_of(space: u32) -> String {
     format!("space-{space}")
 }
@@ -80,6 +85,8 @@ fn name_of(space: u32) -> String {
 struct HeldIter {
     iter: Iter,
     walk: Walk,
+    /// The moment that the iterator sees, so that it can be made anew.
+    snapshot: Rc<Snapshot>,
 }
 
 /// A store and the model side by side. Every answer is compared at once.
@@ -88,10 +95,12 @@ pub struct Driver {
     db: Option<Db>,
     spaces: BTreeMap<u32, Keyspace>,
     pub model: Model,
-    snapshots: BTreeMap<usize, (Snapshot, Moment)>,
+    snapshots: BTreeMap<usize, (Rc<Snapshot>, Moment)>,
     iters: BTreeMap<usize, HeldIter>,
     pub transcript: Transcript,
     pub ops: u64,
+    /// Times that writes found no space until iterators let go of what they held.
+    pub relieved: u64,
     scratch: Vec<u8>,
 }
 
@@ -108,6 +117,7 @@ impl Driver {
             iters: BTreeMap::new(),
             transcript: Transcript::default(),
             ops: 0,
+            relieved: 0,
             scratch: Vec::new(),
         }
     }
@@ -131,7 +141,7 @@ impl Driver {
             Op::GetMany { space, keys } => self.get_many(*space, keys),
             Op::Snapshot(slot) => {
                 self.release(*slot);
-                let taken = (self.db().snapshot(), self.model.snapshot());
+                let taken = (Rc::new(self.db().snapshot()), self.model.snapshot());
                 self.snapshots.insert(*slot, taken);
             }
             Op::Release(slot) => self.release(*slot),
@@ -157,32 +167,51 @@ impl Driver {
     }
 
     fn write(&mut self, changes: &[Change]) {
+        let mut done = self.try_write(changes);
+        if kind_is(&done, ErrorKind::NoSpace) && !self.iters.is_empty() {
+            self.relieved += 1;
+            self.renew_iters();
+            done = self.try_write(changes);
+        }
+        done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
+        self.model.write(changes);
+    }
+
+    fn try_write(&mut self, changes: &[Change]) -> strandline::Result<()> {
         let known: Vec<&Change> =
             changes.iter().filter(|change| self.spaces.contains_key(&change.space)).collect();
         if let [one] = known[..] {
             let keyspace = &self.spaces[&one.space];
-            match &one.value {
-                Some(value) => {
-                    self.scratch.clear();
-                    value.write_to(&mut self.scratch);
-                    let done = keyspace.put(&one.key, &self.scratch);
-                    done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
-                }
-                None => keyspace.delete(&one.key).expect("delete"),
-            }
-        } else {
-            let mut batch = Batch::new();
-            for change in known {
-                let keyspace = &self.spaces[&change.space];
-                match &change.value {
-                    Some(value) => batch.put(keyspace, &change.key, &value.bytes()),
-                    None => batch.delete(keyspace, &change.key),
-                }
-            }
-            let done = self.db().write(&batch);
-            done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
+            let Some(value) = &one.value else { return keyspace.delete(&one.key) };
+            self.scratch.clear();
+            value.write_to(&mut self.scratch);
+            return keyspace.put(&one.key, &self.scratch);
         }
-        self.model.write(changes);
+        let mut batch = Batch::new();
+        for change in known {
+            let keyspace = &self.spaces[&change.space];
+            match &change.value {
+                Some(value) => batch.put(keyspace, &change.key, &value.bytes()),
+                None => batch.delete(keyspace, &change.key),
+            }
+        }
+        self.db().write(&batch)
+    }
+
+    /// Makes every held iterator anew where it stands, so that it holds nothing old.
+    fn renew_iters(&mut self) {
+        for held in self.iters.values_mut() {
+            let options = ReadOptions {
+                snapshot: Some(&*held.snapshot),
+                lower: Some(held.walk.lower.clone()),
+                upper: Some(held.walk.upper.clone()),
+            };
+            held.iter = self.spaces[&held.walk.space].iter(&options).expect("iter");
+            if let Some((key, _)) = &held.walk.current {
+                held.iter.seek(key).expect("seek");
+                assert_eq!(held.iter.key(), Some(&key[..]));
+            }
+        }
     }
 
     /// For messages: what is live, and what holds on to old versions.
@@ -204,7 +233,7 @@ impl Driver {
     fn get(&mut self, space: u32, key: &[u8], at: Option<usize>) {
         let Some(keyspace) = self.spaces.get(&space) else { return };
         let at = at.and_then(|slot| self.snapshots.get(&slot));
-        let options = ReadOptions { snapshot: at.map(|at| &at.0), ..ReadOptions::default() };
+        let options = ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
         let found = keyspace.get_with(key, &options).expect("get");
         let expected = self.model.get(space, key, at.map(|at| at.1));
         let same = match (&found, &expected) {
@@ -258,23 +287,27 @@ impl Driver {
         let at = at.and_then(|slot| self.snapshots.get(&slot));
         let (lower, upper) = (lower.clone(), upper.clone());
         let options = ReadOptions {
-            snapshot: at.map(|at| &at.0),
+            snapshot: at.map(|at| &*at.0),
             lower: Some(lower.clone()),
             upper: Some(upper.clone()),
         };
         let iter = keyspace.iter(&options).expect("iter");
+        let snapshot = match at {
+            Some((snapshot, _)) => Rc::clone(snapshot),
+            None => Rc::new(self.db().snapshot()),
+        };
         assert!(!iter.valid() && iter.key().is_none(), "a new iterator stands nowhere");
         let moment = match at {
             Some((_, moment)) => self.model.again(*moment),
             None => self.model.snapshot(),
         };
         let walk = Walk::new(space, moment, lower, upper);
-        self.iters.insert(slot, HeldIter { iter, walk });
+        self.iters.insert(slot, HeldIter { iter, walk, snapshot });
     }
 
     fn walk(&mut self, slot: usize, moves: &[Move]) {
         let Some(held) = self.iters.get_mut(&slot) else { return };
-        let HeldIter { iter, walk } = held;
+        let HeldIter { iter, walk, .. } = held;
         for to in moves {
             match to {
                 Move::First => iter.seek_to_first(),
@@ -345,7 +378,7 @@ impl Driver {
             let now = std::iter::once(None);
             for at in now.chain(self.snapshots.values().map(Some)) {
                 let moment = at.map(|at| at.1);
-                let options = ReadOptions { snapshot: at.map(|at| &at.0), ..ReadOptions::default() };
+                let options = ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
                 let mut iter = keyspace.iter(&options).expect("iter");
                 iter.seek_to_first().expect("first");
                 for (key, value) in self.model.entries(*space, moment) {

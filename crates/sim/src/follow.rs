@@ -1,0 +1,156 @@
+//! What follows a recovery: the store is worked with, and crashes again.
+
+use crate::case::Case;
+use crate::check::{Accepted, Expect, Outcome, Rule, Violation};
+use crate::explore::{Explorer, Point, Rig, guard};
+use crate::history::History;
+use crate::log::Log;
+use crate::media::{Media, patch, unpatch};
+use crate::op::Op;
+use crate::rng::Rng;
+use crate::run::run_ops;
+use crate::system::System;
+
+/// A recorded recovery and what was done after it, to be crashed in its turn.
+pub(crate) struct Dive<'h> {
+    media: Media,
+    log: Log,
+    history: History,
+    before: Expect<'h>,
+    crash: String,
+}
+
+/// Where the values written after a recovery begin to be numbered, times the depth.
+const IDS_PER_DEPTH: u32 = 10_000;
+
+impl<S: System> Explorer<'_, S> {
+    /// Explores what was put off, one level further down.
+    pub(crate) fn dive(
+        &mut self,
+        case: &Case,
+        later: &mut Vec<Dive<'_>>,
+        depth: usize,
+    ) -> Result<(), Violation> {
+        for dive in later.drain(..) {
+            self.level(case, dive.media, &dive.log, &dive.history, Some(dive.before), depth + 1)
+                .map_err(|v| v.after(dive.crash))?;
+        }
+        Ok(())
+    }
+
+    /// One in how many: rarer with every crash before, since each level multiplies the last.
+    pub(crate) fn rate(&self, point: &Point<'_, '_>, one_in: u32) -> u32 {
+        if point.case.eager {
+            one_in.min(2)
+        } else {
+            one_in.saturating_mul(4u32.saturating_pow(point.depth as u32))
+        }
+    }
+
+    /// Works with a recovered store, has that crashed later, or lets it be.
+    pub(crate) fn follow<'h>(
+        &mut self,
+        rig: &mut Rig,
+        point: &Point<'_, 'h>,
+        (choice, hash): (&[u16], u64),
+        (accepted, outcome): (Accepted, Outcome),
+        store: S::Store,
+        later: &mut Vec<Dive<'h>>,
+    ) -> Result<(), Violation> {
+        self.counters.probe.add(&self.system.probe(&store));
+        let mut rng = Rng::fork(point.case.seed, hash);
+        let work = rng.one_in(self.rate(point, self.limits.continue_one_in));
+        let dive = rng.one_in(self.rate(point, self.limits.dive_one_in));
+        let dive = dive && point.depth + 1 < self.limits.levels;
+        if !work && !dive {
+            rig.spare = self.system.close(store);
+            return Ok(());
+        }
+        let born = rig.pm.mark();
+        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
+        let ops = if work { self.afterwards(point, rng.bits()) } else { Vec::new() };
+        self.work(rig, &store, &ops, &mut history, &mut rng)
+            .map_err(|v| v.after(point.describe_cut(choice) + &then(&ops)))?;
+        let mut log = Log::default();
+        rig.pm.swap_log(&mut log);
+        rig.spare = self.system.close(store);
+        if dive {
+            patch(&mut rig.image, point.torn, choice);
+            let media = Media::with_hash(point.case.mode, &rig.image, hash);
+            unpatch(&mut rig.image, point.torn);
+            let before = point.expect.raised(accepted);
+            let crash = point.describe_cut(choice) + &then(&ops);
+            later.push(Dive { media, log, history, before, crash });
+        }
+        Ok(())
+    }
+
+    fn afterwards(&mut self, point: &Point<'_, '_>, seed: u64) -> Vec<Op> {
+        self.counters.totals.continuations += 1;
+        let first_id = (point.depth as u32 + 1) * IDS_PER_DEPTH;
+        point.case.afterwards.generate(&mut Rng::new(seed), first_id)
+    }
+
+    /// A few operations on a recovered store, and a look at what it shows then.
+    fn work(
+        &mut self,
+        rig: &Rig,
+        store: &S::Store,
+        ops: &[Op],
+        history: &mut History,
+        rng: &mut Rng,
+    ) -> Result<(), Violation> {
+        let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
+        guard(|| {
+            run_ops(self.system, store, &rig.pm, ops, &schedule, history)?;
+            history.finish()?;
+            if self.fold(store)? != history.final_fold() {
+                let what = "a recovered store does not show what was written to it".to_string();
+                return Err(Violation::new(Rule::N8, what));
+            }
+            Ok(())
+        })
+    }
+
+    /// The process dies, another one recovers from the memory it left, works, and then power fails.
+    pub(crate) fn kill<'h>(
+        &mut self,
+        point: &Point<'_, 'h>,
+        media: Media,
+        later: &mut Vec<Dive<'h>>,
+    ) -> Result<(), Violation> {
+        self.counters.totals.kills += 1;
+        let mut rig = self.take_rig(point.depth);
+        let region = rig.pm.region(&media.visible(), rig.spare.take());
+        rig.pm.set_fuel(self.limits.fuel);
+        let (store, outcome) = match guard(|| self.open(region)) {
+            Ok(opened) => opened,
+            Err(v) if point.expect.created() || v.is_panic() => return Err(v),
+            Err(_) => {
+                self.put_rig(point.depth, rig);
+                return Ok(());
+            }
+        };
+        let Some(accepted) = point.expect.check(&outcome) else {
+            let region = rig.pm.region(&media.visible(), None);
+            return Err(self.explain(point, region));
+        };
+        self.counters.probe.add(&self.system.probe(&store));
+        let born = rig.pm.mark();
+        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
+        let mut rng = Rng::fork(point.case.seed, media.hash());
+        let ops = self.afterwards(point, rng.bits());
+        self.work(&rig, &store, &ops, &mut history, &mut rng)?;
+        let mut log = Log::default();
+        rig.pm.swap_log(&mut log);
+        rig.spare = self.system.close(store);
+        self.put_rig(point.depth, rig);
+        let crash = point.describe("process kill") + &then(&ops);
+        later.push(Dive { media, log, history, before: point.expect, crash });
+        Ok(())
+    }
+}
+
+fn then(ops: &[Op]) -> String {
+    ops.iter().map(|op| format!("\n    then {op}")).collect()
+}

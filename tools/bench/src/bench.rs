@@ -1,0 +1,163 @@
+//! A run: one store, and benchmarks measured on it one after the other.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use strandline::Db;
+
+use crate::clock::{process_cpu, thread_cpu};
+use crate::config::Config;
+use crate::data::values::Source;
+use crate::limits::spin;
+use crate::report::outcome::Outcome;
+use crate::store::Store;
+use crate::worker::{Tally, Worker};
+
+/// A store, and what is done to it.
+pub(crate) struct Bench {
+    pub config: Config,
+    pub store: Store,
+    pub source: Source,
+}
+
+/// Who takes part in a benchmark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// Threads whose operations are counted.
+    pub threads: usize,
+    /// Whether one more writes for as long as they run.
+    pub aside: bool,
+}
+
+/// What a thread was told to do.
+type Work<'w> = dyn Fn(&mut Worker<'_>) -> Result<(), String> + Sync + 'w;
+
+impl Bench {
+    pub(crate) fn new(config: Config) -> Result<Bench, String> {
+        let store = Store::prepare(&config)?;
+        let source = Source::new(config.value_size);
+        Ok(Bench { config, store, source })
+    }
+
+    /// Runs `work` on the threads of `crew` at once and gathers the figures.
+    pub(crate) fn measure(&mut self, name: &str, crew: Crew, work: &Work<'_>) -> Result<Outcome, String> {
+        let before_pause = self.pause();
+        let db = self.store.db()?;
+        let (media, cpu) = (db.region().stats(), process_cpu());
+        let tallies = self.crew(&db, crew, work)?;
+        let cpu_seconds = process_cpu() - cpu;
+        let pm_bytes_written = db.region().stats().media_bytes() - media.media_bytes();
+        let mut outcome = Outcome { name: name.into(), cpu_seconds, pm_bytes_written, ..gather(tallies) };
+        if let (Some(before), Some(after)) = (before_pause, self.pause()) {
+            outcome.note("machine_pause_us", micros(before.max(after)));
+        }
+        self.describe(&db, &mut outcome);
+        Ok(outcome)
+    }
+
+    /// Measures one call that is no loop of operations.
+    pub(crate) fn measure_once(
+        &mut self,
+        name: &str,
+        call: impl FnOnce(&mut Store) -> Result<(), String>,
+    ) -> Result<Outcome, String> {
+        let media = self.store.db()?.region().stats().media_bytes();
+        let (cpu, began) = (process_cpu(), Instant::now());
+        call(&mut self.store)?;
+        let mut outcome = Outcome::single(name, began.elapsed().as_secs_f64());
+        outcome.cpu_seconds = process_cpu() - cpu;
+        let db = self.store.db()?;
+        // A store that was opened again counts anew.
+        outcome.pm_bytes_written = db.region().stats().media_bytes().saturating_sub(media);
+        self.describe(&db, &mut outcome);
+        Ok(outcome)
+    }
+
+    /// Adds what the store tells about itself.
+    pub(crate) fn describe(&self, db: &Db, outcome: &mut Outcome) {
+        let properties = db.properties();
+        outcome.dram_bytes = properties.dram_bytes;
+        outcome.pm_bytes = properties.pm_capacity - properties.pm_free;
+        outcome.durability = properties.durability.to_string();
+        outcome.note("slowed_s", properties.slowed.as_secs_f64());
+    }
+
+    /// The longest pause of the machine that a short probe sees, if one is asked for.
+    fn pause(&self) -> Option<Duration> {
+        let seconds = self.config.pause_probe;
+        (seconds > 0.0).then(|| spin::longest_gap(Duration::from_secs_f64(seconds)).longest)
+    }
+
+    fn crew(&self, db: &Db, crew: Crew, work: &Work<'_>) -> Result<Vec<Tally>, String> {
+        let all = crew.threads + usize::from(crew.aside);
+        let (barrier, stop, busy) = (Barrier::new(all), AtomicBool::new(false), AtomicUsize::new(crew.threads));
+        let one = |tid: usize| {
+            let aside = tid == crew.threads;
+            let mut worker = Worker::new(tid, aside, db, &self.config, &self.source, &stop, &busy);
+            barrier.wait();
+            let done = guarded(&mut worker, work);
+            if done.is_err() {
+                stop.store(true, Relaxed);
+            }
+            if !aside {
+                busy.fetch_sub(1, Relaxed);
+            }
+            done.map(|()| worker.into_tally())
+        };
+        let results: Vec<Result<Tally, String>> = std::thread::scope(|scope| {
+            let one = &one;
+            let threads: Vec<_> = (0..all).map(|tid| scope.spawn(move || one(tid))).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        results.into_iter().collect()
+    }
+}
+
+/// Runs the work of one thread; a panic in it is an error, so that nobody waits for the thread.
+fn guarded(worker: &mut Worker<'_>, work: &Work<'_>) -> Result<(), String> {
+    let cpu = thread_cpu();
+    worker.begin();
+    let run = std::panic::AssertUnwindSafe(|| work(worker));
+    let done = std::panic::catch_unwind(run).unwrap_or_else(|_| Err("a thread panicked".into()));
+    worker.end(thread_cpu() - cpu);
+    done
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e3
+}
+
+/// The figures of all threads as one.
+fn gather(tallies: Vec<Tally>) -> Outcome {
+    let mut sum = Outcome { bytes: Some(0), ..Outcome::default() };
+    let counted = |tally: &&Tally| !tally.aside;
+    let began = tallies.iter().filter(counted).map(|tally| tally.began).min();
+    let ended = tallies.iter().filter(counted).map(|tally| tally.ended).max();
+    sum.seconds = began.zip(ended).map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
+    for tally in tallies {
+        sum.user_bytes_written += tally.bytes_written;
+        if tally.aside {
+            sum.note("writes_aside", tally.ops);
+            sum.note("writes_aside_per_sec", tally.ops as f64 / sum.seconds.max(1e-9));
+            continue;
+        }
+        sum.ops += tally.ops;
+        sum.reads += tally.reads;
+        sum.found += tally.found;
+        sum.bytes = sum.bytes.map(|bytes| bytes + tally.bytes);
+        sum.thread_seconds += (tally.ended - tally.began).as_secs_f64();
+        sum.thread_cpu_seconds += tally.cpu_seconds;
+        match (&mut sum.histogram, tally.histogram) {
+            (Some(whole), Some(part)) => {
+                // Both have the same bounds, so that the parts fit.
+                let _fits = whole.add(&part);
+            }
+            (whole, part) => *whole = part,
+        }
+    }
+    sum
+}

@@ -1,0 +1,121 @@
+//! What to measure and on what: the flags, parsed.
+
+use std::path::PathBuf;
+
+use strandline::Options;
+
+use crate::data::keys::{Form, Keys};
+
+/// When latencies are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Latency {
+    /// Never.
+    Off,
+    /// Of every 16th operation: two looks at the clock each, some 3 ns per operation.
+    Sampled,
+    /// Of every operation: one look at the clock each, some 25 ns per operation.
+    Every,
+}
+
+/// Everything that the flags say.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub benchmarks: Vec<String>,
+    pub num: u64,
+    pub reads: Option<u64>,
+    pub writes: Option<u64>,
+    pub key_size: usize,
+    pub value_size: usize,
+    pub threads: usize,
+    /// Seconds; replaces the number of operations.
+    pub duration: Option<f64>,
+    pub readwritepercent: u32,
+    pub batch_size: usize,
+    pub seed: u64,
+    pub seek_nexts: u64,
+    pub db: Option<PathBuf>,
+    pub use_existing_db: bool,
+    pub statistics: bool,
+    pub histogram: bool,
+    pub latency: Option<Latency>,
+    pub json: bool,
+    pub key_form: Form,
+    pub unique: bool,
+    pub verify: bool,
+    /// Seconds of the spin loop that looks for pauses of the machine, before and after.
+    pub pause_probe: f64,
+    pub fill_bytes: u64,
+    pub preset_report: Option<String>,
+    pub help: bool,
+    pub engine: Options,
+    /// Whether `pm_size` was given; it is chosen otherwise.
+    pub pm_size_given: bool,
+    /// Name and value of every flag that was given and known, for child processes.
+    pub given: Vec<(String, String)>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            benchmarks: Vec::new(),
+            num: 1_000_000,
+            reads: None,
+            writes: None,
+            key_size: 16,
+            value_size: 100,
+            threads: 1,
+            duration: None,
+            readwritepercent: 90,
+            batch_size: 1,
+            seed: 301,
+            seek_nexts: 0,
+            db: None,
+            use_existing_db: false,
+            statistics: false,
+            histogram: false,
+            latency: None,
+            json: false,
+            key_form: Form::Number,
+            unique: false,
+            verify: false,
+            pause_probe: 0.0,
+            fill_bytes: 256 << 20,
+            preset_report: None,
+            help: false,
+            engine: Options::default(),
+            pm_size_given: false,
+            given: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// The keys that the flags describe.
+    pub(crate) fn keys(&self) -> Keys {
+        Keys { form: self.key_form, size: self.key_size }
+    }
+
+    /// Reads per thread.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.unwrap_or(self.num)
+    }
+
+    /// Writes per thread.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.unwrap_or(self.num)
+    }
+
+    /// When latencies are taken.
+    pub(crate) fn latency(&self) -> Latency {
+        match self.latency {
+            Some(latency) => latency,
+            None if self.histogram => Latency::Every,
+            None => Latency::Sampled,
+        }
+    }
+
+    /// Bytes of keys and values when each key is there once.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        (self.num as f64 * (self.keys().mean_len(self.num) + self.value_size as f64)) as u64
+    }
+}

@@ -1,0 +1,107 @@
+//! Values: slices of one random buffer, as db_bench cuts them, or values that tell their key.
+
+use super::rng::Rng;
+
+/// Bytes of the buffer, unless values are longer.
+const BUFFER: usize = 1 << 20;
+/// Bytes of which the buffer is made, each half random and then repeated: values compress to half.
+const PIECE: usize = 100;
+/// Bytes of a telling value before its filling: key number, then place of the filling.
+const HEAD: usize = 12;
+
+/// What values are cut from. The same in every process, so that values can be checked later.
+pub(crate) struct Source {
+    buffer: Vec<u8>,
+    size: usize,
+}
+
+/// Cuts values of one thread.
+pub(crate) struct Values<'a> {
+    source: &'a Source,
+    at: usize,
+    /// Holds a telling value; unused otherwise.
+    value: Vec<u8>,
+    telling: bool,
+}
+
+impl Source {
+    /// A source of values of `size` bytes.
+    pub(crate) fn new(size: usize) -> Source {
+        let mut rng = Rng::new(301);
+        let mut buffer = Vec::with_capacity(BUFFER + PIECE);
+        while buffer.len() < BUFFER.max(size) {
+            let start = buffer.len();
+            buffer.extend((0..PIECE / 2).map(|_| b' ' + rng.below(95) as u8));
+            buffer.extend_from_within(start..);
+        }
+        Source { buffer, size }
+    }
+
+    /// Values for thread `thread`; `telling` ones can be checked with [`Source::tells`].
+    pub(crate) fn values(&self, thread: usize, telling: bool) -> Values<'_> {
+        let at = thread * 4099 % (self.buffer.len() - self.size + 1);
+        Values { source: self, at, value: Vec::new(), telling }
+    }
+
+    /// Whether `value` is one that was written under key `number`, whole.
+    pub(crate) fn tells(&self, number: u64, value: &[u8]) -> bool {
+        if value.len() < HEAD {
+            return number.to_le_bytes().starts_with(&value[..value.len().min(8)]);
+        }
+        let place = u32::from_le_bytes([value[8], value[9], value[10], value[11]]) as usize;
+        let filling = self.buffer.get(place..place + value.len() - HEAD);
+        value[..8] == number.to_le_bytes() && filling == Some(&value[HEAD..])
+    }
+}
+
+impl Values<'_> {
+    /// The next value, for key `number`.
+    #[inline]
+    pub(crate) fn next(&mut self, number: u64) -> &[u8] {
+        let (buffer, size) = (&self.source.buffer, self.source.size);
+        if self.at + size > buffer.len() {
+            self.at = 0;
+        }
+        let place = self.at;
+        self.at += size;
+        if !self.telling {
+            return &buffer[place..place + size];
+        }
+        self.value.clear();
+        self.value.extend_from_slice(&number.to_le_bytes());
+        self.value.extend_from_slice(&(place as u32).to_le_bytes());
+        self.value.extend_from_slice(&buffer[place..place + size.saturating_sub(HEAD)]);
+        self.value.truncate(size);
+        &self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn telling_values_tell_their_key_and_nothing_else() {
+        for size in [0, 1, 8, 11, 12, 13, 100, 4096] {
+            let source = Source::new(size);
+            let mut values = source.values(3, true);
+            for number in 0..20_000 {
+                let value = values.next(number).to_vec();
+                assert_eq!(value.len(), size);
+                assert!(source.tells(number, &value));
+                assert!(size < 8 || !source.tells(number + 1, &value));
+                if size > HEAD {
+                    let mut bent = value;
+                    bent[size - 1] ^= 1;
+                    assert!(!source.tells(number, &bent));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_may_be_longer_than_the_buffer() {
+        let source = Source::new(3 << 20);
+        assert_eq!(source.values(1, false).next(0).len(), 3 << 20);
+    }
+}

@@ -1,0 +1,18 @@
+//! `strandline bench` on its own. Arguments may begin with `bench`, as those of its child processes do.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args: Vec<String> =
+        std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if args.first().is_some_and(|arg| arg == "bench") {
+        args.remove(0);
+    }
+    match bench::run(&args) {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Err(message) => {
+            eprintln!("bench: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The JSON form: one object per benchmark.
+
+use serde_json::{Map, Value, json};
+
+use super::outcome::Outcome;
+use crate::config::{Config, Latency};
+use crate::meter::SAMPLE;
+
+/// An outcome as an object; figures that were not taken are null.
+pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
+    let micros = |value: Option<f64>| value.map(|us| round(us, 3));
+    let mut object = Map::new();
+    let fields = [
+        ("benchmark", json!(outcome.name)),
+        ("ops", json!(outcome.ops)),
+        ("seconds", json!(round(outcome.seconds, 6))),
+        ("ops_per_sec", json!(round(outcome.ops_per_second(), 1))),
+        ("mb_per_sec", json!(outcome.mb_per_second().map(|rate| round(rate, 3)))),
+        ("p50_us", json!(micros(outcome.percentile_us(50.0)))),
+        ("p99_us", json!(micros(outcome.percentile_us(99.0)))),
+        ("p999_us", json!(micros(outcome.percentile_us(99.9)))),
+        ("max_us", json!(micros(outcome.longest_us()))),
+        ("user_bytes_written", json!(outcome.user_bytes_written)),
+        ("pm_bytes_written", json!(outcome.pm_bytes_written)),
+        ("ssd_bytes_written", json!(0)),
+        ("dram_bytes", json!(outcome.dram_bytes)),
+        ("pm_bytes", json!(outcome.pm_bytes)),
+        ("durability", json!(outcome.durability)),
+        ("threads", json!(config.threads)),
+        ("key_size", json!(round(config.keys().mean_len(config.num), 1))),
+        ("value_size", json!(config.value_size)),
+        ("batch_size", json!(config.batch_size)),
+        ("reads", json!(outcome.reads)),
+        ("found", json!(outcome.found)),
+        ("cpu_us_per_op", json!(per_op(outcome, outcome.cpu_seconds * 1e6))),
+        ("thread_cpu_us_per_op", json!(per_op(outcome, outcome.thread_cpu_seconds * 1e6))),
+        ("media_per_user_byte", json!(media_per_user_byte(outcome))),
+        ("latency_of_every", json!(latency_of_every(config, outcome))),
+    ];
+    object.extend(fields.map(|(name, value)| (name.to_string(), value)));
+    object.extend(outcome.extra.clone());
+    Value::Object(object)
+}
+
+fn per_op(outcome: &Outcome, value: f64) -> f64 {
+    round(value / outcome.ops.max(1) as f64, 4)
+}
+
+fn media_per_user_byte(outcome: &Outcome) -> Option<f64> {
+    let user = outcome.user_bytes_written;
+    (user > 0).then(|| round(outcome.pm_bytes_written as f64 / user as f64, 4))
+}
+
+/// One in how many operations was timed.
+fn latency_of_every(config: &Config, outcome: &Outcome) -> Option<u32> {
+    outcome.histogram.as_ref()?;
+    Some(if config.latency() == Latency::Sampled { SAMPLE } else { 1 })
+}
+
+pub(crate) fn round(value: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}

@@ -1,0 +1,50 @@
+//! db_bench's line.
+
+use super::outcome::Outcome;
+
+/// The line as RocksDB's db_bench prints it, so that what reads those reads this.
+pub(crate) fn line(outcome: &Outcome) -> String {
+    let rate = outcome.mb_per_second().map(|rate| format!("{rate:6.1} MB/s"));
+    let message = Some(outcome.message.clone()).filter(|message| !message.is_empty());
+    let extra: Vec<String> = [rate, message].into_iter().flatten().collect();
+    format!(
+        "{:<12} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;{}{}",
+        outcome.name,
+        outcome.micros_per_op(),
+        outcome.ops_per_second().floor(),
+        outcome.seconds,
+        outcome.ops,
+        if extra.is_empty() { "" } else { " " },
+        extra.join(" "),
+    )
+}
+
+/// The line of a benchmark that did not run.
+pub(crate) fn skipped(name: &str, why: &str) -> String {
+    format!("{name:<12} : skipped ({why})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_that_of_db_bench() {
+        let mut outcome = Outcome {
+            name: "fillrandom".into(),
+            ops: 5_000_000,
+            seconds: 2.4,
+            thread_seconds: 2.4,
+            bytes: Some(580_059_955),
+            ..Outcome::default()
+        };
+        assert_eq!(
+            line(&outcome),
+            "fillrandom   :       0.480 micros/op 2083333 ops/sec 2.400 seconds 5000000 operations;  230.5 MB/s"
+        );
+        outcome.message = "(7 of 9 found)".into();
+        assert!(line(&outcome).ends_with("operations;  230.5 MB/s (7 of 9 found)"));
+        outcome.bytes = None;
+        assert!(line(&outcome).ends_with("operations; (7 of 9 found)"));
+    }
+}

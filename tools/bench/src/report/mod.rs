@@ -1,0 +1,32 @@
+//! What a benchmark found, and how it is told.
+
+pub(crate) mod distribution;
+pub(crate) mod json;
+pub(crate) mod line;
+pub(crate) mod outcome;
+
+use std::io::Write;
+
+use crate::config::Config;
+use outcome::Outcome;
+
+/// Writes a line to standard output.
+///
+/// # Errors
+/// Nobody reads it any more.
+pub(crate) fn say(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
+}
+
+/// Tells an outcome in the form that the flags ask for.
+pub(crate) fn tell(config: &Config, outcome: &Outcome) -> Result<(), String> {
+    if config.json {
+        return say(&json::object(config, outcome).to_string());
+    }
+    say(&line::line(outcome))?;
+    match &outcome.histogram {
+        Some(histogram) if config.histogram => say(&distribution::table(histogram)),
+        _ => Ok(()),
+    }
+}

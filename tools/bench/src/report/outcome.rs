@@ -1,0 +1,72 @@
+//! The figures of one benchmark.
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value};
+
+/// What a benchmark found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub name: String,
+    pub ops: u64,
+    /// From the first thread's begin to the last one's end.
+    pub seconds: f64,
+    /// Of all threads together.
+    pub thread_seconds: f64,
+    /// Bytes of keys and values read and written; `None` where db_bench tells no rate.
+    pub bytes: Option<u64>,
+    /// Reads that were made, and those that found something.
+    pub reads: u64,
+    pub found: u64,
+    /// What stands behind the figures, as db_bench has it.
+    pub message: String,
+    /// Nanoseconds per operation, or per batch.
+    pub histogram: Option<Histogram<u64>>,
+    /// Bytes of keys and values that were written, by whichever thread.
+    pub user_bytes_written: u64,
+    pub pm_bytes_written: u64,
+    /// Processor time of the whole process, and of the threads that ran the benchmark.
+    pub cpu_seconds: f64,
+    pub thread_cpu_seconds: f64,
+    pub dram_bytes: u64,
+    pub pm_bytes: u64,
+    pub durability: String,
+    /// Further fields of the JSON form.
+    pub extra: Map<String, Value>,
+}
+
+impl Outcome {
+    /// An outcome of one operation.
+    pub(crate) fn single(name: &str, seconds: f64) -> Outcome {
+        Outcome { name: name.into(), ops: 1, seconds, thread_seconds: seconds, ..Outcome::default() }
+    }
+
+    pub(crate) fn ops_per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.ops as f64 / self.seconds } else { 0.0 }
+    }
+
+    pub(crate) fn mb_per_second(&self) -> Option<f64> {
+        let bytes = self.bytes? as f64;
+        (self.seconds > 0.0).then(|| bytes / 1_048_576.0 / self.seconds)
+    }
+
+    pub(crate) fn micros_per_op(&self) -> f64 {
+        self.thread_seconds * 1e6 / self.ops.max(1) as f64
+    }
+
+    /// Microseconds that `percent` of the operations stay within.
+    pub(crate) fn percentile_us(&self, percent: f64) -> Option<f64> {
+        let histogram = self.histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
+        Some(histogram.value_at_percentile(percent) as f64 / 1e3)
+    }
+
+    /// Microseconds of the longest operation that was timed.
+    pub(crate) fn longest_us(&self) -> Option<f64> {
+        let histogram = self.histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
+        Some(histogram.max() as f64 / 1e3)
+    }
+
+    /// Adds a field to the JSON form.
+    pub(crate) fn note(&mut self, name: &str, value: impl Into<Value>) {
+        self.extra.insert(name.into(), value.into());
+    }
+}

@@ -1,0 +1,92 @@
+//! A folder for one run, in memory if the system has such a place, that is gone afterwards.
+//!
+//! It is removed when its guard is dropped, so also after an error or a panic. Against Ctrl-C and kill -9 a
+//! child process stands by, whose only duty is to remove the folder once this process is gone.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How folders begin, and what a janitor is willing to remove.
+const PREFIX: &str = "strandline-bench-";
+/// Where memory is to be had as files.
+const MEMORY: &str = "/dev/shm";
+
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// A folder that lives as long as this value.
+pub(crate) struct Scratch {
+    path: PathBuf,
+    janitor: Option<Child>,
+}
+
+impl Scratch {
+    /// Makes a folder: in `/dev/shm`, or where temporary files go.
+    pub(crate) fn new() -> Result<Scratch, String> {
+        let name = format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let mut failure = String::new();
+        for parent in [PathBuf::from(MEMORY), std::env::temp_dir()] {
+            let path = parent.join(&name);
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Scratch { janitor: hire(&path), path }),
+                Err(error) => failure = format!("making {}: {error}; give --db", path.display()),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _best_effort = std::fs::remove_dir_all(&self.path);
+        if let Some(mut janitor) = self.janitor.take() {
+            // Its standard input ends, so it looks once more and goes.
+            drop(janitor.stdin.take());
+            let _gone = janitor.wait();
+        }
+    }
+}
+
+/// Starts the janitor of `path`, outside the process group that Ctrl-C reaches. Best effort.
+fn hire(path: &Path) -> Option<Child> {
+    let program = std::env::current_exe().ok()?;
+    Command::new(program)
+        .args(["bench", "--child-janitor"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .ok()
+}
+
+/// The janitor: waits until its parent is gone, then removes the folder.
+pub(crate) fn janitor(path: &str) -> Result<i32, String> {
+    let path = Path::new(path);
+    let ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    if !ours {
+        return Err(format!("{}: not a folder of a benchmark", path.display()));
+    }
+    let mut nothing = Vec::new();
+    let _ended = std::io::stdin().read_to_end(&mut nothing);
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("removing {}: {error}", path.display()))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// Bytes free in the file system where `path` is or would be; all there can be if it does not tell.
+pub(crate) fn free_bytes(path: &Path) -> u64 {
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    rustix::fs::statvfs(there).map_or(u64::MAX, |stat| stat.f_bavail * stat.f_frsize)
+}

@@ -1,0 +1,142 @@
+//! The store that benchmarks run on: where it is, opened anew, opened again, gone at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use strandline::{Db, Options, PmSource};
+
+use crate::config::Config;
+use crate::scratch::{self, Scratch};
+
+/// Files of a store, as the engine names them.
+const FILES: [&str; 3] = ["STORE", "STORE.new", "pool"];
+/// Smallest pool that is chosen.
+const POOL_MIN: u64 = 512 << 20;
+
+/// A store by its folder, open or not.
+pub(crate) struct Store {
+    path: PathBuf,
+    options: Options,
+    db: Option<Db>,
+    /// Removes the folder at the end; none where the user named one.
+    _scratch: Option<Scratch>,
+}
+
+impl Store {
+    /// Finds a place for the store; an earlier one at `--db` goes, unless it is to be kept.
+    pub(crate) fn prepare(config: &Config) -> Result<Store, String> {
+        let (path, scratch) = match (&config.db, &config.engine.pm) {
+            (Some(path), _) => (path.clone(), None),
+            (None, PmSource::Heap) => (PathBuf::from("unused-for-heap"), None),
+            (None, _) => {
+                let scratch = Scratch::new()?;
+                (scratch.path().join("db"), Some(scratch))
+            }
+        };
+        let mut options = config.engine.clone();
+        if !config.pm_size_given {
+            options.pm_size = pool_len(config, &path)?;
+        }
+        let store = Store { path, options, db: None, _scratch: scratch };
+        if !config.use_existing_db {
+            store.remove()?;
+        }
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The options that it is opened with, for changes before the next [`Store::fresh`].
+    pub(crate) fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    /// The options that it is opened with.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether it lives in memory of this process only.
+    pub(crate) fn is_heap(&self) -> bool {
+        self.options.pm == PmSource::Heap
+    }
+
+    /// The open store.
+    pub(crate) fn db(&mut self) -> Result<Db, String> {
+        match &self.db {
+            Some(db) => Ok(db.clone()),
+            None => {
+                let db = Db::open(&self.path, self.options.clone()).map_err(|error| error.to_string())?;
+                Ok(self.db.insert(db).clone())
+            }
+        }
+    }
+
+    /// Closes it, if it is open.
+    pub(crate) fn close(&mut self) {
+        if let Some(db) = self.db.take() {
+            db.close();
+        }
+    }
+
+    /// An empty store in place of the one that is there.
+    pub(crate) fn fresh(&mut self) -> Result<(), String> {
+        self.close();
+        self.remove()?;
+        self.db().map(drop)
+    }
+
+    /// Closes it and opens it again; how long the opening took.
+    pub(crate) fn reopen(&mut self) -> Result<Duration, String> {
+        self.close();
+        let began = Instant::now();
+        self.db()?;
+        Ok(began.elapsed())
+    }
+
+    /// Removes the files of a closed store, and nothing else.
+    fn remove(&self) -> Result<(), String> {
+        if self.is_heap() {
+            return Ok(());
+        }
+        let mut files: Vec<PathBuf> = FILES.iter().map(|name| self.path.join(name)).collect();
+        // Only where a store was: what else the user named is not ours to remove.
+        if let (PmSource::Path(pool), true) = (&self.options.pm, files[0].exists()) {
+            if !pool.is_file() && pool.exists() {
+                return Err(format!(
+                    "{} is no file that could be removed for a fresh store; use --use_existing_db",
+                    pool.display()
+                ));
+            }
+            files.push(pool.clone());
+        }
+        for file in files {
+            match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(format!("removing {}: {error}", file.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Room for the records three times over: they are replaced out of place, and tables lie beside them.
+fn pool_len(config: &Config, path: &Path) -> Result<u64, String> {
+    let fill = if config.benchmarks.iter().any(|name| name == "recovery") { config.fill_bytes } else { 0 };
+    let wanted = (3 * config.raw_bytes().max(fill)).next_multiple_of(64 << 20).max(POOL_MIN);
+    let free = scratch::free_bytes(path);
+    if free / 4 * 3 < wanted && config.engine.pm == PmSource::Auto && !config.use_existing_db {
+        return Err(format!(
+            "a pool of {} MiB would leave too little of the {} MiB free at {}; lower num, or give pm_size",
+            wanted >> 20,
+            free >> 20,
+            path.display()
+        ));
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,92 @@
+//! Benchmarks of single calls.
+
+use std::fmt::Write;
+
+use super::Done;
+use crate::bench::Bench;
+use crate::report::outcome::Outcome;
+
+fn failed(error: strandline::Error) -> String {
+    error.to_string()
+}
+
+pub(super) fn flush(bench: &mut Bench) -> Result<Done, String> {
+    Ok(bench.measure_once("flush", |store| store.db()?.flush().map_err(failed))?.into())
+}
+
+pub(super) fn compact(bench: &mut Bench) -> Result<Done, String> {
+    Ok(bench.measure_once("compact", |store| store.db()?.compact().map_err(failed))?.into())
+}
+
+pub(super) fn check(bench: &mut Bench) -> Result<Done, String> {
+    let mut records = 0;
+    let mut outcome = bench.measure_once("check", |store| {
+        let report = store.db()?.check().map_err(failed)?;
+        records = report.records;
+        match report.damage.first() {
+            Some(damage) => Err(format!("{} at {}; {} places in all", damage.what, damage.at, report.damage.len())),
+            None => Ok(()),
+        }
+    })?;
+    outcome.message = format!("({records} records verified)");
+    outcome.note("records", records);
+    Ok(outcome.into())
+}
+
+/// Closing writes nothing, so that this is what an open after kill -9 takes, too.
+pub(super) fn recover(bench: &mut Bench) -> Result<Done, String> {
+    if bench.store.is_heap() {
+        return Ok(Done::Skipped("nothing on the heap outlives its store"));
+    }
+    bench.store.db()?;
+    let elapsed = bench.store.reopen()?;
+    let db = bench.store.db()?;
+    let report = db.recovery().clone();
+    let mut outcome = Outcome::single("recover", elapsed.as_secs_f64());
+    outcome.pm_bytes_written = db.region().stats().media_bytes();
+    bench.describe(&db, &mut outcome);
+    outcome.message = format!("({} records back in memtables)", report.records);
+    outcome.note("records", report.records);
+    outcome.note("zones_scanned", report.zones_scanned);
+    outcome.note("damage", report.damage.len());
+    Ok(outcome.into())
+}
+
+pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
+    let db = bench.store.db()?;
+    let properties = db.properties();
+    let mut text = String::from("\n** strandline **\n");
+    let mut row = |name: &str, value: String| {
+        let _never_fails = writeln!(text, "{name:<22} {value}");
+    };
+    row("pm", properties.pm.clone());
+    row("durability", format!("{}; {}", properties.durability, properties.durability_note));
+    row("flush instruction", properties.flush_instruction.into());
+    row("pm capacity, free", format!("{}, {}", properties.pm_capacity, properties.pm_free));
+    row("zones, free", format!("{} of {} bytes, {}", properties.zones, properties.zone_bytes, properties.zones_free));
+    row("dram, budget", format!("{}, {}", properties.dram_bytes, properties.dram_budget));
+    row("visible sequence", properties.visible_seq.to_string());
+    row("debt, slowed", format!("{} of 1000, {:.3} s", properties.debt, properties.slowed.as_secs_f64()));
+    if let Some(why) = &properties.refusing_writes {
+        row("refusing writes", why.clone());
+    }
+    for keyspace in &properties.keyspaces {
+        row(
+            &format!("keyspace {}", keyspace.name),
+            format!(
+                "{} memtables with {} records in {} bytes; {} runs",
+                keyspace.memtables,
+                keyspace.memtable_records,
+                keyspace.memtable_bytes,
+                keyspace.runs.len()
+            ),
+        );
+        for run in &keyspace.runs {
+            row(
+                &format!("  run {}", run.id),
+                format!("{} entries, index {} B, records {} B", run.entries, run.index_bytes, run.record_bytes),
+            );
+        }
+    }
+    Ok(Done::Text(text))
+}

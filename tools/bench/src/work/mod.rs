@@ -1,0 +1,77 @@
+//! The benchmarks by name.
+
+mod admin;
+mod mixed;
+mod read;
+mod scan;
+mod write;
+
+use crate::bench::Bench;
+use crate::limits;
+use crate::report::outcome::Outcome;
+
+/// A benchmark.
+pub(crate) struct Benchmark {
+    pub name: &'static str,
+    pub doc: &'static str,
+    /// Whether it begins with an empty store.
+    pub fresh: bool,
+    pub run: fn(&mut Bench) -> Result<Done, String>,
+}
+
+/// How a benchmark ended.
+pub(crate) enum Done {
+    /// With figures.
+    Measured(Box<Outcome>),
+    /// With a text.
+    Text(String),
+    /// Not at all, for this reason.
+    Skipped(&'static str),
+}
+
+const fn benchmark(
+    name: &'static str,
+    fresh: bool,
+    run: fn(&mut Bench) -> Result<Done, String>,
+    doc: &'static str,
+) -> Benchmark {
+    Benchmark { name, doc, fresh, run }
+}
+
+/// Every benchmark.
+pub(crate) const BENCHMARKS: &[Benchmark] = &[
+    benchmark("fillseq", true, write::fillseq, "put num keys in order into a fresh store"),
+    benchmark("fillrandom", true, write::fillrandom, "put num random keys into a fresh store"),
+    benchmark("filluniquerandom", true, write::filluniquerandom, "put num keys, each once, in random order"),
+    benchmark("overwrite", false, write::overwrite, "put num random keys into the store that is there"),
+    benchmark("deleteseq", false, write::deleteseq, "delete num keys in order"),
+    benchmark("deleterandom", false, write::deleterandom, "delete num random keys"),
+    benchmark("readrandom", false, read::readrandom, "get random keys"),
+    benchmark("readmissing", false, read::readmissing, "get random keys that are not there"),
+    benchmark("readseq", false, scan::readseq, "scan forward"),
+    benchmark("readreverse", false, scan::readreverse, "scan backward"),
+    benchmark("seekrandom", false, scan::seekrandom, "seek random keys, then seek_nexts steps each"),
+    benchmark("readwhilewriting", false, mixed::readwhilewriting, "get random keys beside one writer"),
+    benchmark("readrandomwriterandom", false, mixed::readrandomwriterandom, "get and put random keys in one loop"),
+    benchmark("flush", false, admin::flush, "freeze the memtables into index runs"),
+    benchmark("compact", false, admin::compact, "merge the index runs"),
+    benchmark("recover", false, admin::recover, "close the store and open it again"),
+    benchmark("check", false, admin::check, "verify every record and table"),
+    benchmark("stats", false, admin::stats, "print the figures of the store"),
+    benchmark("persistlimit", false, limits::persist::run, "persist records of 128 B and 1 KiB, no engine"),
+    benchmark("spingap", false, limits::spin::run, "the machine's own longest pause in duration seconds [5]"),
+    benchmark("steps", true, limits::steps::run, "where the time of a put and of a get goes, step by step"),
+    benchmark("recovery", true, limits::recovery::run, "fill memtables, kill -9, open; then flush, open"),
+    benchmark("overwrite_full", true, limits::full::run, "fill the pool to 80 %, then overwrite for duration [10]"),
+];
+
+/// The benchmark called `name`.
+pub(crate) fn find(name: &str) -> Option<&'static Benchmark> {
+    BENCHMARKS.iter().find(|benchmark| benchmark.name == name)
+}
+
+impl From<Outcome> for Done {
+    fn from(outcome: Outcome) -> Done {
+        Done::Measured(Box::new(outcome))
+    }
+}

@@ -1,0 +1,47 @@
+//! Benchmarks that get single keys.
+
+use super::Done;
+use crate::bench::{Bench, Crew};
+use crate::worker::Worker;
+
+pub(super) fn readrandom(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "readrandom", false)
+}
+
+pub(super) fn readmissing(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "readmissing", true)
+}
+
+fn run(bench: &mut Bench, name: &str, missing: bool) -> Result<Done, String> {
+    let crew = Crew { threads: bench.config.threads, aside: false };
+    let mut outcome = bench.measure(name, crew, &|worker| get_random(worker, missing))?;
+    outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
+    Ok(outcome.into())
+}
+
+/// Gets random keys; `missing` ones are a byte longer than those that are there.
+pub(super) fn get_random(worker: &mut Worker<'_>, missing: bool) -> Result<(), String> {
+    let (keys, mut key, mut value) = (worker.config.keys(), Vec::new(), Vec::new());
+    let (mut order, mut limit) = (worker.random(5), worker.limit(worker.config.reads()));
+    let keyspace = worker.db.default_keyspace();
+    while worker.goes_on(&mut limit) {
+        let number = order.next();
+        keys.write(number, &mut key);
+        if missing {
+            key.push(b'0');
+        }
+        value.clear();
+        let found = worker
+            .meter
+            .time(|| keyspace.get_into(&key, &mut value))
+            .map_err(|error| error.to_string())?;
+        worker.tally.ops += 1;
+        worker.tally.reads += 1;
+        if found {
+            worker.check(number, &value)?;
+            worker.tally.found += 1;
+            worker.tally.bytes += (key.len() + value.len()) as u64;
+        }
+    }
+    Ok(())
+}

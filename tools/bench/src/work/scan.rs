@@ -1,0 +1,116 @@
+//! Benchmarks that iterate.
+
+use strandline::{Iter, ReadOptions};
+
+use super::Done;
+use crate::bench::{Bench, Crew};
+use crate::worker::Worker;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+pub(super) fn readseq(bench: &mut Bench) -> Result<Done, String> {
+    sequential(bench, "readseq", Way::Forward)
+}
+
+pub(super) fn readreverse(bench: &mut Bench) -> Result<Done, String> {
+    sequential(bench, "readreverse", Way::Backward)
+}
+
+pub(super) fn seekrandom(bench: &mut Bench) -> Result<Done, String> {
+    let crew = Crew { threads: bench.config.threads, aside: false };
+    let mut outcome = bench.measure("seekrandom", crew, &seek_random)?;
+    outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
+    Ok(outcome.into())
+}
+
+fn sequential(bench: &mut Bench, name: &str, way: Way) -> Result<Done, String> {
+    let crew = Crew { threads: bench.config.threads, aside: false };
+    let outcome = bench.measure(name, crew, &|worker| scan_all(worker, way))?;
+    Ok(outcome.into())
+}
+
+/// Steps over the store once, or until as many entries were read as reads are asked for.
+fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
+    let keyspace = worker.db.default_keyspace();
+    let failed = |error: strandline::Error| error.to_string();
+    let mut iter = keyspace.iter(&ReadOptions::default()).map_err(failed)?;
+    match way {
+        Way::Forward => iter.seek_to_first(),
+        Way::Backward => iter.seek_to_last(),
+    }
+    .map_err(failed)?;
+    let (mut limit, mut last) = (worker.count(worker.config.reads()), Vec::new());
+    let check = worker.config.verify;
+    while iter.valid() && worker.goes_on(&mut limit) {
+        visit(worker, &iter)?;
+        if check {
+            let key = iter.key().unwrap_or_default();
+            let ordered = last.is_empty() || (way == Way::Forward) == (key > last.as_slice());
+            if !ordered {
+                return Err(format!("keys out of order: {key:?} after {last:?}"));
+            }
+            last.clear();
+            last.extend_from_slice(key);
+        }
+        worker
+            .meter
+            .time(|| match way {
+                Way::Forward => iter.next(),
+                Way::Backward => iter.prev(),
+            })
+            .map_err(failed)?;
+        worker.tally.ops += 1;
+        worker.tally.reads += 1;
+        worker.tally.found += 1;
+    }
+    Ok(())
+}
+
+/// Counts the entry that the iterator stands on, and touches its bytes as a reader would.
+#[inline]
+fn visit(worker: &mut Worker<'_>, iter: &Iter) -> Result<(), String> {
+    let key = iter.key().unwrap_or_default();
+    let value = iter.value().map_err(|error| error.to_string())?.unwrap_or_default();
+    if value.len() != worker.config.value_size {
+        return Err(format!("a value of {} bytes, not {}", value.len(), worker.config.value_size));
+    }
+    std::hint::black_box((key.first(), value.first()));
+    worker.tally.bytes += (key.len() + value.len()) as u64;
+    Ok(())
+}
+
+/// Seeks random keys, with a new iterator each, so that each sees what is newest.
+fn seek_random(worker: &mut Worker<'_>) -> Result<(), String> {
+    let (keys, mut key) = (worker.config.keys(), Vec::new());
+    let (mut order, mut limit) = (worker.random(6), worker.limit(worker.config.reads()));
+    let (keyspace, options) = (worker.db.default_keyspace(), ReadOptions::default());
+    let nexts = worker.config.seek_nexts;
+    while worker.goes_on(&mut limit) {
+        let number = order.next();
+        keys.write(number, &mut key);
+        let (mut found, mut bytes) = (false, 0);
+        let seek = worker.meter.time(|| -> strandline::Result<()> {
+            let mut iter = keyspace.iter(&options)?;
+            iter.seek(&key)?;
+            found = iter.key() == Some(&key[..]);
+            for step in 0..=nexts {
+                if step > 0 {
+                    iter.next()?;
+                }
+                let (Some(key), Some(value)) = (iter.key(), iter.value()?) else { break };
+                bytes += key.len() + value.len();
+            }
+            Ok(())
+        });
+        seek.map_err(|error| error.to_string())?;
+        worker.tally.ops += 1;
+        worker.tally.reads += 1;
+        worker.tally.found += u64::from(found);
+        worker.tally.bytes += bytes as u64;
+    }
+    Ok(())
+}

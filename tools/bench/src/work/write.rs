@@ -1,0 +1,120 @@
+//! Benchmarks that write.
+
+use strandline::Batch;
+
+use super::Done;
+use crate::bench::{Bench, Crew};
+use crate::data::order::Order;
+use crate::worker::{Limit, Worker};
+
+/// What is done to each key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Put,
+    Delete,
+}
+
+pub(super) fn fillseq(bench: &mut Bench) -> Result<Done, String> {
+    // Like db_bench, however long it takes: what follows expects the keys to be there.
+    run(bench, "fillseq", Change::Put, &|worker| {
+        (Order::sequential(worker.config.num), worker.count(worker.config.writes()))
+    })
+}
+
+pub(super) fn fillrandom(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "fillrandom", Change::Put, &|worker| random(worker, 1))
+}
+
+pub(super) fn filluniquerandom(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "filluniquerandom", Change::Put, &|worker| {
+        let order = Order::permuted(worker.config.num, worker.seed(2));
+        (order, worker.count(worker.config.writes()))
+    })
+}
+
+pub(super) fn overwrite(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "overwrite", Change::Put, &|worker| random(worker, 3))
+}
+
+pub(super) fn deleteseq(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "deleteseq", Change::Delete, &|worker| {
+        (Order::sequential(worker.config.num), worker.count(worker.config.writes()))
+    })
+}
+
+pub(super) fn deleterandom(bench: &mut Bench) -> Result<Done, String> {
+    run(bench, "deleterandom", Change::Delete, &|worker| random(worker, 4))
+}
+
+fn random(worker: &Worker<'_>, salt: u64) -> (Order, Limit) {
+    let order = if worker.config.unique {
+        Order::permuted(worker.config.num, worker.seed(salt))
+    } else {
+        worker.random(salt)
+    };
+    (order, worker.limit(worker.config.writes()))
+}
+
+/// Chooses the keys of a thread and when it ends.
+type Plan<'p> = dyn Fn(&Worker<'_>) -> (Order, Limit) + Sync + 'p;
+
+fn run(bench: &mut Bench, name: &str, change: Change, plan: &Plan<'_>) -> Result<Done, String> {
+    let crew = Crew { threads: bench.config.threads, aside: false };
+    let mut outcome = bench.measure(name, crew, &|worker| {
+        let (order, limit) = plan(worker);
+        if worker.config.batch_size > 1 {
+            in_batches(worker, change, order, limit)
+        } else {
+            one_by_one(worker, change, order, limit)
+        }
+    })?;
+    if change == Change::Delete {
+        outcome.bytes = None;
+    }
+    Ok(outcome.into())
+}
+
+fn one_by_one(worker: &mut Worker<'_>, change: Change, mut order: Order, mut limit: Limit) -> Result<(), String> {
+    let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
+    let keyspace = worker.db.default_keyspace();
+    while worker.goes_on(&mut limit) {
+        let number = order.next();
+        keys.write(number, &mut key);
+        let (done, bytes) = match change {
+            Change::Put => {
+                let value = values.next(number);
+                (worker.meter.time(|| keyspace.put(&key, value)), key.len() + value.len())
+            }
+            Change::Delete => (worker.meter.time(|| keyspace.delete(&key)), key.len()),
+        };
+        done.map_err(|error| error.to_string())?;
+        worker.wrote(bytes);
+        worker.tally.ops += 1;
+    }
+    Ok(())
+}
+
+fn in_batches(worker: &mut Worker<'_>, change: Change, mut order: Order, mut limit: Limit) -> Result<(), String> {
+    let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
+    let (keyspace, mut batch) = (worker.db.default_keyspace(), Batch::new());
+    let (db, size) = (worker.db, worker.config.batch_size);
+    while worker.goes_on(&mut limit) {
+        let size = size.min(usize::try_from(limit.left(worker.tally.ops)).unwrap_or(size));
+        let done = worker.meter.time(|| {
+            batch.clear();
+            for _ in 0..size {
+                let number = order.next();
+                keys.write(number, &mut key);
+                match change {
+                    Change::Put => batch.put(keyspace, &key, values.next(number)),
+                    Change::Delete => batch.delete(keyspace, &key),
+                }
+            }
+            db.write(&batch)
+        });
+        done.map_err(|error| error.to_string())?;
+        worker.wrote(batch.bytes());
+        worker.tally.ops += size as u64;
+    }
+    Ok(())
+}

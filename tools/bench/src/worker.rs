@@ -1,0 +1,170 @@
+//! One thread of a benchmark: what it is given, and what it counts.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use strandline::Db;
+
+use crate::config::Config;
+use crate::data::order::Order;
+use crate::data::values::{Source, Values};
+use crate::meter::Meter;
+
+/// Operations between two looks whether to stop.
+const CHECK: u64 = 64;
+
+/// A thread of a benchmark.
+pub(crate) struct Worker<'a> {
+    /// Number of the thread; the one aside comes last.
+    pub tid: usize,
+    pub db: &'a Db,
+    pub config: &'a Config,
+    pub source: &'a Source,
+    pub meter: Meter,
+    pub tally: Tally,
+    /// Set when any thread fails.
+    stop: &'a AtomicBool,
+    /// Threads that are not done, the one aside not counted.
+    busy: &'a AtomicUsize,
+}
+
+/// What a thread counted.
+pub(crate) struct Tally {
+    pub aside: bool,
+    pub ops: u64,
+    /// Bytes of keys and values, read and written.
+    pub bytes: u64,
+    pub bytes_written: u64,
+    pub reads: u64,
+    pub found: u64,
+    pub began: Instant,
+    pub ended: Instant,
+    pub cpu_seconds: f64,
+    pub histogram: Option<Histogram<u64>>,
+}
+
+/// When a loop of operations ends.
+pub(crate) struct Limit {
+    ops: u64,
+    until: Option<Instant>,
+    check: u64,
+}
+
+impl Limit {
+    /// Operations left after `done`.
+    pub(crate) fn left(&self, done: u64) -> u64 {
+        self.ops.saturating_sub(done)
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        tid: usize,
+        aside: bool,
+        db: &'a Db,
+        config: &'a Config,
+        source: &'a Source,
+        stop: &'a AtomicBool,
+        busy: &'a AtomicUsize,
+    ) -> Worker<'a> {
+        let now = Instant::now();
+        let tally = Tally {
+            aside,
+            ops: 0,
+            bytes: 0,
+            bytes_written: 0,
+            reads: 0,
+            found: 0,
+            began: now,
+            ended: now,
+            cpu_seconds: 0.0,
+            histogram: None,
+        };
+        Worker { tid, db, config, source, meter: Meter::new(config.latency()), tally, stop, busy }
+    }
+
+    /// Notes the begin.
+    pub(crate) fn begin(&mut self) {
+        self.tally.began = Instant::now();
+        self.meter.start();
+    }
+
+    /// Notes the end.
+    pub(crate) fn end(&mut self, cpu_seconds: f64) {
+        self.tally.ended = Instant::now();
+        self.tally.cpu_seconds = cpu_seconds;
+    }
+
+    pub(crate) fn into_tally(self) -> Tally {
+        Tally { histogram: self.meter.into_histogram(), ..self.tally }
+    }
+
+    /// Seed of this thread's random numbers in a benchmark that calls itself `salt`.
+    pub(crate) fn seed(&self, salt: u64) -> u64 {
+        self.config.seed.wrapping_add(self.tid as u64 * 1000).wrapping_add(salt << 32)
+    }
+
+    /// The values that this thread writes.
+    pub(crate) fn values(&self) -> Values<'a> {
+        self.source.values(self.tid, self.config.verify)
+    }
+
+    /// Random key numbers, with replacement.
+    pub(crate) fn random(&self, salt: u64) -> Order {
+        Order::random(self.config.num, self.seed(salt))
+    }
+
+    /// So many operations, or as long as `--duration` says.
+    pub(crate) fn limit(&self, ops: u64) -> Limit {
+        let until = self.config.duration.map(|s| self.tally.began + Duration::from_secs_f64(s));
+        Limit { ops: if until.is_some() { u64::MAX } else { ops }, until, check: 0 }
+    }
+
+    /// So many operations, whatever `--duration` says.
+    pub(crate) fn count(&self, ops: u64) -> Limit {
+        Limit { ops, until: None, check: 0 }
+    }
+
+    /// Whether to go on, after `done` operations.
+    #[inline]
+    pub(crate) fn goes_on(&self, limit: &mut Limit) -> bool {
+        if self.tally.ops >= limit.ops {
+            return false;
+        }
+        if self.tally.ops < limit.check {
+            return true;
+        }
+        limit.check = self.tally.ops + CHECK;
+        !self.stop.load(Relaxed) && limit.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// For the thread aside: whether there is still someone to work beside.
+    #[inline]
+    pub(crate) fn has_company(&self) -> bool {
+        !self.stop.load(Relaxed) && self.busy.load(Relaxed) > 0
+    }
+
+    /// Checks a value that was read under key `number`.
+    #[inline]
+    pub(crate) fn check(&self, number: u64, value: &[u8]) -> Result<(), String> {
+        if value.len() != self.config.value_size {
+            return Err(format!(
+                "key {number}: a value of {} bytes, not {}; a store that was filled otherwise?",
+                value.len(),
+                self.config.value_size
+            ));
+        }
+        if self.config.verify && !self.source.tells(number, value) {
+            return Err(format!("key {number}: the value is not one that was written under that key"));
+        }
+        Ok(())
+    }
+
+    /// Counts a write of so many bytes.
+    #[inline]
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.tally.bytes += bytes as u64;
+        self.tally.bytes_written += bytes as u64;
+    }
+}

@@ -1,0 +1,139 @@
+//! The command line: options that every command takes, and the commands.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Parser};
+use strandline::{OPTIONS, Options, Row};
+
+use crate::cmd;
+use crate::failure::Failure;
+
+const AFTER: &str = "\
+Text: keys and values are bytes. In arguments and output, tab, newline, carriage return and backslash are \
+written \\t, \\n, \\r and \\\\, and bytes that are no printable UTF-8 are written \\xNN; so what one command prints \
+another takes. --hex writes bytes as hexadecimal digits, --literal takes and prints them as they are.
+
+Reading commands (get, scan, dump, stats, pool, zone, check, explain, keyspace list) open the store \
+read-only: several may run at once, but not beside a writer.
+
+Exit codes:
+  0  done
+  1  the key is not there (get, explain), the store is damaged (check), or there were rejects (load --strict)
+  2  wrong usage
+  3  any other error";
+
+/// An embedded, ordered key-value engine in persistent memory: its stores, from the command line.
+#[derive(Parser)]
+#[command(name = "strandline", version, about, after_help = AFTER)]
+pub struct Cli {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    #[command(subcommand)]
+    pub command: cmd::Command,
+}
+
+/// What every command takes, before or after its name.
+#[derive(Args)]
+pub struct StoreArgs {
+    /// Directory of the store
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "STRANDLINE_DB",
+        default_value = "strandline.db"
+    )]
+    pub db: PathBuf,
+
+    /// Keyspace to work in
+    #[arg(long, global = true, value_name = "NAME", default_value = "default")]
+    pub keyspace: String,
+
+    /// Print figures and records as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Take and print keys and values as hexadecimal digits
+    #[arg(long, global = true)]
+    pub hex: bool,
+
+    /// Take and print keys and values as they are, without escapes
+    #[arg(long, global = true, conflicts_with = "hex")]
+    pub literal: bool,
+
+    /// Set an option of the store by its name; later ones win (see the store options)
+    #[arg(long = "option", global = true, value_name = "NAME=VALUE", help_heading = STORE)]
+    pub option: Vec<String>,
+}
+
+const STORE: &str = "Store options";
+
+/// The whole command, with a flag for each row of the engine's table of options.
+pub fn command() -> Command {
+    OPTIONS.iter().fold(Cli::command(), |command, row| command.arg(flag(row)))
+}
+
+fn flag(row: &'static Row) -> Arg {
+    let advice = format!("{} [{}] [default: {}]", row.doc, row.unit, row.default);
+    let brief = row.doc.split_inclusive('.').next().unwrap_or(row.doc).trim_end_matches('.');
+    Arg::new(row.name)
+        .long(row.name.replace('_', "-"))
+        .value_name(if row.unit.starts_with("bytes") { "SIZE" } else { "VALUE" })
+        .help(format!("{brief} [default: {}]", row.default))
+        .long_help(advice)
+        .help_heading(STORE)
+        .global(true)
+}
+
+/// The store's options: named flags, then `--option` in order.
+pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    for row in OPTIONS {
+        if let Some(text) = matches.get_one::<String>(row.name) {
+            options.set(row.name, text)?;
+        }
+    }
+    for setting in &args.option {
+        let (name, text) = setting.split_once('=').ok_or_else(|| {
+            Failure::Usage(format!("--option {setting}: expected NAME=VALUE"))
+        })?;
+        options.set(name, text)?;
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn parse(line: &str) -> (Cli, Options) {
+        let matches = command().try_get_matches_from(line.split(' ')).expect(line);
+        let cli = Cli::from_arg_matches(&matches).expect(line);
+        let options = options(&matches, &cli.store).expect(line);
+        (cli, options)
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_stand_before_and_after_the_command() {
+        let (cli, options) = parse("strandline --db a --pm-size 16M get k");
+        assert_eq!((cli.store.db.to_str(), options.pm_size), (Some("a"), 16 << 20));
+        let (cli, options) = parse("strandline get k --db a --option pm_size=16M --json");
+        assert_eq!((cli.store.db.to_str(), options.pm_size), (Some("a"), 16 << 20));
+        assert!(cli.store.json);
+    }
+
+    #[test]
+    fn every_option_has_a_flag() {
+        for row in OPTIONS {
+            let flag = row.name.replace('_', "-");
+            let (_, options) = parse(&format!("strandline stats --{flag}={}", row.default));
+            assert_eq!(options, Options::default(), "{flag}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `check`: what is damaged, as far as the store can still be read.
+
+use serde_json::{Value, json};
+use strandline::{CheckReport, Damage, ErrorKind};
+
+use crate::context::Context;
+use crate::failure::{Failure, NEGATIVE, OK, Outcome};
+use crate::human;
+use crate::output::Out;
+
+pub fn run(context: &Context) -> Outcome {
+    let db = match context.read() {
+        Ok(db) => db,
+        // Damage where even reading begins is a finding, not a failure of the check.
+        Err(Failure::Engine(error)) if error.kind() == ErrorKind::Corruption => {
+            return unreadable(context, &error.to_string());
+        }
+        Err(failure) => return Err(failure),
+    };
+    let report = db.check()?;
+    let mut out = Out::new();
+    if context.json {
+        out.json(&json!({
+            "readable": true,
+            "records": report.records,
+            "blocks": report.blocks,
+            "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
+        }))?;
+    } else {
+        print(&report, &mut out)?;
+    }
+    out.finish()?;
+    Ok(if report.damage.is_empty() { OK } else { NEGATIVE })
+}
+
+fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
+    let (records, blocks) = (human::count(report.records), human::count(report.blocks));
+    out.line(format_args!("{records} records and {blocks} index blocks verified"))?;
+    if report.damage.is_empty() {
+        return out.line("no damage");
+    }
+    let plural = if report.damage.len() == 1 { " place" } else { " places" };
+    out.line(format_args!("{}{plural} damaged:", report.damage.len()))?;
+    let mut rows = vec![["zone", "offset", "bytes", "what"].map(String::from).to_vec()];
+    rows.extend(report.damage.iter().map(|damage| {
+        let zone = damage.zone.map_or_else(|| "-".into(), |zone| zone.to_string());
+        vec![zone, damage.at.to_string(), damage.len.to_string(), damage.what.clone()]
+    }));
+    out.table(&rows)
+}
+
+pub fn damage_json(damage: &Damage) -> Value {
+    json!({ "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": damage.what })
+}
+
+fn unreadable(context: &Context, what: &str) -> Outcome {
+    let mut out = Out::new();
+    if context.json {
+        out.json(&json!({
+            "readable": false,
+            "records": 0,
+            "blocks": 0,
+            "damage": [{ "zone": null, "offset": null, "bytes": null, "what": what }],
+        }))?;
+    } else {
+        out.line("the store cannot be read:")?;
+        out.line(what)?;
+    }
+    out.finish()?;
+    Ok(NEGATIVE)
+}

@@ -1,0 +1,44 @@
+//! `dump`: a keyspace as text that `load` takes.
+
+use clap::Args;
+use strandline::ReadOptions;
+
+use super::scan::Printer;
+use crate::context::Context;
+use crate::failure::{Failure, OK, Outcome};
+use crate::input::Format;
+use crate::output::Out;
+use crate::text::Form;
+
+#[derive(Args)]
+pub struct Dump {
+    /// Format of the lines [default: tsv, or jsonl with --json]
+    #[arg(long)]
+    format: Option<Format>,
+}
+
+pub fn run(context: &Context, args: &Dump) -> Outcome {
+    let format = args.format.unwrap_or(if context.json { Format::Jsonl } else { Format::Tsv });
+    if format == Format::Tsv && context.form == Form::Literal {
+        return Err(Failure::Usage(
+            "dump --literal: tabs and line ends in keys would not come back; leave --literal out"
+                .into(),
+        ));
+    }
+    let (_db, keyspace) = context.read_keyspace()?;
+    let mut iter = keyspace.iter(&ReadOptions::default())?;
+    let mut out = Out::new();
+    let mut printer = Printer {
+        form: context.form,
+        json: format == Format::Jsonl,
+        keys_only: false,
+        line: Vec::new(),
+    };
+    iter.seek_to_first()?;
+    while iter.valid() {
+        printer.record(&iter, &mut out)?;
+        iter.next()?;
+    }
+    out.finish()?;
+    Ok(OK)
+}

@@ -1,0 +1,48 @@
+//! `keyspace list|create|drop`.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::{OK, Outcome};
+use crate::output::Out;
+
+#[derive(Args)]
+pub struct Keyspaces {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Print the names of all keyspaces
+    List,
+    /// Make a keyspace
+    Create {
+        /// Its name
+        name: String,
+    },
+    /// Drop a keyspace with everything in it
+    Drop {
+        /// Its name
+        name: String,
+    },
+}
+
+pub fn run(context: &Context, args: &Keyspaces) -> Outcome {
+    match &args.what {
+        What::List => {
+            let names = context.read()?.keyspaces();
+            let mut out = Out::new();
+            if context.json {
+                out.json(&json!({ "keyspaces": names }))?;
+            } else {
+                names.iter().try_for_each(|name| out.line(name))?;
+            }
+            out.finish()?;
+        }
+        What::Create { name } => drop(context.write()?.create_keyspace(name)?),
+        What::Drop { name } => context.write_existing()?.drop_keyspace(name)?,
+    }
+    Ok(OK)
+}

@@ -1,0 +1,74 @@
+//! The commands, one file each.
+
+pub mod bench;
+mod check;
+mod del;
+mod dump;
+mod explain;
+mod get;
+mod keyspace;
+mod load;
+mod pool;
+mod put;
+mod scan;
+mod stats;
+mod zone;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+
+/// What can be asked for.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Set a key to a value
+    Put(put::Put),
+    /// Print the value of a key
+    Get(get::Get),
+    /// Delete a key; it need not be there
+    Del(del::Del),
+    /// Print keys and values in order
+    Scan(scan::Scan),
+    /// Load records from lines of text
+    Load(load::Load),
+    /// Print all records so that load takes them
+    Dump(dump::Dump),
+    /// Print figures about the store
+    Stats,
+    /// Print what the pool says of itself: superblock, log, map of the zones
+    Pool,
+    /// Print the headers of the zones, or of one
+    Zone(zone::Zone),
+    /// Verify every record and index; exit code 1 if anything is damaged
+    Check,
+    /// Show how a look-up goes: each probe, where it went and what it took
+    Explain(explain::Explain),
+    /// List, create or drop keyspaces
+    Keyspace(keyspace::Keyspaces),
+    /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
+    #[command(disable_help_flag = true)]
+    Bench(bench::Bench),
+}
+
+/// Carries out `command`.
+pub fn run(context: &Context, command: Command) -> Outcome {
+    match command {
+        Command::Put(args) => put::run(context, &args),
+        Command::Get(args) => get::run(context, &args),
+        Command::Del(args) => del::run(context, &args),
+        Command::Scan(args) => scan::run(context, &args),
+        Command::Load(args) => load::run(context, args),
+        Command::Dump(args) => dump::run(context, &args),
+        Command::Stats => stats::run(context),
+        Command::Pool => pool::run(context),
+        Command::Zone(args) => zone::run(context, &args),
+        Command::Check => check::run(context),
+        Command::Explain(args) => explain::run(context, &args),
+        Command::Keyspace(args) => keyspace::run(context, &args),
+        // The bare form never comes here (see `main`): options of ours stand before it.
+        Command::Bench(_) => Err(Failure::Usage(
+            "bench takes its own options only: strandline bench [--db=DIR] …".into(),
+        )),
+    }
+}

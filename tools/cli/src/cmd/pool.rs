@@ -1,0 +1,29 @@
+//! `pool`: the pool as it describes itself.
+
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::{OK, Outcome};
+use crate::output::Out;
+
+pub fn run(context: &Context) -> Outcome {
+    let db = context.read()?;
+    let view = db.pool_view();
+    let mut out = Out::new();
+    if context.json {
+        let figures = db.properties();
+        out.json(&json!({
+            "pm": figures.pm,
+            "pm_capacity": figures.pm_capacity,
+            "pm_free": figures.pm_free,
+            "zone_bytes": figures.zone_bytes,
+            "zones": figures.zones,
+            "zones_free": figures.zones_free,
+            "view": view.lines().collect::<Vec<_>>(),
+        }))?;
+    } else {
+        out.bytes(view.as_bytes())?;
+    }
+    out.finish()?;
+    Ok(OK)
+}

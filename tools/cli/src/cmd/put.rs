@@ -1,0 +1,25 @@
+//! `put KEY VALUE`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::{OK, Outcome};
+
+#[derive(Args)]
+pub struct Put {
+    /// The key
+    key: OsString,
+    /// The value; write `--` before the key if it begins with a dash
+    #[arg(allow_negative_numbers = true)]
+    value: OsString,
+}
+
+pub fn run(context: &Context, args: &Put) -> Outcome {
+    let key = context.form.argument("KEY", &args.key)?;
+    let value = context.form.argument("VALUE", &args.value)?;
+    let db = context.write()?;
+    db.keyspace(&context.keyspace)?.put(&key, &value)?;
+    Ok(OK)
+}

@@ -1,0 +1,115 @@
+//! `scan`: keys in order, from and to where one likes.
+
+use std::ffi::OsString;
+use std::ops::Bound;
+
+use clap::Args;
+use serde_json::json;
+use strandline::{Iter, ReadOptions};
+
+use crate::context::Context;
+use crate::failure::{Failure, OK, Outcome};
+use crate::output::Out;
+use crate::text::Form;
+
+#[derive(Args)]
+pub struct Scan {
+    /// Begin at this key
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// End before this key
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Only keys that begin so
+    #[arg(long)]
+    prefix: Option<OsString>,
+    /// At most so many records
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Print no values, and do not read them
+    #[arg(long)]
+    keys_only: bool,
+    /// Print the number of records only
+    #[arg(long)]
+    count: bool,
+}
+
+pub fn run(context: &Context, args: &Scan) -> Outcome {
+    let options = bounds(context, args)?;
+    let (_db, keyspace) = context.read_keyspace()?;
+    let mut iter = keyspace.iter(&options)?;
+    if args.reverse { iter.seek_to_last()? } else { iter.seek_to_first()? }
+    let limit = args.limit.unwrap_or(u64::MAX);
+    let mut out = Out::new();
+    let (form, json, keys_only) = (context.form, context.json, args.keys_only);
+    let mut printer = Printer { form, json, keys_only, line: Vec::new() };
+    let mut count = 0;
+    while count < limit && iter.valid() {
+        if !args.count {
+            printer.record(&iter, &mut out)?;
+        }
+        count += 1;
+        if args.reverse { iter.prev()? } else { iter.next()? }
+    }
+    match (args.count, context.json) {
+        (true, true) => out.json(&json!({ "records": count }))?,
+        (true, false) => out.line(count)?,
+        (false, _) => {}
+    }
+    out.finish()?;
+    Ok(OK)
+}
+
+/// What all of `--from`, `--to` and `--prefix` admit.
+fn bounds(context: &Context, args: &Scan) -> Result<ReadOptions<'static>, Failure> {
+    let bytes = |what, text: &Option<OsString>| {
+        text.as_ref().map(|text| context.form.argument(what, text)).transpose()
+    };
+    let from = bytes("--from", &args.from)?.map(Bound::Included);
+    let to = bytes("--to", &args.to)?.map(Bound::Excluded);
+    let prefix = bytes("--prefix", &args.prefix)?;
+    let within = prefix.map_or_else(ReadOptions::default, |prefix| ReadOptions::prefix(&prefix));
+    // Lower bounds are all included and upper ones all excluded: their keys alone decide.
+    let key = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+        Bound::Unbounded => Vec::new(),
+    };
+    let lower = within.lower.into_iter().chain(from).max_by_key(key);
+    let upper = within.upper.into_iter().chain(to).min_by_key(key);
+    Ok(ReadOptions { snapshot: None, lower, upper })
+}
+
+/// Prints records as lines of text or JSON.
+pub struct Printer {
+    pub form: Form,
+    pub json: bool,
+    pub keys_only: bool,
+    pub line: Vec<u8>,
+}
+
+impl Printer {
+    /// Prints the record on which `iter` stands.
+    pub fn record(&mut self, iter: &Iter, out: &mut Out) -> Result<(), Failure> {
+        let form = self.form;
+        let Some(key) = iter.key() else { return Ok(()) };
+        let value = if self.keys_only { None } else { iter.value()? };
+        if self.json {
+            let key = form.json(key);
+            return out.json(&match value {
+                Some(value) => json!({ "key": key, "value": form.json(value) }),
+                None => json!({ "key": key }),
+            });
+        }
+        self.line.clear();
+        form.print(key, &mut self.line);
+        if let Some(value) = value {
+            self.line.push(b'\t');
+            form.print(value, &mut self.line);
+        }
+        self.line.push(b'\n');
+        out.bytes(&self.line)
+    }
+}

@@ -1,0 +1,263 @@
+//! `stats`: figures about the store, as it stands after recovery.
+
+use serde_json::{Value, json};
+use strandline::{
+    Db, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site, StatsSnapshot,
+};
+
+use super::check::damage_json;
+use crate::context::Context;
+use crate::failure::{Failure, OK, Outcome};
+use crate::human;
+use crate::output::Out;
+
+pub fn run(context: &Context) -> Outcome {
+    let db = context.read()?;
+    let figures = db.properties();
+    let anonymous = anonymous_bytes();
+    let mut out = Out::new();
+    if context.json {
+        out.json(&to_json(&figures, db.recovery(), anonymous))?;
+    } else {
+        print(&db, &figures, anonymous, &mut out)?;
+    }
+    out.finish()?;
+    Ok(OK)
+}
+
+/// Memory of this process that is not the mapped pool: what the engine's indexes and buffers really take.
+fn anonymous_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Bytes, for people and exactly.
+fn both(bytes: u64) -> String {
+    format!("{} ({bytes})", human::bytes(bytes))
+}
+
+fn print(
+    db: &Db,
+    figures: &Properties,
+    anonymous: Option<u64>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    out.line("persistent memory")?;
+    out.rows(&[
+        ("  pool", figures.pm.clone()),
+        ("  durability", figures.durability.to_string()),
+        ("  because", figures.durability_note.clone()),
+        ("  flush", figures.flush_instruction.to_owned()),
+        ("  capacity", both(figures.pm_capacity)),
+        ("  free", both(figures.pm_free)),
+        ("  headroom", both(figures.pm_headroom)),
+        (
+            "  zones",
+            format!(
+                "{} of {}, {} wholly free",
+                figures.zones,
+                human::bytes(figures.zone_bytes),
+                figures.zones_free
+            ),
+        ),
+    ])?;
+    out.line("memory")?;
+    let anonymous = anonymous.map_or_else(|| "unknown".into(), both);
+    out.rows(&[
+        ("  indexes", both(figures.dram_bytes)),
+        ("  budget", both(figures.dram_budget)),
+        ("  anonymous", format!("{anonymous}, of this process")),
+    ])?;
+    out.line("state")?;
+    let refusing = figures.refusing_writes.clone();
+    out.rows(&[
+        ("  visible seq", figures.visible_seq.to_string()),
+        ("  snapshots", figures.snapshots.to_string()),
+        ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
+        ("  slowed", human::time(figures.slowed)),
+        ("  writes", refusing.map_or_else(|| "accepted".into(), |why| format!("refused: {why}"))),
+    ])?;
+    for keyspace in &figures.keyspaces {
+        print_keyspace(keyspace, out)?;
+    }
+    print_recovery(db.recovery(), out)?;
+    print_persisted(&figures.persisted, out)
+}
+
+/// Entries of all runs.
+fn run_entries(keyspace: &KeyspaceProperties) -> u64 {
+    keyspace.runs.iter().map(|run| run.entries).sum()
+}
+
+fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
+    let entries = run_entries(keyspace);
+    out.line(format_args!("keyspace {}", keyspace.name))?;
+    out.rows(&[
+        (
+            "  memtables",
+            format!(
+                "{}, {} records, {}",
+                keyspace.memtables,
+                human::count(keyspace.memtable_records),
+                human::bytes(keyspace.memtable_bytes)
+            ),
+        ),
+        (
+            "  their index",
+            format!(
+                "{} of DRAM, {} bytes per record",
+                human::bytes(keyspace.index_dram_bytes),
+                human::per(keyspace.index_dram_bytes, keyspace.memtable_records)
+            ),
+        ),
+        (
+            "  runs",
+            format!("{}, {} entries", keyspace.runs.len(), human::count(entries)),
+        ),
+        (
+            "  their fences",
+            format!(
+                "{} of DRAM, {} bytes per entry",
+                human::bytes(keyspace.fences_dram_bytes),
+                human::per(keyspace.fences_dram_bytes, entries)
+            ),
+        ),
+    ])?;
+    if keyspace.runs.is_empty() {
+        return Ok(());
+    }
+    let heads = ["  run", "entries", "index bytes", "record bytes", "zones", "min seq", "max seq"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    rows.extend(keyspace.runs.iter().map(|run| {
+        let RunProperties { id, entries, index_bytes, record_bytes, zones, min_seq, max_seq } = run;
+        let mut row = vec![format!("  {id}")];
+        row.extend([entries, index_bytes, record_bytes].map(u64::to_string));
+        row.extend([zones.to_string(), min_seq.to_string(), max_seq.to_string()]);
+        row
+    }));
+    out.table(&rows)
+}
+
+fn print_recovery(report: &RecoveryReport, out: &mut Out) -> Result<(), Failure> {
+    out.line("recovery at this open")?;
+    out.rows(&[
+        ("  took", human::time(report.elapsed)),
+        ("  zones scanned", report.zones_scanned.to_string()),
+        ("  records", human::count(report.records)),
+        ("  dropped", format!("{} commits behind a lost one", report.survivors_dropped)),
+        ("  zones swept", report.zones_swept.to_string()),
+        ("  last seq", report.cut.to_string()),
+        ("  damage", damage_text(report)),
+    ])
+}
+
+fn damage_text(report: &RecoveryReport) -> String {
+    match report.damage.len() {
+        0 => "none".into(),
+        places => format!("{places} places; `strandline check` lists them"),
+    }
+}
+
+fn print_persisted(stats: &StatsSnapshot, out: &mut Out) -> Result<(), Failure> {
+    out.line("persisted since this open")?;
+    out.rows(&[
+        ("  stored", both(stats.bytes_stored)),
+        ("  streamed", both(stats.bytes_streamed)),
+        ("  lines flushed", human::count(stats.lines_flushed)),
+        ("  fences", human::count(stats.fences)),
+        ("  flushed twice", human::count(stats.redundant_flushes)),
+        ("  to the media", both(stats.media_bytes())),
+    ])?;
+    for site in Site::ALL.iter().filter(|site| stats.site_bytes(**site) > 0) {
+        out.line(format_args!("    {site:?}  {}", both(stats.site_bytes(*site))))?;
+    }
+    Ok(())
+}
+
+fn to_json(figures: &Properties, report: &RecoveryReport, anonymous: Option<u64>) -> Value {
+    json!({
+        "pm": {
+            "pool": figures.pm,
+            "durability": figures.durability.to_string(),
+            "durability_note": figures.durability_note,
+            "flush_instruction": figures.flush_instruction,
+            "capacity": figures.pm_capacity,
+            "free": figures.pm_free,
+            "headroom": figures.pm_headroom,
+            "zone_bytes": figures.zone_bytes,
+            "zones": figures.zones,
+            "zones_free": figures.zones_free,
+        },
+        "memory": {
+            "index_bytes": figures.dram_bytes,
+            "budget": figures.dram_budget,
+            "anonymous": anonymous,
+        },
+        "visible_seq": figures.visible_seq,
+        "snapshots": figures.snapshots,
+        "debt": figures.debt,
+        "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
+        "refusing_writes": figures.refusing_writes,
+        "keyspaces": figures.keyspaces.iter().map(keyspace_json).collect::<Vec<Value>>(),
+        "recovery": {
+            "seconds": report.elapsed.as_secs_f64(),
+            "zones_scanned": report.zones_scanned,
+            "records": report.records,
+            "survivors_dropped": report.survivors_dropped,
+            "zones_swept": report.zones_swept,
+            "cut": report.cut,
+            "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
+        },
+        "persisted": persisted_json(&figures.persisted),
+    })
+}
+
+fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
+    let entries = run_entries(keyspace);
+    let runs: Vec<Value> = keyspace
+        .runs
+        .iter()
+        .map(|run| {
+            json!({
+                "id": run.id,
+                "entries": run.entries,
+                "index_bytes": run.index_bytes,
+                "record_bytes": run.record_bytes,
+                "zones": run.zones,
+                "min_seq": run.min_seq,
+                "max_seq": run.max_seq,
+            })
+        })
+        .collect();
+    json!({
+        "name": keyspace.name,
+        "memtables": keyspace.memtables,
+        "memtable_records": keyspace.memtable_records,
+        "memtable_bytes": keyspace.memtable_bytes,
+        "index_dram_bytes": keyspace.index_dram_bytes,
+        "index_dram_bytes_per_record":
+            human::ratio(keyspace.index_dram_bytes, keyspace.memtable_records),
+        "fences_dram_bytes": keyspace.fences_dram_bytes,
+        "fences_dram_bytes_per_entry": human::ratio(keyspace.fences_dram_bytes, entries),
+        "run_entries": entries,
+        "runs": runs,
+    })
+}
+
+fn persisted_json(stats: &StatsSnapshot) -> Value {
+    let sites: serde_json::Map<String, Value> = Site::ALL
+        .iter()
+        .map(|site| (format!("{site:?}"), Value::from(stats.site_bytes(*site))))
+        .collect();
+    json!({
+        "bytes_stored": stats.bytes_stored,
+        "bytes_streamed": stats.bytes_streamed,
+        "lines_flushed": stats.lines_flushed,
+        "fences": stats.fences,
+        "redundant_flushes": stats.redundant_flushes,
+        "media_bytes": stats.media_bytes(),
+        "media_bytes_by_site": sites,
+    })
+}

@@ -1,0 +1,110 @@
+//! `zone [NO]`: what the zone table says.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde_json::{Value, json};
+use strandline::{Db, HeaderState, ZoneKind};
+
+use crate::context::Context;
+use crate::failure::{Failure, OK, Outcome};
+use crate::output::Out;
+
+#[derive(Args)]
+pub struct Zone {
+    /// One zone; without it, all whose header says something
+    no: Option<u32>,
+    /// All zones, also those without a header (free, or used for extents)
+    #[arg(long, conflicts_with = "no")]
+    all: bool,
+}
+
+/// A zone, as text for the table and as JSON.
+struct Shown {
+    row: Vec<String>,
+    json: Value,
+}
+
+pub fn run(context: &Context, args: &Zone) -> Outcome {
+    let db = context.read()?;
+    let zones = db.properties().zones;
+    if let Some(no) = args.no.filter(|no| *no >= zones) {
+        return Err(Failure::Usage(format!("zone {no}: there are {zones}, counted from 0")));
+    }
+    let names = names(&db)?;
+    let numbers = args.no.map_or(0..zones, |no| no..no + 1);
+    let shown: Vec<Shown> = numbers
+        .filter_map(|no| db.zone(no).map(|(at, state)| (no, at, state)))
+        .filter(|(_, _, state)| args.no.is_some() || args.all || *state != HeaderState::Free)
+        .map(|(no, at, state)| show(no, at, state, &names))
+        .collect();
+    let mut out = Out::new();
+    if context.json {
+        let zones_json: Vec<Value> = shown.into_iter().map(|zone| zone.json).collect();
+        out.json(&json!({ "zones": zones, "headers": zones_json }))?;
+    } else {
+        let heads = ["zone", "offset", "header", "keyspace", "epoch", "grant", "base seq"];
+        let mut rows = vec![heads.map(String::from).to_vec()];
+        let count = shown.len();
+        rows.extend(shown.into_iter().map(|zone| zone.row));
+        out.table(&rows)?;
+        if args.no.is_none() {
+            out.line(format_args!("{count} of {zones} zones"))?;
+        }
+    }
+    out.finish()?;
+    Ok(OK)
+}
+
+/// Names of keyspaces by the number in zone headers.
+fn names(db: &Db) -> Result<BTreeMap<u32, String>, Failure> {
+    let mut names = BTreeMap::new();
+    for name in db.keyspaces() {
+        names.insert(db.keyspace(&name)?.id(), name);
+    }
+    Ok(names)
+}
+
+fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> Shown {
+    let word = match &state {
+        HeaderState::Free => "none",
+        HeaderState::Torn => "torn",
+        HeaderState::Granted(header) => match header.kind {
+            ZoneKind::Memtable => "memtable",
+            ZoneKind::Clean => "clean",
+        },
+    };
+    let HeaderState::Granted(header) = state else {
+        let dash = || "-".to_owned();
+        return Shown {
+            row: vec![no.to_string(), at.to_string(), word.into(), dash(), dash(), dash(), dash()],
+            json: json!({ "zone": no, "offset": at, "header": word }),
+        };
+    };
+    // A zone that outlived its keyspace keeps the number until the next open for writing.
+    let name = names.get(&header.keyspace);
+    let keyspace = name.cloned().unwrap_or_else(|| format!("#{} (dropped)", header.keyspace));
+    Shown {
+        row: vec![
+            no.to_string(),
+            at.to_string(),
+            word.into(),
+            keyspace,
+            header.epoch.to_string(),
+            header.grant.to_string(),
+            header.base_seq.to_string(),
+        ],
+        json: json!({
+            "zone": no,
+            "offset": at,
+            "header": word,
+            "keyspace": name,
+            "keyspace_id": header.keyspace,
+            "subrange": header.subrange,
+            "epoch": header.epoch,
+            "grant": header.grant,
+            "incarnation": header.incarnation(),
+            "base_seq": header.base_seq,
+        }),
+    }
+}
