@@ -8,9 +8,15 @@ use crate::op::Op;
 use crate::pm::SimPm;
 use crate::system::{Progress, System};
 
-/// Which thread takes the next step: an index, modulo the number of threads that can. Past its end,
-/// the first thread that can runs on.
+/// Which thread takes the next step: an index, modulo the number of threads that can. Past its end
+/// the threads take long turns.
 pub type Schedule = [u8];
+
+/// Steps per operation, on average, after which a run counts as one that gets nowhere.
+const STEPS_PER_OP: usize = 10_000;
+
+/// Steps of a long turn: enough for some operations, and nobody waits for ever.
+const TURN: usize = 64;
 
 struct Thread<'s, S: System + 's> {
     todo: VecDeque<usize>,
@@ -50,7 +56,10 @@ pub(crate) fn run_ops<S: System>(
             }
             return Err(Violation::new(Rule::N8, "every thread waits for another".into()));
         }
-        let pick = schedule.get(used).map_or(0, |&s| usize::from(s) % able.len());
+        if used > STEPS_PER_OP * ops.len() {
+            return Err(Violation::new(Rule::N8, "threads step on and get nowhere".into()));
+        }
+        let pick = schedule.get(used).map_or(used / TURN, |&s| s.into()) % able.len();
         used += 1;
         let t = able[pick];
         pm.set_thread(t as u16);

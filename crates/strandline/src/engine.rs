@@ -52,6 +52,7 @@ pub(crate) struct Engine {
     epoch: u32,
     grants: AtomicU32,
     run_ids: AtomicU64,
+    regrants: AtomicU64,
     /// Bytes that only freezing and cleaning may take (rule 13 of the commit protocol).
     reserve: AtomicU64,
 }
@@ -106,6 +107,7 @@ impl Engine {
             epoch,
             grants: AtomicU32::new(0),
             run_ids: AtomicU64::new(run_ids),
+            regrants: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
         };
         engine.update_reserve();
@@ -170,7 +172,8 @@ impl Engine {
         let _durable = pool.grant(no, &header);
         let geometry = pool.geometry();
         let start = geometry.zone_at(no);
-        self.media.set_zone(no, header.incarnation(), base_seq);
+        let held_records = self.media.set_zone(no, header.incarnation(), base_seq);
+        self.regrants.fetch_add(u64::from(held_records), Ordering::Relaxed);
         let range = start..start + geometry.zone_len();
         Some(Zone::new(no, header.incarnation(), range, base_seq, &self.graveyard))
     }
@@ -239,9 +242,9 @@ impl Engine {
         drop(before);
     }
 
-    /// Zones granted since the store was opened.
-    pub(crate) fn zones_granted(&self) -> u32 {
-        self.grants.load(Ordering::Relaxed)
+    /// Zones granted since the store was opened that had held records before.
+    pub(crate) fn zones_regranted(&self) -> u64 {
+        self.regrants.load(Ordering::Relaxed)
     }
 
     /// Zones whose words say that they are granted but which neither a memtable, nor a run, nor a job holds.

@@ -102,11 +102,12 @@ impl Media {
         mix(self.pool.id(), life) | 1
     }
 
-    /// Announces that zone `no` holds records of `incarnation` from now on.
-    pub(crate) fn set_zone(&self, no: u32, incarnation: u64, base_seq: Seq) {
+    /// Announces that zone `no` holds records of `incarnation` from now on; tells whether it held others
+    /// since the store was opened.
+    pub(crate) fn set_zone(&self, no: u32, incarnation: u64, base_seq: Seq) -> bool {
         let fact = &self.zones[no as usize];
         fact.base_seq.store(base_seq, Relaxed);
-        fact.seed.store(self.zone_seed(incarnation), Relaxed);
+        fact.seed.swap(self.zone_seed(incarnation), Relaxed) != 0
     }
 
     /// Seed and base sequence for a record at `at`, if a zone with records is there.

@@ -1,14 +1,16 @@
 //! The steps of a write and of a read, one call each, so that a scheduler can interleave several writers and
 //! readers under test. Programs use [`Db`](crate::Db) instead.
 
+use std::sync::Arc;
+
 use base::{Result, Seq};
-use pmem::{Durable, InFlight};
+use pmem::{Durable, InFlight, Region};
 
 use crate::Keyspace;
 use crate::keyspace::Lack;
 use crate::memtable::record::Kind;
 use crate::path::read::Pinning;
-use crate::path::write::{Commit, Op};
+use crate::path::write::{Commit, Op, Ops};
 
 /// A change of one key.
 #[derive(Clone, Copy, Debug)]
@@ -60,14 +62,10 @@ enum State<'a> {
     Taken,
 }
 
-/// The changes of a write, kept where the write can borrow them.
-pub struct Changes<'a> {
-    ops: Vec<Op<'a>>,
-}
-
-impl<'a> Changes<'a> {
-    /// Changes to keyspaces, given by index into `spaces`.
-    pub fn new(spaces: &'a [Keyspace], changes: &[(usize, Change<'a>)]) -> Changes<'a> {
+impl<'a> Write<'a> {
+    /// W1. Changes name their keyspace by index into `spaces`.
+    pub fn admit(spaces: &'a [Keyspace], changes: &[(usize, Change<'a>)]) -> Result<Write<'a>> {
+        let engine = spaces[0].engine_for_steps();
         let op = |(space, change): &(usize, Change<'a>)| {
             let (kind, value) = match change.value {
                 Some(value) => (Kind::Put, value),
@@ -75,15 +73,7 @@ impl<'a> Changes<'a> {
             };
             Op::new(spaces[*space].space(), kind, change.key, value)
         };
-        Changes { ops: changes.iter().map(op).collect() }
-    }
-}
-
-impl<'a> Write<'a> {
-    /// W1.
-    pub fn admit(spaces: &'a [Keyspace], changes: &'a mut Changes<'a>) -> Result<Write<'a>> {
-        let engine = spaces[0].engine_for_steps();
-        let commit = Commit::admit(engine, &mut changes.ops)?;
+        let commit = Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()))?;
         Ok(Write { spaces, state: State::Admitted(commit) })
     }
 
@@ -134,6 +124,11 @@ impl<'a> Write<'a> {
         Ok(stepped)
     }
 
+    /// Gives the write up: if it was reserved, its records become void.
+    pub fn abandon(&mut self) {
+        self.state = State::Taken;
+    }
+
     /// Last sequence number of the commit, once it is reserved.
     pub fn last_seq(&self) -> Option<Seq> {
         match &self.state {
@@ -174,6 +169,12 @@ impl<'a> Read<'a> {
     }
 }
 
+/// Makes an empty pool with these lengths and this identifier, where an open would choose them itself.
+pub fn format(region: &Arc<Region>, format: pool::Format, pool_id: u64) -> Result<()> {
+    let snapshot = crate::manifest::State::fresh().encode_snapshot();
+    pool::Pool::create(Arc::clone(region), format, pool_id, &snapshot).map(drop)
+}
+
 /// Last sequence number that readers see.
 pub fn visible(keyspace: &Keyspace) -> Seq {
     keyspace.engine_for_steps().ring.visible()
@@ -193,7 +194,19 @@ pub fn leaked_zones(keyspace: &Keyspace) -> u64 {
     keyspace.engine_for_steps().leaked_zones()
 }
 
-/// Zones granted since the store was opened.
-pub fn zones_granted(keyspace: &Keyspace) -> u32 {
-    keyspace.engine_for_steps().zones_granted()
+/// Zones granted since the store was opened that had held records before.
+pub fn zones_regranted(keyspace: &Keyspace) -> u64 {
+    keyspace.engine_for_steps().zones_regranted()
+}
+
+/// Asks background work to free as much space as it can: everything is frozen, merged and cleaned.
+pub fn reclaim(keyspace: &Keyspace) {
+    let engine = keyspace.engine_for_steps();
+    engine.throttle.set_debt(crate::background::throttle::FULL_DEBT);
+    engine.end_round();
+}
+
+/// Whether the region holds a pool; an error says why not. Nothing is written.
+pub fn formatted(region: &Arc<Region>) -> Result<()> {
+    pool::Pool::open(Arc::clone(region)).map(drop)
 }

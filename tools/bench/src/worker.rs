@@ -126,6 +126,11 @@ impl<'a> Worker<'a> {
         Limit { ops, until: None, check: 0 }
     }
 
+    /// As long as until then.
+    pub(crate) fn until(&self, then: Instant) -> Limit {
+        Limit { ops: u64::MAX, until: Some(then), check: 0 }
+    }
+
     /// Whether to go on, after `done` operations.
     #[inline]
     pub(crate) fn goes_on(&self, limit: &mut Limit) -> bool {

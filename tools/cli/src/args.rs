@@ -9,22 +9,26 @@ use crate::cmd;
 use crate::failure::Failure;
 
 const AFTER: &str = "\
-Text: keys and values are bytes. In arguments and output, tab, newline, carriage return and backslash are \
-written \\t, \\n, \\r and \\\\, and bytes that are no printable UTF-8 are written \\xNN; so what one command prints \
-another takes. --hex writes bytes as hexadecimal digits, --literal takes and prints them as they are.
+Text:
+  Keys and values are bytes. In arguments, input and output, tab, newline, carriage return and
+  backslash are written \\t, \\n, \\r and \\\\, and bytes that are no printable UTF-8 are written
+  \\xNN; so what one command prints another takes. --hex writes bytes as hexadecimal digits,
+  --literal takes and prints them as they are.
 
-Reading commands (get, scan, dump, stats, pool, zone, check, explain, keyspace list) open the store \
-read-only: several may run at once, but not beside a writer.
+Opening:
+  get, scan, dump, stats, pool, zone, check, explain and keyspace list open the store read-only:
+  several of them may run at once, but not beside a writer.
 
 Exit codes:
   0  done
-  1  the key is not there (get, explain), the store is damaged (check), or there were rejects (load --strict)
+  1  the key is not there (get, explain), the store is damaged (check), or lines were rejected
+     (load --strict)
   2  wrong usage
   3  any other error";
 
 /// An embedded, ordered key-value engine in persistent memory: its stores, from the command line.
 #[derive(Parser)]
-#[command(name = "strandline", version, about, after_help = AFTER)]
+#[command(name = "strandline", version, after_help = AFTER)]
 pub struct Cli {
     #[command(flatten)]
     pub store: StoreArgs,
@@ -94,9 +98,9 @@ pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failur
         }
     }
     for setting in &args.option {
-        let (name, text) = setting.split_once('=').ok_or_else(|| {
-            Failure::Usage(format!("--option {setting}: expected NAME=VALUE"))
-        })?;
+        let (name, text) = setting
+            .split_once('=')
+            .ok_or_else(|| Failure::Usage(format!("--option {setting}: expected NAME=VALUE")))?;
         options.set(name, text)?;
     }
     Ok(options)

@@ -41,7 +41,8 @@ impl Out {
     /// A table: its first row names the columns; columns of numbers stand to the right.
     pub fn table(&mut self, rows: &[Vec<String>]) -> Result<(), Failure> {
         let columns = rows.first().map_or(0, Vec::len);
-        let cell = |row: &Vec<String>, at: usize| row.get(at).map_or(0, |text| text.chars().count());
+        let cell =
+            |row: &Vec<String>, at: usize| row.get(at).map_or(0, |text| text.chars().count());
         let widths: Vec<usize> = (0..columns)
             .map(|at| rows.iter().map(|row| cell(row, at)).max().unwrap_or(0))
             .collect();

@@ -38,8 +38,7 @@ impl Progress {
             return;
         }
         let rate = |done: u64| (done as f64 / self.begun.elapsed().as_secs_f64()) as u64;
-        let rates =
-            format!("{} records, {}/s", human::count(records), human::count(rate(records)));
+        let rates = format!("{} records, {}/s", human::count(records), human::count(rate(records)));
         if let Some(bar) = &self.bar {
             bar.set_position(bytes);
             bar.set_message(rates);

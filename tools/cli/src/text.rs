@@ -117,7 +117,7 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
             Some(b'n') => (b'\n', 2),
             Some(b'r') => (b'\r', 2),
             Some(b'\\') => (b'\\', 2),
-            Some(b'x') => match text.get(at + 2..at + 4).and_then(|pair| pair_value(pair)) {
+            Some(b'x') => match text.get(at + 2..at + 4).and_then(pair_value) {
                 Some(byte) => (byte, 4),
                 None => return Err("\\x needs two hexadecimal digits".into()),
             },
@@ -128,7 +128,9 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
                 ));
             }
             None => {
-                return Err("a lone \\ at the end; write \\\\ for a backslash, or use --literal".into());
+                return Err(
+                    "a lone \\ at the end; write \\\\ for a backslash, or use --literal".into()
+                );
             }
         };
         out.push(byte);
@@ -143,9 +145,10 @@ fn from_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         return Err(format!("{} hexadecimal digits; bytes have two each", text.len()));
     }
     for pair in text.chunks_exact(2) {
-        out.push(pair_value(pair).ok_or_else(|| {
-            format!("{} are no hexadecimal digits", pair.escape_ascii())
-        })?);
+        out.push(
+            pair_value(pair)
+                .ok_or_else(|| format!("{} are no hexadecimal digits", pair.escape_ascii()))?,
+        );
     }
     Ok(())
 }

@@ -28,7 +28,8 @@ impl Engine {
             let _worked = self.work(QUANTUM)?;
         }
         let owed = self.throttle.owe(bytes);
-        if !owed.is_zero() {
+        // Without a background thread sleeping would drain nothing.
+        if !owed.is_zero() && self.options.background_threads > 0 {
             std::thread::sleep(owed);
         }
         Ok(())

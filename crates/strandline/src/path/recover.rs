@@ -98,7 +98,7 @@ impl Zones<'_> {
         pool.claim_zone(no)?;
         let start = pool.geometry().zone_at(no);
         let incarnation = header.incarnation();
-        self.media.set_zone(no, incarnation, header.base_seq);
+        let _first = self.media.set_zone(no, incarnation, header.base_seq);
         let range = start..start + pool.geometry().zone_len();
         let zone = Zone::new(no, incarnation, range, header.base_seq, &self.graveyard);
         self.known.insert(no, Arc::clone(&zone));
@@ -305,7 +305,7 @@ fn candidates(media: &Media, state: &State, zones: &Zones<'_>) -> Vec<Candidate>
             && limit <= zone_len
             && (!zones.known.contains_key(&no) || planted::is(Bug::RescanRetiredZone));
         if usable {
-            media.set_zone(no, header.incarnation(), header.base_seq);
+            let _first = media.set_zone(no, header.incarnation(), header.base_seq);
             found.push(Candidate { no, header, limit, sealed });
         }
     }

@@ -67,6 +67,34 @@ impl<'a> Op<'a> {
     }
 }
 
+/// The changes of a commit: on the caller's stack, or owned by a commit that outlives its caller.
+pub(crate) enum Ops<'a> {
+    Borrowed(&'a mut [Op<'a>]),
+    Owned(Vec<Op<'a>>),
+}
+
+impl<'a> std::ops::Deref for Ops<'a> {
+    type Target = [Op<'a>];
+
+    #[inline]
+    fn deref(&self) -> &[Op<'a>] {
+        match self {
+            Ops::Borrowed(ops) => ops,
+            Ops::Owned(ops) => ops,
+        }
+    }
+}
+
+impl std::ops::DerefMut for Ops<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Ops::Borrowed(ops) => ops,
+            Ops::Owned(ops) => ops,
+        }
+    }
+}
+
 /// The part of a commit that goes to one keyspace.
 struct Group {
     view: Guard<Arc<View>>,
@@ -86,7 +114,7 @@ enum Phase {
 /// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
 pub(crate) struct Commit<'e, 'a> {
     engine: &'e Engine,
-    ops: &'a mut [Op<'a>],
+    ops: Ops<'a>,
     groups: SmallVec<[Group; 1]>,
     phase: Phase,
     ticket: Option<Ticket>,
@@ -102,7 +130,7 @@ impl Engine {
         if ops.is_empty() {
             return self.check_writable("write");
         }
-        let mut commit = Commit::admit(self, ops)?;
+        let mut commit = Commit::admit(self, Ops::Borrowed(ops))?;
         while let Err(lack) = commit.reserve() {
             commit.mend(lack)?;
         }
@@ -148,7 +176,7 @@ impl Engine {
 impl<'e, 'a> Commit<'e, 'a> {
     /// W1: checks limits and moves long values out; pays back-pressure.
     #[inline]
-    pub(crate) fn admit(engine: &'e Engine, ops: &'a mut [Op<'a>]) -> Result<Commit<'e, 'a>> {
+    pub(crate) fn admit(engine: &'e Engine, mut ops: Ops<'a>) -> Result<Commit<'e, 'a>> {
         engine.check_writable("write")?;
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {

@@ -63,9 +63,7 @@ pub fn run(context: &Context, args: &Explain) -> Outcome {
 
 fn source(timed: &TimedProbe) -> (String, &'static str) {
     match timed.probe.source {
-        Source::Memtable { order } => {
-            (format!("memtable {order}"), "DRAM index, PM records")
-        }
+        Source::Memtable { order } => (format!("memtable {order}"), "DRAM index, PM records"),
         Source::Run { id, entries } => (format!("run {id} of {entries} entries"), "PM"),
     }
 }

@@ -138,9 +138,9 @@ impl Loader {
     fn feed(&mut self, input: impl BufRead) -> Result<(), Failure> {
         let mut lines = Lines::new(input);
         loop {
-            let next = lines.next().map_err(|error| {
-                Failure::Other(format!("reading the input: {error}"))
-            })?;
+            let next = lines
+                .next()
+                .map_err(|error| Failure::Other(format!("reading the input: {error}")))?;
             let Some(line) = next else { break };
             let parsed = match line {
                 Line::Text(text) => self.parse(text),

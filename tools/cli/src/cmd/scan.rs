@@ -41,7 +41,11 @@ pub fn run(context: &Context, args: &Scan) -> Outcome {
     let options = bounds(context, args)?;
     let (_db, keyspace) = context.read_keyspace()?;
     let mut iter = keyspace.iter(&options)?;
-    if args.reverse { iter.seek_to_last()? } else { iter.seek_to_first()? }
+    if args.reverse {
+        iter.seek_to_last()?
+    } else {
+        iter.seek_to_first()?
+    }
     let limit = args.limit.unwrap_or(u64::MAX);
     let mut out = Out::new();
     let (form, json, keys_only) = (context.form, context.json, args.keys_only);

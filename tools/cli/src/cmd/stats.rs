@@ -112,10 +112,7 @@ fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Fa
                 human::per(keyspace.index_dram_bytes, keyspace.memtable_records)
             ),
         ),
-        (
-            "  runs",
-            format!("{}, {} entries", keyspace.runs.len(), human::count(entries)),
-        ),
+        ("  runs", format!("{}, {} entries", keyspace.runs.len(), human::count(entries))),
         (
             "  their fences",
             format!(

@@ -71,7 +71,8 @@ impl Parser {
         let mut first = true;
         for (from, to) in &self.columns.value.0 {
             // `3-` after `1-2` may be nothing; a value of no column at all is a missing tab.
-            let to = to.unwrap_or(if first { self.fields.len().max(*from) } else { self.fields.len() });
+            let to =
+                to.unwrap_or(if first { self.fields.len().max(*from) } else { self.fields.len() });
             for column in *from..=to {
                 if !std::mem::take(&mut first) {
                     out.push(b'\t');

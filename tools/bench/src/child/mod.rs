@@ -1,0 +1,76 @@
+//! Child processes of a run, there to be killed.
+//!
+//! They are this program again, with `bench --child-…`, the flags that the parent was given, and a few more.
+//! What they have to say they write to standard output, which is a pipe to the parent; when that is gone, so
+//! are they.
+
+pub(crate) mod fill;
+pub(crate) mod writer;
+
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use strandline::Options;
+
+use crate::config::Config;
+use crate::scratch;
+
+/// A running child; killed, if it still runs, when this goes.
+pub(crate) struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Starts a child in `mode` on the store at `path`.
+    pub(crate) fn start(
+        mode: &str,
+        config: &Config,
+        path: &Path,
+        options: &Options,
+        further: &[String],
+    ) -> Result<(Running, ChildStdout), String> {
+        let failed = |error: std::io::Error| format!("starting a child process: {error}");
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(["bench", mode]);
+        for (name, value) in &config.given {
+            if name != "benchmarks" && name != "preset_report" {
+                command.arg(format!("--{name}={value}"));
+            }
+        }
+        command.arg(format!("--db={}", path.display())).arg("--use_existing_db=true");
+        command.arg(format!("--pm_size={}", options.pm_size));
+        command.arg(format!("--memtable_bytes={}", options.memtable_bytes));
+        command.arg(format!("--dram_budget={}", options.dram_budget));
+        command.args(further).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let output = child.stdout.take().ok_or("a child process without standard output")?;
+        Ok((Running { child }, output))
+    }
+
+    /// Kills it with SIGKILL, which it cannot notice, and waits until it is gone.
+    pub(crate) fn kill(&mut self) -> Result<(), String> {
+        self.child.kill().map_err(|error| format!("killing a child process: {error}"))?;
+        self.child.wait().map(drop).map_err(|error| format!("waiting for a child process: {error}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone_already = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Runs as a child, if the arguments say so.
+pub(crate) fn dispatch(args: &[String]) -> Option<Result<i32, String>> {
+    let (mode, rest) = args.split_first()?;
+    match mode.as_str() {
+        "--child-janitor" => {
+            Some(rest.first().map_or(Err("no folder".into()), |path| scratch::janitor(path)))
+        }
+        "--child-fill" => Some(fill::run(rest).map(|()| 0)),
+        "--child-writer" => Some(writer::run(rest).map(|()| 0)),
+        _ => None,
+    }
+}

@@ -1,0 +1,270 @@
+//! The engine as a system that the explorer can crash.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+use bumpalo::Bump;
+use pmem::Region;
+use sim::{Op, Probe, Progress, Show, System, Write as Change};
+use strandline::steps::{self, Read, Step, Stepped, Write};
+use strandline::{Db, Keyspace, Options, ReadOptions};
+
+/// Keyspaces of every store.
+const NAMES: [&str; 2] = ["default", "other"];
+/// Kinds of background work; see [`Engine::background`].
+pub const KINDS: u8 = 4;
+
+/// The engine in a pool so small that zones switch and are granted anew all the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    /// Zones in the pool.
+    pub zones: u64,
+    /// Bytes of records at which a memtable is frozen.
+    pub memtable_bytes: u64,
+    /// A logic fault that is switched on.
+    pub planted: Option<Bug>,
+}
+
+/// Zones hold at most eight records of two lines.
+const ZONE_LEN: u64 = 1024;
+const MANIFEST_LEN: u64 = 2048;
+
+/// An open store.
+pub struct Store {
+    spaces: Vec<Keyspace>,
+    db: Option<Db>,
+    region: Arc<Region>,
+    /// Keys and values of operations under way.
+    bytes: Bump,
+    probe: RefCell<Probe>,
+    next_kind: Cell<u64>,
+}
+
+/// An operation under way.
+pub enum Task<'s> {
+    /// Not begun: W1 is a step of its own.
+    Asked(Vec<(usize, steps::Change<'s>)>, Option<u8>),
+    /// A commit, and after how many steps it is given up.
+    Commit(Write<'s>, Option<u8>),
+    /// A read of a key.
+    Read(&'s Keyspace, &'s [u8], Option<Read<'s>>),
+    /// Background work, so many steps of it.
+    Background(u8, u32),
+}
+
+impl Engine {
+    fn options(&self) -> Options {
+        Options {
+            memtable_bytes: self.memtable_bytes,
+            background_threads: 0,
+            recovery_threads: 1,
+            ..Options::default()
+        }
+    }
+
+    fn store(&self, region: Arc<Region>, db: Db) -> Result<Store> {
+        let mut spaces = Vec::with_capacity(NAMES.len());
+        for name in NAMES {
+            spaces.push(match db.keyspace(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => db.create_keyspace(name)?,
+                opened => opened?,
+            });
+        }
+        let recovery = db.recovery();
+        let probe = Probe {
+            cuts_below_survivor: recovery.survivors_dropped,
+            damage: recovery.damage.len() as u64,
+            swept: recovery.zones_swept,
+            ..Probe::default()
+        };
+        Ok(Store {
+            spaces,
+            db: Some(db),
+            region,
+            bytes: Bump::new(),
+            probe: RefCell::new(probe),
+            next_kind: Cell::new(0),
+        })
+    }
+
+    /// One step of background work: freeze the active memtable, or do a few entries of whatever is due.
+    fn background(&self, store: &Store, kind: u8, step: u32) -> Result<Progress> {
+        let Some(db) = &store.db else { return Ok(Progress::Done) };
+        match (kind, step) {
+            (0 | 1, 0) => {
+                store.spaces.iter().for_each(steps::rotate);
+                store.probe.borrow_mut().freezes += 1;
+            }
+            (2, 0) => {
+                // Merge everything; freezes come first, a few entries at a time.
+                steps::reclaim(&store.spaces[0]);
+                store.probe.borrow_mut().merges += 1;
+            }
+            _ => {
+                let idle = db.work(3)?;
+                if idle || step > 40 {
+                    return Ok(Progress::Done);
+                }
+            }
+        }
+        Ok(Progress::More)
+    }
+}
+
+fn refused(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::LimitExceeded)
+}
+
+impl System for Engine {
+    type Store = Store;
+    type Task<'s> = Task<'s>;
+
+    fn region_len(&self) -> u64 {
+        let tables = (4096 + self.zones * 64 + 2 * MANIFEST_LEN).next_multiple_of(4096);
+        tables + self.zones * ZONE_LEN
+    }
+
+    fn create(&self, region: Region) -> Result<Store> {
+        planted::plant(self.planted);
+        let region = Arc::new(region);
+        let format = pool::Format { zone_len: ZONE_LEN, manifest_len: MANIFEST_LEN };
+        steps::format(&region, format, 0x5eed)?;
+        let db = Db::open_region(Arc::clone(&region), self.options())?;
+        self.store(region, db)
+    }
+
+    fn open(&self, region: Region) -> Result<Store> {
+        planted::plant(self.planted);
+        let region = Arc::new(region);
+        steps::formatted(&region)?;
+        let db = Db::open_region(Arc::clone(&region), self.options())?;
+        self.store(region, db)
+    }
+
+    fn close(&self, store: Store) -> Option<Region> {
+        let Store { spaces, db, region, bytes, .. } = store;
+        drop((spaces, db, bytes));
+        Arc::into_inner(region)
+    }
+
+    fn begin<'s>(&'s self, store: &'s Store, op: &Op) -> Result<Task<'s>> {
+        let keep = |bytes: &[u8]| -> &'s [u8] { store.bytes.alloc_slice_copy(bytes) };
+        Ok(match op {
+            Op::Commit { writes, abandon, .. } => {
+                let changes = writes.iter().filter_map(|write| match write {
+                    Change::Put { keyspace, key, value } => {
+                        let change =
+                            steps::Change { key: keep(key), value: Some(keep(&value.bytes())) };
+                        Some((usize::from(*keyspace), change))
+                    }
+                    Change::Delete { keyspace, key } => {
+                        Some((usize::from(*keyspace), steps::Change { key: keep(key), value: None }))
+                    }
+                    Change::DeleteRange { .. } => None,
+                });
+                let changes: Vec<_> = changes.collect();
+                let give_up = abandon.then(|| {
+                    store.next_kind.set(store.next_kind.get() + 1);
+                    (store.next_kind.get() % 4) as u8
+                });
+                Task::Asked(changes, give_up)
+            }
+            Op::Read { keyspace, key, .. } => {
+                Task::Read(&store.spaces[usize::from(*keyspace)], keep(key), None)
+            }
+            Op::Background { kind, .. } => Task::Background(*kind, 0),
+            Op::Reopen => Task::Background(u8::MAX, u32::MAX),
+        })
+    }
+
+    fn step<'s>(&'s self, store: &'s Store, task: &mut Task<'s>) -> Result<Progress> {
+        match task {
+            Task::Asked(changes, give_up) => match Write::admit(&store.spaces, changes) {
+                Ok(write) => {
+                    *task = Task::Commit(write, *give_up);
+                    Ok(Progress::More)
+                }
+                Err(error) if refused(&error) => Ok(Progress::Refused),
+                Err(error) => Err(error),
+            },
+            Task::Commit(write, give_up) => step_commit(store, write, give_up),
+            Task::Read(space, key, read) => match read {
+                None => {
+                    *read = Some(Read::begin(space));
+                    Ok(Progress::More)
+                }
+                Some(begun) => match begun.finish(key)? {
+                    Some(value) => Ok(Progress::Found(value)),
+                    None => {
+                        *read = None;
+                        Ok(Progress::More)
+                    }
+                },
+            },
+            Task::Background(kind, step) => {
+                let progress = self.background(store, *kind, *step)?;
+                *step += 1;
+                Ok(progress)
+            }
+        }
+    }
+
+    fn visit(&self, store: &Store, each: &mut Show<'_>) -> Result<()> {
+        for (number, space) in store.spaces.iter().enumerate() {
+            let mut iter = space.iter(&ReadOptions::default())?;
+            iter.seek_to_first()?;
+            while let Some(key) = iter.key() {
+                if let Some(value) = iter.value()? {
+                    each(number as u8, key, value);
+                }
+                iter.next()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cut(&self, store: &Store) -> u64 {
+        store.db.as_ref().map_or(0, |db| db.recovery().cut)
+    }
+
+    fn leaks(&self, store: &Store) -> u64 {
+        steps::leaked_zones(&store.spaces[0])
+    }
+
+    fn probe(&self, store: &Store) -> Probe {
+        let mut probe = *store.probe.borrow();
+        probe.regrants = steps::zones_regranted(&store.spaces[0]);
+        probe
+    }
+}
+
+fn step_commit(
+    store: &Store,
+    write: &mut Write<'_>,
+    give_up: &mut Option<u8>,
+) -> Result<Progress> {
+    if write.last_seq().is_some() {
+        // Given up after W2, after the copy, after the fence, or after W4.
+        match give_up {
+            Some(0) => {
+                write.abandon();
+                return Ok(Progress::GaveUp);
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+    }
+    match write.step() {
+        Ok(Stepped::Did(Step::Reserve { number, switched_zone })) => {
+            store.probe.borrow_mut().zone_switches += u64::from(switched_zone);
+            Ok(Progress::Reserved(number))
+        }
+        Ok(Stepped::Did(_) | Stepped::Waited) => Ok(Progress::More),
+        Ok(Stepped::Acknowledged) => Ok(Progress::Done),
+        Ok(Stepped::Unpublished) => Ok(Progress::Blocked),
+        Err(error) if refused(&error) => Ok(Progress::Refused),
+        Err(error) => Err(error),
+    }
+}
