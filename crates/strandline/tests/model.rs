@@ -46,9 +46,15 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ("base", base()),
         ("background", Options { background_threads: 1, ..base() }),
         ("large zones", Options { zone_size: 64 << 10, ..base() }),
-        ("default zones", Options { zone_size: 0, background_threads: 1, pm_size: 24 << 20, ..base() }),
+        (
+            "default zones",
+            Options { zone_size: 0, background_threads: 1, pm_size: 24 << 20, ..base() },
+        ),
         ("tiny memtables", Options { memtable_bytes: 8 << 10, ..base() }),
-        ("tiny memtables, background", Options { memtable_bytes: 8 << 10, background_threads: 1, ..base() }),
+        (
+            "tiny memtables, background",
+            Options { memtable_bytes: 8 << 10, background_threads: 1, ..base() },
+        ),
         ("one huge memtable", Options { memtable_bytes: 1 << 30, pm_size: 64 << 20, ..base() }),
         ("little DRAM", Options { dram_budget: 256 << 10, ..base() }),
         ("tight pool", Options { pm_size: 6 << 20, ..base() }),
@@ -85,8 +91,7 @@ fn options_do_not_change_answers_mixed_keys() {
 #[test]
 fn keyspaces_come_and_go_under_load() {
     for (seed, (_, options)) in (100..).zip(option_sets()) {
-        let profile =
-            Profile { admin: true, rare: 120, spaces: 5, ..profile(Keys::Mixed(300)) };
+        let profile = Profile { admin: true, rare: 120, spaces: 5, ..profile(Keys::Mixed(300)) };
         run(options, &profile, seed, 8_000);
     }
 }

@@ -124,12 +124,7 @@ impl Model {
         all.fold((0, 0), |(keys, bytes), (key, value)| (keys + 1, bytes + key.len() + value.len()))
     }
 
-    fn nearest(
-        &self,
-        walk: &Walk,
-        from: Bound<&[u8]>,
-        forward: bool,
-    ) -> Option<(Vec<u8>, Value)> {
+    fn nearest(&self, walk: &Walk, from: Bound<&[u8]>, forward: bool) -> Option<(Vec<u8>, Value)> {
         let space = self.spaces.get(&walk.space)?;
         let within = |key: &[u8]| {
             let low = match &walk.lower {
@@ -177,7 +172,8 @@ fn trim(versions: &mut Versions, open: &BTreeMap<u64, usize>) {
     let mut kept = 0;
     for i in 0..versions.len() {
         let seq = versions[i].0;
-        let needed = versions.get(i + 1).is_none_or(|(next, _)| open.range(seq..*next).next().is_some());
+        let needed =
+            versions.get(i + 1).is_none_or(|(next, _)| open.range(seq..*next).next().is_some());
         if needed {
             versions[kept] = versions[i];
             kept += 1;
@@ -260,7 +256,9 @@ mod tests {
         let bounds = (Bound::Excluded(b"a".to_vec()), Bound::Included(b"c".to_vec()));
         let mut walk = Walk::new(0, at, bounds.0, bounds.1);
         let mut seen = Vec::new();
-        for to in [Move::First, Move::Next, Move::Next, Move::Last, Move::Prev, Move::Seek(b"0".to_vec())] {
+        for to in
+            [Move::First, Move::Next, Move::Next, Move::Last, Move::Prev, Move::Seek(b"0".to_vec())]
+        {
             walk.go(&model, &to);
             seen.push(walk.current.as_ref().map(|(key, _)| key[0]));
         }

@@ -199,11 +199,9 @@ impl Generator {
         let mut changes: Vec<Change> = Vec::new();
         for _ in 0..wanted {
             let mut change = self.change();
-            if self.rng.chance(1, 6) {
-                if let Some(before) = changes.last() {
-                    change.key.clone_from(&before.key);
-                    change.space = before.space;
-                }
+            if let Some(before) = changes.last().filter(|_| self.rng.chance(1, 6)) {
+                change.key.clone_from(&before.key);
+                change.space = before.space;
             }
             if let Some(value) = change.value.as_mut().filter(|value| value.len() > 300) {
                 *value = Value::new(7, 300);

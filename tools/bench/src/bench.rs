@@ -10,6 +10,7 @@ use crate::clock::{process_cpu, thread_cpu};
 use crate::config::Config;
 use crate::data::values::Source;
 use crate::limits::spin;
+use crate::report::json::round;
 use crate::report::outcome::Outcome;
 use crate::store::Store;
 use crate::worker::{Tally, Worker};
@@ -41,18 +42,26 @@ impl Bench {
     }
 
     /// Runs `work` on the threads of `crew` at once and gathers the figures.
-    pub(crate) fn measure(&mut self, name: &str, crew: Crew, work: &Work<'_>) -> Result<Outcome, String> {
+    pub(crate) fn measure(
+        &mut self,
+        name: &str,
+        crew: Crew,
+        work: &Work<'_>,
+    ) -> Result<Outcome, String> {
         let before_pause = self.pause();
         let db = self.store.db()?;
-        let (media, cpu) = (db.region().stats(), process_cpu());
+        let (media, slowed, cpu) = (db.region().stats(), db.properties().slowed, process_cpu());
         let tallies = self.crew(&db, crew, work)?;
         let cpu_seconds = process_cpu() - cpu;
         let pm_bytes_written = db.region().stats().media_bytes() - media.media_bytes();
-        let mut outcome = Outcome { name: name.into(), cpu_seconds, pm_bytes_written, ..gather(tallies) };
+        let mut outcome =
+            Outcome { name: name.into(), cpu_seconds, pm_bytes_written, ..gather(tallies) };
         if let (Some(before), Some(after)) = (before_pause, self.pause()) {
             outcome.note("machine_pause_us", micros(before.max(after)));
         }
         self.describe(&db, &mut outcome);
+        let slowed = db.properties().slowed.saturating_sub(slowed);
+        outcome.note("slowed_s", round(slowed.as_secs_f64(), 6));
         Ok(outcome)
     }
 
@@ -80,7 +89,6 @@ impl Bench {
         outcome.dram_bytes = properties.dram_bytes;
         outcome.pm_bytes = properties.pm_capacity - properties.pm_free;
         outcome.durability = properties.durability.to_string();
-        outcome.note("slowed_s", properties.slowed.as_secs_f64());
     }
 
     /// The longest pause of the machine that a short probe sees, if one is asked for.
@@ -91,7 +99,8 @@ impl Bench {
 
     fn crew(&self, db: &Db, crew: Crew, work: &Work<'_>) -> Result<Vec<Tally>, String> {
         let all = crew.threads + usize::from(crew.aside);
-        let (barrier, stop, busy) = (Barrier::new(all), AtomicBool::new(false), AtomicUsize::new(crew.threads));
+        let (barrier, stop, busy) =
+            (Barrier::new(all), AtomicBool::new(false), AtomicUsize::new(crew.threads));
         let one = |tid: usize| {
             let aside = tid == crew.threads;
             let mut worker = Worker::new(tid, aside, db, &self.config, &self.source, &stop, &busy);
@@ -142,7 +151,7 @@ fn gather(tallies: Vec<Tally>) -> Outcome {
         sum.user_bytes_written += tally.bytes_written;
         if tally.aside {
             sum.note("writes_aside", tally.ops);
-            sum.note("writes_aside_per_sec", tally.ops as f64 / sum.seconds.max(1e-9));
+            sum.note("writes_aside_per_sec", round(tally.ops as f64 / sum.seconds.max(1e-9), 1));
             continue;
         }
         sum.ops += tally.ops;

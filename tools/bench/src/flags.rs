@@ -196,14 +196,18 @@ const FLAGS: &[Flag] = &[
         name: "fill_bytes",
         takes: "bytes",
         doc: "Bytes of keys and values that the benchmark recovery leaves in memtables [256M].",
-        set: |config, text| put(&mut config.fill_bytes, parse_size(text).filter(|bytes| *bytes > 0)),
+        set: |config, text| {
+            put(&mut config.fill_bytes, parse_size(text).filter(|bytes| *bytes > 0))
+        },
     },
     Flag {
         name: "preset_report",
         takes: "limits",
         doc: "Run what tells the machine's limits beside the engine's: \
               persistlimit,spingap,steps,recovery,overwrite_full.",
-        set: |config, text| put(&mut config.preset_report, (text == "limits").then(|| Some(text.into()))),
+        set: |config, text| {
+            put(&mut config.preset_report, (text == "limits").then(|| Some(text.into())))
+        },
     },
     Flag {
         name: "help",
@@ -225,7 +229,8 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
     let (mut config, mut unknown) = (Config::default(), Unknown::new());
     let mut args = args.iter().map(String::as_str).peekable();
     while let Some(arg) = args.next() {
-        let Some(body) = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).filter(|b| !b.is_empty())
+        let Some(body) =
+            arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).filter(|b| !b.is_empty())
         else {
             return Err(format!("{arg}: expected a flag such as --num=1000"));
         };
@@ -247,15 +252,18 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
         };
         let value = match value {
             Some(value) => value,
-            None if takes == BOOLEAN => args.next_if(|next| boolean(next).is_some()).unwrap_or("true"),
+            None if takes == BOOLEAN => {
+                args.next_if(|next| boolean(next).is_some()).unwrap_or("true")
+            }
             None => args.next().ok_or_else(|| format!("--{name}: a value is missing ({takes})"))?,
         };
         set(&mut config, name, value)?;
         config.given.push((name.into(), value.into()));
     }
     if let (Some(_), true) = (&config.preset_report, config.benchmarks.is_empty()) {
-        config.benchmarks =
-            ["persistlimit", "spingap", "steps", "recovery", "overwrite_full"].map(Into::into).to_vec();
+        config.benchmarks = ["persistlimit", "spingap", "steps", "recovery", "overwrite_full"]
+            .map(Into::into)
+            .to_vec();
     }
     check(&config)?;
     Ok((config, unknown))
@@ -264,7 +272,10 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
 fn check(config: &Config) -> Result<(), String> {
     if let Some(name) = config.benchmarks.iter().find(|name| work::find(name).is_none()) {
         let known: Vec<&str> = work::BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
-        return Err(format!("--benchmarks={name}: no such benchmark; there are {}", known.join(", ")));
+        return Err(format!(
+            "--benchmarks={name}: no such benchmark; there are {}",
+            known.join(", ")
+        ));
     }
     Ok(())
 }
@@ -351,7 +362,16 @@ mod tests {
 
     #[test]
     fn flags_come_in_every_usual_form() {
-        let args = ["--num=5", "-value_size=7", "--threads", "3", "--histogram", "--nounique", "--json", "0"];
+        let args = [
+            "--num=5",
+            "-value_size=7",
+            "--threads",
+            "3",
+            "--histogram",
+            "--nounique",
+            "--json",
+            "0",
+        ];
         let (config, unknown) = parsed(&args).expect("flags");
         assert_eq!((config.num, config.value_size, config.threads), (5, 7, 3));
         assert_eq!((config.histogram, config.unique, config.json), (true, false, false));
@@ -361,7 +381,8 @@ mod tests {
 
     #[test]
     fn the_engines_options_are_flags() {
-        let args = ["--write_buffer_size=8M", "--pm_size=32M", "--pm", "heap", "--background_threads=0"];
+        let args =
+            ["--write_buffer_size=8M", "--pm_size=32M", "--pm", "heap", "--background_threads=0"];
         let (config, _) = parsed(&args).expect("flags");
         assert_eq!((config.engine.memtable_bytes, config.engine.pm_size), (8 << 20, 32 << 20));
         assert!(config.pm_size_given);

@@ -23,12 +23,23 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a folder: in `/dev/shm`, or where temporary files go.
-    pub(crate) fn new() -> Result<Scratch, String> {
-        let name = format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    /// Makes a folder with room for `wanted` bytes: in `/dev/shm`, or where temporary files go.
+    pub(crate) fn new(wanted: u64) -> Result<Scratch, String> {
+        let name =
+            format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let mut failure = String::new();
         for parent in [PathBuf::from(MEMORY), std::env::temp_dir()] {
-            let path = parent.join(&name);
+            let (path, free) = (parent.join(&name), free_bytes(&parent));
+            // Never all of it: in memory, that would be taken from everyone else.
+            if free / 4 * 3 < wanted {
+                failure = format!(
+                    "a pool of {} MiB would leave too little of the {} MiB free in {}; lower num, or give pm_size or db",
+                    wanted >> 20,
+                    free >> 20,
+                    parent.display()
+                );
+                continue;
+            }
             match std::fs::create_dir(&path) {
                 Ok(()) => return Ok(Scratch { janitor: hire(&path), path }),
                 Err(error) => failure = format!("making {}: {error}; give --db", path.display()),

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use strandline::{Db, Options, PmSource};
 
 use crate::config::Config;
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 
 /// Files of a store, as the engine names them.
 const FILES: [&str; 3] = ["STORE", "STORE.new", "pool"];
 /// Smallest pool that is chosen.
-const POOL_MIN: u64 = 512 << 20;
+const POOL_MIN: u64 = 1 << 30;
 
 /// A store by its folder, open or not.
 pub(crate) struct Store {
@@ -25,23 +25,26 @@ pub(crate) struct Store {
 impl Store {
     /// Finds a place for the store; an earlier one at `--db` goes, unless it is to be kept.
     pub(crate) fn prepare(config: &Config) -> Result<Store, String> {
+        let mut options = config.engine.clone();
+        if !config.pm_size_given {
+            options.pm_size = pool_len(config);
+        }
         let (path, scratch) = match (&config.db, &config.engine.pm) {
             (Some(path), _) => (path.clone(), None),
             (None, PmSource::Heap) => (PathBuf::from("unused-for-heap"), None),
-            (None, _) => {
-                let scratch = Scratch::new()?;
-                (scratch.path().join("db"), Some(scratch))
-            }
+            (None, PmSource::Path(_)) => Store::in_scratch(0)?,
+            (None, PmSource::Auto) => Store::in_scratch(options.pm_size)?,
         };
-        let mut options = config.engine.clone();
-        if !config.pm_size_given {
-            options.pm_size = pool_len(config, &path)?;
-        }
         let store = Store { path, options, db: None, _scratch: scratch };
         if !config.use_existing_db {
             store.remove()?;
         }
         Ok(store)
+    }
+
+    fn in_scratch(wanted: u64) -> Result<(PathBuf, Option<Scratch>), String> {
+        let scratch = Scratch::new(wanted)?;
+        Ok((scratch.path().join("db"), Some(scratch)))
     }
 
     /// Where it is.
@@ -69,7 +72,8 @@ impl Store {
         match &self.db {
             Some(db) => Ok(db.clone()),
             None => {
-                let db = Db::open(&self.path, self.options.clone()).map_err(|error| error.to_string())?;
+                let db = Db::open(&self.path, self.options.clone())
+                    .map_err(|error| error.to_string())?;
                 Ok(self.db.insert(db).clone())
             }
         }
@@ -126,17 +130,8 @@ impl Store {
 }
 
 /// Room for the records three times over: they are replaced out of place, and tables lie beside them.
-fn pool_len(config: &Config, path: &Path) -> Result<u64, String> {
-    let fill = if config.benchmarks.iter().any(|name| name == "recovery") { config.fill_bytes } else { 0 };
-    let wanted = (3 * config.raw_bytes().max(fill)).next_multiple_of(64 << 20).max(POOL_MIN);
-    let free = scratch::free_bytes(path);
-    if free / 4 * 3 < wanted && config.engine.pm == PmSource::Auto && !config.use_existing_db {
-        return Err(format!(
-            "a pool of {} MiB would leave too little of the {} MiB free at {}; lower num, or give pm_size",
-            wanted >> 20,
-            free >> 20,
-            path.display()
-        ));
-    }
-    Ok(wanted)
+fn pool_len(config: &Config) -> u64 {
+    let fill =
+        if config.benchmarks.iter().any(|name| name == "recovery") { config.fill_bytes } else { 0 };
+    (3 * config.raw_bytes().max(fill)).next_multiple_of(64 << 20).max(POOL_MIN)
 }

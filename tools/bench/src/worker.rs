@@ -161,7 +161,9 @@ impl<'a> Worker<'a> {
             ));
         }
         if self.config.verify && !self.source.tells(number, value) {
-            return Err(format!("key {number}: the value is not one that was written under that key"));
+            return Err(format!(
+                "key {number}: the value is not one that was written under that key"
+            ));
         }
         Ok(())
     }

@@ -40,8 +40,8 @@ impl Progress {
         let rate = |done: u64| (done as f64 / self.begun.elapsed().as_secs_f64()) as u64;
         let rates = format!("{} records, {}/s", human::count(records), human::count(rate(records)));
         if let Some(bar) = &self.bar {
-            bar.set_position(bytes);
             bar.set_message(rates);
+            bar.set_position(bytes);
             self.next = now + BAR_EVERY;
         } else {
             let share = match human::ratio(100 * bytes, self.size.unwrap_or(0)) {

@@ -35,7 +35,8 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
 pub(crate) fn fill_and_kill(bench: &Bench, records: u64) -> Result<(), String> {
     let further = [format!("--num={records}")];
     let (path, options) = (bench.store.path(), bench.store.options());
-    let (mut child, output) = Running::start("--child-fill", &bench.config, path, options, &further)?;
+    let (mut child, output) =
+        Running::start(&["--child-fill".into()], &bench.config, path, options, &further)?;
     let mut line = String::new();
     let read = BufReader::new(output).read_line(&mut line);
     if read.is_err() || line.trim() != READY {

@@ -21,9 +21,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a child in `mode` on the store at `path`.
+    /// Starts a child in `mode`, its first arguments, on the store at `path`.
     pub(crate) fn start(
-        mode: &str,
+        mode: &[String],
         config: &Config,
         path: &Path,
         options: &Options,
@@ -32,7 +32,7 @@ impl Running {
         let failed = |error: std::io::Error| format!("starting a child process: {error}");
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
-        command.args(["bench", mode]);
+        command.arg("bench").args(mode);
         for (name, value) in &config.given {
             if name != "benchmarks" && name != "preset_report" {
                 command.arg(format!("--{name}={value}"));

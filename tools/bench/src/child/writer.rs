@@ -12,6 +12,8 @@ use strandline::{Batch, Db};
 
 use super::Running;
 use crate::bench::Bench;
+use crate::config::Config;
+use crate::data::values::Source;
 use crate::flags;
 
 /// Slots that are written in turn.
@@ -27,15 +29,21 @@ fn failed(error: strandline::Error) -> String {
     error.to_string()
 }
 
-/// The child's side: commits batches from number `seek_nexts` on.
+/// Values that are long enough to say their batch.
+fn source(config: &Config) -> Source {
+    Source::new(config.value_size.max(16))
+}
+
+/// The child's side: commits batches from the number in the first argument on.
 pub(super) fn run(args: &[String]) -> Result<(), String> {
-    let (config, _) = flags::parse(args)?;
-    let first = config.seek_nexts;
+    let (first, flags) = args.split_first().ok_or("the number of the first batch is missing")?;
+    let first: u64 = first.parse().map_err(|_| format!("{first}: not the number of a batch"))?;
+    let (config, _) = flags::parse(flags)?;
+    let source = source(&config);
     let mut bench = Bench::new(config)?;
     let db = bench.store.db()?;
     let (mut out, mut batch) = (std::io::stdout().lock(), Batch::new());
-    let (values, space) = (&bench.source, db.default_keyspace());
-    let mut values = values.values(0, true);
+    let (mut values, space) = (source.values(0, true), db.default_keyspace());
     for number in first.. {
         batch.clear();
         let value = values.next(number).to_vec();
@@ -59,29 +67,74 @@ pub(crate) struct Kills {
     pub checked: u64,
     /// Batches that were under way at a kill and turned out to be there, whole.
     pub unacknowledged: u64,
+    /// The longest opening after a kill.
     pub reopened: Duration,
 }
 
-/// The parent's side: a round of writing for `time`, killing, opening, checking. `next` is the number of the
-/// first batch, and then of the next round's.
-pub(crate) fn round(bench: &mut Bench, time: Duration, next: &mut u64, kills: &mut Kills) -> Result<(), String> {
-    bench.store.close();
-    let further = [format!("--seek_nexts={next}")];
-    let (path, options) = (bench.store.path(), bench.store.options());
-    let (mut child, mut output) = Running::start("--child-writer", &bench.config, path, options, &further)?;
-    let told = std::thread::scope(|scope| {
-        let listener = scope.spawn(|| listen(&mut output, *next));
-        std::thread::sleep(time);
-        let killed = child.kill();
-        let told = listener.join().unwrap_or_else(|_| Err("the listener panicked".into()));
-        killed.and(told)
-    })?;
-    kills.kills += 1;
-    kills.acknowledged += told - *next;
-    kills.reopened = kills.reopened.max(bench.store.reopen()?);
-    check(&bench.store.db()?, bench, told, kills)?;
-    *next = told + 1;
-    Ok(())
+/// The parent's side: rounds of writing, killing, opening and checking.
+pub(crate) struct Rounds {
+    source: Source,
+    /// Number of the next batch.
+    next: u64,
+    pub kills: Kills,
+}
+
+impl Rounds {
+    pub(crate) fn new(config: &Config) -> Rounds {
+        Rounds { source: source(config), next: 0, kills: Kills::default() }
+    }
+
+    /// A child writes for `time`, is killed, and everything that it was told is looked for.
+    pub(crate) fn round(&mut self, bench: &mut Bench, time: Duration) -> Result<(), String> {
+        bench.store.close();
+        let mode = ["--child-writer".to_string(), self.next.to_string()];
+        let (path, options) = (bench.store.path(), bench.store.options());
+        let (mut child, mut output) = Running::start(&mode, &bench.config, path, options, &[])?;
+        let first = self.next;
+        let told = std::thread::scope(|scope| {
+            let listener = scope.spawn(|| listen(&mut output, first));
+            std::thread::sleep(time);
+            let killed = child.kill();
+            let told = listener.join().unwrap_or_else(|_| Err("the listener panicked".into()));
+            killed.and(told)
+        })?;
+        self.kills.kills += 1;
+        self.kills.acknowledged += told - first;
+        self.kills.reopened = self.kills.reopened.max(bench.store.reopen()?);
+        let under_way = self.check(&bench.store.db()?, told)?;
+        self.kills.unacknowledged += u64::from(under_way);
+        self.next = told + u64::from(under_way);
+        Ok(())
+    }
+
+    /// Reads every slot. Batches below `told` were acknowledged; `told` itself may be there or not, which is
+    /// returned.
+    fn check(&mut self, db: &Db, told: u64) -> Result<bool, String> {
+        let mut under_way = false;
+        for slot in 0..SLOTS.min(told + 1) {
+            let mut found = [None; 3];
+            for (found, part) in found.iter_mut().zip(PARTS) {
+                let value = db.get(&key(part, slot)).map_err(failed)?;
+                *found = value.map(|value| number_in(&self.source, &value)).transpose()?;
+            }
+            if found[0] != found[1] || found[0] != found[2] {
+                return Err(format!("slot {slot} was torn by a kill: {found:?}"));
+            }
+            // The newest acknowledged batch of the slot, if there is one.
+            let last = told.checked_sub(1);
+            let expected = last.and_then(|last| last.checked_sub((last + SLOTS - slot) % SLOTS));
+            let newer = told % SLOTS == slot && found[0] == Some(told);
+            if found[0] != expected && !newer {
+                let there = found[0];
+                return Err(format!(
+                    "slot {slot}: batch {expected:?} was acknowledged, {there:?} is there"
+                ));
+            }
+            under_way |= newer;
+            self.kills.checked += 1;
+        }
+        Ok(under_way)
+    }
 }
 
 /// Reads acknowledgements until the child is gone; the number after the last.
@@ -90,41 +143,21 @@ fn listen(output: &mut impl Read, first: u64) -> Result<u64, String> {
     let mut number = [0; 8];
     while output.read_exact(&mut number).is_ok() {
         if u64::from_le_bytes(number) != told {
-            return Err(format!("batch {} was acknowledged in place of {told}", u64::from_le_bytes(number)));
+            return Err(format!(
+                "batch {} was acknowledged in place of {told}",
+                u64::from_le_bytes(number)
+            ));
         }
         told += 1;
     }
     Ok(told)
 }
 
-/// Reads every slot. Batches below `told` were acknowledged; `told` itself may be there or not.
-fn check(db: &Db, bench: &Bench, told: u64, kills: &mut Kills) -> Result<(), String> {
-    for slot in 0..SLOTS.min(told + 1) {
-        let mut found = [None; 3];
-        for (found, part) in found.iter_mut().zip(PARTS) {
-            let value = db.get(&key(part, slot)).map_err(failed)?;
-            *found = value.map(|value| number_in(bench, &value)).transpose()?;
-        }
-        if found[0] != found[1] || found[0] != found[2] {
-            return Err(format!("slot {slot} was torn by a kill: {found:?}"));
-        }
-        // The newest acknowledged batch of the slot, if there is one.
-        let expected = told.checked_sub(1).and_then(|last| last.checked_sub((last + SLOTS - slot) % SLOTS));
-        let under_way = told % SLOTS == slot && found[0] == Some(told);
-        if found[0] != expected && !under_way {
-            return Err(format!("slot {slot}: batch {expected:?} was acknowledged, {:?} is there", found[0]));
-        }
-        kills.unacknowledged += u64::from(under_way);
-        kills.checked += 1;
-    }
-    Ok(())
-}
-
 /// The number that a value says, if the value is whole.
-fn number_in(bench: &Bench, value: &[u8]) -> Result<u64, String> {
+fn number_in(source: &Source, value: &[u8]) -> Result<u64, String> {
     let number = value.first_chunk().map(|head| u64::from_le_bytes(*head));
     match number {
-        Some(number) if bench.source.tells(number, value) => Ok(number),
+        Some(number) if source.tells(number, value) => Ok(number),
         _ => Err(format!("a value of {} bytes that nobody wrote", value.len())),
     }
 }

@@ -24,11 +24,29 @@ const FOLDER: u64 = 48;
 const PATH_MIN: usize = 40;
 const PATH_MAX: usize = 120;
 
-const ROOTS: [&str; 4] =
-    ["/srv/projects/photos", "/srv/projects/sources", "/home/shared/documents", "/var/archive/mail"];
+const ROOTS: [&str; 4] = [
+    "/srv/projects/photos",
+    "/srv/projects/sources",
+    "/home/shared/documents",
+    "/var/archive/mail",
+];
 const FOLDERS: [&str; 16] = [
-    "2021", "2022", "2023", "2024", "autumn", "build", "drafts", "exports", "incoming", "invoices", "library",
-    "meetings", "originals", "reports", "scans", "translations",
+    "2021",
+    "2022",
+    "2023",
+    "2024",
+    "autumn",
+    "build",
+    "drafts",
+    "exports",
+    "incoming",
+    "invoices",
+    "library",
+    "meetings",
+    "originals",
+    "reports",
+    "scans",
+    "translations",
 ];
 const FILES: [&str; 8] =
     ["IMG", "chapter", "figure", "index", "letter", "minutes", "recording", "statement"];

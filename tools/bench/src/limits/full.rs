@@ -1,5 +1,5 @@
-//! A nearly full pool: filled until a fifth is free, then overwritten. Every overwrite makes garbage that has to
-//! be cleaned before its space can be used again, so this is where writers wait, if they do.
+//! A nearly full pool: filled until a fifth is free, then overwritten. Every overwrite makes garbage that
+//! has to be cleaned before its space can be used again, so this is where writers wait, if they do.
 
 use std::time::{Duration, Instant};
 
@@ -28,13 +28,15 @@ pub(crate) fn run(bench: &mut Bench) -> Result<Done, String> {
     let before = spin::longest_gap(spin).longest;
     let latency = bench.config.latency.replace(Latency::Every);
     let crew = Crew { threads: bench.config.threads, aside: false };
-    let measured =
-        bench.measure("overwrite_full", crew, &|worker| overwrite(worker, keys, Duration::from_secs_f64(seconds)));
+    let measured = bench.measure("overwrite_full", crew, &|worker| {
+        overwrite(worker, keys, Duration::from_secs_f64(seconds))
+    });
     bench.config.latency = latency;
     let mut outcome = measured?;
     let after = spin::longest_gap(spin).longest;
     let micros = |gap: Duration| round(gap.as_nanos() as f64 / 1e3, 1);
-    let (longest, p999) = (outcome.longest_us().unwrap_or(0.0), outcome.percentile_us(99.9).unwrap_or(0.0));
+    let (longest, p999) =
+        (outcome.longest_us().unwrap_or(0.0), outcome.percentile_us(99.9).unwrap_or(0.0));
     outcome.message = format!(
         "(pool {:.0} % full with {keys} keys; p99.9 {p999:.1} us, longest put {longest:.1} us; longest gap of a \
          spin loop {:.1} us before, {:.1} us after)",
@@ -57,13 +59,13 @@ fn fill(bench: &mut Bench) -> Result<(u64, f64, f64), String> {
     let db = bench.store.db()?;
     let (form, mut key) = (bench.config.keys(), Vec::new());
     let mut values = bench.source.values(0, bench.config.verify);
-    let (began, mut keys) = (Instant::now(), 0);
+    let (began, mut keys) = (Instant::now(), 0_u64);
     let full = || {
         let properties = db.properties();
         properties.pm_free * FREE_SHARE <= properties.pm_capacity
     };
     while began.elapsed() < FILL_MAX {
-        if keys % LOOK == 0 && full() {
+        if keys.is_multiple_of(LOOK) && full() {
             // Tables that are yet to be written count, too; merged ones give their space back.
             db.flush().map_err(|error| error.to_string())?;
             if full() {
@@ -81,7 +83,8 @@ fn fill(bench: &mut Bench) -> Result<(u64, f64, f64), String> {
 
 fn overwrite(worker: &mut Worker<'_>, keys: u64, time: Duration) -> Result<(), String> {
     let (form, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
-    let (mut order, keyspace) = (Order::random(keys, worker.seed(10)), worker.db.default_keyspace());
+    let (mut order, keyspace) =
+        (Order::random(keys, worker.seed(10)), worker.db.default_keyspace());
     let mut limit = worker.until(worker.tally.began + time);
     while worker.goes_on(&mut limit) {
         let number = order.next();

@@ -47,7 +47,8 @@ pub(crate) fn measure(store: &Store) -> Result<Limit, String> {
         return Ok(measure_region(&region, began));
     }
     let folder = beside(store);
-    std::fs::create_dir_all(folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("making {}: {error}", folder.display()))?;
     let file = Removed(folder.join(format!("{FILE}-{}", std::process::id())));
     let pool = PoolFile::create(&file.0, LEN).map_err(failed)?;
     let region = pool.map(Prefault::Now).map_err(failed)?;
@@ -57,7 +58,9 @@ pub(crate) fn measure(store: &Store) -> Result<Limit, String> {
 /// The folder where the store's pool is.
 fn beside(store: &Store) -> &Path {
     match &store.options().pm {
-        strandline::PmSource::Path(pool) if pool.is_file() => pool.parent().unwrap_or(Path::new(".")),
+        strandline::PmSource::Path(pool) if pool.is_file() => {
+            pool.parent().unwrap_or(Path::new("."))
+        }
         _ => store.path(),
     }
 }

@@ -63,7 +63,9 @@ fn check(bench: &mut Bench, records: u64) -> Result<(), String> {
         keys.write(number, &mut key);
         let value = db.get(&key).map_err(|error| error.to_string())?;
         if value.is_none_or(|value| !bench.source.tells(number, &value)) {
-            return Err(format!("key {number} was acknowledged and is lost, or is not what was written"));
+            return Err(format!(
+                "key {number} was acknowledged and is lost, or is not what was written"
+            ));
         }
     }
     Ok(())

@@ -26,7 +26,8 @@ pub(crate) struct Gaps {
 /// Spins for `time`.
 pub(crate) fn longest_gap(time: Duration) -> Gaps {
     let histogram = Histogram::new_with_bounds(1, 1_000_000_000_000, 3).ok();
-    let mut gaps = Gaps { longest: Duration::ZERO, pauses: 0, lost: Duration::ZERO, looks: 0, histogram };
+    let mut gaps =
+        Gaps { longest: Duration::ZERO, pauses: 0, lost: Duration::ZERO, looks: 0, histogram };
     let began = Instant::now();
     let mut last = began;
     while last - began < time {

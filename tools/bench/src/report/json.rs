@@ -57,6 +57,7 @@ fn latency_of_every(config: &Config, outcome: &Outcome) -> Option<u32> {
     Some(if config.latency() == Latency::Sampled { SAMPLE } else { 1 })
 }
 
+/// `value` with so many digits behind the point.
 pub(crate) fn round(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale

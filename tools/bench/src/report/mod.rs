@@ -1,5 +1,6 @@
 //! What a benchmark found, and how it is told.
 
+pub(crate) mod counters;
 pub(crate) mod distribution;
 pub(crate) mod json;
 pub(crate) mod line;
@@ -16,7 +17,9 @@ use outcome::Outcome;
 /// Nobody reads it any more.
 pub(crate) fn say(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
+    writeln!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(|error| format!("standard output: {error}"))
 }
 
 /// Tells an outcome in the form that the flags ask for.

@@ -37,7 +37,13 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// An outcome of one operation.
     pub(crate) fn single(name: &str, seconds: f64) -> Outcome {
-        Outcome { name: name.into(), ops: 1, seconds, thread_seconds: seconds, ..Outcome::default() }
+        Outcome {
+            name: name.into(),
+            ops: 1,
+            seconds,
+            thread_seconds: seconds,
+            ..Outcome::default()
+        }
     }
 
     pub(crate) fn ops_per_second(&self) -> f64 {

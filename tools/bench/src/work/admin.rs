@@ -24,7 +24,12 @@ pub(super) fn check(bench: &mut Bench) -> Result<Done, String> {
         let report = store.db()?.check().map_err(failed)?;
         records = report.records;
         match report.damage.first() {
-            Some(damage) => Err(format!("{} at {}; {} places in all", damage.what, damage.at, report.damage.len())),
+            Some(damage) => Err(format!(
+                "{} at {}; {} places in all",
+                damage.what,
+                damage.at,
+                report.damage.len()
+            )),
             None => Ok(()),
         }
     })?;
@@ -63,10 +68,19 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
     row("durability", format!("{}; {}", properties.durability, properties.durability_note));
     row("flush instruction", properties.flush_instruction.into());
     row("pm capacity, free", format!("{}, {}", properties.pm_capacity, properties.pm_free));
-    row("zones, free", format!("{} of {} bytes, {}", properties.zones, properties.zone_bytes, properties.zones_free));
+    row(
+        "zones, free",
+        format!(
+            "{} of {} bytes, {}",
+            properties.zones, properties.zone_bytes, properties.zones_free
+        ),
+    );
     row("dram, budget", format!("{}, {}", properties.dram_bytes, properties.dram_budget));
     row("visible sequence", properties.visible_seq.to_string());
-    row("debt, slowed", format!("{} of 1000, {:.3} s", properties.debt, properties.slowed.as_secs_f64()));
+    row(
+        "debt, slowed",
+        format!("{} of 1000, {:.3} s", properties.debt, properties.slowed.as_secs_f64()),
+    );
     if let Some(why) = &properties.refusing_writes {
         row("refusing writes", why.clone());
     }
@@ -84,7 +98,10 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
         for run in &keyspace.runs {
             row(
                 &format!("  run {}", run.id),
-                format!("{} entries, index {} B, records {} B", run.entries, run.index_bytes, run.record_bytes),
+                format!(
+                    "{} entries, index {} B, records {} B",
+                    run.entries, run.index_bytes, run.record_bytes
+                ),
             );
         }
     }

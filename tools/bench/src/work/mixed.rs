@@ -9,10 +9,11 @@ use crate::worker::Worker;
 /// Readers, and one writer aside whose operations are not counted.
 pub(super) fn readwhilewriting(bench: &mut Bench) -> Result<Done, String> {
     let crew = Crew { threads: bench.config.threads, aside: true };
-    let mut outcome = bench.measure("readwhilewriting", crew, &|worker| match worker.tally.aside {
-        true => write_aside(worker),
-        false => get_random(worker, false),
-    })?;
+    let mut outcome =
+        bench.measure("readwhilewriting", crew, &|worker| match worker.tally.aside {
+            true => write_aside(worker),
+            false => get_random(worker, false),
+        })?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())
 }
@@ -44,7 +45,8 @@ fn read_and_write(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, mut key, mut value) = (worker.config.keys(), Vec::new(), Vec::new());
     let (mut order, mut values) = (worker.random(8), worker.values());
     let (mut dice, mut limit) = (Rng::new(worker.seed(9)), worker.limit(worker.config.reads()));
-    let (keyspace, percent) = (worker.db.default_keyspace(), u64::from(worker.config.readwritepercent));
+    let (keyspace, percent) =
+        (worker.db.default_keyspace(), u64::from(worker.config.readwritepercent));
     while worker.goes_on(&mut limit) {
         let number = order.next();
         keys.write(number, &mut key);

@@ -74,7 +74,12 @@ fn run(bench: &mut Bench, name: &str, change: Change, plan: &Plan<'_>) -> Result
     Ok(outcome.into())
 }
 
-fn one_by_one(worker: &mut Worker<'_>, change: Change, mut order: Order, mut limit: Limit) -> Result<(), String> {
+fn one_by_one(
+    worker: &mut Worker<'_>,
+    change: Change,
+    mut order: Order,
+    mut limit: Limit,
+) -> Result<(), String> {
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
     let keyspace = worker.db.default_keyspace();
     while worker.goes_on(&mut limit) {
@@ -94,7 +99,12 @@ fn one_by_one(worker: &mut Worker<'_>, change: Change, mut order: Order, mut lim
     Ok(())
 }
 
-fn in_batches(worker: &mut Worker<'_>, change: Change, mut order: Order, mut limit: Limit) -> Result<(), String> {
+fn in_batches(
+    worker: &mut Worker<'_>,
+    change: Change,
+    mut order: Order,
+    mut limit: Limit,
+) -> Result<(), String> {
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
     let (keyspace, mut batch) = (worker.db.default_keyspace(), Batch::new());
     let (db, size) = (worker.db, worker.config.batch_size);

@@ -44,13 +44,18 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
     let mut rows = vec![["zone", "offset", "bytes", "what"].map(String::from).to_vec()];
     rows.extend(report.damage.iter().map(|damage| {
         let zone = damage.zone.map_or_else(|| "-".into(), |zone| zone.to_string());
-        vec![zone, damage.at.to_string(), damage.len.to_string(), damage.what.clone()]
+        vec![zone, damage.at.to_string(), damage.len.to_string(), what(damage).into()]
     }));
     out.table(&rows)
 }
 
 pub fn damage_json(damage: &Damage) -> Value {
-    json!({ "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": damage.what })
+    json!({ "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": what(damage) })
+}
+
+/// What is wrong, without the advice to run this very command.
+fn what(damage: &Damage) -> &str {
+    damage.what.split("; `strandline check`").next().unwrap_or(&damage.what)
 }
 
 fn unreadable(context: &Context, what: &str) -> Outcome {

@@ -13,6 +13,7 @@ use serde_json::json;
 use strandline::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use strandline::{Batch, Db, ErrorKind, Keyspace};
 
+use super::stats::persisted_json;
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
@@ -42,6 +43,9 @@ pub struct Load {
     /// TSV: columns of the value, joined by tabs, such as 2, 2-4,7 or 3- [default: all but the key]
     #[arg(long, value_name = "COLUMNS")]
     value_columns: Option<Ranges>,
+    /// Lines end with a zero byte instead of a newline (with --literal: find -printf '%p\t%s\0')
+    #[arg(long)]
+    null: bool,
     /// End with exit code 1 if any line was rejected
     #[arg(long)]
     strict: bool,
@@ -63,7 +67,7 @@ pub fn run(context: &Context, args: Load) -> Outcome {
         db,
         keyspace,
     };
-    let fed = loader.feed(input);
+    let fed = loader.feed(input, if args.null { 0 } else { b'\n' });
     let seconds = loader.progress.elapsed();
     loader.progress.finish();
     summary(context, &loader, seconds, fed.as_ref().err())?;
@@ -134,9 +138,9 @@ struct Loader {
 }
 
 impl Loader {
-    /// Loads all of `input`.
-    fn feed(&mut self, input: impl BufRead) -> Result<(), Failure> {
-        let mut lines = Lines::new(input);
+    /// Loads all of `input`, whose lines end with `end`.
+    fn feed(&mut self, input: impl BufRead, end: u8) -> Result<(), Failure> {
+        let mut lines = Lines::new(input, end);
         loop {
             let next = lines
                 .next()
@@ -151,9 +155,7 @@ impl Loader {
                 Ok((key, value)) => self.add(Record { line: number, key, value })?,
                 Err(problem) => self.reject(number, &problem),
             }
-            if self.pending.records.is_empty() {
-                self.progress.tick(self.tally.records, lines.bytes());
-            }
+            self.progress.tick(self.tally.records, lines.bytes());
         }
         self.commit()
     }
@@ -264,6 +266,7 @@ fn summary(
     let seconds = elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { records as f64 / seconds } else { 0.0 };
     let durability = loader.db.durability().to_string();
+    let persisted = loader.db.region().stats();
     let mut out = Out::new();
     if context.json {
         out.json(&json!({
@@ -273,6 +276,7 @@ fn summary(
             "seconds": seconds,
             "records_per_second": rate.round(),
             "durability": durability,
+            "persisted": persisted_json(&persisted),
             "complete": stopped.is_none(),
         }))?;
     } else {
@@ -284,6 +288,8 @@ fn summary(
             ("seconds", format!("{seconds:.3}")),
             ("records/s", human::count(rate as u64)),
             ("durability", durability),
+            ("to the media", human::bytes(persisted.media_bytes())),
+            ("fences", human::count(persisted.fences)),
         ])?;
     }
     out.finish()

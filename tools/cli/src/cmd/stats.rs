@@ -71,13 +71,11 @@ fn print(
         ("  anonymous", format!("{anonymous}, of this process")),
     ])?;
     out.line("state")?;
-    let refusing = figures.refusing_writes.clone();
     out.rows(&[
         ("  visible seq", figures.visible_seq.to_string()),
         ("  snapshots", figures.snapshots.to_string()),
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
-        ("  writes", refusing.map_or_else(|| "accepted".into(), |why| format!("refused: {why}"))),
     ])?;
     for keyspace in &figures.keyspaces {
         print_keyspace(keyspace, out)?;
@@ -157,6 +155,7 @@ fn damage_text(report: &RecoveryReport) -> String {
     }
 }
 
+/// All zero unless reading writes: that these are shown is how one would see it.
 fn print_persisted(stats: &StatsSnapshot, out: &mut Out) -> Result<(), Failure> {
     out.line("persisted since this open")?;
     out.rows(&[
@@ -196,7 +195,6 @@ fn to_json(figures: &Properties, report: &RecoveryReport, anonymous: Option<u64>
         "snapshots": figures.snapshots,
         "debt": figures.debt,
         "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
-        "refusing_writes": figures.refusing_writes,
         "keyspaces": figures.keyspaces.iter().map(keyspace_json).collect::<Vec<Value>>(),
         "recovery": {
             "seconds": report.elapsed.as_secs_f64(),
@@ -243,7 +241,8 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
     })
 }
 
-fn persisted_json(stats: &StatsSnapshot) -> Value {
+/// Counters of what was made durable.
+pub fn persisted_json(stats: &StatsSnapshot) -> Value {
     let sites: serde_json::Map<String, Value> = Site::ALL
         .iter()
         .map(|site| (format!("{site:?}"), Value::from(stats.site_bytes(*site))))

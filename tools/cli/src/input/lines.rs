@@ -18,6 +18,7 @@ pub enum Line<'l> {
 /// Lines of an input, numbered from 1.
 pub struct Lines<R> {
     input: R,
+    end: u8,
     line: Vec<u8>,
     number: u64,
     bytes: u64,
@@ -25,8 +26,9 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    pub fn new(input: R) -> Lines<R> {
-        Lines { input, line: Vec::new(), number: 0, bytes: 0, max: LINE_BYTES_MAX }
+    /// `end`: the byte that ends a line.
+    pub fn new(input: R, end: u8) -> Lines<R> {
+        Lines { input, end, line: Vec::new(), number: 0, bytes: 0, max: LINE_BYTES_MAX }
     }
 
     /// Number of the line that was read last.
@@ -54,7 +56,7 @@ impl<R: BufRead> Lines<R> {
                 break;
             }
             begun = true;
-            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let end = buffer.iter().position(|byte| *byte == self.end);
             let taken = end.unwrap_or(buffer.len());
             too_long |= self.line.len() + taken > self.max;
             if !too_long {
@@ -82,7 +84,7 @@ mod tests {
     #[test]
     fn lines_of_all_lengths() {
         let input = std::io::BufReader::with_capacity(3, &b"\nab\nabcdefgh\nabcde\nend"[..]);
-        let mut lines = Lines::new(input);
+        let mut lines = Lines::new(input, b'\n');
         lines.max = 5;
         let mut seen = Vec::new();
         while let Some(line) = lines.next().expect("memory can be read") {

@@ -1,0 +1,691 @@
+//! Damaged bytes, one place at a time, all over a small pool: a read gives the right value or says that
+//! something is damaged; it never gives a wrong value and never says that a key is not there.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use common::{TempDir, heap};
+use pmem::{OpenMode, PoolFile, Prefault, Region, Site};
+use pool::{HeaderState, Pool};
+use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
+use testkit::{Rng, Value};
+
+const LINE: usize = 64;
+const LEN: u64 = 1 << 20;
+
+fn options() -> Options {
+    Options {
+        pm_size: LEN,
+        zone_size: 16 << 10,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
+    }
+}
+
+/// What a store should hold.
+#[derive(Default)]
+struct Content {
+    live: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Never there, or deleted.
+    absent: Vec<Vec<u8>>,
+    /// The last commit, if nothing later tells that it was acknowledged: like a torn write, it may be lost.
+    doubtful: Option<Vec<u8>>,
+}
+
+/// How a sample store is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    /// Memtables that were never recovered.
+    Fresh,
+    /// Memtables whose length an open has sealed.
+    Sealed,
+    /// Several runs, and a sealed memtable.
+    Runs,
+    /// One run, merged and cleaned.
+    Merged,
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("sample/{i:04}").into_bytes()
+}
+
+/// Writes a sample; with `overwrites`, most keys have older versions behind them.
+fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> Content {
+    let mut content = Content::default();
+    let mut db = open();
+    let mut put = |db: &Db, i: u64, value: Vec<u8>| {
+        db.put(&key(i), &value).expect("put");
+        content.live.insert(key(i), value);
+    };
+    let keys = 48;
+    let generations = if overwrites { 3 } else { 1 };
+    for generation in 0..generations {
+        for i in 0..keys {
+            // Without overwrites each layer has keys of its own.
+            let len = [0, 1, 20, 100, 300, 3000][(i % 6) as usize];
+            put(&db, i, Value::new(i * 10 + generation, len).bytes());
+            if layout == Layout::Runs && i == keys / 2 {
+                db.flush().expect("flush");
+            }
+        }
+        let mut batch = Batch::new();
+        for i in 100..108_u64 {
+            batch.put(db.default_keyspace(), &key(i), &i.to_le_bytes().repeat(3));
+        }
+        db.write(&batch).expect("write");
+        if matches!(layout, Layout::Runs | Layout::Merged) {
+            db.flush().expect("flush");
+        }
+    }
+    for i in 100..108_u64 {
+        content.live.insert(key(i), i.to_le_bytes().repeat(3));
+    }
+    if overwrites {
+        for i in [3, 17, 104] {
+            db.delete(&key(i)).expect("delete");
+            content.live.remove(&key(i));
+            content.absent.push(key(i));
+        }
+    }
+    if layout == Layout::Merged {
+        db.compact().expect("compact");
+    }
+    if layout == Layout::Runs || layout == Layout::Sealed {
+        (60..70).for_each(|i| {
+            db.put(&key(i), &[i as u8; 30]).expect("put");
+            content.live.insert(key(i), vec![i as u8; 30]);
+        });
+    }
+    if layout == Layout::Fresh {
+        db.put(b"the last commit", b"x").expect("put");
+        content.live.insert(b"the last commit".to_vec(), b"x".to_vec());
+        content.doubtful = Some(b"the last commit".to_vec());
+    }
+    if layout == Layout::Sealed || layout == Layout::Runs {
+        drop(db);
+        db = open();
+    }
+    drop(db);
+    content.absent.extend((200..210).map(key));
+    content.absent.extend([vec![], b"sample/".to_vec(), b"z".to_vec()]);
+    content
+}
+
+/// What went wrong, how often, and where first.
+#[derive(Default)]
+struct Tally {
+    wrong: BTreeMap<String, (u32, String)>,
+    /// Places tried, opens refused, reads that said `Corruption`.
+    tried: u32,
+    refused: u32,
+    reported: u32,
+}
+
+impl Tally {
+    fn note(&mut self, what: &str, at: &str) {
+        let entry = self.wrong.entry(what.to_owned()).or_insert_with(|| (0, at.to_owned()));
+        entry.0 += 1;
+    }
+
+    #[track_caller]
+    fn assert_clean(&self, least_tried: u32) {
+        assert!(self.tried >= least_tried, "only {} places were tried", self.tried);
+        assert!(self.reported + self.refused > 0, "no damage was ever noticed");
+        assert!(
+            self.wrong.is_empty(),
+            "{} places tried, {} opens refused, {} reads reported damage; what, how often, first: {:#?}",
+            self.tried,
+            self.refused,
+            self.reported,
+            self.wrong
+        );
+    }
+}
+
+/// Holds every read against `content`; whether any said `Corruption`.
+fn verify(db: &Db, content: &Content, at: &str, tally: &mut Tally) -> bool {
+    let mut damaged = false;
+    let mut report = |result: &strandline::Error, tally: &mut Tally| {
+        damaged = true;
+        tally.reported += 1;
+        if result.kind() != ErrorKind::Corruption {
+            tally.note(&format!("{:?} instead of Corruption", result.kind()), at);
+        }
+    };
+    for (key, value) in &content.live {
+        let where_ = || format!("{at}, key {}", String::from_utf8_lossy(key));
+        match db.get(key) {
+            Ok(Some(found)) if found == *value => {}
+            Ok(Some(_)) => tally.note("get gives a wrong or stale value", &where_()),
+            Ok(None) if content.doubtful.as_ref() == Some(key) => {}
+            Ok(None) => tally.note("get says that a key is not there", &where_()),
+            Err(error) => report(&error, tally),
+        }
+    }
+    for key in &content.absent {
+        match db.get(key) {
+            Ok(None) => {}
+            Ok(Some(_)) => tally.note("get gives what is not there", at),
+            Err(error) => report(&error, tally),
+        }
+    }
+    let mut expected: Vec<(&Vec<u8>, &Vec<u8>)> = content.live.iter().collect();
+    let doubtful = content.doubtful.as_ref().filter(|key| {
+        // Lost like a torn write, in which case scans agree with get.
+        matches!(db.get(key), Ok(None))
+    });
+    expected.retain(|(key, _)| doubtful != Some(key));
+    for forward in [true, false] {
+        let Ok(mut iter) = db.default_keyspace().iter(&ReadOptions::default()) else {
+            tally.note("no iterator", at);
+            continue;
+        };
+        let mut step = if forward { iter.seek_to_first() } else { iter.seek_to_last() };
+        let mut left = expected.iter();
+        // Keys that were passed over, for which the scan owes an error at its end.
+        let mut skipped = 0;
+        loop {
+            if let Err(error) = &step {
+                report(error, tally);
+                break;
+            }
+            let mut next = || if forward { left.next() } else { left.next_back() };
+            let Some(key) = iter.key() else {
+                if skipped > 0 || next().is_some() {
+                    tally.note("a scan skips keys without a word", at);
+                }
+                break;
+            };
+            if !content.live.contains_key(key) {
+                tally.note("a scan gives what is not there", at);
+                break;
+            }
+            let value = loop {
+                match next() {
+                    Some((expected, value)) if &expected[..] == key => break Some(value),
+                    Some(_) => skipped += 1,
+                    None => break None,
+                }
+            };
+            let Some(value) = value else {
+                tally.note("a scan gives keys out of order", at);
+                break;
+            };
+            match iter.value() {
+                Ok(Some(found)) if found == &value[..] => {}
+                Ok(_) => tally.note("a scan gives a wrong or stale value", at),
+                Err(error) => report(&error, tally),
+            }
+            step = if forward { iter.next() } else { iter.prev() };
+        }
+    }
+    damaged
+}
+
+/// What lies where in a pool.
+struct Places {
+    /// Zones that hold records.
+    record_zones: Vec<Range<u64>>,
+    data: Range<u64>,
+}
+
+fn places(path: &std::path::Path) -> Places {
+    let file = PoolFile::open(path, OpenMode::ReadOnly).expect("pool file");
+    let region = Arc::new(file.map(Prefault::Lazy).expect("map"));
+    let (pool, _) = Pool::open(region).expect("pool");
+    let geometry = pool.geometry();
+    let record_zones = (0..geometry.zones())
+        .filter(|no| matches!(pool.header(*no), HeaderState::Granted(_)))
+        .map(|no| geometry.zone_at(no)..geometry.zone_at(no) + geometry.zone_len())
+        .collect();
+    Places { record_zones, data: geometry.data() }
+}
+
+/// Changes to one line: what it is called, and what the line becomes.
+fn changes(rng: &mut Rng, line: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let (at, bit) = (rng.below(LINE as u64) as usize, rng.below(8));
+        let mut bad = line.to_vec();
+        bad[at] ^= 1 << bit;
+        all.push((format!("byte {at} bit {bit}"), bad));
+    }
+    all.push(("line zeroed".into(), vec![0; LINE]));
+    if rng.chance(1, 4) {
+        all.push(("line of ones".into(), vec![0xff; LINE]));
+        all.push(("line of noise".into(), Value::new(rng.next(), LINE as u32).bytes()));
+    }
+    all
+}
+
+/// Whether a message names an offset at most an extent before `at`.
+fn names_nearby(text: &str, at: u64) -> bool {
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+    numbers.into_iter().any(|named: u64| (named..named + (16 << 10)).contains(&at))
+}
+
+/// Damages every line in use of a store's file, one at a time, and reads it read-only.
+fn read_only_tour(layout: Layout, overwrites: bool, only_records: bool) -> Tally {
+    let dir = TempDir::new("damage");
+    let content =
+        write_sample(&|| Db::open(dir.path(), options()).expect("open"), layout, overwrites);
+    let path = dir.join("pool");
+    let places = places(&path);
+    let whole = std::fs::read(&path).expect("read");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("open");
+    let mut tally = Tally::default();
+    let open = || Db::open_read_only(dir.path(), options());
+    let db = open().expect("open");
+    assert!(!verify(&db, &content, "nothing", &mut tally));
+    assert!(db.check().expect("check").damage.is_empty());
+    drop(db);
+    tally.assert_nothing_wrong();
+    let mut rng = Rng::new(9);
+    for (no, line) in whole.chunks_exact(LINE).enumerate() {
+        let at = (no * LINE) as u64;
+        let in_records = places.record_zones.iter().any(|zone| zone.contains(&at));
+        if line.iter().all(|byte| *byte == 0) || (only_records && !in_records) {
+            continue;
+        }
+        for (what, bad) in changes(&mut rng, line) {
+            let part = match (in_records, places.data.contains(&at)) {
+                (true, _) => "records",
+                (false, true) => "index or extents",
+                _ => "metadata",
+            };
+            let what = format!("{part}, offset {at}, {what}");
+            // A zone whose header is blank was never granted, as far as anyone can tell.
+            let blank = bad.iter().all(|byte| *byte == 0);
+            if layout == Layout::Fresh && part == "metadata" && blank {
+                continue;
+            }
+            tally.tried += 1;
+            file.write_all_at(&bad, at).expect("damage");
+            let tried = catch_unwind(AssertUnwindSafe(|| match open() {
+                Err(error) => {
+                    tally.refused += 1;
+                    let fits =
+                        matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported);
+                    if !fits {
+                        tally.note(&format!("open says {:?}", error.kind()), &what);
+                    }
+                    if in_records {
+                        tally.note("a damaged record keeps readers out", &what);
+                    }
+                }
+                Ok(db) => {
+                    let damaged = verify(&db, &content, &what, &mut tally);
+                    let found = db.check().map(|report| report.damage).unwrap_or_default();
+                    let lines = at..at + LINE as u64;
+                    let covered = found.iter().any(|damage| {
+                        damage.at < lines.end && damage.at + damage.len > lines.start
+                            || (!in_records && names_nearby(&damage.what, at))
+                    });
+                    if damaged && found.is_empty() {
+                        tally.note("reads fail but check finds nothing", &what);
+                    } else if damaged && !covered && part != "metadata" {
+                        let what = format!("{what}: {found:?}");
+                        tally.note(&format!("check does not name the place in {part}"), &what);
+                    }
+                }
+            }));
+            file.write_all_at(line, at).expect("repair");
+            if tried.is_err() {
+                tally.note("panic", &what);
+            }
+        }
+    }
+    let db = open().expect("the file is whole again");
+    assert!(!verify(&db, &content, "repaired", &mut tally));
+    tally
+}
+
+impl Tally {
+    #[track_caller]
+    fn assert_nothing_wrong(&self) {
+        assert!(self.wrong.is_empty(), "before any damage: {:#?}", self.wrong);
+    }
+}
+
+#[test]
+fn read_only_fresh_memtables() {
+    read_only_tour(Layout::Fresh, false, false).assert_clean(500);
+}
+
+#[test]
+fn read_only_sealed_memtables() {
+    read_only_tour(Layout::Sealed, false, false).assert_clean(500);
+}
+
+#[test]
+fn read_only_runs() {
+    read_only_tour(Layout::Runs, false, false).assert_clean(500);
+}
+
+#[test]
+fn read_only_merged_runs() {
+    read_only_tour(Layout::Merged, false, false).assert_clean(500);
+}
+
+/// Where older versions lie behind the damaged ones, they must not be given for the newest.
+#[test]
+fn read_only_fresh_memtables_with_older_versions() {
+    read_only_tour(Layout::Fresh, true, true).assert_clean(200);
+}
+
+#[test]
+fn read_only_sealed_memtables_with_older_versions() {
+    read_only_tour(Layout::Sealed, true, true).assert_clean(200);
+}
+
+#[test]
+fn read_only_runs_with_older_versions() {
+    read_only_tour(Layout::Runs, true, false).assert_clean(500);
+}
+
+fn load(bytes: &[u8]) -> Arc<Region> {
+    let region = heap(bytes.len() as u64);
+    store(&region, 0, bytes);
+    region
+}
+
+fn store(region: &Region, at: u64, bytes: &[u8]) {
+    let _durable = region.fence(region.flush(region.copy(Site::Format, at, bytes)));
+}
+
+/// The bytes of a sample store, with what lies where.
+fn sample_bytes(layout: Layout, overwrites: bool) -> (Content, Vec<u8>, Places) {
+    let dir = TempDir::new("bytes");
+    let content =
+        write_sample(&|| Db::open(dir.path(), options()).expect("open"), layout, overwrites);
+    let bytes = std::fs::read(dir.join("pool")).expect("read");
+    (content, bytes, places(&dir.join("pool")))
+}
+
+/// Damage, then a store opened for writing that works, merges and is opened again: damage must not turn
+/// into absence on the way.
+fn writing_tour(layout: Layout) -> Tally {
+    let (content, whole, places) = sample_bytes(layout, false);
+    let mut tally = Tally::default();
+    let mut rng = Rng::new(10);
+    for (no, line) in whole.chunks_exact(LINE).enumerate() {
+        let at = (no * LINE) as u64;
+        if line.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let in_records = places.record_zones.iter().any(|zone| zone.contains(&at));
+        let part = match (in_records, places.data.contains(&at)) {
+            (true, _) => "records",
+            (false, true) => "index or extents",
+            _ => "metadata",
+        };
+        let all = changes(&mut rng, line);
+        let (what, bad) = rng.pick(&all);
+        let what = format!("{part}, offset {at}, {what}");
+        tally.tried += 1;
+        let region = load(&whole);
+        store(&region, at, bad);
+        let open = || Db::open_region(Arc::clone(&region), options());
+        let tried = catch_unwind(AssertUnwindSafe(|| {
+            let db = match open() {
+                Ok(db) => db,
+                Err(error) => {
+                    tally.refused += 1;
+                    if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported) {
+                        tally.note(&format!("open says {:?}", error.kind()), &what);
+                    }
+                    return;
+                }
+            };
+            verify(&db, &content, &what, &mut tally);
+            // Whoever goes on regardless must not lose more.
+            let _ = db.put(b"zz new", b"written later");
+            let _ = db.flush();
+            let _ = db.compact();
+            for _ in 0..50 {
+                if !matches!(db.work(100), Ok(false)) {
+                    break;
+                }
+            }
+            let _ = db.delete(b"zz new");
+            let _ = db.compact();
+            verify(&db, &content, &format!("{what}, after compacting"), &mut tally);
+            drop(db);
+            match open() {
+                Ok(db) => drop(verify(&db, &content, &format!("{what}, opened again"), &mut tally)),
+                Err(error) if error.kind() == ErrorKind::Corruption => tally.refused += 1,
+                Err(error) => {
+                    tally.note(&format!("the second open says {:?}", error.kind()), &what)
+                }
+            }
+        }));
+        if tried.is_err() {
+            tally.note("panic", &what);
+        }
+    }
+    tally
+}
+
+#[test]
+fn writing_on_with_damaged_fresh_memtables() {
+    writing_tour(Layout::Fresh).assert_clean(200);
+}
+
+#[test]
+fn writing_on_with_damaged_sealed_memtables() {
+    writing_tour(Layout::Sealed).assert_clean(200);
+}
+
+#[test]
+fn writing_on_with_damaged_runs() {
+    writing_tour(Layout::Runs).assert_clean(200);
+}
+
+#[test]
+fn writing_on_with_a_damaged_merged_run() {
+    writing_tour(Layout::Merged).assert_clean(200);
+}
+
+/// Memory goes bad under an open store.
+fn live_tour(layout: Layout) -> Tally {
+    let (content, whole, places) = sample_bytes(layout, false);
+    let mut tally = Tally::default();
+    let mut rng = Rng::new(11);
+    let region = load(&whole);
+    let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+    for (no, line) in whole.chunks_exact(LINE).enumerate() {
+        let at = (no * LINE) as u64;
+        let in_data = places.data.contains(&at);
+        if line.iter().all(|byte| *byte == 0) || !in_data || region.bytes(at, LINE) != line {
+            continue;
+        }
+        for (what, bad) in changes(&mut rng, line) {
+            let what = format!("offset {at}, {what}");
+            tally.tried += 1;
+            store(&region, at, &bad);
+            let tried = catch_unwind(AssertUnwindSafe(|| {
+                let damaged = verify(&db, &content, &what, &mut tally);
+                let found = db.check().map(|report| report.damage).unwrap_or_default();
+                if damaged && found.is_empty() {
+                    tally.note("reads fail but check finds nothing", &what);
+                }
+            }));
+            store(&region, at, line);
+            if tried.is_err() {
+                tally.note("panic", &what);
+            }
+        }
+    }
+    assert!(!verify(&db, &content, "repaired", &mut tally));
+    tally
+}
+
+#[test]
+fn memory_that_goes_bad_under_memtables() {
+    live_tour(Layout::Sealed).assert_clean(200);
+}
+
+#[test]
+fn memory_that_goes_bad_under_runs() {
+    live_tour(Layout::Runs).assert_clean(200);
+}
+
+/// The offset at which `needle` stands in `bytes`.
+fn find(bytes: &[u8], needle: &[u8]) -> u64 {
+    let mut found = bytes.windows(needle.len()).enumerate().filter(|(_, part)| *part == needle);
+    let (at, _) = found.next().expect("is in the pool");
+    at as u64
+}
+
+/// Damage to an acknowledged record of a live memtable: opening for writing is refused with the place, and
+/// reading still serves what came before and after.
+#[test]
+fn a_damaged_acknowledged_record_is_named() {
+    for reopened in [false, true] {
+        let dir = TempDir::new("named");
+        let open = || Db::open(dir.path(), options()).expect("open");
+        let db = open();
+        let value = |i: u64| format!("<value {i:03}>").into_bytes();
+        (0..60).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+        drop(db);
+        if reopened {
+            drop(open());
+        }
+        let whole = std::fs::read(dir.join("pool")).expect("read");
+        let at = find(&whole, &value(20));
+        let file = std::fs::OpenOptions::new().write(true).open(dir.join("pool")).expect("open");
+        file.write_all_at(b"X", at).expect("damage");
+        let line = at / 64 * 64;
+        let refused = Db::open(dir.path(), options()).map(drop).expect_err("damaged");
+        assert_eq!(refused.kind(), ErrorKind::Corruption);
+        let pool = places(&dir.join("pool"));
+        let zone = (at - pool.data.start) / (16 << 10);
+        assert!(refused.context().contains("zone"), "{refused}");
+        assert!(refused.context().contains(&zone.to_string()), "names zone {zone}: {refused}");
+        let named = [line, line - 64].iter().any(|at| refused.context().contains(&at.to_string()));
+        assert!(named, "names offset {line}: {refused}");
+        let after = std::fs::read(dir.join("pool")).expect("read");
+        let mut expected = whole.clone();
+        expected[at as usize] = b'X';
+        assert!(after == expected, "a refused open changed the pool");
+
+        let db = Db::open_read_only(dir.path(), options()).expect("read-only");
+        assert!(!db.recovery().damage.is_empty());
+        for i in (0..60).filter(|i| *i != 20) {
+            let found = db.get(&key(i));
+            assert_eq!(
+                found.expect("not damaged"),
+                Some(value(i)),
+                "key {i} (reopened: {reopened})"
+            );
+        }
+        for key in [key(20), b"never there".to_vec()] {
+            let error = db.get(&key).expect_err("may have been lost");
+            assert_eq!(error.kind(), ErrorKind::Corruption);
+        }
+        assert!(!db.check().expect("check").damage.is_empty());
+    }
+}
+
+/// A merge that meets damage and is asked again must not go on behind it.
+#[test]
+fn a_merge_that_met_damage_does_not_skip_it() {
+    let region = heap(4 << 20);
+    let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+    let value = |i: u64| format!("<value {i:04}>").into_bytes();
+    for round in 0..12_u64 {
+        (0..100).for_each(|i| db.put(&key(round * 100 + i), &value(round * 100 + i)).expect("put"));
+        db.flush().expect("flush");
+    }
+    // A merge gets under way and stops half way.
+    let mut begun = false;
+    for _ in 0..3 {
+        begun |= !db.work(40).expect("work");
+    }
+    assert!(begun, "there was nothing to merge");
+    let whole = region.bytes(0, region.len() as usize).to_vec();
+    let victims: Vec<u64> = (0..12).map(|round| round * 100 + 77).collect();
+    for i in &victims {
+        store(&region, find(&whole, &value(*i)), b"X");
+    }
+    for _ in 0..20 {
+        let _ = db.compact();
+        let _ = db.work(1000);
+    }
+    for i in 0..1200_u64 {
+        match (db.get(&key(i)), victims.contains(&i)) {
+            (Ok(Some(found)), false) => assert_eq!(found, value(i)),
+            (Err(error), true) => assert_eq!(error.kind(), ErrorKind::Corruption),
+            (other, victim) => panic!("key {i} (damaged: {victim}): {other:?}"),
+        }
+    }
+}
+
+/// `check` lists every damaged record and every damaged index block, each by its place.
+#[test]
+fn check_finds_all_of_several() {
+    let region = heap(4 << 20);
+    let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+    let value = |i: u64| format!("<value {i:04}>").into_bytes();
+    (0..600).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+    db.flush().expect("flush");
+    (600..1200).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+    assert!(db.check().expect("check").damage.is_empty());
+    let whole = region.bytes(0, region.len() as usize).to_vec();
+    // Long stretches too: more in a row than a check looks at together.
+    let victims: Vec<u64> = (0..600).step_by(37).chain(700..1150).collect();
+    let places: Vec<u64> = victims.iter().map(|i| find(&whole, &value(*i))).collect();
+    places.iter().for_each(|at| store(&region, *at, b"X"));
+    let report = db.check().expect("check");
+    let missed = victims.iter().zip(&places).filter(|(_, at)| {
+        !report.damage.iter().any(|damage| (damage.at..damage.at + damage.len).contains(at))
+    });
+    let missed: Vec<u64> = missed.map(|(i, _)| *i).collect();
+    assert!(missed.is_empty(), "{} of {} not listed: {missed:?}", missed.len(), victims.len());
+    let mut listed: Vec<u64> = report.damage.iter().map(|damage| damage.at).collect();
+    listed.sort_unstable();
+    listed.dedup();
+    assert_eq!(listed.len(), report.damage.len(), "places are listed twice");
+    assert_eq!(report.damage.len(), victims.len());
+}
+
+/// The zone table says which zones hold records. What a damaged line of it hid would be gone without a
+/// word, and an open for writing would even clear it away.
+#[test]
+fn a_damaged_zone_header_hides_nothing() {
+    let mut tally = Tally::default();
+    for layout in [Layout::Fresh, Layout::Sealed, Layout::Runs, Layout::Merged] {
+        let (content, whole, _) = sample_bytes(layout, false);
+        for no in 0..8 {
+            let at = 4096 + 64 * no;
+            let line = &whole[at as usize..][..LINE];
+            for byte in [0, 3, 5, 9, 14, 19, 27, 31] {
+                if line.iter().all(|byte| *byte == 0) {
+                    continue;
+                }
+                let mut bad = line.to_vec();
+                bad[byte] ^= 4;
+                let what = format!("{layout:?}, header of zone {no}, byte {byte}");
+                tally.tried += 1;
+                let region = load(&whole);
+                store(&region, at, &bad);
+                match Db::open_region(Arc::clone(&region), options()) {
+                    Ok(db) => drop(verify(&db, &content, &what, &mut tally)),
+                    Err(error) => {
+                        tally.refused += 1;
+                        if error.kind() != ErrorKind::Corruption {
+                            tally.note(&format!("open says {:?}", error.kind()), &what);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    tally.assert_clean(50);
+}

@@ -1,0 +1,173 @@
+//! Keyspaces that come and go: dropped data stays gone, space comes back, and nothing is confused with a
+//! namesake.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{assert_no_zone_leaked, dump, heap, kind_of, small};
+use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
+
+#[test]
+fn dropped_data_stays_gone_under_the_same_name() {
+    for background_threads in [0, 1] {
+        let region = heap(8 << 20);
+        let options = Options { background_threads, memtable_bytes: 32 << 10, ..small(16 << 10) };
+        let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
+        let mut db = open();
+        for round in 0..120_u64 {
+            let space = db.create_keyspace("again").expect("create");
+            assert!(dump(&space, &ReadOptions::default()).is_empty(), "round {round}");
+            for i in 0..100_u64 {
+                assert_eq!(space.get(&i.to_be_bytes()).expect("get"), None, "round {round}");
+                space.put(&i.to_be_bytes(), &round.to_le_bytes()).expect("put");
+            }
+            match round % 4 {
+                0 => db.flush().expect("flush"),
+                1 => db.compact().expect("compact"),
+                2 => space.put(b"in an extent", &[7; 9000]).expect("put"),
+                _ => {}
+            }
+            if round % 3 == 0 {
+                drop(space);
+                drop(db);
+                db = open();
+                let space = db.keyspace("again").expect("is back");
+                assert!(dump(&space, &ReadOptions::default()).len() >= 100);
+            }
+            db.drop_keyspace("again").expect("drop");
+            assert_eq!(kind_of(db.keyspace("again").map(drop)), ErrorKind::NotFound);
+            if round % 5 == 0 {
+                drop(db);
+                db = open();
+                assert_eq!(kind_of(db.keyspace("again").map(drop)), ErrorKind::NotFound);
+                assert_eq!(db.keyspaces(), ["default"]);
+            }
+            assert_no_zone_leaked(&db, "leaks");
+        }
+    }
+}
+
+#[test]
+fn space_comes_back() {
+    let region = heap(8 << 20);
+    let open = || Db::open_region(Arc::clone(&region), small(16 << 10)).expect("open");
+    let db = open();
+    let empty = db.properties().pm_free;
+    for round in 0..40 {
+        let space = db.create_keyspace("large").expect("create");
+        // Half the pool each time: without getting it back, the second round would not fit.
+        (0..10_000_u64).for_each(|i| space.put(&i.to_be_bytes(), &[round; 100]).expect("put"));
+        (0..20_u64).for_each(|i| space.put(&i.to_le_bytes(), &[round; 50_000]).expect("put"));
+        if round % 2 == 0 {
+            db.compact().expect("compact");
+        }
+        db.drop_keyspace("large").expect("drop");
+        let kept = empty - db.properties().pm_free;
+        assert!(kept <= 16 << 10, "round {round}: {kept} bytes did not come back");
+    }
+    drop(db);
+    assert!(empty - open().properties().pm_free <= 16 << 10);
+}
+
+/// A handle, a snapshot and an iterator of a dropped keyspace: the iterator may go on, the rest says
+/// `Closed`, and once they are gone so is the space.
+#[test]
+fn holders_of_a_dropped_keyspace() {
+    let region = heap(4 << 20);
+    let db = Db::open_region(region, small(16 << 10)).expect("open");
+    let empty = db.properties().pm_free;
+    let space = db.create_keyspace("held").expect("create");
+    (0..3000_u64).for_each(|i| space.put(&i.to_be_bytes(), &[5; 100]).expect("put"));
+    db.flush().expect("flush");
+    (0..3000_u64).for_each(|i| space.put(&i.to_be_bytes(), &[6; 100]).expect("put"));
+    let snapshot = db.snapshot();
+    let mut iter = space.iter(&ReadOptions::default()).expect("iter");
+    iter.seek_to_first().expect("first");
+    db.drop_keyspace("held").expect("drop");
+    // Others use the space that is free meanwhile.
+    (0..3000_u64).for_each(|i| db.put(&i.to_be_bytes(), &[9; 100]).expect("put"));
+    let mut seen = 0_u64;
+    let walked = loop {
+        if !iter.valid() {
+            break Ok(());
+        }
+        assert_eq!(iter.key(), Some(&seen.to_be_bytes()[..]));
+        assert_eq!(iter.value().expect("value"), Some(&[6; 100][..]));
+        seen += 1;
+        if let Err(error) = iter.next() {
+            break Err(error);
+        }
+    };
+    match walked {
+        Ok(()) => assert_eq!(seen, 3000, "the iterator lost keys without a word"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
+    }
+    let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    assert_eq!(kind_of(space.get_with(b"a", &options)), ErrorKind::Closed);
+    assert_eq!(kind_of(space.multi_get(&[b"a"])), ErrorKind::Closed);
+    assert_eq!(kind_of(space.iter(&options).map(drop)), ErrorKind::Closed);
+    assert_eq!(kind_of(space.explain_get(b"a")), ErrorKind::Closed);
+    assert_eq!(kind_of(space.delete(b"a")), ErrorKind::Closed);
+    let mut batch = Batch::new();
+    batch.put(db.default_keyspace(), b"first", b"");
+    batch.put(&space, b"second", b"");
+    assert_eq!(kind_of(db.write(&batch)), ErrorKind::Closed);
+    assert_eq!(db.get(b"first").expect("get"), None, "half a batch");
+    drop((iter, snapshot, batch, space));
+    (0..3000_u64).for_each(|i| db.delete(&i.to_be_bytes()).expect("delete"));
+    db.compact().expect("compact");
+    let kept = empty - db.properties().pm_free;
+    assert!(kept <= 48 << 10, "{kept} bytes did not come back");
+}
+
+/// Identifiers are not reused, across reopens either: a zone of a dropped keyspace whose word was not
+/// cleared yet would otherwise be taken for one of the new keyspace's.
+#[test]
+fn identifiers_are_not_reused() {
+    let region = heap(8 << 20);
+    let open = || Db::open_region(Arc::clone(&region), small(16 << 10)).expect("open");
+    for round in 0..60_u64 {
+        let db = open();
+        let space = db.create_keyspace(&format!("k{round}")).expect("create");
+        space.put(b"k", &round.to_le_bytes()).expect("put");
+        // An iterator keeps the zones from being cleared until after the drop.
+        let iter = space.iter(&ReadOptions::default()).expect("iter");
+        db.drop_keyspace(&format!("k{round}")).expect("drop");
+        let next = db.create_keyspace("next").expect("create");
+        assert_eq!(next.get(b"k").expect("get"), None);
+        drop((iter, space));
+        drop((next, db));
+        let db = open();
+        let next = db.keyspace("next").expect("keyspace");
+        assert_eq!(next.get(b"k").expect("get"), None, "round {round}: dropped data came back");
+        assert!(dump(&next, &ReadOptions::default()).is_empty());
+        drop(next);
+        db.drop_keyspace("next").expect("drop");
+    }
+}
+
+#[test]
+fn many_keyspaces() {
+    let region = heap(32 << 20);
+    let open = || Db::open_region(Arc::clone(&region), small(16 << 10)).expect("open");
+    let db = open();
+    for i in 0..300_u32 {
+        let space = db.create_keyspace(&format!("k{i}")).expect("create");
+        space.put(b"me", &i.to_le_bytes()).unwrap_or_else(|error| panic!("keyspace {i}: {error}"));
+    }
+    let check = |db: &Db| {
+        for i in 0..300_u32 {
+            let space = db.keyspace(&format!("k{i}")).expect("keyspace");
+            assert_eq!(space.get(b"me").expect("get"), Some(i.to_le_bytes().to_vec()));
+        }
+    };
+    check(&db);
+    db.flush().expect("flush");
+    drop(db);
+    let db = open();
+    check(&db);
+    (0..300_u32).for_each(|i| db.drop_keyspace(&format!("k{i}")).expect("drop"));
+    drop(db);
+    assert_eq!(open().keyspaces(), ["default"]);
+}

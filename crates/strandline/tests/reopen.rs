@@ -1,0 +1,136 @@
+//! A store that goes away without a word a thousand times keeps what it acknowledged and leaks nothing.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::{assert_no_zone_leaked, dump, heap, small};
+use strandline::{Batch, Db, Options, ReadOptions};
+use testkit::Rng;
+
+fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
+    let region = heap(pool);
+    let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
+    let empty = open().properties().pm_free;
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut rng = Rng::new(cycles);
+    let mut last_seq = 0;
+    for cycle in 0..cycles {
+        let db = open();
+        assert_no_zone_leaked(&db, &format!("cycle {cycle}"));
+        assert!(db.recovery().damage.is_empty());
+        let seq = db.properties().visible_seq;
+        assert!(seq >= last_seq, "cycle {cycle}: the sequence went from {last_seq} to {seq}");
+        for _ in 0..puts {
+            let key = format!("{:04}", rng.below(400)).into_bytes();
+            let context = |error| panic!("cycle {cycle}: {error}: {:?}", db.properties());
+            match rng.below(8) {
+                0 => {
+                    db.delete(&key).unwrap_or_else(context);
+                    model.remove(&key);
+                }
+                1 => {
+                    let value = vec![cycle as u8; 3000];
+                    db.put(&key, &value).unwrap_or_else(context);
+                    model.insert(key, value);
+                }
+                2 => {
+                    let mut batch = Batch::new();
+                    for i in 0..4_u8 {
+                        let key = [&key[..], &[i]].concat();
+                        batch.put(db.default_keyspace(), &key, &key);
+                        model.insert(key.clone(), key);
+                    }
+                    db.write(&batch).unwrap_or_else(context);
+                }
+                _ => {
+                    let value = cycle.to_le_bytes().repeat(1 + rng.below(12) as usize);
+                    db.put(&key, &value).unwrap_or_else(context);
+                    model.insert(key, value);
+                }
+            }
+        }
+        last_seq = db.properties().visible_seq;
+        if cycle % 50 == 0 {
+            assert!(dump(db.default_keyspace(), &ReadOptions::default()) == model, "cycle {cycle}");
+        }
+    }
+    let db = open();
+    assert!(dump(db.default_keyspace(), &ReadOptions::default()) == model);
+    model.keys().for_each(|key| db.delete(key).expect("delete"));
+    db.compact().expect("compact");
+    db.compact().expect("compact");
+    assert_no_zone_leaked(&db, "leaks");
+    // What an empty store holds: nothing, or the zone that stands ready for the next put.
+    let properties = db.properties();
+    let kept = empty.saturating_sub(properties.pm_free);
+    let allowed = properties.pm_capacity / 1000 + properties.zone_bytes;
+    assert!(kept <= allowed, "{kept} bytes of {} did not come back", properties.pm_capacity);
+    drop(db);
+    let db = open();
+    let kept = empty.saturating_sub(db.properties().pm_free);
+    assert!(kept <= allowed, "{kept} bytes did not come back after a reopen");
+    assert!(dump(db.default_keyspace(), &ReadOptions::default()).is_empty());
+}
+
+#[test]
+fn a_thousand_openings() {
+    cycle(small(16 << 10), 16 << 20, 1000, 20);
+}
+
+#[test]
+fn a_thousand_openings_with_background_work() {
+    cycle(Options { background_threads: 1, ..small(16 << 10) }, 16 << 20, 1000, 20);
+}
+
+#[test]
+fn openings_with_small_memtables() {
+    let options = Options { memtable_bytes: 16 << 10, recovery_threads: 2, ..small(16 << 10) };
+    cycle(options, 16 << 20, 400, 100);
+}
+
+/// More openings than zones, one put in each: every opening leaves a zone that is nearly empty.
+#[test]
+fn more_openings_than_zones() {
+    for background_threads in [0, 1] {
+        let region = heap(2 << 20);
+        let options = Options { background_threads, ..small(16 << 10) };
+        let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
+        let zones = u64::from(open().properties().zones);
+        assert!(zones < 200);
+        for i in 0..zones * 4 {
+            let db = open();
+            db.put(&(i % 50).to_be_bytes(), &i.to_le_bytes())
+                .unwrap_or_else(|error| panic!("opening {i} of {zones} zones: {error}"));
+            assert_no_zone_leaked(&db, "leaks");
+        }
+        let db = open();
+        for i in zones * 4 - 50..zones * 4 {
+            let found = db.get(&(i % 50).to_be_bytes()).expect("get");
+            assert_eq!(found, Some(i.to_le_bytes().to_vec()));
+        }
+    }
+}
+
+/// Opening and closing alone changes nothing that can be seen.
+#[test]
+fn opening_alone_takes_no_space() {
+    let region = heap(4 << 20);
+    let open = || Db::open_region(Arc::clone(&region), small(16 << 10)).expect("open");
+    let db = open();
+    (0..200_u64).for_each(|i| db.put(&i.to_be_bytes(), &[1; 100]).expect("put"));
+    db.flush().expect("flush");
+    (0..200_u64).for_each(|i| db.put(&i.to_be_bytes(), &[2; 5000]).expect("put"));
+    drop(db);
+    let (free, seq) = {
+        let properties = open().properties();
+        (properties.pm_free, properties.visible_seq)
+    };
+    for _ in 0..300 {
+        let db = open();
+        assert_eq!(db.properties().pm_free, free);
+        assert_eq!(db.properties().visible_seq, seq);
+        assert_eq!(db.recovery().zones_swept, 0);
+    }
+}

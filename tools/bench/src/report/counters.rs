@@ -1,0 +1,28 @@
+//! The counters of persistent memory, in the form of RocksDB's statistics.
+
+use std::fmt::Write;
+
+use pmem::Site;
+use strandline::Db;
+
+/// One counter per line, since the store was opened.
+pub(crate) fn text(db: &Db) -> String {
+    let (stats, properties) = (db.region().stats(), db.properties());
+    let mut text = String::from("STATISTICS:\n");
+    let mut counter = |name: &str, count: u64| {
+        let _never_fails = writeln!(text, "strandline.{name} COUNT : {count}");
+    };
+    counter("pm.bytes.stored", stats.bytes_stored);
+    counter("pm.bytes.streamed", stats.bytes_streamed);
+    counter("pm.bytes.media", stats.media_bytes());
+    counter("pm.lines.flushed", stats.lines_flushed);
+    counter("pm.fences", stats.fences);
+    counter("pm.flushes.redundant", stats.redundant_flushes);
+    for site in Site::ALL {
+        counter(&format!("pm.bytes.media.{site:?}").to_lowercase(), stats.site_bytes(*site));
+    }
+    counter("pm.bytes.used", properties.pm_capacity - properties.pm_free);
+    counter("dram.bytes.indexes", properties.dram_bytes);
+    counter("writers.slowed.micros", properties.slowed.as_micros() as u64);
+    text
+}

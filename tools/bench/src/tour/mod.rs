@@ -1,0 +1,204 @@
+//! The tour: one store, from empty to killed and recovered, in a table that needs no prior knowledge.
+
+mod table;
+
+use std::time::Duration;
+
+use strandline::{Durability, PmSource};
+
+use crate::bench::Bench;
+use crate::child::writer::{Kills, Rounds};
+use crate::config::Config;
+use crate::data::rng::Rng;
+use crate::limits::persist;
+use crate::report::outcome::Outcome;
+use crate::report::{self, say};
+use crate::work::{self, Done};
+
+/// Seconds of each of the workloads after the fill.
+const SECONDS: f64 = 3.0;
+const KILLS: u64 = 5;
+/// Longest that a child writes before it is killed.
+const LIFE_MAX_MS: u64 = 900;
+
+/// A station of the tour: benchmark, title, and what it is about.
+type Station = (&'static str, &'static str, &'static str);
+
+const STATIONS: &[Station] = &[
+    (
+        "filluniquerandom",
+        "put new",
+        "Each key put once, in random order; durable and visible when the call returns.",
+    ),
+    (
+        "overwrite",
+        "put again",
+        "Random keys get new values; the old ones' space is taken back in the background.",
+    ),
+    ("readrandom", "get", "Random keys are read; each value is checked against its key."),
+    (
+        "readmissing",
+        "get missing",
+        "Keys that are not there; most of the store can tell so without looking.",
+    ),
+    (
+        "readwhilewriting",
+        "get beside put",
+        "The same gets while another thread puts as fast as it can.",
+    ),
+    ("readseq", "scan", "The whole store in key order, entry by entry."),
+    (
+        "seekrandom",
+        "seek + 10",
+        "Jump to a random key, then read ten neighbours; an operation is all of that.",
+    ),
+];
+
+/// Runs the tour. Everything is in a folder of its own, unless `--db` names one, and gone at the end.
+pub(crate) fn run(mut config: Config) -> Result<(), String> {
+    let given = |name: &str| config.given.iter().any(|(flag, _)| flag == name);
+    if !given("seek_nexts") {
+        config.seek_nexts = 10;
+    }
+    if !given("duration") {
+        config.duration = Some(SECONDS);
+    }
+    config.verify = true;
+    let mut bench = Bench::new(config)?;
+    let open = bench.store.db()?;
+    let (properties, survives) = (open.properties(), survives(open.durability()));
+    drop(open);
+    say_unless_json(&bench, &table::head(&bench, &properties))?;
+    let mut outcomes = Vec::new();
+    for station in STATIONS {
+        let outcome = visit(&mut bench, station, survives)?;
+        outcomes.push(outcome);
+    }
+    recover(&mut bench)?;
+    kill(&mut bench, survives)?;
+    limit(&bench, outcomes.first())
+}
+
+fn say_unless_json(bench: &Bench, text: &str) -> Result<(), String> {
+    if bench.config.json { Ok(()) } else { say(text) }
+}
+
+/// What a put survives, in a word or two.
+fn survives(durability: Durability) -> &'static str {
+    match durability {
+        Durability::None => "nothing",
+        Durability::ProcessCrash => "kill -9",
+        Durability::PowerFailAdr | Durability::PowerFailEadr => "power failure",
+        _ => "see above",
+    }
+}
+
+fn visit(bench: &mut Bench, station: &Station, survives: &str) -> Result<Outcome, String> {
+    let (name, title, about) = *station;
+    let benchmark = work::find(name).ok_or("a station without a benchmark")?;
+    let outcome = match (benchmark.run)(bench).map_err(|error| format!("{title}: {error}"))? {
+        Done::Measured(outcome) => *outcome,
+        Done::Text(_) | Done::Skipped(_) => return Err(format!("{title}: no figures")),
+    };
+    if bench.config.json {
+        report::tell(&bench.config, &outcome)?;
+    } else {
+        let survives = if outcome.user_bytes_written > 0 { survives } else { "" };
+        say(&table::row(title, &outcome, survives, about))?;
+    }
+    Ok(outcome)
+}
+
+/// Closes and opens the store as it stands.
+fn recover(bench: &mut Bench) -> Result<(), String> {
+    let benchmark = work::find("recover").ok_or("no benchmark recover")?;
+    let outcome = match (benchmark.run)(bench)? {
+        Done::Measured(outcome) => *outcome,
+        Done::Text(_) => return Ok(()),
+        Done::Skipped(why) => {
+            return say_unless_json(bench, &table::note("open again", "skipped", why));
+        }
+    };
+    if bench.config.json {
+        return report::tell(&bench.config, &outcome);
+    }
+    let records = outcome.extra.get("records").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let figure = format!("{:.1} ms", outcome.seconds * 1e3);
+    let about = format!(
+        "Closed and opened: {} records not yet in index runs were found again in persistent memory.",
+        table::thousands(records)
+    );
+    say(&table::note("open again", &figure, &about))
+}
+
+/// Kills a writing child a few times, and looks for everything that it was told.
+fn kill(bench: &mut Bench, survives: &str) -> Result<(), String> {
+    if bench.config.engine.pm == PmSource::Heap {
+        return say_unless_json(
+            bench,
+            &table::note("kill -9", "skipped", "A store on the heap dies with its process."),
+        );
+    }
+    bench.store.close();
+    // So small that kills meet freezing and merging as well.
+    let options = bench.store.options_mut();
+    options.memtable_bytes = options.memtable_bytes.min(4 << 20);
+    bench.store.fresh()?;
+    let mut rounds = Rounds::new(&bench.config);
+    let mut dice = Rng::new(u64::from(std::process::id()) ^ bench.config.seed);
+    let life = (bench.config.duration.unwrap_or(SECONDS) * 300.0) as u64;
+    for _ in 0..KILLS {
+        let time = Duration::from_millis(50 + dice.below(life.clamp(1, LIFE_MAX_MS)));
+        rounds.round(bench, time).map_err(|error| format!("kill -9: {error}"))?;
+    }
+    tell_kills(bench, &rounds.kills, survives)
+}
+
+fn tell_kills(bench: &mut Bench, kills: &Kills, survives: &str) -> Result<(), String> {
+    if bench.config.json {
+        let mut outcome =
+            Outcome { name: "kill".into(), ops: kills.acknowledged, ..Outcome::default() };
+        outcome.note("kills", kills.kills);
+        outcome.note("acknowledged", kills.acknowledged);
+        outcome.note("lost", 0);
+        outcome.note("torn", 0);
+        outcome.note("unacknowledged_whole", kills.unacknowledged);
+        outcome.note("longest_open_s", kills.reopened.as_secs_f64());
+        let db = bench.store.db()?;
+        bench.describe(&db, &mut outcome);
+        return report::tell(&bench.config, &outcome);
+    }
+    let figure = format!("{} kills", kills.kills);
+    let about = format!(
+        "A writing process was killed at random moments and the store opened again, each time in at most {:.1} ms:\n  \
+         {:<15} of {} batches that it had been told are durable, 0 were lost and 0 torn. Survived: {survives}.",
+        kills.reopened.as_secs_f64() * 1e3,
+        "",
+        table::thousands(kills.acknowledged),
+    );
+    say(&table::note("kill -9", &figure, &about))
+}
+
+/// What the machine allows, beside what the store made of it.
+fn limit(bench: &Bench, fill: Option<&Outcome>) -> Result<(), String> {
+    let limit = persist::measure(&bench.store)?;
+    let [small, large] = limit.ns;
+    if bench.config.json {
+        let mut outcome = Outcome {
+            name: "persistlimit".into(),
+            durability: limit.durability,
+            ..Outcome::default()
+        };
+        outcome.note("persist_128_ns", small);
+        outcome.note("persist_1024_ns", large);
+        return report::tell(&bench.config, &outcome);
+    }
+    let share = fill.map_or(0.0, |fill| fill.ops_per_second() * small / 1e9 * 100.0);
+    let about = format!(
+        "What this machine takes to persist 128 bytes with no store around it ({large:.0} ns for 1 KiB):\n  \
+         {:<15} {} a second at most; `put new` reached {share:.0} % of that, index and all.",
+        "",
+        table::thousands((1e9 / small) as u64),
+    );
+    say(&table::note("machine's limit", &format!("{small:.0} ns"), &about))
+}

@@ -1,0 +1,354 @@
+//! The program as its users meet it: run, read, and gone without a trace.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline-bench");
+
+/// A run that has ended.
+struct Ran {
+    pid: u32,
+    output: Output,
+}
+
+impl Ran {
+    fn out(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    fn err(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    /// Demands success; the lines of standard output.
+    fn lines(&self) -> Vec<String> {
+        assert!(self.output.status.success(), "{}\n{}", self.out(), self.err());
+        self.out().lines().map(Into::into).collect()
+    }
+
+    /// Demands success; the objects that were printed.
+    fn objects(&self) -> Vec<Value> {
+        self.lines().iter().map(|line| serde_json::from_str(line).expect("a JSON object")).collect()
+    }
+}
+
+fn start(args: &[&str]) -> Child {
+    let mut command = Command::new(PROGRAM);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program starts")
+}
+
+/// Runs to the end, and demands that nothing is left behind.
+fn run(args: &[&str]) -> Ran {
+    let child = start(args);
+    let pid = child.id();
+    let ran = Ran { pid, output: child.wait_with_output().expect("the program ends") };
+    assert_eq!(left_behind(ran.pid), Vec::<PathBuf>::new(), "{args:?}");
+    ran
+}
+
+/// Folders of the run with this process id.
+fn left_behind(pid: u32) -> Vec<PathBuf> {
+    let prefix = format!("strandline-bench-{pid}-");
+    [PathBuf::from("/dev/shm"), std::env::temp_dir()]
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+        })
+        .collect()
+}
+
+fn number(object: &Value, field: &str) -> f64 {
+    object[field].as_f64().unwrap_or_else(|| panic!("{field} in {object}"))
+}
+
+/// A folder under the build's own that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let _fresh = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn flag(&self) -> String {
+        format!("--db={}", self.0.display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const FIELDS: [&str; 15] = [
+    "benchmark",
+    "ops",
+    "seconds",
+    "ops_per_sec",
+    "mb_per_sec",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "user_bytes_written",
+    "pm_bytes_written",
+    "ssd_bytes_written",
+    "dram_bytes",
+    "pm_bytes",
+    "durability",
+];
+
+/// What one benchmark must have counted, on 2000 keys of 16 bytes with values of 100.
+fn check_counts(object: &Value) {
+    for field in FIELDS {
+        assert!(object.get(field).is_some(), "{field} in {object}");
+    }
+    let name = object["benchmark"].as_str().expect("a name");
+    let counted = |field| number(object, field) as u64;
+    assert!(number(object, "seconds") > 0.0, "{object}");
+    match name {
+        "fillseq" | "fillrandom" | "filluniquerandom" | "overwrite" => {
+            assert_eq!(
+                (counted("ops"), counted("user_bytes_written")),
+                (2000, 2000 * 116),
+                "{object}"
+            );
+            assert!(counted("pm_bytes_written") >= 2000 * 116, "{object}");
+            assert!(number(object, "p50_us") <= number(object, "max_us"), "{object}");
+        }
+        "deleteseq" | "deleterandom" => assert_eq!(counted("ops"), 2000),
+        "readmissing" => assert_eq!((counted("ops"), counted("found")), (2000, 0)),
+        "readrandom" | "readwhilewriting" | "seekrandom" => {
+            assert_eq!(
+                (counted("ops"), counted("reads"), counted("found")),
+                (2000, 2000, 2000),
+                "{object}"
+            );
+        }
+        "readseq" | "readreverse" => assert_eq!(counted("found"), 2000, "{object}"),
+        "readrandomwriterandom" => {
+            assert_eq!(counted("ops"), 2000);
+            assert!((1..2000).contains(&counted("reads")), "{object}");
+            assert_eq!(counted("found"), counted("reads"), "{object}");
+        }
+        "flush" | "compact" | "check" => assert_eq!(counted("ops"), 1),
+        "recover" => assert_eq!(counted("damage"), 0),
+        other => panic!("{other}"),
+    }
+}
+
+const WORK: &str = "--benchmarks=fillrandom,overwrite,filluniquerandom,readrandom,readmissing,readseq,\
+                    readreverse,seekrandom,readwhilewriting,readrandomwriterandom,flush,readrandom,overwrite,\
+                    compact,readseq,readrandom,fillseq,readreverse,recover,readrandom,check,deleterandom,deleteseq";
+
+#[test]
+fn every_workload_counts_what_it_did() {
+    for pm in ["--pm=auto", "--pm=heap"] {
+        let args =
+            ["--num=2000", "--pm_size=48M", "--json", "--verify", "--seek_nexts=3", pm, WORK];
+        let ran = run(&args);
+        let objects = ran.objects();
+        // A store on the heap cannot be opened again; that is told, and what follows finds it as it was.
+        assert_eq!(objects.len(), if pm == "--pm=auto" { 23 } else { 22 }, "{}", ran.err());
+        assert_eq!(
+            ran.err().contains("recover      : skipped"),
+            pm == "--pm=heap",
+            "{}",
+            ran.err()
+        );
+        objects.iter().for_each(check_counts);
+    }
+}
+
+#[test]
+fn threads_batches_paths_and_durations() {
+    let common = ["--num=2000", "--pm_size=64M", "--json", "--verify", "--keys=path", "--unique"];
+    let work = "--benchmarks=fillrandom,readrandom,readwhilewriting,readrandomwriterandom";
+    let many = run(&[&common[..], &[work, "--threads=16", "--batch_size=7"]].concat()).objects();
+    for object in &many {
+        assert_eq!(number(object, "ops") as u64, 16 * 2000, "{object}");
+        assert_eq!(number(object, "threads") as u64, 16);
+    }
+    assert_eq!(number(&many[1], "found") as u64, 16 * 2000);
+    assert!((40.0..=120.0).contains(&number(&many[0], "key_size")));
+    let timed =
+        run(&[&common[..], &["--benchmarks=fillrandom,readrandom", "--duration=0.2"]].concat())
+            .objects();
+    for object in &timed {
+        assert!((0.2..5.0).contains(&number(object, "seconds")), "{object}");
+        assert!(number(object, "ops") > 2000.0, "{object}");
+    }
+}
+
+#[test]
+fn latencies_are_taken_as_asked() {
+    let base = ["--num=2000", "--pm=heap", "--pm_size=32M", "--json", "--benchmarks=fillrandom"];
+    for (flag, every) in
+        [("--latency=false", None), ("--latency=sampled", Some(16)), ("--histogram", Some(1))]
+    {
+        let object = run(&[&base[..], &[flag]].concat()).objects().remove(0);
+        assert_eq!(object["latency_of_every"].as_u64(), every, "{object}");
+        assert_eq!(object["max_us"].is_null(), every.is_none(), "{object}");
+    }
+    let probed = run(&[&base[..], &["--pause_probe=0.05"]].concat()).objects().remove(0);
+    assert!(number(&probed, "machine_pause_us") > 0.0);
+}
+
+/// `name : N micros/op N ops/sec N seconds N operations;` and what follows.
+fn parse_line(line: &str) -> (String, u64, String) {
+    let (name, rest) = line.split_once(" : ").unwrap_or_else(|| panic!("{line}"));
+    assert!(name.len() >= 12, "{line}");
+    let (figures, extra) = rest.split_once(';').unwrap_or_else(|| panic!("{line}"));
+    let words: Vec<&str> = figures.split_whitespace().collect();
+    let [micros, "micros/op", rate, "ops/sec", seconds, "seconds", ops, "operations"] = words[..]
+    else {
+        panic!("{line}")
+    };
+    assert!(micros.parse::<f64>().is_ok() && rate.parse::<u64>().is_ok(), "{line}");
+    assert!(seconds.parse::<f64>().is_ok(), "{line}");
+    (name.trim().into(), ops.parse().expect("operations"), extra.into())
+}
+
+#[test]
+fn lines_have_the_form_of_db_bench() {
+    let work = "-benchmarks=fillrandom,readrandom,readseq,readrandomwriterandom,stats";
+    let ran = run(&[work, "-num", "1000", "--pm=heap", "--pm_size=32M", "--statistics"]);
+    let lines = ran.lines();
+    let line = |name: &str| {
+        let line = lines
+            .iter()
+            .find(|line| line.starts_with(&format!("{name} ")))
+            .unwrap_or_else(|| panic!("{name}"));
+        parse_line(line)
+    };
+    let (_, ops, extra) = line("fillrandom");
+    assert_eq!(ops, 1000);
+    assert!(extra.starts_with(' ') && extra.ends_with(" MB/s"), "{extra}");
+    let (_, _, extra) = line("readrandom");
+    assert!(extra.contains(" MB/s (") && extra.ends_with(" of 1000 found)"), "{extra}");
+    let (_, _, extra) = line("readrandomwriterandom");
+    assert!(extra.contains("( reads:") && extra.contains(" total:1000 found:"), "{extra}");
+    assert!(lines.iter().any(|line| line.starts_with("keyspace default")));
+    assert!(lines.iter().any(|line| line.starts_with("strandline.pm.fences COUNT : ")));
+}
+
+#[test]
+fn unknown_flags_are_one_warning_and_wrong_values_an_error() {
+    let work = ["--benchmarks=fillseq", "--num=100", "--pm=heap", "--pm_size=32M"];
+    let ran =
+        run(&[&work[..], &["--cache_size=1", "--bloom_bits", "10", "--disable_wal"]].concat());
+    ran.lines();
+    assert_eq!(ran.err().lines().count(), 1, "{}", ran.err());
+    for flag in ["--cache_size", "--bloom_bits", "--disable_wal"] {
+        assert!(ran.err().contains(flag), "{}", ran.err());
+    }
+    for wrong in ["--num=many", "--pm_size=huge", "--benchmarks=fill", "fillseq", "--threads=0"] {
+        let ran = run(&[wrong]);
+        assert_eq!(ran.output.status.code(), Some(2), "{wrong}");
+        assert!(ran.err().contains(wrong), "{}", ran.err());
+        assert!(ran.out().is_empty());
+    }
+}
+
+#[test]
+fn a_store_of_ones_own_is_kept_and_found_again() {
+    let folder = Folder::new("own");
+    let db = folder.flag();
+    let args = |work| [db.as_str(), "--num=1000", "--pm_size=32M", "--verify", "--unique", work];
+    run(&args("--benchmarks=fillrandom")).lines();
+    let again = args("--benchmarks=fillrandom,readrandom");
+    let lines = run(&[&again[..], &["--use_existing_db"]].concat()).lines();
+    assert!(
+        lines.iter().any(|line| line == "fillrandom   : skipped (--use_existing_db is true)"),
+        "{lines:?}"
+    );
+    assert!(lines.iter().any(|line| line.ends_with("(1000 of 1000 found)")), "{lines:?}");
+    // What is read is looked at.
+    let ran = run(&[&again[..], &["--use_existing_db", "--value_size=99"]].concat());
+    assert_eq!(ran.output.status.code(), Some(1));
+    assert!(ran.err().contains("a value of 100 bytes, not 99"), "{}", ran.err());
+    let lines = run(&args("--benchmarks=readrandom")).lines();
+    assert!(lines.iter().any(|line| line.ends_with("(0 of 1000 found)")), "{lines:?}");
+}
+
+#[test]
+fn what_the_machine_allows() {
+    let work = "--benchmarks=persistlimit,spingap,steps,recovery";
+    let args =
+        [work, "--num=20000", "--pm_size=64M", "--duration=0.2", "--fill_bytes=4M", "--json"];
+    let objects = run(&args).objects();
+    let names: Vec<&str> =
+        objects.iter().filter_map(|object| object["benchmark"].as_str()).collect();
+    assert_eq!(names, ["persistlimit", "spingap", "steps", "recovery"]);
+    assert!(number(&objects[0], "persist_128_ns") > 0.0);
+    assert!(number(&objects[1], "longest_gap_us") > 0.0);
+    let steps = &objects[2];
+    assert!(number(&steps["put_steps_ns"], "W4 index") > 0.0, "{steps}");
+    assert!(number(steps, "get_ns") > 0.0 && number(steps, "put_ns") > 0.0, "{steps}");
+    let recovery = &objects[3];
+    assert_eq!(number(recovery, "records") as u64, (4 << 20) / 116, "{recovery}");
+    assert!(number(recovery, "open_unflushed_s") > 0.0 && number(recovery, "open_flushed_s") > 0.0);
+}
+
+#[test]
+fn a_nearly_full_pool_can_be_overwritten() {
+    let args = [
+        "--benchmarks=overwrite_full",
+        "--pm_size=64M",
+        "--memtable_bytes=512K",
+        "--background_threads=0",
+        "--duration=0.5",
+        "--json",
+    ];
+    let object = run(&args).objects().remove(0);
+    assert!((0.75..0.95).contains(&number(&object, "full_share")), "{object}");
+    assert!(number(&object, "ops") > 0.0 && number(&object, "longest_put_us") > 0.0, "{object}");
+    assert!(number(&object, "spin_gap_before_us") > 0.0, "{object}");
+}
+
+#[test]
+fn the_tour_goes_all_the_way() {
+    let args = ["--num=5000", "--pm_size=256M", "--duration=0.2"];
+    let lines = run(&args).lines();
+    for title in ["put new", "put again", "get", "scan", "open again", "kill -9", "machine's limit"]
+    {
+        assert!(
+            lines.iter().any(|line| line.trim_start().starts_with(title)),
+            "{title}: {lines:#?}"
+        );
+    }
+    assert!(lines.iter().any(|line| line.contains("0 were lost and 0 torn")), "{lines:#?}");
+    let objects = run(&[&args[..], &["--json"]].concat()).objects();
+    let kill = objects.iter().find(|object| object["benchmark"] == "kill").expect("a kill");
+    assert!(number(kill, "acknowledged") > 0.0, "{kill}");
+    assert_eq!(number(kill, "kills") as u64, 5);
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_nothing_behind() {
+    let mut child = start(&["--benchmarks=spingap", "--duration=30", "--pm_size=32M"]);
+    let pid = child.id();
+    let began = Instant::now();
+    let wait = |there: bool| {
+        while left_behind(pid).is_empty() == there {
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", left_behind(pid));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(true);
+    // Long enough for the janitor to stand by.
+    std::thread::sleep(Duration::from_millis(500));
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    wait(false);
+}

@@ -1,0 +1,122 @@
+//! How runs end: closed pipes, other processes, directories, wrong usage.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+use crate::store::Store;
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let store = Store::filled(30_000, &[]);
+    for args in [&["scan"][..], &["dump", "--format", "jsonl"], &["scan", "--json"]] {
+        let mut child = store
+            .command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command runs");
+        let mut first = String::new();
+        let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
+        reader.read_line(&mut first).expect("a line");
+        assert!(first.contains("key00000"), "{first}");
+        drop(reader);
+        let mut err = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+        assert_eq!((child.wait().expect("ends").code(), err.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_second_process_is_refused_by_pid() {
+    let store = Store::new();
+    store.run(&["put", "--pm-size", "16M", "a", "1"]).ok();
+    let mut holder = store.spawn(&["load", "-"]);
+    // It tells of a bad line as soon as it has the store open.
+    let mut stdin = holder.stdin.take().expect("a pipe");
+    stdin.write_all(b"bad\n").expect("it reads");
+    let mut told = String::new();
+    let mut stderr = BufReader::new(holder.stderr.take().expect("a pipe"));
+    stderr.read_line(&mut told).expect("text");
+    assert!(told.starts_with("line 1: "), "{told}");
+    let pid = format!("pid {}", holder.id());
+    store.run(&["put", "b", "2"]).failed(3, "Busy").failed(3, &pid);
+    store.run(&["get", "a"]).failed(3, &pid);
+    drop(stdin);
+    assert!(holder.wait().expect("ends").success());
+    assert_eq!(store.run(&["get", "a"]).ok().text(), "1\n");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written() {
+    let store = Store::new();
+    // Nobody can make a file there, not even root.
+    store.run(&["put", "--db", "/proc/strandline", "a", "b"]).failed(3, "/proc/strandline");
+    let closed = store.dir().join("closed");
+    std::fs::create_dir(&closed).expect("a directory");
+    let mut rights = std::fs::metadata(&closed).expect("there").permissions();
+    rights.set_readonly(true);
+    std::fs::set_permissions(&closed, rights).expect("ours");
+    let is_root = std::fs::write(closed.join("probe"), "").is_ok();
+    if !is_root {
+        store.run(&["put", "--db", "closed/db", "a", "b"]).failed(3, "closed");
+    }
+    std::fs::write(store.dir().join("file"), "").expect("writable");
+    store.run(&["put", "--db", "file", "a", "b"]).failed(3, "file");
+}
+
+#[test]
+fn nothing_is_made_by_reading_or_deleting() {
+    let store = Store::new();
+    for args in [
+        &["get", "a"][..],
+        &["scan"],
+        &["stats"],
+        &["check"],
+        &["del", "a"],
+        &["keyspace", "drop", "a"],
+        &["put", "--create-if-missing", "false", "a", "b"],
+    ] {
+        store.run(args).failed(3, "NotFound");
+    }
+    assert!(!store.pool().exists());
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let store = Store::new();
+    for args in [
+        &["--option", "pm_size=much", "put", "a", "b"][..],
+        &["--option", "nonsense=1", "put", "a", "b"],
+        &["--option", "pm_size", "put", "a", "b"],
+        &["--pm-size", "10", "put", "a", "b"],
+        &["--zone-size", "3K", "--pm-size", "16M", "put", "a", "b"],
+        &["--pm", "heap", "put", "a", "b"],
+        &["--pm", "heap", "scan"],
+    ] {
+        store.run(args).failed(2, "");
+    }
+    for args in [
+        &[][..],
+        &["nonsense"],
+        &["get"],
+        &["get", "a", "b"],
+        &["scan", "--limit", "x"],
+        &["scan", "--hex", "--literal"],
+        &["load", "--batch", "0"],
+        &["dump", "--format", "xml"],
+        &["--json", "bench"],
+    ] {
+        assert_eq!(store.run(args).code, 2, "{args:?}");
+    }
+    assert!(!store.pool().exists());
+}
+
+#[test]
+fn help_names_options_and_exit_codes() {
+    let store = Store::new();
+    let help = store.run(&["--help"]).ok().text();
+    for part in ["--memtable-bytes", "--dram-budget", "STRANDLINE_DB", "Exit codes", "explain"] {
+        assert!(help.contains(part), "{part}");
+    }
+    assert!(store.run(&["bench", "--help"]).ok().text().contains("--benchmarks"));
+}

@@ -1,0 +1,83 @@
+//! stats, pool, zone, explain: what they print.
+
+use serde_json::Value;
+
+use crate::store::Store;
+
+/// A store with a memtable and runs.
+fn store() -> Store {
+    Store::with_runs(20_000)
+}
+
+#[test]
+fn stats_tells_of_memory_and_space() {
+    let store = store();
+    let text = store.run(&["stats"]).ok().text();
+    for part in [
+        "durability",
+        "because",
+        "free",
+        "headroom",
+        "bytes per record",
+        "bytes per entry",
+        "budget",
+        "anonymous",
+        "recovery",
+        "fences",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let json = store.run(&["stats", "--json"]).ok().json();
+    let keyspace = &json["keyspaces"][0];
+    assert_eq!(keyspace["name"], "default");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}"));
+    let records = number(&keyspace["memtable_records"]) + number(&keyspace["run_entries"]);
+    assert_eq!(records, 20_000);
+    assert!(number(&keyspace["run_entries"]) > 0);
+    assert!(keyspace["fences_dram_bytes_per_entry"].as_f64() > Some(0.0));
+    assert!(number(&json["pm"]["free"]) <= number(&json["pm"]["capacity"]));
+    assert!(number(&json["memory"]["anonymous"]) > 0);
+    assert_eq!(json["recovery"]["damage"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn pool_and_zone_tell_the_same() {
+    let store = store();
+    let text = store.run(&["pool"]).ok().text();
+    assert!(text.starts_with("pool ") && text.contains("slot A"));
+    let pool = store.run(&["pool", "--json"]).ok().json();
+    let zones = store.run(&["zone", "--json"]).ok().json();
+    assert_eq!(pool["zones"], zones["zones"]);
+    let first = &zones["headers"][0];
+    let no = first["zone"].to_string();
+    assert_eq!(first["keyspace"], "default");
+    let one = store.run(&["zone", &no, "--json"]).ok().json();
+    assert_eq!(&one["headers"][0], first);
+    let all = store.run(&["zone", "--all", "--json"]).ok().json();
+    assert_eq!(all["headers"].as_array().map(|all| all.len() as u64), zones["zones"].as_u64());
+    let row = store.run(&["zone", &no]).ok().text();
+    assert!(row.lines().next().is_some_and(|head| head.starts_with("zone")), "{row}");
+    assert_eq!(row.lines().count(), 2);
+    store.run(&["zone", "100000"]).failed(2, "zone 100000");
+}
+
+#[test]
+fn explain_lists_probes() {
+    let store = store();
+    let ran = store.run(&["explain", "get", "key00001"]).ok();
+    let text = ran.text();
+    let lines: Vec<&str> = text.lines().collect();
+    let heads: Vec<&str> = lines[0].split_whitespace().collect();
+    assert_eq!(heads, ["source", "tier", "filter", "found", "bytes", "ns"]);
+    assert!(lines[1].starts_with("memtable "), "{text}");
+    assert!(lines[1].contains("DRAM index, PM records"), "{text}");
+    assert!(lines.iter().any(|line| line.starts_with("run ") && line.contains("yes")), "{text}");
+    assert!(lines.last().is_some_and(|last| last.starts_with("total: ")), "{text}");
+    let json = store.run(&["explain", "get", "key00001", "--json"]).ok().json();
+    let probes = json["probes"].as_array().expect("probes");
+    assert_eq!(probes.len() + 2, lines.len());
+    assert_eq!((&json["found"], &json["value_bytes"]), (&true.into(), &7.into()));
+    assert_eq!(probes.last().map(|probe| &probe["found"]), Some(&true.into()));
+    let missing = store.run(&["explain", "get", "nothing", "--json"]);
+    assert_eq!((missing.code, &missing.json()["found"]), (1, &false.into()));
+}

@@ -1,0 +1,8 @@
+//! The built command, end to end: what goes in, what comes out, and how it ends.
+
+mod damage;
+mod ends;
+mod figures;
+mod loading;
+mod records;
+mod store;

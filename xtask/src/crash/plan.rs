@@ -1,0 +1,117 @@
+//! What CI explores, how far, and what it must reach to count.
+
+use pmem::Site;
+use sim::{CutLimits, Fault, Floors, Lazily, Limits, Mode, Sabotage, Shape};
+
+use super::system::{Engine, KINDS};
+
+/// Cases of one kind.
+pub struct Campaign {
+    pub name: &'static str,
+    pub engine: Engine,
+    pub shape: Shape,
+    pub mode: Mode,
+    pub limits: Limits,
+    /// Cases that CI explores.
+    pub seeds: u64,
+    /// Cases tried to notice a mutant.
+    pub hunt_seeds: u64,
+}
+
+/// Everything that `cargo xtask crash` does.
+pub struct Plan {
+    pub campaigns: Vec<Campaign>,
+    pub floors: Floors,
+}
+
+const ROOMY: Engine = Engine { zones: 24, memtable_bytes: 700, planted: None };
+const TIGHT: Engine = Engine { zones: 14, memtable_bytes: 512, planted: None };
+
+fn mixed() -> Shape {
+    Shape {
+        ops: 8,
+        keys: 4,
+        keyspaces: 2,
+        value_lens: vec![8, 16, 90],
+        batches: 20,
+        reads: 10,
+        abandons: 5,
+        background: 15,
+        kinds: KINDS,
+        reopens: 3,
+        ..Shape::default()
+    }
+}
+
+/// Many small overwrites with much background work: zones are retired, cleaned and granted anew.
+fn churn() -> Shape {
+    Shape {
+        ops: 36,
+        keys: 5,
+        value_lens: vec![8, 16, 90, 100],
+        deletes: 12,
+        batches: 10,
+        reads: 6,
+        abandons: 2,
+        background: 28,
+        reopens: 4,
+        ..mixed()
+    }
+}
+
+pub fn plan() -> Plan {
+    let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
+    let in_flight = Limits {
+        top: CutLimits { exhaustive: 1 << 14, ..CutLimits::default() },
+        ..shallow.clone()
+    };
+    let deep = Limits { levels: 3, dive_one_in: 30, continue_one_in: 6, ..Limits::default() };
+    let budget = Limits { max_images: 30_000, dive_one_in: 200, ..Limits::default() };
+    let lazy = Limits { lazily: Lazily::Instead(3_000), levels: 1, ..Limits::default() };
+    let writers = Shape { reopens: 0, background: 0, reads: 5, ops: 7, ..mixed() };
+    let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
+    let campaign = |name, engine, shape, mode, limits, seeds, hunt_seeds| Campaign {
+        name,
+        engine,
+        shape,
+        mode,
+        limits,
+        seeds,
+        hunt_seeds,
+    };
+    let campaigns = vec![
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 200, 30),
+        campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60, 100),
+        campaign("churn", TIGHT, churn(), Mode::Adr, budget.clone(), 150, 300),
+        campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 60, 60),
+        campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 150, 30),
+        campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 20, 0),
+    ];
+    let floors = Floors {
+        least: vec![
+            ("images", 1_000_000),
+            ("images_in_flight", 500_000),
+            ("distinct", 50_000),
+            ("double_crashes", 100_000),
+            ("crashes_in_recovery", 50_000),
+            ("kills", 1_000),
+            ("continuations", 10_000),
+            ("zone_switches", 500),
+            ("regrants", 500),
+            ("cuts_below_survivor", 10_000),
+            ("lazy_leaves", 10_000),
+            ("distinct_cuts", 20),
+        ],
+        sites: Site::ALL.to_vec(),
+    };
+    Plan { campaigns, floors }
+}
+
+/// Why a persist mutant cannot be noticed, if it cannot: it changes nothing that anyone relies on.
+pub fn equivalent(mutant: Sabotage) -> Option<&'static str> {
+    let Sabotage { site, what } = mutant;
+    match (site, what) {
+        _ if site == Site::Format && what == Fault::TornWord => Some("nothing yet"),
+        _ => None,
+    }
+}
