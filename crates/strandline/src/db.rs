@@ -311,8 +311,20 @@ impl Keyspace {
     /// The value of `key` as of `options.snapshot`.
     pub fn get_with(&self, key: &[u8], options: &ReadOptions<'_>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let at = options.snapshot.map(|snapshot| snapshot.seq);
+        let at = options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()?;
         Ok(self.engine().get_into(&self.space, key, at, &mut value)?.then_some(value))
+    }
+
+    /// The moment of a snapshot, if it is one of this store.
+    fn moment(&self, snapshot: &Snapshot) -> Result<Seq> {
+        if Arc::ptr_eq(&self.handle.engine, &snapshot.handle.engine) {
+            return Ok(snapshot.seq);
+        }
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "read",
+            "the snapshot belongs to another store; take one from this store",
+        ))
     }
 
     /// The values of several keys, all as of one moment.
@@ -324,7 +336,7 @@ impl Keyspace {
     pub fn iter(&self, options: &ReadOptions<'_>) -> Result<Iter> {
         let engine = self.engine();
         let seq = match options.snapshot {
-            Some(snapshot) => engine.snapshots.again(snapshot.seq),
+            Some(snapshot) => engine.snapshots.again(self.moment(snapshot)?),
             None => engine.snapshots.take(&engine.ring),
         };
         let snapshot = Snapshot { handle: Arc::clone(&self.handle), seq };

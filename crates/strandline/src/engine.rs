@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result, Seq};
+use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::background::poison::Poison;
 use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
 use crate::keyspace::Space;
-use crate::level0::build::run_bytes_max;
+use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
 use crate::manifest::edit::Change;
 use crate::media::Media;
@@ -70,8 +70,9 @@ pub(crate) enum Claim {
 
 /// Zones that only cleaning may take: two targets.
 const CLEAN_ZONES: u32 = 2;
-/// Zones that only cleaning and deletes may take.
-const DELETE_ZONES: u32 = 1;
+/// Zones that only cleaning and deletes may take: a zone of tombstones and its index table, twice, because a
+/// memtable that was frozen for want of space still holds the first.
+const DELETE_ZONES: u32 = 4;
 
 impl Engine {
     pub(crate) fn new(
@@ -150,6 +151,13 @@ impl Engine {
         }
     }
 
+    /// Bytes that nothing uses, the rest of zones that cleaning goes on filling included: what reclaiming
+    /// raises, if it can raise anything.
+    pub(crate) fn unused_bytes(&self) -> u64 {
+        let tails: u64 = self.spaces().iter().map(|space| space.clean_tail().room()).sum();
+        self.media.pool.space().free + tails
+    }
+
     /// Grants a zone for records from `base_seq` on, if `claim` may have one: its header is durable, so
     /// W2 may hand out its space without persisting anything.
     pub(crate) fn grant(
@@ -190,37 +198,54 @@ impl Engine {
         }
     }
 
-    /// Bytes free beyond all reserves: what writers may still take before space must be reclaimed.
+    /// Bytes in zones that are free beyond all reserves: what writers may still take before space must be
+    /// reclaimed.
     pub(crate) fn headroom(&self) -> u64 {
-        let geometry = self.media.pool.geometry();
-        let reserved = u64::from(self.reserved_zones(Claim::Put)) * geometry.zone_len();
-        self.media.pool.space().free.saturating_sub(reserved)
+        let pool = &self.media.pool;
+        let free = pool.space().free_zones.saturating_sub(self.reserved_zones(Claim::Put));
+        u64::from(free) * pool.geometry().zone_len()
     }
 
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
     pub(crate) fn take_value_extent(&self, len: u64) -> Option<pool::Extent> {
         self.bury();
-        if self.headroom() < len { None } else { self.media.pool.take_extent(len) }
+        let pool = &self.media.pool;
+        let extent = pool.take_extent(len)?;
+        if pool.space().free_zones < self.reserved_zones(Claim::Put) {
+            pool.release_extent(extent);
+            return None;
+        }
+        Some(extent)
     }
 
-    /// Computes the reserve anew: index tables of all memtables, and of the longest merge.
+    /// Computes the reserve anew: index tables of all memtables, and of the longest merge. Called before
+    /// each grant, so a memtable never outgrows what is kept for its table by more than that zone's records.
     pub(crate) fn update_reserve(&self) {
-        let grain = self.media.pool.geometry().grain_len();
+        let geometry = self.media.pool.geometry();
+        let grain = geometry.grain_len();
         let (mut tables, mut merge) = (0, 0);
         for space in self.spaces() {
             let view = space.view.load();
-            let mut entries = 0;
+            let (mut entries, mut fences) = (0, 0);
             for memtable in &view.memtables {
-                let records = (memtable.index.len() as u64).max(memtable.bytes.load(Ordering::Relaxed) / 128);
-                tables += run_bytes_max(records, grain);
+                let records = memtable.index.len() as u64;
+                let bytes = memtable.bytes.load(Ordering::Relaxed);
+                let separators = separator_bytes(bytes);
+                tables += run_bytes_max(records, separators, grain);
                 entries += records;
+                fences += separators;
             }
-            let active = self.options.memtable_bytes.min(self.media.pool.geometry().capacity() / 4);
-            tables += run_bytes_max(active / 128, grain);
-            let runs: u64 = view.runs.iter().map(|run| run.entries()).sum();
-            merge = merge.max(run_bytes_max(runs + entries, grain));
+            // The active memtable, its zone and the spare one being filled.
+            let coming = 2 * geometry.zone_len();
+            let active = space.front.bytes() + coming;
+            tables += run_bytes_max(coming / LINE as u64, separator_bytes(active), grain);
+            for run in &view.runs {
+                entries += run.entries();
+                fences += run.desc.meta.len;
+            }
+            merge = merge.max(run_bytes_max(entries, fences, grain));
         }
-        let cap = self.media.pool.geometry().capacity() / 2;
+        let cap = geometry.capacity() / 2;
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
     }
 

@@ -1,7 +1,6 @@
 //! A keyspace: a named, separately ordered set of keys. One subrange each for now.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
@@ -25,6 +24,8 @@ pub(crate) struct Space {
     pub damaged: AtomicBool,
     /// Everything was merged since the last freeze.
     pub reclaimed: AtomicBool,
+    /// Where cleaning goes on.
+    clean_tail: Mutex<CleanTail>,
     /// Memtables ever made here, for [`Memtable::order`].
     pub orders: AtomicU64,
 }
@@ -41,6 +42,21 @@ pub(crate) struct Front {
     spare_end: AtomicU64,
     spare_base_seq: AtomicU64,
     bytes: AtomicU64,
+}
+
+/// The unfilled rest of a zone of moved records, which the next full merge fills on. The run that names the
+/// zone is among the inputs of such a merge, and bytes behind its records are nobody's.
+#[derive(Default)]
+pub(crate) struct CleanTail {
+    pub zone: Option<Arc<Zone>>,
+    pub at: u64,
+}
+
+impl CleanTail {
+    /// Bytes left in the zone.
+    pub(crate) fn room(&self) -> u64 {
+        self.zone.as_ref().map_or(0, |zone| zone.end - self.at)
+    }
 }
 
 /// Space that W2 found for a segment, not yet taken.
@@ -190,8 +206,14 @@ impl Space {
             dropped: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
             reclaimed: AtomicBool::new(false),
+            clean_tail: Mutex::default(),
             orders: AtomicU64::new(orders),
         }
+    }
+
+    /// The zone that cleaning was filling when the last full merge ended.
+    pub(crate) fn clean_tail(&self) -> MutexGuard<'_, CleanTail> {
+        self.clean_tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A memtable newer than every other of this keyspace.

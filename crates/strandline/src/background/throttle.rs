@@ -21,9 +21,24 @@ pub(crate) struct Throttle {
     /// Bytes per second that reclaiming sustains, measured.
     drain: AtomicU64,
     owed_ns: AtomicU64,
-    /// Full reclaim rounds completed: see [`crate::path::write`].
+    /// Full reclaim rounds completed: see [`crate::path::admit`].
     pub rounds: AtomicU64,
+    /// Bytes that nothing used when the last round ended.
+    pub unused: AtomicU64,
+    /// Zones and extents handed to writers: while the number rises, nobody is refused.
+    pub granted: AtomicU64,
+    /// Writers that wait for space.
+    waiting: AtomicU32,
     slept_ns: AtomicU64,
+}
+
+/// A writer that waits for space, as long as it lives.
+pub(crate) struct Waiting<'t>(&'t AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Default for Throttle {
@@ -33,6 +48,9 @@ impl Default for Throttle {
             drain: AtomicU64::new(256 << 20),
             owed_ns: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
+            unused: AtomicU64::new(0),
+            granted: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
             slept_ns: AtomicU64::new(0),
         }
     }
@@ -46,6 +64,17 @@ impl Throttle {
 
     pub(crate) fn set_debt(&self, debt: u32) {
         self.debt.store(debt.min(FULL_DEBT), Relaxed);
+    }
+
+    /// Announces a writer that waits for space.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    /// Whether some writer waits for space.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
     }
 
     /// Notes that `bytes` were reclaimed in `elapsed`.

@@ -173,9 +173,16 @@ impl RunBuilder {
     }
 }
 
-/// Bytes in persistent memory that a run over `entries` entries takes at most, fences included: what must
-/// be kept free so that a memtable can always be frozen.
-pub(crate) fn run_bytes_max(entries: u64, grain_len: u64) -> u64 {
-    let blocks = entries.div_ceil(BLOCK_ENTRIES as u64) * (BLOCK_LEN as u64 + 24);
-    blocks + lines_for(entries) * LINE as u64 + 4 * grain_len
+/// Bytes in persistent memory that a run over `entries` entries takes, given the bytes of its fences'
+/// separators: what must be kept free so that a memtable can always be frozen.
+pub(crate) fn run_bytes_max(entries: u64, separators: u64, grain_len: u64) -> u64 {
+    // Two bytes for a separator's length, and a share of the zones and extents that are listed.
+    let blocks = entries.div_ceil(BLOCK_ENTRIES as u64) * (BLOCK_LEN as u64 + 8);
+    blocks + separators + lines_for(entries) * LINE as u64 + 4 * grain_len
+}
+
+/// Bytes of separators to expect for `bytes` of records: one key in a block's worth, if keys made up all of
+/// the records.
+pub(crate) fn separator_bytes(bytes: u64) -> u64 {
+    bytes / BLOCK_ENTRIES as u64
 }

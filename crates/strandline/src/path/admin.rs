@@ -12,7 +12,7 @@ use super::job::{Progress, Worked};
 use super::merge::MergeJob;
 use crate::background::throttle::FULL_DEBT;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::{CleanTail, Space};
 use crate::manifest::edit::{Change, Fate};
 use crate::media::hash;
 use crate::memtable::Memtable;
@@ -32,12 +32,14 @@ impl Engine {
     /// Makes a keyspace: the edit is durable before any record can name it.
     pub(crate) fn create_space(&self, name: &str) -> Result<Arc<Space>> {
         self.check_writable("create keyspace")?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "create keyspace",
-                format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len()),
-            ));
+        let refused = match name.len() {
+            0 => Some(ErrorKind::InvalidArgument),
+            len if len > NAME_BYTES_MAX => Some(ErrorKind::LimitExceeded),
+            _ => None,
+        };
+        if let Some(kind) = refused {
+            let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
+            return Err(Error::new(kind, "create keyspace", text));
         }
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
         if spaces.values().any(|space| space.name == name) {
@@ -97,8 +99,9 @@ impl Engine {
         view.runs.iter().for_each(|run| run.set_installed(false));
         self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
         // Handles may keep the keyspace; they must not keep its zones.
+        *space.clean_tail() = CleanTail::default();
         let empty = Arc::new(Memtable::new(view.active().order + 1, Vec::new()));
-        let gone = View { number: u64::MAX - 1, memtables: vec![empty], runs: Vec::new() };
+        let gone = View { number: 0, memtables: vec![empty], runs: Vec::new() };
         space.view.store(Arc::new(gone));
         drop((view, zones));
         self.bury();
@@ -120,8 +123,7 @@ impl Engine {
             self.check_writable("flush")?;
             match self.work(usize::MAX)? {
                 Worked::Did => {}
-                // Somebody else is at it, or a commit is still on its way.
-                Worked::Idle => std::thread::sleep(WAIT_STEP),
+                Worked::Idle | Worked::Busy => std::thread::sleep(WAIT_STEP),
                 Worked::Short if short < SHORT_MAX => {
                     short += 1;
                     self.throttle.set_debt(FULL_DEBT);

@@ -38,7 +38,8 @@ impl Engine {
     /// Whether the active memtable should be frozen.
     #[inline]
     pub(crate) fn is_full(&self, space: &Space, active: &Memtable) -> bool {
-        space.front.bytes() >= self.options.memtable_bytes
+        let share = self.media.pool.geometry().capacity() / 8;
+        space.front.bytes() >= self.options.memtable_bytes.min(share)
             || active.index.bytes() as u64 >= self.options.dram_budget / 4
     }
 
@@ -58,6 +59,9 @@ impl Engine {
 
     /// Makes a new active memtable; the old one waits to be frozen. The caller holds `space.admin`.
     pub(crate) fn rotate(&self, space: &Arc<Space>) {
+        if space.dropped.load(Relaxed) {
+            return;
+        }
         let view = space.view.load_full();
         let old = view.active();
         let fresh = Arc::new(space.new_memtable(Vec::new()));
@@ -85,9 +89,13 @@ impl Engine {
     #[cold]
     pub(crate) fn refill(&self, space: &Arc<Space>, claim: Claim) -> Result<bool> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if space.dropped.load(Relaxed) {
+            return Err(super::read::dropped(space));
+        }
         if space.front.has_spare() {
             return Ok(true);
         }
+        self.update_reserve();
         let base_seq = self.gate.next_seq();
         let Some(zone) = self.grant(ZoneKind::Memtable, claim, space.id, base_seq) else {
             self.update_debt();
@@ -98,6 +106,7 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         space.front.set_spare(&pass, &zone);
         drop(pass);
+        self.throttle.granted.fetch_add(1, Relaxed);
         self.update_debt();
         Ok(true)
     }
@@ -110,33 +119,46 @@ impl Engine {
 
     /// Waits until an extent of `len` bytes can be had.
     pub(crate) fn await_extent(&self, len: u64) -> Result<pool::Extent> {
-        self.await_space(len, || Ok(self.take_value_extent(len)))
+        self.await_space(len, || {
+            let extent = self.take_value_extent(len);
+            self.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
+            Ok(extent)
+        })
     }
 
-    /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when a full
-    /// round of reclaiming, begun after the wait began, has not yielded it: then live bytes do not fit.
+    /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when full rounds
+    /// of reclaiming gain nothing and nobody gets any: then live bytes do not fit. The caller pins no View,
+    /// which would hold on to what is to be reclaimed.
     fn await_space<T>(
         &self,
         len: u64,
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let begun = self.throttle.rounds.load(Relaxed);
+        let _waiting = self.throttle.wait();
+        let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
+        let mut most_unused = 0;
         loop {
             if let Some(got) = attempt()? {
                 return Ok(got);
             }
             self.check_writable("write")?;
             self.throttle.set_debt(FULL_DEBT);
+            // The first of two rounds may have been under way already.
             if self.throttle.rounds.load(Relaxed) >= begun + 2 {
-                return Err(self.no_space(len));
+                let (now, unused) = (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
+                if now == granted && unused <= most_unused {
+                    return Err(self.no_space(len));
+                }
+                (begun, granted) = (self.throttle.rounds.load(Relaxed), now);
+                most_unused = most_unused.max(unused);
             }
-            if self.options.background_threads == 0 {
-                if self.work(QUANTUM)? != Worked::Did {
+            match self.work(QUANTUM)? {
+                Worked::Did => {}
+                Worked::Idle | Worked::Short if self.options.background_threads == 0 => {
                     self.end_round();
                 }
-            } else {
-                self.signal.raise();
-                if self.work(QUANTUM)? != Worked::Did {
+                Worked::Idle | Worked::Short | Worked::Busy => {
+                    self.signal.raise();
                     std::thread::sleep(WAIT_STEP);
                 }
             }
@@ -151,7 +173,8 @@ impl Engine {
             "write",
             format!(
                 "{len} bytes do not fit {}: live data and indexes fill its {} bytes ({} free, the rest \
-                 is kept for freezing and cleaning); delete keys or make a larger pool (pm_size)",
+                 is kept for freezing and cleaning, or held by open iterators and snapshots); delete keys or \
+                 make a larger pool (pm_size)",
                 self.media.region.describe(),
                 space.total,
                 space.free

@@ -39,8 +39,10 @@ pub(crate) enum Progress {
 pub(crate) enum Worked {
     /// Something was done; there may be more.
     Did,
-    /// There is nothing to do, somebody else is at it, or commits must finish first.
+    /// There is nothing to do.
     Idle,
+    /// Somebody else is at it, or commits must finish first.
+    Busy,
     /// The work needs space that is not there now.
     Short,
 }
@@ -48,7 +50,10 @@ pub(crate) enum Worked {
 impl Engine {
     /// Does up to `quantum` entries of background work.
     pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
-        let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Idle) };
+        if self.read_only {
+            return Ok(Worked::Idle);
+        }
+        let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Busy) };
         if slot.is_none() {
             *slot = match self.choose() {
                 Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(Worked::Short),
@@ -61,7 +66,7 @@ impl Engine {
         };
         match progress {
             Ok(Progress::More) => return Ok(Worked::Did),
-            Ok(Progress::Blocked) => return Ok(Worked::Idle),
+            Ok(Progress::Blocked) => return Ok(Worked::Busy),
             Ok(Progress::Done) | Err(_) => *slot = None,
         }
         drop(slot);
@@ -102,8 +107,11 @@ impl Engine {
         for space in self.spaces() {
             let view = space.view.load();
             let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
-            let need =
-                Need { space: self.throttle.debt() > 0, reclaimed: space.reclaimed.load(Relaxed) };
+            let need = Need {
+                debt: self.throttle.debt(),
+                urgent: self.throttle.has_waiters(),
+                reclaimed: space.reclaimed.load(Relaxed),
+            };
             if let Some(choice) = pick_runs(&entries, need) {
                 return Ok(Some(Job::Merge(MergeJob::new(self, &space, &view, choice)?)));
             }
@@ -120,6 +128,8 @@ impl Engine {
             }
             space.reclaimed.store(false, Relaxed);
         }
+        self.bury();
+        self.throttle.unused.store(self.unused_bytes(), Relaxed);
         self.throttle.rounds.fetch_add(1, Relaxed);
     }
 }

@@ -19,7 +19,7 @@ use pool::ZoneKind;
 use super::job::Progress;
 use super::versions::Retention;
 use crate::engine::{Claim, Engine};
-use crate::keyspace::Space;
+use crate::keyspace::{CleanTail, Space};
 use crate::level0::build::{RunBuilder, RunName};
 use crate::level0::pick::pick_zones;
 use crate::level0::run::Run;
@@ -62,9 +62,9 @@ struct Cursor {
 struct Cleaner {
     zones: BTreeSet<u32>,
     base_seq: Seq,
+    /// Zones granted to this merge.
     targets: Vec<Arc<Zone>>,
-    tail: u64,
-    end: u64,
+    tail: CleanTail,
     /// No zone could be had for the rest: it stays where it is.
     stopped: bool,
     stage: Vec<u8>,
@@ -102,7 +102,7 @@ impl MergeJob {
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
-            cleaner: Cleaner::new(engine, &inputs),
+            cleaner: Cleaner::new(engine, space, &inputs, full),
             full,
             inputs,
             begun: Instant::now(),
@@ -214,6 +214,10 @@ impl MergeJob {
             if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
         }
         self.space.reclaimed.store(self.full, Relaxed);
+        let tail = std::mem::take(&mut self.cleaner.tail);
+        if tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
+            *self.space.clean_tail() = tail;
+        }
         let freed = (before + targets.len() as u64).saturating_sub(live.len() as u64);
         let freed_bytes = freed * engine.media.pool.geometry().zone_len();
         engine.throttle.drained(freed_bytes, self.begun.elapsed());
@@ -257,20 +261,22 @@ impl Cursor {
 
 impl Cleaner {
     /// G1: chooses the emptiest zones by what the inputs know of them.
-    fn new(engine: &Engine, inputs: &[Arc<Run>]) -> Cleaner {
+    fn new(engine: &Engine, space: &Space, inputs: &[Arc<Run>], full: bool) -> Cleaner {
+        let tail = if full { std::mem::take(&mut *space.clean_tail()) } else { CleanTail::default() };
+        let filling = tail.zone.as_ref().map(|zone| zone.no);
         let zone_len = engine.media.pool.geometry().zone_len();
         let known: Vec<(u32, u64)> = inputs
             .iter()
             .flat_map(|run| run.zones.iter().map(|used| (used.zone.no, used.live_bytes)))
+            .filter(|(no, _)| Some(*no) != filling)
             .collect();
         let (room, wanted) = engine.cleaning_budget();
-        let zones = pick_zones(&known, zone_len, room, wanted).into_iter().collect();
+        let zones = pick_zones(&known, zone_len, room + tail.room(), wanted).into_iter().collect();
         Cleaner {
             zones,
             base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
             targets: Vec::new(),
-            tail: 0,
-            end: 0,
+            tail,
             stopped: false,
             stage: Vec::new(),
         }
@@ -297,26 +303,27 @@ impl Cleaner {
         let value = media.stored_value(&entry);
         let shape =
             Shape { kind: entry.kind, role: Role::Moved, key_len: key.len(), value_len: value.len() };
-        let wide = entry.seq - self.base_seq > shape.narrow_max();
-        let len = shape.len(wide);
-        if self.tail + len > self.end {
+        // At most what either form takes: the form depends on the zone.
+        if self.tail.room() < shape.len(true) {
             let granted = engine.grant(ZoneKind::Clean, Claim::Clean, space.id, self.base_seq);
             let Some(zone) = granted else {
                 self.stopped = true;
                 return Ok(entry);
             };
             zone.retire();
-            (self.tail, self.end) = (zone.start, zone.end);
+            self.tail = CleanTail { at: zone.start, zone: Some(Arc::clone(&zone)) };
             self.targets.push(zone);
         }
-        let at = self.tail;
+        let at = self.tail.at;
         let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
+        let wide = entry.seq.wrapping_sub(base_seq) > shape.narrow_max();
+        let len = shape.len(wide);
         let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { entry.seq };
         self.stage.clear();
         let place = Place { seed, base_seq, wide };
         record::encode(&mut self.stage, &shape, place, seq, seq, key, value);
         moved.join(media.region.copy_nt(Site::Clean, at, &self.stage));
-        self.tail += len;
+        self.tail.at += len;
         media.entry(Leaf::new(at, len, hash(key)))
     }
 }

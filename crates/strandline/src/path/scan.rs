@@ -18,8 +18,8 @@ use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
 use crate::view::View;
 
-/// Keys between looks at whether the View should be let go.
-const REPIN_INTERVAL: u32 = 256;
+/// Keys between two seeks on a newer View at least: seeking costs as much as some keys.
+const REPIN_INTERVAL: u32 = 16;
 
 /// A scan in progress.
 pub(crate) struct Scan {
@@ -106,7 +106,9 @@ impl Scan {
     pub(crate) fn step(&mut self, way: Way) -> Result<()> {
         let Some(current) = self.current else { return Ok(()) };
         self.since_pin += 1;
-        let repin = self.since_pin >= REPIN_INTERVAL && self.should_repin();
+        let repin = self.since_pin >= REPIN_INTERVAL
+            && self.engine.throttle.debt() >= HELP_DEBT
+            && self.should_repin();
         if way != self.way || repin {
             let key = self.engine.media.key(&current).to_vec();
             if repin {
@@ -121,10 +123,8 @@ impl Scan {
     }
 
     #[cold]
-    fn should_repin(&mut self) -> bool {
-        self.since_pin = 0;
-        self.engine.throttle.debt() >= HELP_DEBT
-            && self.space.front.number() != self.view.number
+    fn should_repin(&self) -> bool {
+        self.space.front.number() != self.view.number
             && !self.space.dropped.load(Relaxed)
     }
 

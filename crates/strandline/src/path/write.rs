@@ -215,9 +215,10 @@ impl<'e, 'a> Commit<'e, 'a> {
         Ok(commit)
     }
 
-    /// Splits the ops into one group per keyspace and measures each in both record forms.
+    /// Pins the Views: splits the ops into one group per keyspace and measures each in both record forms.
     #[inline]
     fn group(&mut self) {
+        self.groups.clear();
         let mut start = 0;
         while start < self.ops.len() {
             let id = self.ops[start].space.id;
@@ -293,18 +294,25 @@ impl<'e, 'a> Commit<'e, 'a> {
         match lack {
             Lack::Slot => std::thread::yield_now(),
             Lack::View => {
-                for group in &mut self.groups {
+                for group in &self.groups {
                     let space = self.ops[group.ops.start].space;
                     if space.dropped.load(Relaxed) {
                         return Err(super::read::dropped(space));
                     }
-                    group.view = self.ops[group.ops.start].space.view.load();
                 }
+                self.group();
             }
             Lack::Zone => {
-                for group in &self.groups {
-                    self.engine.await_zone(self.ops[group.ops.start].space, self.claim(), group.lengths.wide)?;
+                let claim = self.claim();
+                let wanted: SmallVec<[(&Arc<Space>, u64); 1]> = self
+                    .groups
+                    .drain(..)
+                    .map(|group| (self.ops[group.ops.start].space, group.lengths.wide))
+                    .collect();
+                for (space, len) in wanted {
+                    self.engine.await_zone(space, claim, len)?;
                 }
+                self.group();
             }
         }
         Ok(())
