@@ -153,7 +153,7 @@ impl Geometry {
     }
 
     /// Offset of the zone's line in the zone table.
-    pub(crate) fn line_at(&self, no: u32) -> u64 {
+    pub fn line_at(&self, no: u32) -> u64 {
         assert!(no < self.zones, "zone {no} of {}", self.zones);
         HEADER_LEN + u64::from(no) * ZONE_LINE
     }

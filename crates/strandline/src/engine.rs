@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
@@ -39,6 +39,8 @@ pub(crate) struct Engine {
     pub snapshots: Snapshots,
     pub throttle: Throttle,
     pub poison: Poison,
+    /// The first damage that a merge met.
+    pub damage_met: OnceLock<String>,
     pub signal: Signal,
     /// The freeze or merge under way; whoever holds the lock carries it on.
     pub job: Mutex<Option<Job>>,
@@ -98,6 +100,7 @@ impl Engine {
             snapshots: Snapshots::default(),
             throttle: Throttle::default(),
             poison: Poison::default(),
+            damage_met: OnceLock::new(),
             signal: Signal::default(),
             job: Mutex::new(None),
             short: AtomicBool::new(false),

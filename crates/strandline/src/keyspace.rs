@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use arc_swap::ArcSwap;
 use base::Seq;
 
+use crate::lost::Lost;
 use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
 use crate::ring::Pass;
@@ -20,8 +21,10 @@ pub(crate) struct Space {
     /// Serialises changes of the View and of the front's zones. Never taken between W2 and W5.
     pub admin: Mutex<()>,
     pub dropped: AtomicBool,
-    /// Records of this keyspace were lost to damage, so a missing key proves nothing.
-    pub damaged: AtomicBool,
+    /// A merge met damage here: merging on would spread it or lose the rest.
+    pub unmergeable: AtomicBool,
+    /// What damage took; only where the store is open read-only.
+    pub lost: Option<Lost>,
     /// Everything was merged since the last freeze.
     pub reclaimed: AtomicBool,
     /// Where cleaning goes on.
@@ -194,7 +197,7 @@ impl Front {
 }
 
 impl Space {
-    pub(crate) fn new(id: u32, name: &str, view: View, orders: u64) -> Space {
+    pub(crate) fn new(id: u32, name: &str, view: View, orders: u64, lost: Option<Lost>) -> Space {
         let front = Front::default();
         front.number.store(view.number, Relaxed);
         Space {
@@ -204,7 +207,8 @@ impl Space {
             front,
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),
-            damaged: AtomicBool::new(false),
+            unmergeable: AtomicBool::new(false),
+            lost,
             reclaimed: AtomicBool::new(false),
             clean_tail: Mutex::default(),
             orders: AtomicU64::new(orders),

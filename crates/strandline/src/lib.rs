@@ -37,6 +37,7 @@ mod engine;
 mod iter;
 mod keyspace;
 mod level0;
+mod lost;
 mod manifest;
 mod media;
 mod memtable;

@@ -26,7 +26,7 @@ impl Leaf {
     pub(crate) fn new(at: u64, len: u64, key_hash: u64) -> Leaf {
         let lines = len / LINE as u64;
         let hint = if lines < 64 { lines } else { 0 };
-        Leaf(at / LINE as u64 | hint << 40 | (key_hash & 0xffff) << 46)
+        Leaf((at / LINE as u64) | (hint << 40) | (key_hash & 0xffff) << 46)
     }
 
     /// Offset of the record in the pool.

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{dump, heap, kind_of};
+use common::{dump, heap};
 use strandline::{Batch, Db, ErrorKind, Options, ReadOptions, Region};
 use testkit::{Rng, Value};
 

@@ -26,7 +26,7 @@ pub(crate) fn line_of(hash: u64, lines: u64) -> u64 {
 fn probes(hash: u64) -> impl Iterator<Item = usize> {
     let mut x = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..PROBES).map(move |_| {
-        let bit = (x >> 48) * BITS_PER_LINE >> 16;
+        let bit = ((x >> 48) * BITS_PER_LINE) >> 16;
         x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         bit as usize
     })

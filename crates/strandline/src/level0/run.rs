@@ -201,9 +201,15 @@ impl Run {
         filter::line_may_hold(media.region.bytes(at, LINE), line_seed(self.seed, line), hash)
     }
 
+    /// Pool offset of an index block.
+    #[inline]
+    pub(crate) fn block_at(&self, block: u64) -> u64 {
+        self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64)
+    }
+
     #[inline]
     fn block<'m>(&self, media: &'m Media, block: u64) -> Result<Block<'m>> {
-        let at = self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64);
+        let at = self.block_at(block);
         let bytes = media.region.bytes(at, BLOCK_LEN);
         Block::verified(bytes, block_seed(self.seed, block)).ok_or_else(|| self.damaged(media, at))
     }
@@ -294,8 +300,7 @@ impl Run {
 
     fn prefetch_block(&self, media: &Media, block: u64) {
         if block < self.fences.len() as u64 {
-            let at = self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64);
-            media.region.prefetch(at, BLOCK_LEN / LINE);
+            media.region.prefetch(self.block_at(block), BLOCK_LEN / LINE);
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Properties {
     pub slowed: Duration,
     /// Why writes are refused, if they are.
     pub refusing_writes: Option<String>,
+    /// Damage that a background merge met, if one did: the keyspace is merged no more, reads and writes go on.
+    pub damage_met: Option<String>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceProperties>,
 }
@@ -115,6 +117,7 @@ impl Properties {
             dram_budget: engine.options.dram_budget,
             debt: engine.throttle.debt(),
             slowed: engine.throttle.slept(),
+            damage_met: engine.damage_met.get().cloned(),
             refusing_writes: engine.check_writable("write").err().map(|error| error.to_string()),
             keyspaces,
         }

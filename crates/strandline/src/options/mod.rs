@@ -148,7 +148,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
         return whole.checked_mul(scale);
     }
     let real: f64 = number.trim().parse().ok()?;
-    (real.is_finite() && real >= 0.0 && real < 1e19).then(|| (real * scale as f64) as u64)
+    (real.is_finite() && (0.0..1e19).contains(&real)).then_some((real * scale as f64) as u64)
 }
 
 impl Options {

@@ -53,7 +53,7 @@ impl Engine {
         let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
         let active = Arc::new(Memtable::new(1, Vec::new()));
         let view = View { number: 1, memtables: vec![active], runs: Vec::new() };
-        let space = Arc::new(Space::new(id, name, view, 1));
+        let space = Arc::new(Space::new(id, name, view, 1, None));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
     }
@@ -161,7 +161,7 @@ impl Engine {
             }
             let view = space.view.load_full();
             if view.runs.len() > 1 {
-                let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len())?;
+                let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len());
                 drop(view);
                 while merge.step(self, usize::MAX)? != Progress::Done {}
             }

@@ -73,11 +73,10 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         // Commits that find the new number put their records into the new memtable, so a reader that
         // sees such a commit sees a number that its old View does not have (R1).
-        if let Some(start) = space.front.spare(&pass) {
-            if let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no)) {
+        if let Some(start) = space.front.spare(&pass)
+            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no)) {
                 fresh.push_zone(zone);
             }
-        }
         let bytes = space.front.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
         space.view.store(next);

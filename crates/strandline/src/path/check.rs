@@ -39,7 +39,8 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                 match run.leaves(media, next, false, crate::level0::BLOCK_ENTRIES, &mut leaves) {
                     Ok(()) => {}
                     Err(error) => {
-                        report.damage.push(found(media, run.desc.blocks.extents[0].at, 256, error));
+                        let at = run.block_at(next / crate::level0::BLOCK_ENTRIES as u64);
+                        report.damage.push(found(media, at, crate::level0::BLOCK_LEN as u64, error));
                         next += crate::level0::BLOCK_ENTRIES as u64;
                         continue;
                     }
@@ -64,20 +65,11 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
 }
 
 fn check_memtable(media: &Media, memtable: &Memtable, report: &mut CheckReport) {
-    let mut from: Option<Vec<u8>> = None;
-    loop {
-        let mut leaves = Vec::new();
-        let bound = from.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(&key[..]));
-        let end =
-            memtable.index.scan(media, bound, Direction::Forward, Versions::All, 256, &mut leaves);
-        let mut last = None;
-        for leaf in &leaves {
-            last = check_record(media, Leaf(*leaf), report).or(last);
-        }
-        match last {
-            Some(entry) if !end => from = Some(media.key(&entry).to_vec()),
-            _ => return,
-        }
+    // All at once: a damaged record has no key from which a second look could go on.
+    let (mut leaves, forward) = (Vec::new(), Direction::Forward);
+    memtable.index.scan(media, Bound::Unbounded, forward, Versions::All, usize::MAX, &mut leaves);
+    for leaf in leaves {
+        check_record(media, Leaf(leaf), report);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::{ErrorKind, Result};
@@ -8,6 +8,7 @@ use base::{ErrorKind, Result};
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
 use crate::engine::Engine;
+use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
 
 /// The work under way.
@@ -17,6 +18,14 @@ pub(crate) enum Job {
 }
 
 impl Job {
+    /// The keyspace whose runs are being merged, if any are.
+    fn merging(&self) -> Option<Arc<Space>> {
+        match self {
+            Job::Freeze(_) => None,
+            Job::Merge(merge) => Some(merge.space()),
+        }
+    }
+
     pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
         match self {
             Job::Freeze(freeze) => freeze.step(engine, quantum),
@@ -55,14 +64,11 @@ impl Engine {
         }
         let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Busy) };
         if slot.is_none() {
-            *slot = match self.choose() {
-                Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(Worked::Short),
-                chosen => chosen?,
-            };
+            *slot = self.choose();
         }
-        let progress = match slot.as_mut() {
+        let (progress, merging) = match slot.as_mut() {
             None => return Ok(Worked::Idle),
-            Some(job) => job.step(self, quantum),
+            Some(job) => (job.step(self, quantum), job.merging()),
         };
         match progress {
             Ok(Progress::More) => return Ok(Worked::Did),
@@ -79,6 +85,12 @@ impl Engine {
                 self.short.store(true, Relaxed);
                 Ok(Worked::Short)
             }
+            Err(error) if error.kind() == ErrorKind::Corruption && merging.is_some() => {
+                // Reads go on, and writes too as long as there is space.
+                merging.iter().for_each(|space| space.unmergeable.store(true, Relaxed));
+                let _first_wins = self.damage_met.set(error.to_string());
+                Ok(Worked::Did)
+            }
             Err(error) => Err(error),
             Ok(_) => {
                 self.short.store(false, Relaxed);
@@ -88,12 +100,12 @@ impl Engine {
     }
 
     /// The most urgent work: the oldest frozen memtable, else a merge if one is worth it.
-    fn choose(&self) -> Result<Option<Job>> {
-        let (freeze, merge) = (self.choose_freeze(), || self.choose_merge());
+    fn choose(&self) -> Option<Job> {
         if self.short.load(Relaxed) {
-            return Ok(merge()?.or(freeze));
+            self.choose_merge().or_else(|| self.choose_freeze())
+        } else {
+            self.choose_freeze().or_else(|| self.choose_merge())
         }
-        if freeze.is_some() { Ok(freeze) } else { merge() }
     }
 
     fn choose_freeze(&self) -> Option<Job> {
@@ -103,8 +115,11 @@ impl Engine {
         })
     }
 
-    fn choose_merge(&self) -> Result<Option<Job>> {
+    fn choose_merge(&self) -> Option<Job> {
         for space in self.spaces() {
+            if space.unmergeable.load(Relaxed) {
+                continue;
+            }
             let view = space.view.load();
             let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
             let need = Need {
@@ -113,10 +128,10 @@ impl Engine {
                 reclaimed: space.reclaimed.load(Relaxed),
             };
             if let Some(choice) = pick_runs(&entries, need) {
-                return Ok(Some(Job::Merge(MergeJob::new(self, &space, &view, choice)?)));
+                return Some(Job::Merge(MergeJob::new(self, &space, &view, choice)));
             }
         }
-        Ok(None)
+        None
     }
 
     /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too.

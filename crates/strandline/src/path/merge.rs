@@ -56,6 +56,7 @@ struct Cursor {
     batch: Vec<u64>,
     at: usize,
     current: Option<Entry>,
+    begun: bool,
 }
 
 /// Moves records out of zones that are to become free.
@@ -77,24 +78,17 @@ impl MergeJob {
         space: &Arc<Space>,
         view: &View,
         choice: std::ops::Range<usize>,
-    ) -> Result<MergeJob> {
+    ) -> MergeJob {
         let full = choice.end == view.runs.len() && choice.start == 0;
         let inputs: Vec<Arc<Run>> = view.runs[choice.clone()].to_vec();
         let entries = inputs.iter().map(|run| run.entries()).sum();
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
         let name =
             RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
-        let mut cursors = Vec::with_capacity(inputs.len());
-        for run in &inputs {
-            let mut cursor =
-                Cursor { run: Arc::clone(run), next: 0, batch: Vec::new(), at: 0, current: None };
-            cursor.advance(&engine.media)?;
-            cursors.push(cursor);
-        }
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
-        Ok(MergeJob {
+        MergeJob {
             space: Arc::clone(space),
-            cursors,
+            cursors: inputs.iter().map(Cursor::new).collect(),
             builder: Some(RunBuilder::new(&engine.media, name, entries)),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
@@ -106,7 +100,11 @@ impl MergeJob {
             full,
             inputs,
             begun: Instant::now(),
-        })
+        }
+    }
+
+    pub(crate) fn space(&self) -> Arc<Space> {
+        Arc::clone(&self.space)
     }
 
     /// Carries the merge on by about `quantum` entries.
@@ -138,6 +136,10 @@ impl MergeJob {
 
     /// The next entry of all inputs: keys ascend, versions of a key descend.
     fn next(&mut self, media: &Media) -> Result<Option<Entry>> {
+        for cursor in self.cursors.iter_mut().filter(|cursor| !cursor.begun) {
+            cursor.begun = true;
+            cursor.advance(media)?;
+        }
         let mut best: Option<(usize, Entry)> = None;
         for (i, cursor) in self.cursors.iter().enumerate() {
             let Some(entry) = cursor.current else { continue };
@@ -238,6 +240,10 @@ impl MergeJob {
 }
 
 impl Cursor {
+    fn new(run: &Arc<Run>) -> Cursor {
+        Cursor { run: Arc::clone(run), next: 0, batch: Vec::new(), at: 0, current: None, begun: false }
+    }
+
     fn advance(&mut self, media: &Media) -> Result<()> {
         if self.at == self.batch.len() {
             self.batch.clear();

@@ -4,6 +4,7 @@
 pub(crate) mod admin;
 pub(crate) mod admit;
 pub(crate) mod check;
+pub(crate) mod decide;
 pub(crate) mod freeze;
 pub(crate) mod job;
 pub(crate) mod merge;

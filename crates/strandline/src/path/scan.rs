@@ -157,6 +157,9 @@ impl Scan {
             if !within {
                 return self.end();
             }
+            if let Some(lost) = &self.space.lost {
+                lost.check(&self.space.name, media.key(&entry), Some(entry.seq))?;
+            }
             if entry.kind != Kind::Delete {
                 self.current = Some(entry);
                 return Ok(());
@@ -168,7 +171,7 @@ impl Scan {
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.
     fn end(&mut self) -> Result<()> {
         self.current = None;
-        if self.space.damaged.load(Relaxed) {
+        if self.space.lost.is_some() {
             return Err(Error::corruption(
                 "iterate",
                 format!(

@@ -473,8 +473,8 @@ impl<'e, 'a> Commit<'e, 'a> {
 /// A void record that fills the place of one that was never written.
 fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8> {
     let len = shape.len(place.wide);
-    let mut blank =
-        Shape { kind: Kind::Blank, key_len: 0, value_len: shape.key_len + shape.value_len, ..*shape };
+    // Without a key its length field may take less, so that the body takes as much as fills the last line.
+    let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..*shape };
     while blank.len(place.wide) > len {
         blank.value_len -= 1;
     }
