@@ -55,7 +55,7 @@ impl ZoneHeader {
 pub enum HeaderState {
     /// Its word is zero.
     Free,
-    /// Neither copy verifies: a grant or a clear that was cut short, or damage.
+    /// Neither copy verifies: a grant that was cut short, or damage.
     Torn,
     /// It was granted so.
     Granted(ZoneHeader),
@@ -79,10 +79,10 @@ impl Pool {
         let [first, second] = self.copies(no);
         match (decode(self.id(), no, first), decode(self.id(), no, second)) {
             (granted @ HeaderState::Granted(_), _) => granted,
-            (HeaderState::Free, HeaderState::Free) => HeaderState::Free,
             // The first word decides: without it the second copy is what a clear left behind.
+            (HeaderState::Free, _) => HeaderState::Free,
             (HeaderState::Torn, granted @ HeaderState::Granted(_)) => granted,
-            _ => HeaderState::Torn,
+            (HeaderState::Torn, _) => HeaderState::Torn,
         }
     }
 
@@ -108,7 +108,9 @@ impl Pool {
         let at = self.geometry().line_at(no);
         let words = encode(self.id(), no, header);
         // The deciding word goes last; any mixture with an earlier header reads as torn.
-        for (copy, word) in [(COPY, 1), (COPY, 2), (COPY, 3), (COPY, 0), (0, 1), (0, 2), (0, 3), (0, 0)] {
+        for (copy, word) in
+            [(COPY, 1), (COPY, 2), (COPY, 3), (COPY, 0), (0, 1), (0, 2), (0, 3), (0, 0)]
+        {
             let _line = self.region().store_u64(
                 Site::ZoneGrant,
                 at + copy + 8 * word,
@@ -138,7 +140,8 @@ impl Pool {
                 continue;
             }
             match self.header(no) {
-                HeaderState::Free => continue,
+                HeaderState::Free if self.copies(no)[1][0] == 0 => continue,
+                HeaderState::Free => {}
                 HeaderState::Torn => report.torn += 1,
                 HeaderState::Granted(_) => report.granted += 1,
             }

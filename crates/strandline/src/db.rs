@@ -129,7 +129,11 @@ impl Db {
     /// Opens the keyspace called `name`; `NotFound` if there is none.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let space = self.engine().find_space(name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "keyspace", format!("no keyspace {name}; create it first"))
+            Error::new(
+                ErrorKind::NotFound,
+                "keyspace",
+                format!("no keyspace {name}; create it first"),
+            )
         })?;
         Ok(self.keyspace_of(space))
     }

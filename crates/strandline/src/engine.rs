@@ -131,9 +131,15 @@ impl Engine {
     pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<pmem::Durable> {
         let mut manifest = self.manifest();
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.append(&mut deferred);
+        changes.extend(deferred.iter().cloned());
         let committed = manifest.commit(&self.media.pool, self.ring.visible(), changes);
-        committed.inspect_err(|error| self.poison.set(error))
+        match &committed {
+            Ok(_) => deferred.clear(),
+            // Refused before anything was written.
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => {}
+            Err(error) => self.poison.set(error),
+        }
+        committed
     }
 
     /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
@@ -312,7 +318,11 @@ impl Engine {
     /// Refuses work on a closed store.
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
         if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Closed, operation, "the store is closed; open it again"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                operation,
+                "the store is closed; open it again",
+            ));
         }
         Ok(())
     }

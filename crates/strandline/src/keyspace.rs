@@ -1,7 +1,7 @@
 //! A keyspace: a named, separately ordered set of keys. One subrange each for now.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use base::Seq;
@@ -101,7 +101,11 @@ pub(crate) struct Lengths {
 
 impl Lengths {
     fn at(&self, base_seq: Seq, last_seq: Seq) -> (bool, u64) {
-        if last_seq - base_seq <= self.narrow_max { (false, self.narrow) } else { (true, self.wide) }
+        if last_seq - base_seq <= self.narrow_max {
+            (false, self.narrow)
+        } else {
+            (true, self.wide)
+        }
     }
 }
 

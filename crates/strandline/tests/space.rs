@@ -160,12 +160,15 @@ fn fill_and_recover(background_threads: u32, len: u32, pool: u64, zone: u64) {
         assert!(live * 3 > capacity, "round {round}: refused with {live} of {capacity} bytes live");
         assert_equal(&db, &model);
         // Reclaiming moves tables about, and another zone may come of it; not many.
-        let more = Value::new(1, len);
-        let refused = (0..zone / 64).find_map(|_| db.put(b"one more", &more.bytes()).err());
+        let refused = (0..=zone / 64).find_map(|i| {
+            let (key, value) = ([&b"more"[..], &i.to_be_bytes()].concat(), Value::new(i, len));
+            let error = db.put(&key, &value.bytes()).err();
+            if error.is_none() {
+                model.insert(key, value);
+            }
+            error
+        });
         assert_eq!(refused.expect("is still full").kind(), ErrorKind::NoSpace);
-        if db.get(b"one more").expect("get").is_some() {
-            db.delete(b"one more").expect("delete");
-        }
         // A full store opens, reads and takes deletes.
         if round == 1 {
             drop(db);

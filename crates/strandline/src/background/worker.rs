@@ -20,7 +20,8 @@ const PRESSED: Duration = Duration::from_millis(1);
 /// Starts the thread. It ends when the store is closed or dropped.
 pub(crate) fn start(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
-    let spawned = std::thread::Builder::new().name("strandline-bg".into()).spawn(move || run(&weak));
+    let spawned =
+        std::thread::Builder::new().name("strandline-bg".into()).spawn(move || run(&weak));
     match spawned {
         Ok(thread) => {
             *engine.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);

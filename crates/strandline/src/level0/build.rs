@@ -11,9 +11,7 @@ use pmem::Durable;
 use super::fences::FencesBuilder;
 use super::filter::{FilterBuilder, lines_for};
 use super::pieces::PieceWriter;
-use super::run::{
-    Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed, run_seed,
-};
+use super::run::{Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed, run_seed};
 use super::{BLOCK_ENTRIES, BLOCK_LEN, block};
 use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
@@ -74,11 +72,7 @@ impl RunBuilder {
     }
 
     /// Appends an entry; keys ascend, versions of a key descend. `entry` was verified.
-    pub(crate) fn push(
-        &mut self,
-        entry: Entry,
-        extent: Option<Arc<ExtentHold>>,
-    ) -> Result<()> {
+    pub(crate) fn push(&mut self, entry: Entry, extent: Option<Arc<ExtentHold>>) -> Result<()> {
         let key = self.media.key(&entry);
         let key_hash = hash(key);
         let leaf = Leaf::new(entry.at, u64::from(entry.len), key_hash);
@@ -100,14 +94,16 @@ impl RunBuilder {
             self.pending.iter().map(|(entry, leaf)| (media.key(entry), *leaf)).collect();
         let last_key = self.last_key.as_ref().map(|entry| media.key(entry));
         self.fences.push(last_key, keyed[0].0);
-        self.batch.extend_from_slice(&block::encode(
-            block_seed(self.seed, self.blocks_written),
-            &keyed,
-        ));
+        self.batch
+            .extend_from_slice(&block::encode(block_seed(self.seed, self.blocks_written), &keyed));
         self.blocks_written += 1;
         self.last_key = self.pending.last().map(|(entry, _)| *entry);
         self.pending.clear();
-        if self.batch.len() == BATCH_BLOCKS * BLOCK_LEN { self.write_batch().map(drop) } else { Ok(()) }
+        if self.batch.len() == BATCH_BLOCKS * BLOCK_LEN {
+            self.write_batch().map(drop)
+        } else {
+            Ok(())
+        }
     }
 
     fn write_batch(&mut self) -> Result<Option<Durable>> {
@@ -140,7 +136,9 @@ impl RunBuilder {
             .live
             .iter()
             .filter_map(|(no, live_bytes)| {
-                zones.get(no).map(|zone| ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
+                zones
+                    .get(no)
+                    .map(|zone| ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
             })
             .collect();
         debug_assert_eq!(uses.len(), self.live.len(), "an entry lies in a zone that is not held");

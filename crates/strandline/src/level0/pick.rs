@@ -10,15 +10,13 @@ pub(crate) const RUNS_MAX: usize = 8;
 pub(crate) struct Need {
     /// How short space is, in thousandths.
     pub debt: u32,
-    /// Somebody waits for space.
-    pub urgent: bool,
     /// Everything was merged since the last freeze already.
     pub reclaimed: bool,
 }
 
 /// The runs to merge, given their entries, newest first.
 ///
-/// Short of space, everything, so that dead versions give up theirs: at once if somebody waits; otherwise as
+/// Short of space, everything, so that dead versions give up theirs: at once if there is none; otherwise as
 /// soon as the newer runs are long enough to be worth rewriting the oldest, which the debt decides.
 ///
 /// Not so short: when there are more than [`RUNS_MAX`], the longest stretch from the newest in which no run
@@ -29,7 +27,7 @@ pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
         let all: u64 = entries.iter().sum();
         let newer = all - entries[entries.len() - 1];
         let owed = u64::from(1000_u32.saturating_sub(need.debt)) * all / 4000;
-        if need.urgent || (newer > 0 && newer >= owed) {
+        if need.debt >= 1000 || (newer > 0 && newer >= owed) {
             return Some(0..entries.len());
         }
     }
@@ -71,9 +69,9 @@ mod tests {
 
     #[test]
     fn runs() {
-        let calm = Need { debt: 0, urgent: false, reclaimed: false };
+        let calm = Need { debt: 0, reclaimed: false };
         let pressed = Need { debt: 500, ..calm };
-        let short = Need { debt: 1000, urgent: true, reclaimed: false };
+        let short = Need { debt: 1000, reclaimed: false };
         let table: &[(&[u64], Need, Option<Range<usize>>)] = &[
             (&[], short, None),
             (&[5], calm, None),

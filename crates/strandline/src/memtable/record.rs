@@ -228,11 +228,8 @@ pub(crate) fn encode(
     out.resize(start + (body_end - start).next_multiple_of(LINE), 0);
     let record = &mut out[start..];
     record[4] = head_check(place.seed, record);
-    let summed_to = if shape.kind == Kind::Blank {
-        shape.head_len(place.wide)
-    } else {
-        body_end - start
-    };
+    let summed_to =
+        if shape.kind == Kind::Blank { shape.head_len(place.wide) } else { body_end - start };
     let sum = sum32(place.seed, &record[4..summed_to]);
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
@@ -354,8 +351,7 @@ impl Head {
         if planted::is(Bug::SkipRecordChecksum) {
             return true;
         }
-        let summed_to =
-            if self.kind == Kind::Blank { self.key_at } else { self.body_len() };
+        let summed_to = if self.kind == Kind::Blank { self.key_at } else { self.body_len() };
         let stored = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         if !self.void {
             return stored == sum32(seed, &bytes[4..summed_to]);
@@ -425,8 +421,8 @@ impl Brief {
             let plain = !brief.void && brief.kind != Kind::Blank;
             if plain && end.next_multiple_of(LINE) == bytes.len() {
                 let stored = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                let sound = stored == sum32(seed, &bytes[4..end])
-                    || planted::is(Bug::SkipRecordChecksum);
+                let sound =
+                    stored == sum32(seed, &bytes[4..end]) || planted::is(Bug::SkipRecordChecksum);
                 return sound.then_some(brief);
             }
         }
@@ -500,7 +496,10 @@ mod tests {
                     let brief = Brief::verified(&bytes, 77, 1_000).expect("verifies");
                     assert_eq!(brief.seq, 1_500);
                     assert_eq!(brief.key_at as usize, head.key_at);
-                    assert_eq!((brief.key_len as usize, brief.value_len as usize), (key_len, value_len));
+                    assert_eq!(
+                        (brief.key_len as usize, brief.value_len as usize),
+                        (key_len, value_len)
+                    );
                     if matches!(role, Role::Solo | Role::First(_)) {
                         assert_eq!(head.published, Some(1_490));
                     }

@@ -97,8 +97,7 @@ impl Properties {
         let space = engine.media.pool.space();
         let keyspaces: Vec<KeyspaceProperties> =
             engine.spaces().iter().map(|space| keyspace(space)).collect();
-        let dram_bytes =
-            keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum();
+        let dram_bytes = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum();
         Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use std::collections::BTreeMap;
+
 use base::limits::NAME_BYTES_MAX;
 use base::{Error, ErrorKind, Result};
 
@@ -13,6 +15,7 @@ use super::merge::MergeJob;
 use crate::background::throttle::FULL_DEBT;
 use crate::engine::Engine;
 use crate::keyspace::{CleanTail, Space};
+use crate::manifest::State;
 use crate::manifest::edit::{Change, Fate};
 use crate::media::hash;
 use crate::memtable::Memtable;
@@ -21,6 +24,8 @@ use crate::view::View;
 
 /// Pause between looks at work that somebody else does.
 const WAIT_STEP: Duration = Duration::from_micros(100);
+/// Bytes that a zone takes in the manifest at most.
+pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
 /// Times that a flush tries again when space is short.
 const SHORT_MAX: u32 = 100;
 
@@ -49,13 +54,35 @@ impl Engine {
                 format!("there is a keyspace {name} already; open it"),
             ));
         }
-        let id = self.manifest().state.next_keyspace;
+        let id = self.room_for_keyspace()?;
         let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
         let active = Arc::new(Memtable::new(1, Vec::new()));
         let view = View { number: 1, memtables: vec![active], runs: Vec::new() };
         let space = Arc::new(Space::new(id, name, view, 1, None));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
+    }
+
+    /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
+    fn room_for_keyspace(&self) -> Result<u32> {
+        let manifest = self.manifest();
+        let geometry = self.media.pool.geometry();
+        let zones = u64::from(geometry.zones()) * ZONE_CHANGE_BYTES;
+        let area = geometry.manifest_len().saturating_sub(zones);
+        let state = State { zones: BTreeMap::new(), ..manifest.state.clone() };
+        let used = state.encode_snapshot().len() + NAME_BYTES_MAX;
+        if used as u64 > area / 2 {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "create keyspace",
+                format!(
+                    "{} keyspaces and their runs take {used} of {area} bytes in the manifest; drop some, \
+                     or make a larger pool (pm_size)",
+                    manifest.state.keyspaces.len()
+                ),
+            ));
+        }
+        Ok(manifest.state.next_keyspace)
     }
 
     /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one
@@ -76,7 +103,11 @@ impl Engine {
         let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if space.dropped.swap(true, Relaxed) {
-            return Err(Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}")));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "drop keyspace",
+                format!("no keyspace {name}"),
+            ));
         }
         let pass = self.gate.enter_to_switch();
         space.front.set_number(&pass, u64::MAX);
@@ -86,7 +117,8 @@ impl Engine {
         *job = None;
         let view = space.view.load_full();
         let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
-        let runs = view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+        let runs =
+            view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
         let zones: Vec<_> = memtables.chain(runs).collect();
         let mut changes = vec![Change::DropKeyspace { id: space.id }];
         changes.extend(zones.iter().map(|zone| Change::Zone {
@@ -187,7 +219,9 @@ impl Engine {
         for key in keys {
             let entry = self.find_in(&view, space, key, seq, &mut ())?;
             let value = match entry {
-                Some(entry) if entry.kind != Kind::Delete => Some(self.media.value(&entry)?.to_vec()),
+                Some(entry) if entry.kind != Kind::Delete => {
+                    Some(self.media.value(&entry)?.to_vec())
+                }
                 _ => None,
             };
             values.push(value);

@@ -74,9 +74,10 @@ impl Engine {
         // Commits that find the new number put their records into the new memtable, so a reader that
         // sees such a commit sees a number that its old View does not have (R1).
         if let Some(start) = space.front.spare(&pass)
-            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no)) {
-                fresh.push_zone(zone);
-            }
+            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
+        {
+            fresh.push_zone(zone);
+        }
         let bytes = space.front.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
         space.view.store(next);
@@ -144,7 +145,8 @@ impl Engine {
             self.throttle.set_debt(FULL_DEBT);
             // The first of two rounds may have been under way already.
             if self.throttle.rounds.load(Relaxed) >= begun + 2 {
-                let (now, unused) = (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
+                let (now, unused) =
+                    (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
                 if now == granted && unused <= most_unused {
                     return Err(self.no_space(len));
                 }

@@ -23,7 +23,8 @@ pub struct CheckReport {
 /// Verifies all records of all keyspaces, and that runs are in order.
 pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     engine.check_open("check")?;
-    let mut report = CheckReport { damage: engine.recovery.damage.clone(), ..CheckReport::default() };
+    let mut report =
+        CheckReport { damage: engine.recovery.damage.clone(), ..CheckReport::default() };
     let media = &*engine.media;
     for space in engine.spaces() {
         let view = space.view.load_full();
@@ -40,7 +41,12 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                     Ok(()) => {}
                     Err(error) => {
                         let at = run.block_at(next / crate::level0::BLOCK_ENTRIES as u64);
-                        report.damage.push(found(media, at, crate::level0::BLOCK_LEN as u64, error));
+                        report.damage.push(found(
+                            media,
+                            at,
+                            crate::level0::BLOCK_LEN as u64,
+                            error,
+                        ));
                         next += crate::level0::BLOCK_ENTRIES as u64;
                         continue;
                     }
@@ -73,7 +79,11 @@ fn check_memtable(media: &Media, memtable: &Memtable, report: &mut CheckReport) 
     }
 }
 
-fn check_record(media: &Media, leaf: Leaf, report: &mut CheckReport) -> Option<crate::media::Entry> {
+fn check_record(
+    media: &Media,
+    leaf: Leaf,
+    report: &mut CheckReport,
+) -> Option<crate::media::Entry> {
     report.records += 1;
     let checked = media.entry(leaf).and_then(|entry| media.value(&entry).map(|_| entry));
     match checked {

@@ -38,9 +38,10 @@ impl Present {
 
     fn unmark(&mut self, seq: Seq) {
         if let Some(at) = seq.checked_sub(self.floor + 1)
-            && let Some(word) = self.words.get_mut((at / 64) as usize) {
-                *word &= !(1 << (at % 64));
-            }
+            && let Some(word) = self.words.get_mut((at / 64) as usize)
+        {
+            *word &= !(1 << (at % 64));
+        }
     }
 
     /// The last number before the first gap.
@@ -209,26 +210,21 @@ impl Decision {
         let Some(newest) = present.last_missing(published) else { return };
         self.lost_anywhere = Some(newest);
         let what = format!(
-            "commits {}..={newest} were published and are missing in part; records here fail their checksum",
+            "commits {}..={newest} were published and are missing in part; they may have been here",
             present.contiguous() + 1
         );
         let named = self.damage.len();
         for (candidate, scan) in candidates.iter().zip(scans) {
-            let torn = scan.gaps.iter().filter(|gap| {
-                !candidate.sealed && gap.before.is_none_or(|next| next > published)
-            });
-            for gap in torn {
-                let bytes = media.region.bytes(gap.at, gap.len as usize);
-                let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-                if used > 0 {
-                    self.damage.push(Damage {
-                        zone: Some(candidate.no),
-                        at: gap.at,
-                        len: used.next_multiple_of(LINE) as u64,
-                        what: what.clone(),
-                    });
-                }
-            }
+            let torn = scan
+                .gaps
+                .iter()
+                .filter(|gap| !candidate.sealed && gap.before.is_none_or(|next| next > published));
+            self.damage.extend(torn.map(|gap| Damage {
+                zone: Some(candidate.no),
+                at: gap.at,
+                len: gap.len,
+                what: what.clone(),
+            }));
         }
         if self.damage.len() == named {
             let at = media.pool.geometry().zone_at(0);

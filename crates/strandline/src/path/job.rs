@@ -1,7 +1,7 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use base::{ErrorKind, Result};
 
@@ -122,11 +122,8 @@ impl Engine {
             }
             let view = space.view.load();
             let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
-            let need = Need {
-                debt: self.throttle.debt(),
-                urgent: self.throttle.has_waiters(),
-                reclaimed: space.reclaimed.load(Relaxed),
-            };
+            let need =
+                Need { debt: self.throttle.debt(), reclaimed: space.reclaimed.load(Relaxed) };
             if let Some(choice) = pick_runs(&entries, need) {
                 return Some(Job::Merge(MergeJob::new(self, &space, &view, choice)));
             }

@@ -83,8 +83,7 @@ impl MergeJob {
         let inputs: Vec<Arc<Run>> = view.runs[choice.clone()].to_vec();
         let entries = inputs.iter().map(|run| run.entries()).sum();
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
-        let name =
-            RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
+        let name = RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
         MergeJob {
             space: Arc::clone(space),
@@ -120,8 +119,10 @@ impl MergeJob {
                 self.install(engine)?;
                 return Ok(Progress::Done);
             };
-            let same =
-                self.versions.last().is_none_or(|last| engine.media.key(last) == engine.media.key(&entry));
+            let same = self
+                .versions
+                .last()
+                .is_none_or(|last| engine.media.key(last) == engine.media.key(&entry));
             if !same {
                 self.emit(engine, &mut moved)?;
             }
@@ -233,15 +234,21 @@ impl MergeJob {
         let newer = view.runs[..first].iter();
         let older = view.runs[first..].iter().filter(|run| !is_input(run));
         let runs = newer.chain(run.iter()).chain(older).cloned().collect();
-        let next =
-            View { number: view.number + 1, memtables: view.memtables.clone(), runs };
+        let next = View { number: view.number + 1, memtables: view.memtables.clone(), runs };
         engine.swap_view(&self.space, next);
     }
 }
 
 impl Cursor {
     fn new(run: &Arc<Run>) -> Cursor {
-        Cursor { run: Arc::clone(run), next: 0, batch: Vec::new(), at: 0, current: None, begun: false }
+        Cursor {
+            run: Arc::clone(run),
+            next: 0,
+            batch: Vec::new(),
+            at: 0,
+            current: None,
+            begun: false,
+        }
     }
 
     fn advance(&mut self, media: &Media) -> Result<()> {
@@ -268,7 +275,8 @@ impl Cursor {
 impl Cleaner {
     /// G1: chooses the emptiest zones by what the inputs know of them.
     fn new(engine: &Engine, space: &Space, inputs: &[Arc<Run>], full: bool) -> Cleaner {
-        let tail = if full { std::mem::take(&mut *space.clean_tail()) } else { CleanTail::default() };
+        let tail =
+            if full { std::mem::take(&mut *space.clean_tail()) } else { CleanTail::default() };
         let filling = tail.zone.as_ref().map(|zone| zone.no);
         let zone_len = engine.media.pool.geometry().zone_len();
         let known: Vec<(u32, u64)> = inputs
@@ -297,18 +305,19 @@ impl Cleaner {
         moved: &mut InFlight<'r>,
     ) -> Result<Entry> {
         let media = &*engine.media;
-        let cleaned = media
-            .pool
-            .geometry()
-            .zone_of(entry.at)
-            .is_some_and(|no| self.zones.contains(&no));
+        let cleaned =
+            media.pool.geometry().zone_of(entry.at).is_some_and(|no| self.zones.contains(&no));
         if !cleaned || self.stopped {
             return Ok(entry);
         }
         let key = media.key(&entry);
         let value = media.stored_value(&entry);
-        let shape =
-            Shape { kind: entry.kind, role: Role::Moved, key_len: key.len(), value_len: value.len() };
+        let shape = Shape {
+            kind: entry.kind,
+            role: Role::Moved,
+            key_len: key.len(),
+            value_len: value.len(),
+        };
         // At most what either form takes: the form depends on the zone.
         if self.tail.room() < shape.len(true) {
             let granted = engine.grant(ZoneKind::Clean, Claim::Clean, space.id, self.base_seq);

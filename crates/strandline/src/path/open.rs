@@ -11,6 +11,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, PoolFile, Prefault, Region};
 use pool::{Format, Pool};
 
+use super::admin::ZONE_CHANGE_BYTES;
 use super::recover::recover;
 use crate::engine::Engine;
 use crate::manifest::State;
@@ -69,20 +70,21 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<(Arc<Regi
     if let (Some(named), PmSource::Path(given)) = (&named, &options.pm)
         && !same_file(&path.join(named), given)
     {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "open",
-                format!(
-                    "store {} keeps its pool at {}, not at {}; leave pm out or open another store",
-                    path.display(),
-                    path.join(named).display(),
-                    given.display()
-                ),
-            ));
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!(
+                "store {} keeps its pool at {}, not at {}; leave pm out or open another store",
+                path.display(),
+                path.join(named).display(),
+                given.display()
+            ),
+        ));
     }
     if let Some(named) = named {
         let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let file = PoolFile::open(&path.join(&named), mode).map_err(|error| missing(path, error))?;
+        let file =
+            PoolFile::open(&path.join(&named), mode).map_err(|error| missing(path, error))?;
         return Ok((Arc::new(file.map(Prefault::Lazy)?), true));
     }
     if access == Access::Read || !options.create_if_missing {
@@ -112,11 +114,7 @@ fn missing(path: &Path, error: Error) -> Error {
 
 fn create_file(path: &Path, options: &Options) -> Result<Arc<Region>> {
     let failed = |what: &Path, error: std::io::Error| {
-        Error::io(
-            "open",
-            format!("making {}; choose a writable directory", what.display()),
-            error,
-        )
+        Error::io("open", format!("making {}; choose a writable directory", what.display()), error)
     };
     if options.pm_size < POOL_LEN_MIN {
         return Err(Error::new(
@@ -167,8 +165,12 @@ fn format_if_new(region: &Arc<Region>, options: &Options) -> Result<()> {
     let mut format = Format::for_len(region.len());
     if options.zone_size != 0 {
         format.zone_len = options.zone_size;
+        // Half of the manifest may be taken by what it says of zones.
+        let zones = region.len() / options.zone_size * ZONE_CHANGE_BYTES;
+        format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
     }
-    Pool::create(Arc::clone(region), format, fresh_id()?, &State::fresh().encode_snapshot()).map(drop)
+    Pool::create(Arc::clone(region), format, fresh_id()?, &State::fresh().encode_snapshot())
+        .map(drop)
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -201,7 +203,10 @@ fn read_identity(path: &Path) -> Result<Option<PathBuf>> {
         return Err(Error::new(
             ErrorKind::NotSupported,
             "open",
-            format!("{} does not begin with `{HEADER}`; use the release that wrote it", file.display()),
+            format!(
+                "{} does not begin with `{HEADER}`; use the release that wrote it",
+                file.display()
+            ),
         ));
     }
     let pool = lines.next().and_then(|line| line.strip_prefix("pool ")).ok_or_else(|| {

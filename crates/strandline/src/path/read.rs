@@ -143,9 +143,5 @@ impl Engine {
 
 #[cold]
 pub(crate) fn dropped(space: &Space) -> Error {
-    Error::new(
-        base::ErrorKind::Closed,
-        "keyspace",
-        format!("keyspace {} was dropped", space.name),
-    )
+    Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
 }

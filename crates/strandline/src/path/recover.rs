@@ -22,8 +22,8 @@ use pool::{HeaderState, ZoneHeader, ZoneKind};
 use super::decide::{Decision, decide};
 use super::scan_zone::{self, Found, ZoneScan};
 use crate::keyspace::Space;
-use crate::lost::Lost;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
+use crate::lost::Lost;
 use crate::manifest::edit::Fate;
 use crate::manifest::{Manifest, State};
 use crate::media::{Leaf, Media, hash};
@@ -148,7 +148,8 @@ pub(crate) fn recover(
         .collect();
     let salvage = !report.damage.is_empty();
     let rebuild = Rebuild { media, memtables: &memtables, decided: &decided, read_only, salvage };
-    let rebuilt = in_parallel(&candidates, threads, |candidate| rebuild.zone(candidate, &graveyard));
+    let rebuilt =
+        in_parallel(&candidates, threads, |candidate| rebuild.zone(candidate, &graveyard));
     let mut live = BTreeMap::new();
     for (candidate, rebuilt) in candidates.iter().zip(rebuilt) {
         let (records, sealed) = rebuilt?;
@@ -333,7 +334,9 @@ fn note_lost_zones(media: &Media, state: &State, decided: &mut Decision) {
             zone: Some(*no),
             at: media.pool.geometry().line_at(*no),
             len: LINE as u64,
-            what: format!("the zone's header fails its checksum; {sealed} bytes of records are lost"),
+            what: format!(
+                "the zone's header fails its checksum; {sealed} bytes of records are lost"
+            ),
         });
         decided.lost.entry(keyspace).or_default().add_unknown(state.floor);
     }
@@ -380,12 +383,7 @@ fn in_parallel<I: Sync, O: Send>(
 }
 
 /// O3, first half.
-fn scan_all(
-    media: &Media,
-    candidates: &[Candidate],
-    floor: Seq,
-    threads: usize,
-) -> Vec<ZoneScan> {
+fn scan_all(media: &Media, candidates: &[Candidate], floor: Seq, threads: usize) -> Vec<ZoneScan> {
     in_parallel(candidates, threads, |candidate| {
         let start = media.pool.geometry().zone_at(candidate.no);
         scan_zone::scan(media, start, start + candidate.limit, floor)
@@ -413,17 +411,16 @@ impl Rebuild<'_> {
         let mut batch: Vec<Found> = Vec::with_capacity(scan_zone::BATCH);
         let mut count = 0;
         let range = start..start + candidate.limit;
-        let sealed =
-            scan_zone::replay(media, range, self.decided.cut, self.salvage, |found| {
-                if !self.decided.voided.contains(&found.number) && !found.void {
-                    batch.push(found);
-                    count += 1;
-                }
-                if batch.len() == scan_zone::BATCH {
-                    insert(media, memtable, &mut batch, graveyard)?;
-                }
-                Ok(())
-            })?;
+        let sealed = scan_zone::replay(media, range, self.decided.cut, self.salvage, |found| {
+            if !self.decided.voided.contains(&found.number) && !found.void {
+                batch.push(found);
+                count += 1;
+            }
+            if batch.len() == scan_zone::BATCH {
+                insert(media, memtable, &mut batch, graveyard)?;
+            }
+            Ok(())
+        })?;
         insert(media, memtable, &mut batch, graveyard)?;
         if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
             let flushed = media.region.flush_range(Site::RecoverAccepted, start, sealed as usize);
@@ -446,7 +443,9 @@ fn insert(
         memtable.index.insert(media, key, found.seq, leaf.0);
         if found.kind == Kind::PutExtent {
             let extent = ExtentRef::decode(found.value(media))
-                .and_then(|reference| media.pool.geometry().extent_len(reference.len).map(|len| (reference, len)))
+                .and_then(|reference| {
+                    media.pool.geometry().extent_len(reference.len).map(|len| (reference, len))
+                })
                 .map(|(reference, len)| pool::Extent { at: reference.at, len })
                 .ok_or_else(|| media.damaged(found.at))?;
             media.pool.claim_extent(extent)?;

@@ -124,8 +124,7 @@ impl Scan {
 
     #[cold]
     fn should_repin(&self) -> bool {
-        self.space.front.number() != self.view.number
-            && !self.space.dropped.load(Relaxed)
+        self.space.front.number() != self.view.number && !self.space.dropped.load(Relaxed)
     }
 
     /// Moves every cursor that stands on the key of `entry` past it: older versions do not count.
@@ -228,7 +227,9 @@ fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
 fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, way: Way) -> Bound<&'k [u8]> {
     let (x, y) = match (a, b) {
         (Bound::Unbounded, other) | (other, Bound::Unbounded) => return other,
-        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => (x, y),
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
+            (x, y)
+        }
     };
     let order = if way == Way::Backward { y.cmp(x) } else { x.cmp(y) };
     match order {

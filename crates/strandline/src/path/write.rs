@@ -372,7 +372,15 @@ impl<'e, 'a> Commit<'e, 'a> {
             self.for_each_record(|_, op, shape, place, at| {
                 stage.clear();
                 let seq = self.number + u64::from(op.place);
-                record::encode(stage, &shape, place, seq, self.published, op.key, op.stored_value());
+                record::encode(
+                    stage,
+                    &shape,
+                    place,
+                    seq,
+                    self.published,
+                    op.key,
+                    op.stored_value(),
+                );
                 flight.join(region.copy_nt(Site::Record, at, stage));
             });
         });
@@ -402,7 +410,8 @@ impl<'e, 'a> Commit<'e, 'a> {
         if self.ops.len() > 1 {
             for group in &self.groups {
                 for chunk in self.ops[group.ops.clone()].chunks(WARM_KEYS) {
-                    let keys: SmallVec<[&[u8]; WARM_KEYS]> = chunk.iter().map(|op| op.key).collect();
+                    let keys: SmallVec<[&[u8]; WARM_KEYS]> =
+                        chunk.iter().map(|op| op.key).collect();
                     group.view.active().index.warm(&keys);
                 }
             }

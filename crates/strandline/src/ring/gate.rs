@@ -54,7 +54,11 @@ impl Gate {
             while self.locked.load(Ordering::Relaxed) {
                 spins += 1;
                 // The holder may have lost its time slice; ours would be burnt.
-                if spins.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
+                if spins.is_multiple_of(64) {
+                    std::thread::yield_now()
+                } else {
+                    std::hint::spin_loop()
+                }
             }
         }
     }
