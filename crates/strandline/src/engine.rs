@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     grants: AtomicU32,
     run_ids: AtomicU64,
     regrants: AtomicU64,
-    /// Bytes that only freezing and cleaning may take (rule 13 of the commit protocol).
+    /// Bytes that only freezing and cleaning may take, so that they can always go on.
     reserve: AtomicU64,
 }
 
@@ -110,7 +110,7 @@ impl Engine {
             prefault_to,
             epoch,
             grants: AtomicU32::new(0),
-            run_ids: AtomicU64::new(run_ids),
+            run_ids: AtomicU64::new(run_ids.max(u64::from(epoch) << 32)),
             regrants: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
         };
@@ -258,8 +258,8 @@ impl Engine {
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
     }
 
-    /// An identifier for a new run; never reused, since the manifest remembers the highest that it saw and
-    /// runs that never reached it left nothing behind.
+    /// An identifier for a new run; never reused, since each open begins a range of its own. Blocks of a run
+    /// that never reached the manifest pass for no other's.
     pub(crate) fn next_run_id(&self) -> u64 {
         self.run_ids.fetch_add(1, Ordering::Relaxed)
     }

@@ -100,7 +100,7 @@ impl RunBuilder {
         self.last_key = self.pending.last().map(|(entry, _)| *entry);
         self.pending.clear();
         if self.batch.len() == BATCH_BLOCKS * BLOCK_LEN {
-            self.write_batch().map(drop)
+            self.write_batch().map(|_durable| ())
         } else {
             Ok(())
         }
@@ -130,7 +130,7 @@ impl RunBuilder {
         if self.entries == 0 {
             return Ok(None);
         }
-        drop(self.write_batch()?);
+        let _durable = self.write_batch()?;
         let media = Arc::clone(&self.media);
         let uses: Vec<ZoneUse> = self
             .live
@@ -151,7 +151,7 @@ impl RunBuilder {
         let filter_bytes = self.filter.finish(|line| line_seed(self.seed, line));
         let mut filter = PieceWriter::new(&media, filter_bytes.len() as u64);
         let mut meta = PieceWriter::new(&media, meta_bytes.len() as u64);
-        drop(filter.push(&filter_bytes)?);
+        let _durable = filter.push(&filter_bytes)?;
         let durable = meta.push(&meta_bytes)?;
         let desc = RunDesc {
             id: self.name.id,

@@ -1,5 +1,5 @@
-//! Fences: for each index block the shortest string that is greater than every key before the block and not
-//! greater than its first. A static search tree of 64-way pages over them stands in DRAM.
+//! Fences: for each index block the shortest string that is greater than every smaller key before the block and
+//! not greater than its first (a key's versions may fill several blocks). A static search tree of 64-way pages over them stands in DRAM.
 
 use std::cmp::Ordering;
 

@@ -72,7 +72,8 @@ mod tests {
         let calm = Need { debt: 0, reclaimed: false };
         let pressed = Need { debt: 500, ..calm };
         let short = Need { debt: 1000, reclaimed: false };
-        let table: &[(&[u64], Need, Option<Range<usize>>)] = &[
+        type Row<'a> = (&'a [u64], Need, Option<Range<usize>>);
+        let table: &[Row<'_>] = &[
             (&[], short, None),
             (&[5], calm, None),
             (&[5], short, Some(0..1)),

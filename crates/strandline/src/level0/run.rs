@@ -201,6 +201,20 @@ impl Run {
         filter::line_may_hold(media.region.bytes(at, LINE), line_seed(self.seed, line), hash)
     }
 
+    /// Pool offsets of the filter's lines that fail their checksums.
+    pub(crate) fn damaged_filter_lines<'m>(
+        &'m self,
+        media: &'m Media,
+    ) -> impl Iterator<Item = u64> + 'm {
+        let lines = 0..self.desc.filter.len / LINE as u64;
+        lines.filter_map(|line| {
+            let at = self.desc.filter.offset(self.zone_shift, line * LINE as u64);
+            let sound =
+                filter::line_is_sound(media.region.bytes(at, LINE), line_seed(self.seed, line));
+            (!sound).then_some(at)
+        })
+    }
+
     /// Pool offset of an index block.
     #[inline]
     pub(crate) fn block_at(&self, block: u64) -> u64 {

@@ -118,7 +118,7 @@ impl State {
                 return Err(Error::corruption(
                     "open",
                     format!(
-                        "manifest edit {number} does not fit those before it; restore a checkpoint"
+                        "manifest edit {number} does not fit those before it; restore a copy of the pool"
                     ),
                 ));
             }
@@ -210,6 +210,12 @@ mod tests {
         let again = State::replay(&[state.encode_snapshot()]).expect("replays");
         assert_eq!(again, state);
         assert_eq!((again.next_run, again.next_keyspace, again.floor), (6, 2, 42));
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_format_version_1() {
+        let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x02\x00\x07default";
+        assert_eq!(State::fresh().encode_snapshot(), fresh);
     }
 
     #[test]

@@ -85,9 +85,9 @@ pub struct RunProperties {
     pub record_bytes: u64,
     /// Zones they lie in.
     pub zones: usize,
-    /// Sequence numbers of the entries.
+    /// Lowest sequence number of the entries.
     pub min_seq: Seq,
-    /// Sequence numbers of the entries.
+    /// Highest sequence number of the entries.
     pub max_seq: Seq,
 }
 

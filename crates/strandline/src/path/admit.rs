@@ -43,10 +43,10 @@ impl Engine {
             || active.index.bytes() as u64 >= self.options.dram_budget / 4
     }
 
-    /// Freezes the active memtable of `space` unless too many wait to be frozen already; those who keep
-    /// writing meanwhile are slowed by the debt.
+    /// Freezes the active memtable of `space` if it is full. Too many that wait to be frozen slow writers by
+    /// way of the debt.
     #[cold]
-    pub(crate) fn rotate_when_possible(&self, space: &Arc<Space>) -> Result<()> {
+    pub(crate) fn rotate_if_full(&self, space: &Arc<Space>) -> Result<()> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_full(space, space.view.load().active()) {
             return Ok(());

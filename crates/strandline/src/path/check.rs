@@ -8,6 +8,7 @@ use crate::media::{Leaf, Media};
 use crate::memtable::Memtable;
 use art::{Direction, Versions};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// What a check saw.
 #[derive(Clone, Debug, Default)]
@@ -28,10 +29,20 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     let media = &*engine.media;
     for space in engine.spaces() {
         let view = space.view.load_full();
+        let memtable_zones = view.memtables.iter().flat_map(|memtable| memtable.zones());
+        let run_zones =
+            view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+        memtable_zones.chain(run_zones).for_each(|zone| check_header(media, zone.no, &mut report));
         for memtable in &view.memtables {
             check_memtable(media, memtable, &mut report);
         }
         for run in &view.runs {
+            report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
+                zone: None,
+                at,
+                len: base::LINE as u64,
+                what: format!("a filter line of run {} fails its checksum: it hides nothing, but no longer helps", run.desc.id),
+            }));
             let mut last: Option<crate::media::Entry> = None;
             let mut next = 0;
             while next < run.entries() {
@@ -68,6 +79,17 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         }
     }
     Ok(report)
+}
+
+fn check_header(media: &Media, no: u32, report: &mut CheckReport) {
+    if !media.pool.header_is_whole(no) {
+        report.damage.push(Damage {
+            zone: Some(no),
+            at: media.pool.geometry().line_at(no),
+            len: base::LINE as u64,
+            what: "a copy of the zone's header fails its checksum".into(),
+        });
+    }
 }
 
 fn check_memtable(media: &Media, memtable: &Memtable, report: &mut CheckReport) {

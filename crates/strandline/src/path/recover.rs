@@ -39,9 +39,9 @@ pub struct Report {
     pub zones_scanned: u64,
     /// Records put back into memtables.
     pub records: u64,
-    /// Valid commits that were dropped because an older one was lost.
+    /// Zones in which whole commits were dropped because an older one was cut off.
     pub survivors_dropped: u64,
-    /// Zones that nothing reached and whose words were cleared.
+    /// Zones that nothing reached; an open for writing cleared their words.
     pub zones_swept: u64,
     /// Last sequence number that counts.
     pub cut: Seq,
@@ -267,7 +267,7 @@ fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run>
             return Err(Error::corruption(
                 "open",
                 format!(
-                    "zone {no} of {}, which index run {} names, has another header; restore a checkpoint",
+                    "zone {no} of {}, which index run {} names, has another header; restore a copy of the pool",
                     media.region.describe(),
                     desc.id
                 ),

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use crate::engine::Engine;
 use crate::keyspace::{Lack, Lengths, Room, Space};
 use crate::media::{Leaf, hash};
-use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape, VOID};
+use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
 use crate::memtable::zone::ExtentHold;
 use crate::ring::Ticket;
 use crate::view::View;
@@ -271,7 +271,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 return Err(super::read::dropped(space));
             }
             if engine.is_full(space, group.view.active()) {
-                engine.rotate_when_possible(space)?;
+                engine.rotate_if_full(space)?;
             }
             if !space.front.has_spare() {
                 let _enough_for_now = engine.refill(space, self.claim())?;
@@ -464,7 +464,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         let filled = self.phase == Phase::Copied;
         self.for_each_record(|_, op, shape, place, at| {
             if filled {
-                let word = region.load_u64(at) | VOID;
+                let word = record::voided(region.load_u64(at));
                 flight.join(region.flush(region.store_u64(Site::Void, at, word)));
             } else {
                 let seq = self.number + u64::from(op.place);
@@ -492,7 +492,7 @@ fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8
     out.resize(len as usize, 0);
     let mut first = [0; 8];
     first.copy_from_slice(&out[..8]);
-    out[..8].copy_from_slice(&(u64::from_le_bytes(first) | VOID).to_le_bytes());
+    out[..8].copy_from_slice(&record::voided(u64::from_le_bytes(first)).to_le_bytes());
     out
 }
 

@@ -1,7 +1,8 @@
 //! W2's serial step: a spin lock around a handful of plain words.
 //!
 //! The words are atomics accessed with relaxed order because the lock orders them; so the engine needs no
-//! `unsafe`. A holder neither waits, nor faults, nor persists, nor allocates.
+//! `unsafe`. A writer in it neither waits, nor faults, nor
+//! persists, nor allocates; changing the memtable, once per memtable, moves one zone's reference.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
