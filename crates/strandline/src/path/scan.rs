@@ -81,6 +81,12 @@ impl Scan {
     /// Positions on the first key from `from` on, going `way`, within the bounds.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
         self.engine.check_open("iterate")?;
+        if self.is_behind() {
+            // Its snapshot decides what the scan sees; the View only holds space.
+            let (view, _) = self.engine.pin(&self.space)?;
+            self.view = Arc::clone(&view);
+        }
+        self.since_pin = 0;
         let near = match way {
             Way::Forward => as_slice(&self.lower),
             Way::Backward => as_slice(&self.upper),
@@ -108,22 +114,17 @@ impl Scan {
         self.since_pin += 1;
         let repin = self.since_pin >= REPIN_INTERVAL
             && self.engine.throttle.debt() >= HELP_DEBT
-            && self.should_repin();
+            && self.is_behind();
         if way != self.way || repin {
             let key = self.engine.media.key(&current).to_vec();
-            if repin {
-                let (view, _) = self.engine.pin(&self.space)?;
-                self.view = Arc::clone(&view);
-                self.since_pin = 0;
-            }
             return self.seek(Bound::Excluded(&key), way);
         }
         self.pass(&current)?;
         self.settle()
     }
 
-    #[cold]
-    fn should_repin(&self) -> bool {
+    /// Whether there is a newer View.
+    fn is_behind(&self) -> bool {
         self.space.front.number() != self.view.number && !self.space.dropped.load(Relaxed)
     }
 
