@@ -87,6 +87,7 @@ impl Engine {
         let Recovered { manifest, spaces, visible, graveyard, report } = recovered;
         let epoch = manifest.state.epoch;
         let run_ids = manifest.state.next_run;
+        let memtable_bytes = options.memtable_bytes;
         let engine = Engine {
             media,
             options,
@@ -98,7 +99,7 @@ impl Engine {
             manifest: Mutex::new(manifest),
             deferred: Mutex::new(Vec::new()),
             snapshots: Snapshots::default(),
-            throttle: Throttle::default(),
+            throttle: Throttle::new(memtable_bytes),
             poison: Poison::default(),
             damage_met: OnceLock::new(),
             signal: Signal::default(),

@@ -173,6 +173,14 @@ impl Front {
         Some(self.spare_start.load(Relaxed)).filter(|start| *start != 0)
     }
 
+    /// Bytes left in the zones that stand ready. Read without a pass, so a little off at times.
+    pub(crate) fn room(&self) -> u64 {
+        let left =
+            |end: &AtomicU64, at: &AtomicU64| end.load(Relaxed).saturating_sub(at.load(Relaxed));
+        let spare = if self.has_spare() { left(&self.spare_end, &self.spare_start) } else { 0 };
+        left(&self.end, &self.tail) + spare
+    }
+
     /// Bytes reserved in the active memtable.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {

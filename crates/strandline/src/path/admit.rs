@@ -27,10 +27,9 @@ impl Engine {
         if self.throttle.debt() >= HELP_DEBT {
             let _worked = self.work(QUANTUM)?;
         }
-        let owed = self.throttle.owe(bytes);
         // Without a background thread sleeping would drain nothing.
-        if !owed.is_zero() && self.options.background_threads > 0 {
-            std::thread::sleep(owed);
+        if self.options.background_threads > 0 {
+            self.throttle.slow(bytes);
         }
         Ok(())
     }
@@ -38,8 +37,7 @@ impl Engine {
     /// Whether the active memtable should be frozen.
     #[inline]
     pub(crate) fn is_full(&self, space: &Space, active: &Memtable) -> bool {
-        let share = self.media.pool.geometry().capacity() / 8;
-        space.front.bytes() >= self.options.memtable_bytes.min(share)
+        space.front.bytes() >= self.throttle.memtable_bytes.load(Relaxed)
             || active.index.bytes() as u64 >= self.options.dram_budget / 4
     }
 
@@ -183,19 +181,29 @@ impl Engine {
         )
     }
 
-    /// Computes the debt anew from space and backlog.
+    /// Computes anew, from space and backlog, the debt, the pace that writers keep while they are in debt, and
+    /// the size at which memtables are frozen.
     pub(crate) fn update_debt(&self) {
-        let soft = self.soft_headroom();
-        let headroom = self.headroom();
+        let (soft, headroom) = (self.soft_headroom(), self.headroom());
         let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
-        let waiting = self
-            .spaces()
-            .iter()
-            .map(|space| space.view.load().memtables.len() as u64 - 1)
-            .max()
-            .unwrap_or(0);
+        let spaces = self.spaces();
+        let (mut waiting, mut entries, mut fronts) = (0, 0, 0);
+        for space in &spaces {
+            let view = space.view.load();
+            waiting = waiting.max(view.memtables.len() as u64 - 1);
+            entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
+            entries += view.runs.iter().map(|run| run.entries()).sum::<u64>();
+            fronts += space.front.room();
+        }
         let allowed = u64::from(self.options.frozen_memtables_max.max(1));
         let backlog_debt = waiting.saturating_sub(1) * u64::from(FULL_DEBT) / allowed;
         self.throttle.set_debt(space_debt.max(backlog_debt).min(u64::from(FULL_DEBT)) as u32);
+        self.throttle.set_pace(headroom + fronts, entries);
+        let geometry = self.media.pool.geometry();
+        let most = self.options.memtable_bytes.min(geometry.capacity() / 8);
+        // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
+        let half = (headroom + fronts) / (2 * spaces.len().max(1) as u64);
+        let limit = if space_debt > 0 { half.max(geometry.zone_len()).min(most) } else { most };
+        self.throttle.memtable_bytes.store(limit, Relaxed);
     }
 }

@@ -71,7 +71,10 @@ impl Engine {
             Some(job) => (job.step(self, quantum), job.merging()),
         };
         match progress {
-            Ok(Progress::More) => return Ok(Worked::Did),
+            Ok(Progress::More) => {
+                self.update_debt();
+                return Ok(Worked::Did);
+            }
             Ok(Progress::Blocked) => return Ok(Worked::Busy),
             Ok(Progress::Done) | Err(_) => *slot = None,
         }

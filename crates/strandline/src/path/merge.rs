@@ -130,6 +130,7 @@ impl MergeJob {
                 self.versions.push(entry);
             }
         }
+        engine.throttle.merging(self.cursors.iter().map(Cursor::passed).sum());
         // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
         Ok(Progress::More)
@@ -182,7 +183,6 @@ impl MergeJob {
         let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
         let mut zones: BTreeMap<u32, Arc<Zone>> =
             inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
-        let before: u64 = zones.len() as u64;
         zones.extend(self.cleaner.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
         let run = builder.finish(&zones, &engine.graveyard)?.map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
@@ -221,9 +221,8 @@ impl MergeJob {
         if tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
             *self.space.clean_tail() = tail;
         }
-        let freed = (before + targets.len() as u64).saturating_sub(live.len() as u64);
-        let freed_bytes = freed * engine.media.pool.geometry().zone_len();
-        engine.throttle.drained(freed_bytes, self.begun.elapsed());
+        let entries = self.inputs.iter().map(|run| run.entries()).sum();
+        engine.throttle.merged(entries, self.begun.elapsed());
         Ok(())
     }
 
@@ -249,6 +248,11 @@ impl Cursor {
             current: None,
             begun: false,
         }
+    }
+
+    /// Entries behind the walk.
+    fn passed(&self) -> u64 {
+        self.next - (self.batch.len() - self.at) as u64
     }
 
     fn advance(&mut self, media: &Media) -> Result<()> {
