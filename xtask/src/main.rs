@@ -1,7 +1,8 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `cargo xtask kill9`.
 #![forbid(unsafe_code)]
 
 mod crash;
+mod kill9;
 
 use std::process::ExitCode;
 
@@ -9,7 +10,10 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("crash") => crash::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash [--seed N] [--minutes N]".into()),
+        Some("kill9") => kill9::run(&args[1..]),
+        Some(kill9::CHILD) => kill9::child(&args[1..]),
+        Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
+        _ => Err("usage: cargo xtask crash|kill9 [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -67,7 +67,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
         return Err(format!("mutants survived: {}", survivors.join(", ")));
     }
     if args.campaigns && args.mutants && args.campaign.is_empty() && args.scale >= 100 {
-        plan.floors.check(&total).map_err(|low| format!("the campaign proves too little:\n{low}"))?;
+        plan.floors
+            .check(&total)
+            .map_err(|low| format!("the campaign proves too little:\n{low}"))?;
     }
     println!("ok: no rule was broken, every mutant was noticed");
     Ok(())

@@ -159,9 +159,10 @@ impl System for Engine {
                             steps::Change { key: keep(key), value: Some(keep(&value.bytes())) };
                         Some((usize::from(*keyspace), change))
                     }
-                    Change::Delete { keyspace, key } => {
-                        Some((usize::from(*keyspace), steps::Change { key: keep(key), value: None }))
-                    }
+                    Change::Delete { keyspace, key } => Some((
+                        usize::from(*keyspace),
+                        steps::Change { key: keep(key), value: None },
+                    )),
                     Change::DeleteRange { .. } => None,
                 });
                 let changes: Vec<_> = changes.collect();
@@ -240,11 +241,7 @@ impl System for Engine {
     }
 }
 
-fn step_commit(
-    store: &Store,
-    write: &mut Write<'_>,
-    give_up: &mut Option<u8>,
-) -> Result<Progress> {
+fn step_commit(store: &Store, write: &mut Write<'_>, give_up: &mut Option<u8>) -> Result<Progress> {
     if write.last_seq().is_some() {
         // Given up after W2, after the copy, after the fence, or after W4.
         match give_up {
