@@ -15,7 +15,7 @@ use super::message::{Count, Message, tell};
 use super::plan::{Change, Key, Plan, SPACES, ZONE_BYTES};
 
 /// Bytes of persistent memory: little, so that zones are reused all the time.
-const POOL_BYTES: u64 = 8 << 20;
+const POOL_BYTES: u64 = 16 << 20;
 /// Reads between two looks at the store's figures.
 const READS: u64 = 50;
 
@@ -167,8 +167,13 @@ impl Child {
         tell(&self.out, &[Message::Intend { lane, number: first }])?;
         let mut batch = Batch::new();
         for number in first.. {
-            self.commit(lane, number, &mut batch)
-                .map_err(|error| format!("lane {lane}, commit {number}: {error}"))?;
+            self.commit(lane, number, &mut batch).map_err(|error| {
+                let figures = self.db.properties();
+                format!(
+                    "lane {lane}, commit {number}: {error}\n{figures:?}\n{}",
+                    self.db.pool_view()
+                )
+            })?;
             let next = Message::Intend { lane, number: number + 1 };
             tell(&self.out, &[Message::Acknowledged { lane, number }, next])?;
         }

@@ -39,7 +39,8 @@ impl Count {
     pub const ALL: [Count; 4] = [Count::Freezes, Count::Merges, Count::Regrants, Count::Cleaned];
 }
 
-const LEN: usize = 16;
+/// Bytes of a message.
+pub const LEN: usize = 16;
 
 impl Message {
     fn encode(self) -> [u8; LEN] {

@@ -133,13 +133,13 @@ impl Campaign {
             0 => When::Open(micros(&mut self.rng, 1_000)),
             1 => When::Open(micros(&mut self.rng, 10_000)),
             2 => When::Open(micros(&mut self.rng, 30_000)),
-            _ => When::Opening(micros(&mut self.rng, 3_000)),
+            _ => When::Opening(micros(&mut self.rng, 1_500)),
         };
         self.kill(next, when)
     }
 
     fn open_and_kill(&mut self) -> Result<(), String> {
-        let when = When::Opening(Duration::from_micros(self.rng.below(4_000)));
+        let when = When::Opening(Duration::from_micros(self.rng.below(1_500)));
         self.kill(Vec::new(), when)
     }
 

@@ -292,3 +292,181 @@ fn last_words(changes: Vec<Change>) -> Vec<Change> {
     let replaced = |at: usize| changes[at + 1..].iter().any(|later| later.key == changes[at].key);
     (0..changes.len()).filter(|at| !replaced(*at)).map(|at| changes[at]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan { seed: 5, lanes: 2 };
+
+    /// A store as it should be, with its oracle.
+    struct World {
+        oracle: Oracle,
+        contents: Contents,
+    }
+
+    impl World {
+        fn new() -> World {
+            World { oracle: Oracle::new(PLAN), contents: Contents::default() }
+        }
+
+        fn intend(&mut self, lane: usize, number: u64) {
+            self.oracle.hear(Message::Intend { lane, number }).unwrap();
+        }
+
+        fn acknowledge(&mut self, lane: usize, number: u64) {
+            self.oracle.hear(Message::Acknowledged { lane, number }).unwrap();
+        }
+
+        fn change(&mut self, lane: usize, change: &Change) {
+            let bytes = change.key.bytes();
+            match change.put {
+                Some(version) => {
+                    let value = PLAN.value(lane, &change.key, version);
+                    self.contents[change.key.space].insert(bytes, value);
+                }
+                None => _ = self.contents[change.key.space].remove(&bytes),
+            }
+        }
+
+        fn commit(&mut self, lane: usize, number: u64) {
+            PLAN.commit(lane, number).iter().for_each(|change| self.change(lane, change));
+        }
+
+        /// Commits 0 to `to` of a lane, in the store and acknowledged.
+        fn through(&mut self, lane: usize, to: u64) {
+            for number in 0..to {
+                self.intend(lane, number);
+                self.commit(lane, number);
+                self.acknowledge(lane, number);
+            }
+        }
+
+        fn judge(&self) -> Result<Verdict, String> {
+            self.oracle.judge(self.contents.clone())
+        }
+    }
+
+    /// The first commit of lane 0 with several own keys, and its changes of them.
+    fn batch() -> (u64, Vec<Change>) {
+        (0..)
+            .map(|number| {
+                let mut changes = last_words(PLAN.commit(0, number));
+                changes.retain(|change| change.key.lane.is_some() && change.put.is_some());
+                (number, changes)
+            })
+            .find(|(_, own)| own.len() > 2)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_commit_under_way_may_be_there_or_not_but_not_in_part() {
+        let (number, own) = batch();
+        let mut world = World::new();
+        world.through(0, number);
+        world.through(1, 40);
+        world.intend(0, number);
+        assert!(!world.judge().unwrap().there[0]);
+        world.change(0, &own[0]);
+        assert!(world.judge().err().unwrap().contains("torn"));
+        world.commit(0, number);
+        let verdict = world.judge().unwrap();
+        assert_eq!(verdict.there, [true, false]);
+        world.oracle.accept(&verdict);
+        assert_eq!(world.oracle.beyond, 1);
+        world.judge().unwrap();
+        // From now on it must stay.
+        world.contents[own[0].key.space].remove(&own[0].key.bytes());
+        assert!(world.judge().is_err());
+    }
+
+    #[test]
+    fn what_was_lost_does_not_come_back() {
+        let (number, _) = batch();
+        let mut world = World::new();
+        world.through(0, number);
+        world.intend(0, number);
+        let verdict = world.judge().unwrap();
+        world.oracle.accept(&verdict);
+        world.commit(0, number);
+        assert!(world.judge().err().unwrap().contains("lost before"));
+        assert!(world.oracle.hear(Message::Saw { lane: 0, number }).is_err());
+    }
+
+    #[test]
+    fn what_was_seen_stays() {
+        let (number, _) = batch();
+        let mut world = World::new();
+        world.through(0, number);
+        world.intend(0, number);
+        world.oracle.hear(Message::Saw { lane: 0, number }).unwrap();
+        assert!(world.judge().err().unwrap().contains("seen"));
+        world.commit(0, number);
+        world.judge().unwrap();
+        assert!(world.oracle.hear(Message::Saw { lane: 0, number: number + 1 }).is_err());
+    }
+
+    #[test]
+    fn nothing_is_lost_invented_or_risen() {
+        let mut world = World::new();
+        world.through(0, 400);
+        world.judge().unwrap();
+        let right = world.contents.clone();
+        for space in 0..SPACES.len() {
+            for key in right[space].keys().take(50) {
+                world.contents[space].remove(key);
+                assert!(world.judge().is_err(), "lost {key:?}");
+                world.contents = right.clone();
+            }
+        }
+        world.contents[1].insert(b"stranger".to_vec(), vec![1]);
+        assert!(world.judge().err().unwrap().contains("nobody wrote"));
+        world.contents = right.clone();
+        for number in 0..400 {
+            for change in PLAN.commit(0, number).iter().filter(|change| change.put.is_some()) {
+                world.change(0, change);
+                assert_eq!(world.judge().is_ok(), world.contents == right, "{change:?} rose");
+                world.contents = right.clone();
+            }
+        }
+    }
+
+    #[test]
+    fn a_shared_key_holds_a_last_word() {
+        let shared = |lane, from: u64| {
+            (from..).find_map(|number| {
+                let changes = last_words(PLAN.commit(lane, number));
+                let put = |change: &Change| change.key.lane.is_none() && change.put.is_some();
+                changes.into_iter().find(put).map(|change| (number, change.key))
+            })
+        };
+        let (first, key) = shared(0, 0).unwrap();
+        let writes =
+            |number: &u64| last_words(PLAN.commit(1, *number)).iter().any(|c| c.key == key);
+        let second = (0..).find(writes).unwrap();
+        // One after the other: the later one counts.
+        let mut world = World::new();
+        world.through(0, first + 1);
+        let early = world.contents.clone();
+        world.through(1, second + 1);
+        world.judge().unwrap();
+        let found = early[key.space].get(&key.bytes()).unwrap();
+        world.contents[key.space].insert(key.bytes(), found.clone());
+        assert!(world.judge().is_err());
+        // At the same time: either may.
+        let mut world = World::new();
+        world.through(1, second);
+        world.through(0, first);
+        world.intend(0, first);
+        world.intend(1, second);
+        world.commit(0, first);
+        let early = world.contents.clone();
+        world.commit(1, second);
+        world.acknowledge(1, second);
+        world.acknowledge(0, first);
+        world.judge().unwrap();
+        let found = early[key.space].get(&key.bytes()).unwrap();
+        world.contents[key.space].insert(key.bytes(), found.clone());
+        world.judge().unwrap();
+    }
+}

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::child::Order;
-use super::message::{Message, read_all};
+use super::message::{LEN, Message, read_all};
 
 /// The subcommand of a child.
 pub const CHILD: &str = "kill9-child";
@@ -67,6 +67,6 @@ pub fn run_and_kill(order: &Order, when: When) -> Result<Vec<Message>, String> {
 
 /// The next message, or nothing if the child is gone.
 fn read_one(out: &mut impl Read) -> Vec<u8> {
-    let mut word = vec![0; 16];
+    let mut word = vec![0; LEN];
     if out.read_exact(&mut word).is_ok() { word } else { Vec::new() }
 }
