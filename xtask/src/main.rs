@@ -1,8 +1,9 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `cargo xtask kill9`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `kill9`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
 mod kill9;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -13,7 +14,8 @@ fn main() -> ExitCode {
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
-        _ => Err("usage: cargo xtask crash|kill9 [options]".into()),
+        Some("tidy") => tidy::run(&args[1..]),
+        _ => Err("usage: cargo xtask crash|kill9|tidy [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
