@@ -97,7 +97,10 @@ mod tests {
     #[test]
     fn pages_in_comments() {
         assert_eq!(check("a.rs", "//! See `docs/format/pool.md`.", exists), []);
-        assert_eq!(check("a.rs", "let x = 1; // docs/format/none.md.", exists).len(), 1);
+        assert_eq!(
+            check("a.rs", concat!("let x = 1; /", "/ docs/format/none.md."), exists).len(),
+            1
+        );
         assert_eq!(check("a.rs", "let x = \"docs/format/none.md\";", exists), []);
     }
 }

@@ -100,7 +100,7 @@ mod tests {
         for word in UNFINISHED {
             assert_eq!(whats("a.rs", &format!("x {word}()"))[0].1, word);
         }
-        assert_eq!(whats("a.rs", concat!("my_to", "do!() XX", "XXX PREFIX", "MEs")), []);
+        assert_eq!(whats("a.rs", concat!("my_to", "do!() XX", "XX PREFIX", "MEs")), []);
         assert_eq!(whats("a.md", UNFINISHED[3]), []);
     }
 
