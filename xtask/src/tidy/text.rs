@@ -58,7 +58,8 @@ fn holds_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let (before, after) = (&line[..at], &line[at + word.len()..]);
-        !before.ends_with(part) && !(word.ends_with(part) && after.starts_with(part))
+        let longer = word.ends_with(part) && after.starts_with(part);
+        !longer && !before.ends_with(part)
     })
 }
 
