@@ -46,6 +46,8 @@ pub(crate) struct Engine {
     pub job: Mutex<Option<Job>>,
     /// The last job failed for want of space.
     pub short: AtomicBool,
+    /// Commits are carried on step by step, perhaps by the thread that would wait for them: nobody waits.
+    pub stepped: AtomicBool,
     pub closed: AtomicBool,
     pub worker: Mutex<Option<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
@@ -105,6 +107,7 @@ impl Engine {
             signal: Signal::default(),
             job: Mutex::new(None),
             short: AtomicBool::new(false),
+            stepped: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             worker: Mutex::new(None),
             recovery: report,

@@ -66,6 +66,7 @@ impl<'a> Write<'a> {
     /// W1. Changes name their keyspace by index into `spaces`.
     pub fn admit(spaces: &'a [Keyspace], changes: &[(usize, Change<'a>)]) -> Result<Write<'a>> {
         let engine = spaces[0].engine_for_steps();
+        engine.stepped.store(true, std::sync::atomic::Ordering::Relaxed);
         let op = |(space, change): &(usize, Change<'a>)| {
             let (kind, value) = match change.value {
                 Some(value) => (Kind::Put, value),

@@ -50,7 +50,7 @@ fn run(weak: &Weak<Engine>) {
             prefaulted = if more { prefaulted + PREFAULT_STEP } else { engine.prefault_to };
         } else if idle {
             let pressed = engine.throttle.has_waiters();
-            if pressed && worked != Worked::Busy {
+            if pressed && matches!(worked, Worked::Idle | Worked::Short) {
                 engine.end_round();
             }
             engine.signal.wait(if pressed { PRESSED } else { IDLE });

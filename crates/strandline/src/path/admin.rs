@@ -155,7 +155,7 @@ impl Engine {
             self.check_writable("flush")?;
             match self.work(usize::MAX)? {
                 Worked::Did => {}
-                Worked::Idle | Worked::Busy => std::thread::sleep(WAIT_STEP),
+                Worked::Idle | Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
                 Worked::Short if short < SHORT_MAX => {
                     short += 1;
                     self.throttle.set_debt(FULL_DEBT);

@@ -156,7 +156,8 @@ impl Engine {
                 Worked::Idle | Worked::Short if self.options.background_threads == 0 => {
                     self.end_round();
                 }
-                Worked::Idle | Worked::Short | Worked::Busy => {
+                Worked::Blocked if self.stepped.load(Relaxed) => self.end_round(),
+                Worked::Idle | Worked::Short | Worked::Busy | Worked::Blocked => {
                     self.signal.raise();
                     std::thread::sleep(WAIT_STEP);
                 }

@@ -50,8 +50,10 @@ pub(crate) enum Worked {
     Did,
     /// There is nothing to do.
     Idle,
-    /// Somebody else is at it, or commits must finish first.
+    /// Somebody else is at it.
     Busy,
+    /// Commits that are on their way must finish first.
+    Blocked,
     /// The work needs space that is not there now.
     Short,
 }
@@ -75,7 +77,7 @@ impl Engine {
                 self.update_debt();
                 return Ok(Worked::Did);
             }
-            Ok(Progress::Blocked) => return Ok(Worked::Busy),
+            Ok(Progress::Blocked) => return Ok(Worked::Blocked),
             Ok(Progress::Done) | Err(_) => *slot = None,
         }
         drop(slot);
