@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("crash") => crash::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash [--seed N] [--minutes N]".into()),
+        _ => Err(crash::USAGE.into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use bumpalo::Bump;
 use pmem::Region;
 use sim::{Op, Probe, Progress, Show, System, Write as Change};
 use strandline::steps::{self, Read, Step, Stepped, Write};
-use strandline::{Db, Keyspace, Options, ReadOptions};
+use strandline::{Db, Keyspace, Options, ReadOptions, Snapshot};
 
 /// Keyspaces of every store.
 const NAMES: [&str; 2] = ["default", "other"];
@@ -39,7 +39,16 @@ pub struct Store {
     /// Keys and values of operations under way.
     bytes: Bump,
     probe: RefCell<Probe>,
-    next_kind: Cell<u64>,
+    turns: Cell<u8>,
+}
+
+impl Store {
+    /// Which of `ways` an operation takes: each in its turn.
+    fn turn(&self, ways: u8) -> u8 {
+        let turn = self.turns.get();
+        self.turns.set(turn.wrapping_add(1));
+        turn % ways
+    }
 }
 
 /// An operation under way.
@@ -49,10 +58,22 @@ pub enum Task<'s> {
     /// A commit, and after how many steps it is given up.
     Commit(Write<'s>, Option<u8>),
     /// A read of a key.
-    Read(&'s Keyspace, &'s [u8], Option<Read<'s>>),
+    Read(&'s Keyspace, &'s [u8], Reading<'s>),
     /// Background work, so many steps of it.
     Background(u8, u32),
 }
+
+/// How far a read is.
+pub enum Reading<'s> {
+    Asked,
+    /// The first half of R1 is done; the reader sleeps for so many steps.
+    Pinning(Read<'s>, u8),
+    /// It took a snapshot, and reads there after so many steps.
+    Snapshot(Snapshot, u8),
+}
+
+/// Steps for which a reader sleeps: others freeze and merge meanwhile.
+const NAP: u8 = 30;
 
 impl Engine {
     fn options(&self) -> Options {
@@ -85,7 +106,7 @@ impl Engine {
             region,
             bytes: Bump::new(),
             probe: RefCell::new(probe),
-            next_kind: Cell::new(0),
+            turns: Cell::new(0),
         })
     }
 
@@ -159,20 +180,18 @@ impl System for Engine {
                             steps::Change { key: keep(key), value: Some(keep(&value.bytes())) };
                         Some((usize::from(*keyspace), change))
                     }
-                    Change::Delete { keyspace, key } => {
-                        Some((usize::from(*keyspace), steps::Change { key: keep(key), value: None }))
-                    }
+                    Change::Delete { keyspace, key } => Some((
+                        usize::from(*keyspace),
+                        steps::Change { key: keep(key), value: None },
+                    )),
                     Change::DeleteRange { .. } => None,
                 });
                 let changes: Vec<_> = changes.collect();
-                let give_up = abandon.then(|| {
-                    store.next_kind.set(store.next_kind.get() + 1);
-                    (store.next_kind.get() % 4) as u8
-                });
+                let give_up = abandon.then(|| store.turn(4));
                 Task::Asked(changes, give_up)
             }
             Op::Read { keyspace, key, .. } => {
-                Task::Read(&store.spaces[usize::from(*keyspace)], keep(key), None)
+                Task::Read(&store.spaces[usize::from(*keyspace)], keep(key), Reading::Asked)
             }
             Op::Background { kind, .. } => Task::Background(*kind, 0),
             Op::Reopen => Task::Background(u8::MAX, u32::MAX),
@@ -190,19 +209,7 @@ impl System for Engine {
                 Err(error) => Err(error),
             },
             Task::Commit(write, give_up) => step_commit(store, write, give_up),
-            Task::Read(space, key, read) => match read {
-                None => {
-                    *read = Some(Read::begin(space));
-                    Ok(Progress::More)
-                }
-                Some(begun) => match begun.finish(key)? {
-                    Some(value) => Ok(Progress::Found(value)),
-                    None => {
-                        *read = None;
-                        Ok(Progress::More)
-                    }
-                },
-            },
+            Task::Read(space, key, reading) => step_read(store, space, key, reading),
             Task::Background(kind, step) => {
                 let progress = self.background(store, *kind, *step)?;
                 *step += 1;
@@ -240,11 +247,7 @@ impl System for Engine {
     }
 }
 
-fn step_commit(
-    store: &Store,
-    write: &mut Write<'_>,
-    give_up: &mut Option<u8>,
-) -> Result<Progress> {
+fn step_commit(store: &Store, write: &mut Write<'_>, give_up: &mut Option<u8>) -> Result<Progress> {
     if write.last_seq().is_some() {
         // Given up after W2, after the copy, after the fence, or after W4.
         match give_up {
@@ -267,4 +270,31 @@ fn step_commit(
         Err(error) if refused(&error) => Ok(Progress::Refused),
         Err(error) => Err(error),
     }
+}
+
+fn step_read<'s>(
+    store: &Store,
+    space: &'s Keyspace,
+    key: &[u8],
+    reading: &mut Reading<'s>,
+) -> Result<Progress> {
+    match reading {
+        Reading::Asked => {
+            *reading = match (store.turn(3), &store.db) {
+                (0, Some(db)) => Reading::Snapshot(db.snapshot(), NAP),
+                (1, _) => Reading::Pinning(Read::begin(space), NAP),
+                _ => Reading::Pinning(Read::begin(space), 0),
+            };
+        }
+        Reading::Pinning(_, nap @ 1..) | Reading::Snapshot(_, nap @ 1..) => *nap -= 1,
+        Reading::Pinning(read, _) => match read.finish(key)? {
+            Some(value) => return Ok(Progress::Found(value)),
+            None => *reading = Reading::Pinning(Read::begin(space), 0),
+        },
+        Reading::Snapshot(snapshot, _) => {
+            let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+            return Ok(Progress::Found(space.get_with(key, &options)?));
+        }
+    }
+    Ok(Progress::More)
 }

@@ -1,0 +1,123 @@
+//! Hunts: a fault is planted, and the campaigns must notice it.
+
+use std::time::Instant;
+
+use sim::{Counters, Verdict};
+
+use super::args::Args;
+use super::mutants::{Mutant, mutants};
+use super::plan::{Campaign, Plan};
+use super::threads::in_two_threads;
+
+/// Hunts every mutant. Returns what went wrong: mutants that survived, and mutants said to be equivalent that
+/// were noticed.
+pub fn all(plan: &Plan, args: &Args, total: &mut Counters) -> Vec<String> {
+    let mutants: Vec<Mutant> =
+        mutants().into_iter().filter(|mutant| mutant.name().starts_with(&args.bug)).collect();
+    let hunts = in_two_threads(&mutants, |mutant| {
+        let begun = Instant::now();
+        let hunt = Hunt { plan, args, mutant }.run();
+        println!(
+            "{:<8} {:<30} {:>5.1} s  {}",
+            hunt.word,
+            mutant.name(),
+            begun.elapsed().as_secs_f64(),
+            hunt.how
+        );
+        hunt
+    });
+    let mut wrong = Vec::new();
+    for (mutant, hunt) in mutants.iter().zip(hunts) {
+        if mutant.equivalent().is_none() {
+            total.totals.mutants += 1;
+            total.totals.killed += u64::from(hunt.word == KILLED);
+        }
+        if hunt.wrong {
+            wrong.push(format!("{} {}: {}", mutant.name(), hunt.word, hunt.how));
+        }
+    }
+    wrong
+}
+
+const KILLED: &str = "killed";
+
+struct Outcome {
+    word: &'static str,
+    how: String,
+    wrong: bool,
+}
+
+struct Hunt<'a> {
+    plan: &'a Plan,
+    args: &'a Args,
+    mutant: &'a Mutant,
+}
+
+/// Cases that each campaign gets before the next one has its turn: a mutant that one of them does not reach is
+/// not sought there for long.
+const FIRST_ROUND: u64 = 4;
+/// Cases of each campaign after which a mutant counts as a survivor.
+const MOST: u64 = 60;
+
+impl Hunt<'_> {
+    fn run(&self) -> Outcome {
+        let equivalent = self.mutant.equivalent();
+        let campaigns = self.campaigns();
+        let (mut struck, mut round, mut done) = (false, FIRST_ROUND, 0);
+        // One that is said to change nothing is only looked at, to see that nothing says otherwise.
+        let most = if equivalent.is_some() { FIRST_ROUND } else { self.args.seeds.unwrap_or(MOST) };
+        while done < most {
+            for campaign in &campaigns {
+                match self.explore(campaign, done..(done + round).min(most)) {
+                    Verdict::Killed(failure) => {
+                        let text = failure.violation.to_string();
+                        let last = text.lines().next_back().unwrap_or_default().trim();
+                        let how = format!(
+                            "--campaign {} --seed {}: {last}",
+                            campaign.name, failure.case.seed
+                        );
+                        return Outcome { word: KILLED, how, wrong: equivalent.is_some() };
+                    }
+                    Verdict::Survived => struck = true,
+                    Verdict::NeverStruck => {}
+                }
+            }
+            done += round;
+            round *= 2;
+        }
+        match equivalent {
+            Some(why) => Outcome { word: "same", how: why.into(), wrong: false },
+            None => {
+                let how = if struck { "struck, not noticed" } else { "never struck" };
+                Outcome { word: "SURVIVED", how: how.into(), wrong: true }
+            }
+        }
+    }
+
+    /// Those that reach the mutant soonest first.
+    fn campaigns(&self) -> Vec<&Campaign> {
+        let first = self.mutant.sought_first();
+        let mut campaigns: Vec<&Campaign> = self
+            .plan
+            .campaigns
+            .iter()
+            .filter(|c| c.name.starts_with(&self.args.campaign))
+            .collect();
+        campaigns
+            .sort_by_key(|c| first.iter().position(|name| *name == c.name).unwrap_or(first.len()));
+        campaigns
+    }
+
+    fn explore(&self, campaign: &Campaign, seeds: std::ops::Range<u64>) -> Verdict {
+        let mut engine = campaign.engine;
+        let mut sabotage = None;
+        match self.mutant {
+            Mutant::Logic(bug) => engine.planted = Some(*bug),
+            Mutant::Persist(planted) => sabotage = Some(*planted),
+        }
+        let seeds = self.args.seed + seeds.start..self.args.seed + seeds.end;
+        let limits = &self.plan.hunting;
+        let mut counters = Counters::default();
+        sim::hunt(&engine, &campaign.shape, campaign.mode, seeds, limits, sabotage, &mut counters)
+    }
+}
