@@ -350,13 +350,11 @@ impl<'s, S: System> Explorer<'s, S> {
                         self.seen.insert(hash, Some(outcome));
                         (Some(outcome), Some(store))
                     }
-                    Err(v) if point.expect.created() || v.is_panic() => {
-                        return Err(v.after(point.describe_cut(choice)));
-                    }
-                    Err(_) => {
+                    Err(v) if !point.expect.created() && v.says_unmade() => {
                         self.seen.insert(hash, None);
                         (None, None)
                     }
+                    Err(v) => return Err(v.after(point.describe_cut(choice))),
                 }
             }
         };
@@ -414,7 +412,7 @@ impl<'s, S: System> Explorer<'s, S> {
                     self.lazy_spare = self.system.close(store);
                     self.tally(point, &leaf.choice, outcome.cut);
                 }
-                Err(_) if !point.expect.created() => totals.unmade += 1,
+                Err(v) if !point.expect.created() && v.says_unmade() => totals.unmade += 1,
                 Err(v) => return Err(v.after(point.describe_cut(&leaf.choice))),
                 Ok(_) => {
                     let mut image = durable.to_vec();
@@ -434,8 +432,7 @@ impl<'s, S: System> Explorer<'s, S> {
     }
 
     pub(crate) fn open(&self, region: Region) -> Result<(S::Store, Outcome), Violation> {
-        let refused = |e: base::Error| Violation::new(Rule::N8, format!("recovery fails: {e}"));
-        let store = self.system.open(region).map_err(refused)?;
+        let store = self.system.open(region).map_err(|e| Violation::refused(&e))?;
         let fold = self.fold(&store)?;
         let (cut, leaks) = (self.system.cut(&store), self.system.leaks(&store));
         Ok((store, Outcome { cut, fold, leaks }))

@@ -125,11 +125,11 @@ impl<S: System> Explorer<'_, S> {
         rig.pm.set_fuel(self.limits.fuel);
         let (store, outcome) = match guard(|| self.open(region)) {
             Ok(opened) => opened,
-            Err(v) if point.expect.created() || v.is_panic() => return Err(v),
-            Err(_) => {
+            Err(v) if !point.expect.created() && v.says_unmade() => {
                 self.put_rig(point.depth, rig);
                 return Ok(());
             }
+            Err(v) => return Err(v),
         };
         let Some(accepted) = point.expect.check(&outcome) else {
             let region = rig.pm.region(&media.visible(), None);

@@ -64,6 +64,11 @@ fn readers() -> Shape {
     Shape { ops: 40, keys: 3, reads: 30, background: 30, reopens: 0, abandons: 0, ..churn() }
 }
 
+/// Threads that take each other's background work over, step by step.
+fn helpers() -> Shape {
+    Shape { ops: 60, background: 45, reads: 0, deletes: 5, reopens: 0, abandons: 0, ..churn() }
+}
+
 pub fn plan() -> Plan {
     let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
     let in_flight = Limits {
@@ -88,7 +93,8 @@ pub fn plan() -> Plan {
         campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 200),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
         campaign("churn", TIGHT, churn(), Mode::Adr, budget.clone(), 150),
-        campaign("readers", TIGHT, readers(), Mode::Adr, skim, 100),
+        campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
+        campaign("helpers", TIGHT, helpers(), Mode::Adr, skim.clone(), 100),
         campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 60),
         campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 150),
         campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 20),
@@ -111,12 +117,12 @@ pub fn plan() -> Plan {
         sites: Site::ALL.to_vec(),
     };
     let hunting = Limits {
-        top: CutLimits { exhaustive: 256, singles: 4, subsets: 64, random: 16 },
-        levels: 3,
-        dive_one_in: 40,
-        continue_one_in: 8,
+        top: CutLimits { exhaustive: 8, singles: 1, subsets: 8, random: 4 },
+        levels: 2,
+        dive_one_in: 100,
+        continue_one_in: 30,
         kill_one_in: 4,
-        max_images: 40_000,
+        max_images: 1_000_000,
         ..Limits::default()
     };
     Plan { campaigns, hunting, floors }

@@ -11,6 +11,8 @@ use sim::{Op, Probe, Progress, Show, System, Write as Change};
 use strandline::steps::{self, Read, Step, Stepped, Write};
 use strandline::{Db, Keyspace, Options, ReadOptions, Snapshot};
 
+/// Every key of every workload.
+const KEYS: [&[u8]; 5] = [b"k0", b"k1", b"k2", b"k3", b"k4"];
 /// Keyspaces of every store.
 const NAMES: [&str; 2] = ["default", "other"];
 /// Kinds of background work; see [`Engine::background`].
@@ -75,6 +77,9 @@ pub enum Reading<'s> {
 /// Steps for which a reader sleeps: others freeze and merge meanwhile.
 const NAP: u8 = 30;
 
+/// A commit is given up so many steps behind W2: after W4, after the copy, at once, after the fence.
+const WAYS_TO_GIVE_UP: [u8; 4] = [3, 1, 0, 2];
+
 impl Engine {
     fn options(&self) -> Options {
         Options {
@@ -134,6 +139,16 @@ impl Engine {
     }
 }
 
+#[cold]
+fn disagree(key: &[u8]) -> Error {
+    let key = String::from_utf8_lossy(key);
+    Error::new(
+        ErrorKind::Internal,
+        "visit",
+        format!("walk and point read disagree about key {key}"),
+    )
+}
+
 fn refused(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::LimitExceeded)
 }
@@ -187,7 +202,7 @@ impl System for Engine {
                     Change::DeleteRange { .. } => None,
                 });
                 let changes: Vec<_> = changes.collect();
-                let give_up = abandon.then(|| store.turn(4));
+                let give_up = abandon.then(|| WAYS_TO_GIVE_UP[usize::from(store.turn(4))]);
                 Task::Asked(changes, give_up)
             }
             Op::Read { keyspace, key, .. } => {
@@ -222,11 +237,25 @@ impl System for Engine {
         for (number, space) in store.spaces.iter().enumerate() {
             let mut iter = space.iter(&ReadOptions::default())?;
             iter.seek_to_first()?;
+            let mut shown = 0;
             while let Some(key) = iter.key() {
                 if let Some(value) = iter.value()? {
                     each(number as u8, key, value);
+                    shown += 1;
+                    if space.get(key)?.as_deref() != Some(value) {
+                        return Err(disagree(key));
+                    }
                 }
                 iter.next()?;
+            }
+            // A walk merges by sequence number, a point read stops at the first source: what one hides the
+            // other may show.
+            let mut found = 0;
+            for key in KEYS {
+                found += u32::from(space.get(key)?.is_some());
+            }
+            if found != shown {
+                return Err(disagree(b"one that is absent"));
             }
         }
         Ok(())
@@ -281,7 +310,10 @@ fn step_read<'s>(
     match reading {
         Reading::Asked => {
             *reading = match (store.turn(3), &store.db) {
-                (0, Some(db)) => Reading::Snapshot(db.snapshot(), NAP),
+                (0, Some(db)) => {
+                    *reading = Reading::Snapshot(db.snapshot(), NAP);
+                    return Ok(Progress::Fixed);
+                }
                 (1, _) => Reading::Pinning(Read::begin(space), NAP),
                 _ => Reading::Pinning(Read::begin(space), 0),
             };
