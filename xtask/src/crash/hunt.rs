@@ -1,11 +1,12 @@
 //! Hunts: a fault is planted, and the campaigns must notice it.
 
+use std::ops::Range;
 use std::time::Instant;
 
-use sim::{Counters, Verdict};
+use sim::{Counters, Failure, Limits, Verdict};
 
 use super::args::Args;
-use super::mutants::{Mutant, mutants};
+use super::mutants::{Equivalent, Mutant, mutants};
 use super::plan::{Campaign, Plan};
 use super::threads::in_two_threads;
 
@@ -61,22 +62,22 @@ const MOST: u64 = 60;
 
 impl Hunt<'_> {
     fn run(&self) -> Outcome {
-        let equivalent = self.mutant.equivalent();
         let campaigns = self.campaigns();
+        if let Some(equivalent) = self.mutant.equivalent() {
+            return self.look(&campaigns, equivalent);
+        }
+        let most = self.args.seeds.unwrap_or(MOST);
         let (mut struck, mut round, mut done) = (false, FIRST_ROUND, 0);
-        // One that is said to change nothing is only looked at, to see that nothing says otherwise.
-        let most = if equivalent.is_some() { FIRST_ROUND } else { self.args.seeds.unwrap_or(MOST) };
         while done < most {
             for campaign in &campaigns {
-                match self.explore(campaign, done..(done + round).min(most)) {
+                let seeds = done..(done + round).min(most);
+                match self.explore(campaign, seeds, &self.plan.hunting) {
                     Verdict::Killed(failure) => {
-                        let text = failure.violation.to_string();
-                        let last = text.lines().next_back().unwrap_or_default().trim();
-                        let how = format!(
-                            "--campaign {} --seed {}: {last}",
-                            campaign.name, failure.case.seed
-                        );
-                        return Outcome { word: KILLED, how, wrong: equivalent.is_some() };
+                        return Outcome {
+                            word: KILLED,
+                            how: how(campaign, &failure),
+                            wrong: false,
+                        };
                     }
                     Verdict::Survived => struck = true,
                     Verdict::NeverStruck => {}
@@ -85,13 +86,25 @@ impl Hunt<'_> {
             done += round;
             round *= 2;
         }
-        match equivalent {
-            Some(why) => Outcome { word: "same", how: why.into(), wrong: false },
-            None => {
-                let how = if struck { "struck, not noticed" } else { "never struck" };
-                Outcome { word: "SURVIVED", how: how.into(), wrong: true }
+        let how = if struck { "struck, not noticed" } else { "never struck" };
+        Outcome { word: "SURVIVED", how: how.into(), wrong: true }
+    }
+
+    /// Sees that a mutant which is said to change nothing does not.
+    fn look(&self, campaigns: &[&Campaign], equivalent: Equivalent) -> Outcome {
+        for campaign in campaigns {
+            match (self.explore(campaign, 0..1, &self.plan.looking), equivalent) {
+                (Verdict::Killed(failure), _) => {
+                    return Outcome { word: "NOTICED", how: how(campaign, &failure), wrong: true };
+                }
+                (Verdict::Survived, Equivalent::CannotStrike(_)) => {
+                    return Outcome { word: "STRUCK", how: campaign.name.into(), wrong: true };
+                }
+                _ => {}
             }
         }
+        let (Equivalent::CannotStrike(why) | Equivalent::ChangesNothing(why)) = equivalent;
+        Outcome { word: "same", how: why.into(), wrong: false }
     }
 
     /// Those that reach the mutant soonest first.
@@ -108,7 +121,7 @@ impl Hunt<'_> {
         campaigns
     }
 
-    fn explore(&self, campaign: &Campaign, seeds: std::ops::Range<u64>) -> Verdict {
+    fn explore(&self, campaign: &Campaign, seeds: Range<u64>, limits: &Limits) -> Verdict {
         let mut engine = campaign.engine;
         let mut sabotage = None;
         match self.mutant {
@@ -116,8 +129,14 @@ impl Hunt<'_> {
             Mutant::Persist(planted) => sabotage = Some(*planted),
         }
         let seeds = self.args.seed + seeds.start..self.args.seed + seeds.end;
-        let limits = &self.plan.hunting;
         let mut counters = Counters::default();
         sim::hunt(&engine, &campaign.shape, campaign.mode, seeds, limits, sabotage, &mut counters)
     }
+}
+
+/// The case to look at, and the last line of what is wrong with it.
+fn how(campaign: &Campaign, failure: &Failure) -> String {
+    let text = failure.violation.to_string();
+    let last = text.lines().next_back().unwrap_or_default().trim();
+    format!("--campaign {} --seed {}: {last}", campaign.name, failure.case.seed)
 }

@@ -12,6 +12,15 @@ pub enum Mutant {
     Persist(Sabotage),
 }
 
+/// Why a mutant cannot be noticed.
+#[derive(Clone, Copy)]
+pub enum Equivalent {
+    /// The site does nothing of the kind.
+    CannotStrike(&'static str),
+    /// What it breaks holds in another way.
+    ChangesNothing(&'static str),
+}
+
 /// Every mutant.
 pub fn mutants() -> Vec<Mutant> {
     let logic = Bug::ALL.iter().map(|bug| Mutant::Logic(*bug));
@@ -31,14 +40,57 @@ impl Mutant {
 
     /// The campaigns that reach it soonest, in order; the others follow.
     pub fn sought_first(&self) -> &'static [&'static str] {
+        use Bug::*;
         match self {
+            Mutant::Logic(SequenceBeforeView | IgnoreSnapshots | CleanRenumbers) => &["readers"],
+            Mutant::Logic(FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone) => &["churn"],
             Mutant::Logic(_) => &[],
-            Mutant::Persist(_) => &[],
+            Mutant::Persist(sabotage) => match (sabotage.site, sabotage.what) {
+                (Site::Extent, _) => &["extents"],
+                (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
+                (Site::ZoneClear | Site::Clean, _) => &["churn"],
+                _ => &[],
+            },
         }
     }
 
-    /// Why it cannot be noticed, if it cannot: it changes nothing that anyone relies on.
-    pub fn equivalent(&self) -> Option<&'static str> {
-        None
+    /// Why it cannot be noticed, if it cannot: it changes nothing that anyone relies on. Every such claim is
+    /// looked at on each run, and wrong if the mutant is noticed after all.
+    pub fn equivalent(&self) -> Option<Equivalent> {
+        let Mutant::Persist(Sabotage { site, what }) = *self else { return None };
+        let streams =
+            matches!(site, Site::Record | Site::Void | Site::Run | Site::Clean | Site::Format);
+        let words = matches!(site, Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::Format);
+        match (what, site) {
+            (Fault::PlainInsteadOfNt, _) if !streams => {
+                Some(Equivalent::CannotStrike("the site makes no non-temporal copies"))
+            }
+            (Fault::TornWord, _) if !words => {
+                Some(Equivalent::CannotStrike("the site stores no words"))
+            }
+            (Fault::TornWord, Site::Void) => Some(Equivalent::ChangesNothing(
+                "the word differs from the one before it in a single bit: of its two halves one stays as it was, \
+                 so that a torn store is either the old word or the new one",
+            )),
+            (Fault::TornWord, Site::ZoneGrant | Site::ZoneClear) => {
+                Some(Equivalent::ChangesNothing(
+                    "a header counts by the checksum over all its words, which half a word does not pass: it reads \
+                 as torn, which nobody takes for a grant, and is swept like a zone that nobody claims",
+                ))
+            }
+            (Fault::DropFence | Fault::FenceOnOtherThread, Site::RecoverAccepted) => {
+                Some(Equivalent::ChangesNothing(
+                    "with the one thread that recovers here, the next fence on the way to the closing edit covers \
+                     these flushes too; that each of several threads fences its own is a test of the engine, in \
+                     tests/protocol.rs",
+                ))
+            }
+            (Fault::PlainInsteadOfNt, Site::Format) => Some(Equivalent::ChangesNothing(
+                "the only copy of this kind clears what an earlier pool left; its lines are bound to that pool's \
+                 identifier and would not count, and the first open flushes log, table and slots before it serves \
+                 anything",
+            )),
+            _ => None,
+        }
     }
 }

@@ -21,6 +21,8 @@ pub struct Plan {
     pub campaigns: Vec<Campaign>,
     /// How far a hunt goes in one case: few images of many points, and many cases.
     pub hunting: Limits,
+    /// A look at a mutant that is said to change nothing.
+    pub looking: Limits,
     pub floors: Floors,
 }
 
@@ -64,11 +66,6 @@ fn readers() -> Shape {
     Shape { ops: 40, keys: 3, reads: 30, background: 30, reopens: 0, abandons: 0, ..churn() }
 }
 
-/// Threads that take each other's background work over, step by step.
-fn helpers() -> Shape {
-    Shape { ops: 60, background: 45, reads: 0, deletes: 5, reopens: 0, abandons: 0, ..churn() }
-}
-
 pub fn plan() -> Plan {
     let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
     let in_flight = Limits {
@@ -93,8 +90,7 @@ pub fn plan() -> Plan {
         campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 200),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
         campaign("churn", TIGHT, churn(), Mode::Adr, budget.clone(), 150),
-        campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
-        campaign("helpers", TIGHT, helpers(), Mode::Adr, skim.clone(), 100),
+        campaign("readers", TIGHT, readers(), Mode::Adr, skim, 100),
         campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 60),
         campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 150),
         campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 20),
@@ -125,5 +121,6 @@ pub fn plan() -> Plan {
         max_images: 1_000_000,
         ..Limits::default()
     };
-    Plan { campaigns, hunting, floors }
+    let looking = Limits { max_images: 10_000, ..hunting.clone() };
+    Plan { campaigns, hunting, looking, floors }
 }
