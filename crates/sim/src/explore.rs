@@ -186,6 +186,11 @@ impl<'s, S: System> Explorer<'s, S> {
         result.map_err(|violation| Box::new(Failure { case: case.clone(), violation }))
     }
 
+    /// Whether the case has had its images.
+    pub(crate) fn spent(&self) -> bool {
+        self.counters.totals.images >= self.budget
+    }
+
     pub(crate) fn take_rig(&mut self, depth: usize) -> Rig {
         if self.rigs.len() <= depth {
             self.rigs.resize_with(depth + 1, || None);
@@ -220,7 +225,7 @@ impl<'s, S: System> Explorer<'s, S> {
         // Breadth first: what one crash fewer shows is shown so.
         let mut later = Vec::new();
         for event in points {
-            if self.counters.totals.images >= self.budget {
+            if self.spent() {
                 self.counters.totals.truncated += 1;
                 return Ok(());
             }
@@ -304,7 +309,7 @@ impl<'s, S: System> Explorer<'s, S> {
             let mut rng = Rng::fork(point.case.seed, point.hash ^ point.event as u64);
             cuts(point.torn, &limits, &mut rng, &mut |choice| {
                 result = self.image(&mut rig, point, choice, later);
-                result.is_ok() && self.counters.totals.images < self.budget
+                result.is_ok() && !self.spent()
             });
             self.put_rig(point.depth, rig);
             result?;

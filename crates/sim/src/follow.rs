@@ -18,6 +18,7 @@ pub(crate) struct Dive<'h> {
     history: History,
     before: Expect<'h>,
     crash: String,
+    killed: bool,
 }
 
 /// Where the values written after a recovery begin to be numbered, times the depth.
@@ -32,6 +33,7 @@ impl<S: System> Explorer<'_, S> {
         depth: usize,
     ) -> Result<(), Violation> {
         for dive in later.drain(..) {
+            self.counters.totals.kills_cut += u64::from(dive.killed && !self.spent());
             self.level(case, dive.media, &dive.log, &dive.history, Some(dive.before), depth + 1)
                 .map_err(|v| v.after(dive.crash))?;
         }
@@ -80,7 +82,7 @@ impl<S: System> Explorer<'_, S> {
             unpatch(&mut rig.image, point.torn);
             let before = point.expect.raised(accepted);
             let crash = point.describe_cut(choice) + &then(&ops);
-            later.push(Dive { media, log, history, before, crash });
+            later.push(Dive { media, log, history, before, crash, killed: false });
         }
         Ok(())
     }
@@ -146,7 +148,7 @@ impl<S: System> Explorer<'_, S> {
         rig.spare = self.system.close(store);
         self.put_rig(point.depth, rig);
         let crash = point.describe("process kill") + &then(&ops);
-        later.push(Dive { media, log, history, before: point.expect, crash });
+        later.push(Dive { media, log, history, before: point.expect, crash, killed: true });
         Ok(())
     }
 }

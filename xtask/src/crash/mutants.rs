@@ -44,12 +44,12 @@ impl Mutant {
         match self {
             Mutant::Logic(SequenceBeforeView | IgnoreSnapshots | CleanRenumbers) => &["readers"],
             Mutant::Logic(FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone) => &["churn"],
-            Mutant::Logic(_) => &[],
+            Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(sabotage) => match (sabotage.site, sabotage.what) {
                 (Site::Extent, _) => &["extents"],
                 (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
                 (Site::ZoneClear | Site::Clean, _) => &["churn"],
-                _ => &[],
+                _ => &["in-flight", "mixed"],
             },
         }
     }

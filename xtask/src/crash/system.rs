@@ -77,8 +77,8 @@ pub enum Reading<'s> {
 /// Steps for which a reader sleeps: others freeze and merge meanwhile.
 const NAP: u8 = 30;
 
-/// A commit is given up so many steps behind W2: after W4, after the copy, at once, after the fence.
-const WAYS_TO_GIVE_UP: [u8; 4] = [3, 1, 0, 2];
+/// A commit is given up so many steps behind W2: after W4, at once, after the copy, after the fence.
+const WAYS_TO_GIVE_UP: [u8; 4] = [3, 0, 1, 2];
 
 impl Engine {
     fn options(&self) -> Options {
