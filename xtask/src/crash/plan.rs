@@ -95,13 +95,13 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 100),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 260),
         campaign("churn", TIGHT, churn(), Mode::Adr, long, 60),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim, 100),
         campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 40),
         campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 80),
-        campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 20),
+        campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 8),
     ];
     let floors = Floors {
         least: vec![

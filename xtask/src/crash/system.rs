@@ -57,12 +57,21 @@ impl Store {
 pub enum Task<'s> {
     /// Not begun: W1 is a step of its own.
     Asked(Vec<(usize, steps::Change<'s>)>, Option<u8>),
-    /// A commit, and after how many steps it is given up.
-    Commit(Write<'s>, Option<u8>),
+    /// A commit.
+    Commit(Committing<'s>),
     /// A read of a key.
     Read(&'s Keyspace, &'s [u8], Reading<'s>),
     /// Background work, so many steps of it.
     Background(u8, u32),
+}
+
+/// How far a commit is.
+pub struct Committing<'s> {
+    write: Write<'s>,
+    /// After how many steps it is given up.
+    give_up: Option<u8>,
+    /// For how many steps the writer sleeps.
+    nap: u8,
 }
 
 /// How far a read is.
@@ -75,7 +84,9 @@ pub enum Reading<'s> {
 }
 
 /// Steps for which a reader sleeps: others freeze and merge meanwhile.
-const NAP: u8 = 30;
+const READER_NAP: u8 = 30;
+/// Steps for which a writer sleeps before its fence: others have commits in flight meanwhile.
+const WRITER_NAP: u8 = 10;
 
 /// A commit is given up so many steps behind W2: after W4, at once, after the copy, after the fence.
 const WAYS_TO_GIVE_UP: [u8; 4] = [3, 0, 1, 2];
@@ -217,13 +228,13 @@ impl System for Engine {
         match task {
             Task::Asked(changes, give_up) => match Write::admit(&store.spaces, changes) {
                 Ok(write) => {
-                    *task = Task::Commit(write, *give_up);
+                    *task = Task::Commit(Committing { write, give_up: *give_up, nap: 0 });
                     Ok(Progress::More)
                 }
                 Err(error) if refused(&error) => Ok(Progress::Refused),
                 Err(error) => Err(error),
             },
-            Task::Commit(write, give_up) => step_commit(store, write, give_up),
+            Task::Commit(commit) => step_commit(store, commit),
             Task::Read(space, key, reading) => step_read(store, space, key, reading),
             Task::Background(kind, step) => {
                 let progress = self.background(store, *kind, *step)?;
@@ -276,7 +287,12 @@ impl System for Engine {
     }
 }
 
-fn step_commit(store: &Store, write: &mut Write<'_>, give_up: &mut Option<u8>) -> Result<Progress> {
+fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
+    let Committing { write, give_up, nap } = commit;
+    if *nap > 0 {
+        *nap -= 1;
+        return Ok(Progress::More);
+    }
     if write.last_seq().is_some() {
         // Given up after W2, after the copy, after the fence, or after W4.
         match give_up {
@@ -292,6 +308,10 @@ fn step_commit(store: &Store, write: &mut Write<'_>, give_up: &mut Option<u8>) -
         Ok(Stepped::Did(Step::Reserve { number, switched_zone })) => {
             store.probe.borrow_mut().zone_switches += u64::from(switched_zone);
             Ok(Progress::Reserved(number))
+        }
+        Ok(Stepped::Did(Step::Copy)) => {
+            *nap = if store.turn(2) == 0 { WRITER_NAP } else { 0 };
+            Ok(Progress::More)
         }
         Ok(Stepped::Did(_) | Stepped::Waited) => Ok(Progress::More),
         Ok(Stepped::Acknowledged) => Ok(Progress::Done),
@@ -311,10 +331,10 @@ fn step_read<'s>(
         Reading::Asked => {
             *reading = match (store.turn(3), &store.db) {
                 (0, Some(db)) => {
-                    *reading = Reading::Snapshot(db.snapshot(), NAP);
+                    *reading = Reading::Snapshot(db.snapshot(), READER_NAP);
                     return Ok(Progress::Fixed);
                 }
-                (1, _) => Reading::Pinning(Read::begin(space), NAP),
+                (1, _) => Reading::Pinning(Read::begin(space), READER_NAP),
                 _ => Reading::Pinning(Read::begin(space), 0),
             };
         }
