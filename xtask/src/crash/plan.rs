@@ -106,7 +106,7 @@ pub fn plan() -> Plan {
     let floors = Floors {
         least: vec![
             ("images", 1_000_000),
-            ("distinct", 50_000),
+            ("distinct", 500_000),
             ("double_crashes", 100_000),
             ("crashes_in_recovery", 50_000),
             ("kills_cut", 1_000),
