@@ -69,12 +69,10 @@ impl Hunt<'_> {
         if let Some(equivalent) = self.mutant.equivalent() {
             return self.look(&campaigns, equivalent);
         }
-        let most = self.args.seeds.unwrap_or(MOST);
-        let (mut struck, mut round, mut done) = (false, FIRST_ROUND, 0);
-        while done < most {
+        let mut struck = false;
+        for (seeds, limits) in self.rounds() {
             for campaign in &campaigns {
-                let seeds = done..(done + round).min(most);
-                match self.explore(campaign, seeds, &self.plan.hunting) {
+                match self.explore(campaign, seeds.clone(), limits) {
                     Verdict::Killed(failure) => {
                         return Outcome {
                             word: KILLED,
@@ -86,11 +84,25 @@ impl Hunt<'_> {
                     Verdict::NeverStruck => {}
                 }
             }
-            done += round;
-            round *= 2;
         }
         let how = if struck { "struck, not noticed" } else { "never struck" };
         Outcome { word: "SURVIVED", how: how.into(), wrong: true }
+    }
+
+    /// Cases that each campaign gets in its turn, ever more. Faults of the engine may show without any crash:
+    /// that costs little to find out.
+    fn rounds(&self) -> Vec<(Range<u64>, &Limits)> {
+        let most = self.args.seeds.unwrap_or(MOST);
+        let mut rounds = Vec::new();
+        if let Mutant::Logic(_) = self.mutant {
+            rounds.push((0..most, &self.plan.running));
+        }
+        let (mut from, mut len) = (0, FIRST_ROUND);
+        while from < most {
+            rounds.push((from..(from + len).min(most), &self.plan.hunting));
+            (from, len) = (from + len, len * 2);
+        }
+        rounds
     }
 
     /// Sees that a mutant which is said to change nothing does not.

@@ -21,6 +21,8 @@ pub struct Plan {
     pub campaigns: Vec<Campaign>,
     /// How far a hunt goes in one case: few images of many points, and many cases.
     pub hunting: Limits,
+    /// Workloads alone: no crash to speak of.
+    pub running: Limits,
     /// A look at a mutant that is said to change nothing.
     pub looking: Limits,
     pub floors: Floors,
@@ -130,5 +132,6 @@ pub fn plan() -> Plan {
         ..Limits::default()
     };
     let looking = Limits { max_images: 10_000, ..hunting.clone() };
-    Plan { campaigns, hunting, looking, floors }
+    let running = Limits { max_images: 1, ..shallow };
+    Plan { campaigns, hunting, running, looking, floors }
 }
