@@ -61,9 +61,11 @@ impl<S: System> Explorer<'_, S> {
     ) -> Result<(), Violation> {
         self.counters.probe.add(&self.system.probe(&store));
         let mut rng = Rng::fork(point.case.seed, hash);
-        let work = rng.one_in(self.rate(point, self.limits.continue_one_in));
         let dive = rng.one_in(self.rate(point, self.limits.dive_one_in));
         let dive = dive && point.depth + 1 < self.limits.levels;
+        // What a recovery got wrong often shows only once new commits stand behind what it kept.
+        let often = if dive { 2 } else { u32::MAX };
+        let work = rng.one_in(self.rate(point, self.limits.continue_one_in).min(often));
         if !work && !dive {
             rig.spare = self.system.close(store);
             return Ok(());

@@ -97,7 +97,7 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 260),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 300),
         campaign("churn", TIGHT, churn(), Mode::Adr, long, 60),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim, 100),
