@@ -1,7 +1,9 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `kill9`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
+mod kill9;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -9,7 +11,11 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("crash") => crash::run(&args[1..]),
-        _ => Err(crash::USAGE.into()),
+        Some("kill9") => kill9::run(&args[1..]),
+        Some(kill9::CHILD) => kill9::child(&args[1..]),
+        Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
+        Some("tidy") => tidy::run(&args[1..]),
+        _ => Err("usage: cargo xtask crash|kill9|tidy [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! One coarse error: a kind that tells the caller what to do, and text that tells a person where and why.
 //!
 //! ```text
-//! NoSpace: put: 4096 bytes needed in pool /dev/shm/a/pool; live data fills it; enlarge with pm_size or delete keys
+//! NoSpace: put: 4096 bytes needed in pool /dev/shm/a/pool; live data fills it; delete keys or make a larger pool
 //! ^kind    ^operation: ^context, ending with the remedy
 //! ```
 //!

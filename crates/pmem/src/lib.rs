@@ -59,7 +59,7 @@ mod token;
 
 pub use backing::{OpenMode, PoolFile, Prefault};
 pub use durability::Durability;
-pub use region::{Domain, Region};
+pub use region::{Domain, Owner, Region};
 pub use site::Site;
 pub use stats::StatsSnapshot;
 pub use token::{Dirty, Durable, InFlight};

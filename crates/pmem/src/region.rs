@@ -37,7 +37,19 @@ pub struct Region {
     durability: Durability,
     domain: Option<Arc<dyn Domain>>,
     stats: Stats,
+    owned: AtomicBool,
     backing: Box<dyn Backing>,
+}
+
+/// The only right to write to a region, for as long as it lives. It keeps two stores in one process from
+/// writing over each other; between processes the file's lock does that.
+#[derive(Debug)]
+pub struct Owner(Arc<Region>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.owned.store(false, Ordering::Release);
+    }
 }
 
 // SAFETY: the bytes behind `base` are owned by `backing` for as long as the region lives; all access to
@@ -62,8 +74,16 @@ impl Region {
             durability,
             domain,
             stats: Stats::default(),
+            owned: AtomicBool::new(false),
             backing,
         }
+    }
+
+    /// Takes the right to write, unless somebody has it. Nothing else enforces it: whoever opens a store in
+    /// a region asks first.
+    pub fn own(self: &Arc<Self>) -> Option<Owner> {
+        let taken = self.owned.swap(true, Ordering::AcqRel);
+        (!taken).then(|| Owner(Arc::clone(self)))
     }
 
     /// Length in bytes.

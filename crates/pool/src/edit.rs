@@ -118,7 +118,7 @@ pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> R
 fn damage(region: &Region, what: String) -> Error {
     Error::corruption(
         "open pool",
-        format!("manifest log of {}: {what}; restore a checkpoint", region.describe()),
+        format!("manifest log of {}: {what}; restore a copy of the pool", region.describe()),
     )
 }
 

@@ -33,6 +33,9 @@ impl Format {
     }
 }
 
+/// Largest pool: locations of records are 40-bit line numbers.
+const POOL_LEN_MAX: u64 = 1 << 46;
+
 /// The places of a pool's parts, as offsets into its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -61,6 +64,11 @@ impl Geometry {
         let most = pool_len.saturating_sub(areas) / (zone_len + ZONE_LINE);
         let mut zones = u32::try_from(most)
             .map_err(|_| format!("{most} zones of {zone_len} bytes; use longer zones"))?;
+        if pool_len > POOL_LEN_MAX {
+            return Err(format!(
+                "a pool of {pool_len} bytes; at most {POOL_LEN_MAX} can be addressed"
+            ));
+        }
         // Aligning the data may cost a few zones.
         while zones > 0 && Self::data_start(format, zones) + u64::from(zones) * zone_len > pool_len
         {
@@ -153,7 +161,7 @@ impl Geometry {
     }
 
     /// Offset of the zone's line in the zone table.
-    pub(crate) fn line_at(&self, no: u32) -> u64 {
+    pub fn line_at(&self, no: u32) -> u64 {
         assert!(no < self.zones, "zone {no} of {}", self.zones);
         HEADER_LEN + u64::from(no) * ZONE_LINE
     }

@@ -87,7 +87,7 @@ impl Pool {
         let geometry = superblock.geometry().map_err(|why| {
             Error::corruption(
                 "open pool",
-                format!("superblock of {what}: {why}; restore a checkpoint"),
+                format!("superblock of {what}: {why}; restore a copy of the pool"),
             )
         })?;
         let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };

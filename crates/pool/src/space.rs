@@ -167,7 +167,7 @@ impl Pool {
     fn bad_claim(&self, what: String) -> Error {
         Error::corruption(
             "open pool",
-            format!("manifest of {}: {what}; restore a checkpoint", self.region().describe()),
+            format!("manifest of {}: {what}; restore a copy of the pool", self.region().describe()),
         )
     }
 }

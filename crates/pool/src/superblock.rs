@@ -160,7 +160,7 @@ pub(crate) fn choose(region: &Region) -> Result<Superblock> {
         _ => fail(
             ErrorKind::Corruption,
             format!(
-                "both superblock slots of {what}, at offsets {} and {}, are damaged; restore a checkpoint",
+                "both superblock slots of {what}, at offsets {} and {}, are damaged; restore a copy of the pool",
                 SLOTS[0], SLOTS[1]
             ),
         ),

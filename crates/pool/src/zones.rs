@@ -1,4 +1,5 @@
-//! Zone headers: one line each in the zone table, whose first word says whether it counts.
+//! Zone headers: one line each in the zone table, whose first word says whether it counts. The header stands
+//! in the line twice, so that damage to one half hides nothing.
 //!
 //! Lines are read and written by words (I-PM-2), because a view may be printed while zones are granted.
 
@@ -11,6 +12,8 @@ use crate::grains::ZoneUse;
 use crate::pool::Pool;
 
 const SUM_SEED: u64 = u64::from_le_bytes(*b"zoneline");
+/// Distance between the two copies of a header.
+const COPY: u64 = 32;
 /// Upper bytes of the tag, so that a granted word is recognisable in a dump.
 const TAG: u32 = 0x5A4E_4500;
 
@@ -52,7 +55,7 @@ impl ZoneHeader {
 pub enum HeaderState {
     /// Its word is zero.
     Free,
-    /// Its word does not verify: a grant that was cut short, or damage.
+    /// Neither copy verifies: a grant that was cut short, or damage.
     Torn,
     /// It was granted so.
     Granted(ZoneHeader),
@@ -73,9 +76,28 @@ impl Pool {
     /// # Panics
     /// If there is no such zone.
     pub fn header(&self, no: u32) -> HeaderState {
+        let [first, second] = self.copies(no);
+        match (decode(self.id(), no, first), decode(self.id(), no, second)) {
+            (granted @ HeaderState::Granted(_), _) => granted,
+            // The first word decides: without it the second copy is what a clear left behind.
+            (HeaderState::Free, _) => HeaderState::Free,
+            (HeaderState::Torn, granted @ HeaderState::Granted(_)) => granted,
+            (HeaderState::Torn, _) => HeaderState::Torn,
+        }
+    }
+
+    /// Whether both copies of the header of zone `no` say the same.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    pub fn header_is_whole(&self, no: u32) -> bool {
+        let [first, second] = self.copies(no).map(|words| decode(self.id(), no, words));
+        first == second && first != HeaderState::Torn
+    }
+
+    fn copies(&self, no: u32) -> [[u64; 4]; 2] {
         let at = self.geometry().line_at(no);
-        let words = [0, 8, 16, 24].map(|word| self.region().load_u64(at + word));
-        decode(self.id(), no, words)
+        [at, at + COPY].map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64(at + word)))
     }
 
     /// Makes the header of zone `no` durable. The zone must have been taken, and its word be clear.
@@ -86,9 +108,14 @@ impl Pool {
         let at = self.geometry().line_at(no);
         let words = encode(self.id(), no, header);
         // The deciding word goes last; any mixture with an earlier header reads as torn.
-        for word in [1, 2, 3, 0] {
-            let _line =
-                self.region().store_u64(Site::ZoneGrant, at + 8 * word, words[word as usize]);
+        for (copy, word) in
+            [(COPY, 1), (COPY, 2), (COPY, 3), (COPY, 0), (0, 1), (0, 2), (0, 3), (0, 0)]
+        {
+            let _line = self.region().store_u64(
+                Site::ZoneGrant,
+                at + copy + 8 * word,
+                words[word as usize],
+            );
         }
         self.region().fence(self.region().flush_range(Site::ZoneGrant, at, ZONE_LINE as usize))
     }
@@ -113,7 +140,8 @@ impl Pool {
                 continue;
             }
             match self.header(no) {
-                HeaderState::Free => continue,
+                HeaderState::Free if self.copies(no)[1][0] == 0 => continue,
+                HeaderState::Free => {}
                 HeaderState::Torn => report.torn += 1,
                 HeaderState::Granted(_) => report.granted += 1,
             }
@@ -135,9 +163,12 @@ impl Pool {
     }
 }
 
-/// One 8-byte store decides (I-POOL-3).
+/// One 8-byte store decides (I-POOL-3); the second copy must not outlive it, or damage could bring it back.
 fn clear<'r>(region: &'r Region, geometry: &Geometry, no: u32) -> InFlight<'r> {
-    region.flush(region.store_u64(Site::ZoneClear, geometry.line_at(no), 0))
+    let at = geometry.line_at(no);
+    let _same_line = region.store_u64(Site::ZoneClear, at, 0);
+    let _same_line = region.store_u64(Site::ZoneClear, at + COPY, 0);
+    region.flush_range(Site::ZoneClear, at, ZONE_LINE as usize)
 }
 
 fn checksum(pool_id: u64, no: u32, tag: u32, fields: [u64; 3]) -> u32 {

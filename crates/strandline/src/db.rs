@@ -59,13 +59,13 @@ pub struct ReadOptions<'s> {
     /// Read at this moment rather than now.
     pub snapshot: Option<&'s Snapshot>,
     /// A scan yields no key below this.
-    pub lower: Bound2,
+    pub lower: KeyBound,
     /// A scan yields no key above this.
-    pub upper: Bound2,
+    pub upper: KeyBound,
 }
 
 /// A bound on keys.
-pub type Bound2 = Option<Bound<Vec<u8>>>;
+pub type KeyBound = Option<Bound<Vec<u8>>>;
 
 impl ReadOptions<'_> {
     /// Bounds that admit exactly the keys beginning with `prefix`.
@@ -107,7 +107,7 @@ impl Db {
     fn from_engine(engine: Arc<Engine>) -> Result<Db> {
         let handle = Arc::new(Handle { engine });
         let space = handle.engine.find_space("default").ok_or_else(|| {
-            Error::corruption("open", "keyspace default is missing; restore a checkpoint")
+            Error::corruption("open", "keyspace default is missing; restore a copy of the pool")
         })?;
         let default = Keyspace { handle: Arc::clone(&handle), space };
         Ok(Db { handle, default })
@@ -129,7 +129,11 @@ impl Db {
     /// Opens the keyspace called `name`; `NotFound` if there is none.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let space = self.engine().find_space(name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "keyspace", format!("no keyspace {name}; create it first"))
+            Error::new(
+                ErrorKind::NotFound,
+                "keyspace",
+                format!("no keyspace {name}; create it first"),
+            )
         })?;
         Ok(self.keyspace_of(space))
     }
@@ -150,12 +154,18 @@ impl Db {
     }
 
     /// Sets `key` to `value` in the default keyspace; durable and visible when it returns.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.default.put(key, value)
     }
 
     /// The value of `key` in the default keyspace.
+    ///
+    /// # Errors
+    /// `Corruption` if its bytes fail their checksum, or damage may hide a newer version; `Closed`.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.default.get(key)
@@ -167,7 +177,12 @@ impl Db {
         self.default.delete(key)
     }
 
-    /// Commits all changes of `batch` as one.
+    /// Commits all changes of `batch` as one; durable and visible when it returns.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for keys, values or batches beyond their limits; `NoSpace` if live data fills the pool;
+    /// `ReadOnly`; `InvalidArgument` for another store's keyspace; `Closed` after a close, a drop of the
+    /// keyspace, or a failure that made the store refuse writes. Nothing is written then.
     pub fn write(&self, batch: &Batch) -> Result<()> {
         let mut ops = Vec::with_capacity(batch.len());
         for change in &batch.changes {
@@ -195,16 +210,26 @@ impl Db {
     }
 
     /// Returns when everything acknowledged is durable: at once, since acknowledging means that.
+    ///
+    /// # Errors
+    /// `ReadOnly` or `Closed` if the store takes no writes.
     pub fn sync(&self) -> Result<()> {
         self.engine().check_writable("sync")
     }
 
     /// Freezes the memtables of all keyspaces into index runs and returns when that is done.
+    ///
+    /// # Errors
+    /// `NoSpace` if an index run does not fit: what is written stays in memtables; `Corruption` if a record
+    /// fails its checksum; `ReadOnly`; `Closed`.
     pub fn flush(&self) -> Result<()> {
         self.engine().flush()
     }
 
     /// Merges the index runs of each keyspace into one; records are not moved unless space is short.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
         self.engine().flush()?;
         self.engine().compact()
@@ -248,7 +273,8 @@ impl Db {
         &self.handle.engine.media.region
     }
 
-    /// Verifies every record, index table and header; returns what is damaged.
+    /// Verifies every record, value, index block, filter line and zone header in use; returns what is damaged,
+    /// together with what the open found.
     pub fn check(&self) -> Result<crate::path::check::CheckReport> {
         crate::path::check::check(self.engine())
     }
@@ -311,24 +337,43 @@ impl Keyspace {
     /// The value of `key` as of `options.snapshot`.
     pub fn get_with(&self, key: &[u8], options: &ReadOptions<'_>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let at = options.snapshot.map(|snapshot| snapshot.seq);
+        let at = options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()?;
         Ok(self.engine().get_into(&self.space, key, at, &mut value)?.then_some(value))
     }
 
+    /// The moment of a snapshot, if it is one of this store.
+    fn moment(&self, snapshot: &Snapshot) -> Result<Seq> {
+        if Arc::ptr_eq(&self.handle.engine, &snapshot.handle.engine) {
+            return Ok(snapshot.seq);
+        }
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "read",
+            "the snapshot belongs to another store; take one from this store",
+        ))
+    }
+
     /// The values of several keys, all as of one moment.
+    ///
+    /// # Errors
+    /// As [`Db::get`], if any of them fails.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.engine().multi_get(&self.space, keys)
     }
 
-    /// An iterator over the keyspace as of `options.snapshot`, or of now. Positioned nowhere.
+    /// An iterator over the keyspace as of `options.snapshot`, or of now. Positioned nowhere. Until it is moved
+    /// or dropped it holds the space of what it may still read.
+    ///
+    /// # Errors
+    /// `Closed`; `InvalidArgument` for another store's snapshot.
     pub fn iter(&self, options: &ReadOptions<'_>) -> Result<Iter> {
         let engine = self.engine();
         let seq = match options.snapshot {
-            Some(snapshot) => engine.snapshots.again(snapshot.seq),
+            Some(snapshot) => engine.snapshots.again(self.moment(snapshot)?),
             None => engine.snapshots.take(&engine.ring),
         };
         let snapshot = Snapshot { handle: Arc::clone(&self.handle), seq };
-        let unbounded = |bound: &Bound2| bound.clone().unwrap_or(Bound::Unbounded);
+        let unbounded = |bound: &KeyBound| bound.clone().unwrap_or(Bound::Unbounded);
         let (lower, upper) = (unbounded(&options.lower), unbounded(&options.upper));
         let scan = Scan::new(engine, &self.space, seq, lower, upper)?;
         Ok(Iter { scan, _snapshot: snapshot })
@@ -389,6 +434,10 @@ impl Iter {
 
     /// Moves to the next key; nothing happens if the iterator is not valid.
     #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a cursor that may fail, as RocksDB's users know it"
+    )]
     pub fn next(&mut self) -> Result<()> {
         self.scan.step(Way::Forward)
     }

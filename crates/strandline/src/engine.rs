@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result, Seq};
+use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::background::poison::Poison;
 use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
 use crate::keyspace::Space;
-use crate::level0::build::run_bytes_max;
+use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
 use crate::manifest::edit::Change;
 use crate::media::Media;
@@ -39,6 +39,8 @@ pub(crate) struct Engine {
     pub snapshots: Snapshots,
     pub throttle: Throttle,
     pub poison: Poison,
+    /// The first damage that a merge met.
+    pub damage_met: OnceLock<String>,
     pub signal: Signal,
     /// The freeze or merge under way; whoever holds the lock carries it on.
     pub job: Mutex<Option<Job>>,
@@ -53,7 +55,7 @@ pub(crate) struct Engine {
     grants: AtomicU32,
     run_ids: AtomicU64,
     regrants: AtomicU64,
-    /// Bytes that only freezing and cleaning may take (rule 13 of the commit protocol).
+    /// Bytes that only freezing and cleaning may take, so that they can always go on.
     reserve: AtomicU64,
 }
 
@@ -70,8 +72,9 @@ pub(crate) enum Claim {
 
 /// Zones that only cleaning may take: two targets.
 const CLEAN_ZONES: u32 = 2;
-/// Zones that only cleaning and deletes may take.
-const DELETE_ZONES: u32 = 1;
+/// Zones that only cleaning and deletes may take: a zone of tombstones and its index table, twice, because a
+/// memtable that was frozen for want of space still holds the first.
+const DELETE_ZONES: u32 = 4;
 
 impl Engine {
     pub(crate) fn new(
@@ -84,6 +87,7 @@ impl Engine {
         let Recovered { manifest, spaces, visible, graveyard, report } = recovered;
         let epoch = manifest.state.epoch;
         let run_ids = manifest.state.next_run;
+        let memtable_bytes = options.memtable_bytes;
         let engine = Engine {
             media,
             options,
@@ -95,8 +99,9 @@ impl Engine {
             manifest: Mutex::new(manifest),
             deferred: Mutex::new(Vec::new()),
             snapshots: Snapshots::default(),
-            throttle: Throttle::default(),
+            throttle: Throttle::new(memtable_bytes),
             poison: Poison::default(),
+            damage_met: OnceLock::new(),
             signal: Signal::default(),
             job: Mutex::new(None),
             short: AtomicBool::new(false),
@@ -106,7 +111,7 @@ impl Engine {
             prefault_to,
             epoch,
             grants: AtomicU32::new(0),
-            run_ids: AtomicU64::new(run_ids),
+            run_ids: AtomicU64::new(run_ids.max(u64::from(epoch) << 32)),
             regrants: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
         };
@@ -127,9 +132,15 @@ impl Engine {
     pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<pmem::Durable> {
         let mut manifest = self.manifest();
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.append(&mut deferred);
+        changes.extend(deferred.iter().cloned());
         let committed = manifest.commit(&self.media.pool, self.ring.visible(), changes);
-        committed.inspect_err(|error| self.poison.set(error))
+        match &committed {
+            Ok(_) => deferred.clear(),
+            // Refused before anything was written.
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => {}
+            Err(error) => self.poison.set(error),
+        }
+        committed
     }
 
     /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
@@ -148,6 +159,13 @@ impl Engine {
         for extent in dead.extents {
             pool.release_extent(extent);
         }
+    }
+
+    /// Bytes that nothing uses, the rest of zones that cleaning goes on filling included: what reclaiming
+    /// raises, if it can raise anything.
+    pub(crate) fn unused_bytes(&self) -> u64 {
+        let tails: u64 = self.spaces().iter().map(|space| space.clean_tail().room()).sum();
+        self.media.pool.space().free + tails
     }
 
     /// Grants a zone for records from `base_seq` on, if `claim` may have one: its header is durable, so
@@ -190,42 +208,59 @@ impl Engine {
         }
     }
 
-    /// Bytes free beyond all reserves: what writers may still take before space must be reclaimed.
+    /// Bytes in zones that are free beyond all reserves: what writers may still take before space must be
+    /// reclaimed.
     pub(crate) fn headroom(&self) -> u64 {
-        let geometry = self.media.pool.geometry();
-        let reserved = u64::from(self.reserved_zones(Claim::Put)) * geometry.zone_len();
-        self.media.pool.space().free.saturating_sub(reserved)
+        let pool = &self.media.pool;
+        let free = pool.space().free_zones.saturating_sub(self.reserved_zones(Claim::Put));
+        u64::from(free) * pool.geometry().zone_len()
     }
 
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
     pub(crate) fn take_value_extent(&self, len: u64) -> Option<pool::Extent> {
         self.bury();
-        if self.headroom() < len { None } else { self.media.pool.take_extent(len) }
+        let pool = &self.media.pool;
+        let extent = pool.take_extent(len)?;
+        if pool.space().free_zones < self.reserved_zones(Claim::Put) {
+            pool.release_extent(extent);
+            return None;
+        }
+        Some(extent)
     }
 
-    /// Computes the reserve anew: index tables of all memtables, and of the longest merge.
+    /// Computes the reserve anew: index tables of all memtables, and of the longest merge. Called before
+    /// each grant, so a memtable never outgrows what is kept for its table by more than that zone's records.
     pub(crate) fn update_reserve(&self) {
-        let grain = self.media.pool.geometry().grain_len();
+        let geometry = self.media.pool.geometry();
+        let grain = geometry.grain_len();
         let (mut tables, mut merge) = (0, 0);
         for space in self.spaces() {
             let view = space.view.load();
-            let mut entries = 0;
+            let (mut entries, mut fences) = (0, 0);
             for memtable in &view.memtables {
-                let records = (memtable.index.len() as u64).max(memtable.bytes.load(Ordering::Relaxed) / 128);
-                tables += run_bytes_max(records, grain);
+                let records = memtable.index.len() as u64;
+                let bytes = memtable.bytes.load(Ordering::Relaxed);
+                let separators = separator_bytes(bytes);
+                tables += run_bytes_max(records, separators, grain);
                 entries += records;
+                fences += separators;
             }
-            let active = self.options.memtable_bytes.min(self.media.pool.geometry().capacity() / 4);
-            tables += run_bytes_max(active / 128, grain);
-            let runs: u64 = view.runs.iter().map(|run| run.entries()).sum();
-            merge = merge.max(run_bytes_max(runs + entries, grain));
+            // The active memtable, its zone and the spare one being filled.
+            let coming = 2 * geometry.zone_len();
+            let active = space.front.bytes() + coming;
+            tables += run_bytes_max(coming / LINE as u64, separator_bytes(active), grain);
+            for run in &view.runs {
+                entries += run.entries();
+                fences += run.desc.meta.len;
+            }
+            merge = merge.max(run_bytes_max(entries, fences, grain));
         }
-        let cap = self.media.pool.geometry().capacity() / 2;
+        let cap = geometry.capacity() / 2;
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
     }
 
-    /// An identifier for a new run; never reused, since the manifest remembers the highest that it saw and
-    /// runs that never reached it left nothing behind.
+    /// An identifier for a new run; never reused, since each open begins a range of its own. Blocks of a run
+    /// that never reached the manifest pass for no other's.
     pub(crate) fn next_run_id(&self) -> u64 {
         self.run_ids.fetch_add(1, Ordering::Relaxed)
     }
@@ -284,7 +319,11 @@ impl Engine {
     /// Refuses work on a closed store.
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
         if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Closed, operation, "the store is closed; open it again"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                operation,
+                "the store is closed; open it again",
+            ));
         }
         Ok(())
     }

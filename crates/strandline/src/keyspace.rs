@@ -1,12 +1,12 @@
 //! A keyspace: a named, separately ordered set of keys. One subrange each for now.
 
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use base::Seq;
 
+use crate::lost::Lost;
 use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
 use crate::ring::Pass;
@@ -21,10 +21,14 @@ pub(crate) struct Space {
     /// Serialises changes of the View and of the front's zones. Never taken between W2 and W5.
     pub admin: Mutex<()>,
     pub dropped: AtomicBool,
-    /// Records of this keyspace were lost to damage, so a missing key proves nothing.
-    pub damaged: AtomicBool,
+    /// A merge met damage here: merging on would spread it or lose the rest.
+    pub unmergeable: AtomicBool,
+    /// What damage took; only where the store is open read-only.
+    pub lost: Option<Lost>,
     /// Everything was merged since the last freeze.
     pub reclaimed: AtomicBool,
+    /// Where cleaning goes on.
+    clean_tail: Mutex<CleanTail>,
     /// Memtables ever made here, for [`Memtable::order`].
     pub orders: AtomicU64,
 }
@@ -41,6 +45,21 @@ pub(crate) struct Front {
     spare_end: AtomicU64,
     spare_base_seq: AtomicU64,
     bytes: AtomicU64,
+}
+
+/// The unfilled rest of a zone of moved records, which the next full merge fills on. The run that names the
+/// zone is among the inputs of such a merge, and bytes behind its records are nobody's.
+#[derive(Default)]
+pub(crate) struct CleanTail {
+    pub zone: Option<Arc<Zone>>,
+    pub at: u64,
+}
+
+impl CleanTail {
+    /// Bytes left in the zone.
+    pub(crate) fn room(&self) -> u64 {
+        self.zone.as_ref().map_or(0, |zone| zone.end - self.at)
+    }
 }
 
 /// Space that W2 found for a segment, not yet taken.
@@ -82,7 +101,11 @@ pub(crate) struct Lengths {
 
 impl Lengths {
     fn at(&self, base_seq: Seq, last_seq: Seq) -> (bool, u64) {
-        if last_seq - base_seq <= self.narrow_max { (false, self.narrow) } else { (true, self.wide) }
+        if last_seq - base_seq <= self.narrow_max {
+            (false, self.narrow)
+        } else {
+            (true, self.wide)
+        }
     }
 }
 
@@ -150,6 +173,14 @@ impl Front {
         Some(self.spare_start.load(Relaxed)).filter(|start| *start != 0)
     }
 
+    /// Bytes left in the zones that stand ready. Read without a pass, so a little off at times.
+    pub(crate) fn room(&self) -> u64 {
+        let left =
+            |end: &AtomicU64, at: &AtomicU64| end.load(Relaxed).saturating_sub(at.load(Relaxed));
+        let spare = if self.has_spare() { left(&self.spare_end, &self.spare_start) } else { 0 };
+        left(&self.end, &self.tail) + spare
+    }
+
     /// Bytes reserved in the active memtable.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
@@ -178,7 +209,7 @@ impl Front {
 }
 
 impl Space {
-    pub(crate) fn new(id: u32, name: &str, view: View, orders: u64) -> Space {
+    pub(crate) fn new(id: u32, name: &str, view: View, orders: u64, lost: Option<Lost>) -> Space {
         let front = Front::default();
         front.number.store(view.number, Relaxed);
         Space {
@@ -188,10 +219,17 @@ impl Space {
             front,
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),
-            damaged: AtomicBool::new(false),
+            unmergeable: AtomicBool::new(false),
+            lost,
             reclaimed: AtomicBool::new(false),
+            clean_tail: Mutex::default(),
             orders: AtomicU64::new(orders),
         }
+    }
+
+    /// The zone that cleaning was filling when the last full merge ended.
+    pub(crate) fn clean_tail(&self) -> MutexGuard<'_, CleanTail> {
+        self.clean_tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A memtable newer than every other of this keyspace.

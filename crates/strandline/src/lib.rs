@@ -26,8 +26,8 @@
 //! ```
 //!
 //! A record is written once, sequentially, into persistent memory; after that only indexes move. There is
-//! no separate log. ARCHITECTURE.md tells the way of a write, a read and a recovery; the control flow of
-//! each is one file in [`path`](self).
+//! no separate log. ARCHITECTURE.md tells the way of a write, a read and a recovery; their control flow
+//! is in `src/path`.
 #![forbid(unsafe_code)]
 
 mod background;
@@ -37,6 +37,7 @@ mod engine;
 mod iter;
 mod keyspace;
 mod level0;
+mod lost;
 mod manifest;
 mod media;
 mod memtable;

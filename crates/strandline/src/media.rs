@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use base::checksum::{key_hash, mix, sum64};
 use base::planted::{self, Bug};
 use base::{Error, LINE, Result, Seq};
-use pmem::Region;
+use pmem::{Owner, Region};
 use pool::Pool;
 
 use crate::memtable::record::{Brief, EXTENT_REF_LEN, ExtentRef, Head, Kind};
@@ -26,7 +26,7 @@ impl Leaf {
     pub(crate) fn new(at: u64, len: u64, key_hash: u64) -> Leaf {
         let lines = len / LINE as u64;
         let hint = if lines < 64 { lines } else { 0 };
-        Leaf(at / LINE as u64 | hint << 40 | (key_hash & 0xffff) << 46)
+        Leaf((at / LINE as u64) | (hint << 40) | (key_hash & 0xffff) << 46)
     }
 
     /// Offset of the record in the pool.
@@ -72,6 +72,8 @@ pub(crate) struct Media {
     zones: Box<[ZoneFact]>,
     data_at: u64,
     zone_shift: u32,
+    /// Held while the store may write.
+    _owner: Option<Owner>,
 }
 
 /// A record that passed its checks, as numbers, so that holders need not borrow the pool.
@@ -88,12 +90,12 @@ pub(crate) struct Entry {
 }
 
 impl Media {
-    pub(crate) fn new(pool: Pool, region: Arc<Region>) -> Media {
+    pub(crate) fn new(pool: Pool, region: Arc<Region>, owner: Option<Owner>) -> Media {
         let geometry = pool.geometry();
         let zones = (0..geometry.zones()).map(|_| ZoneFact::default()).collect();
         let data_at = geometry.zone_at(0);
         let zone_shift = geometry.zone_len().trailing_zeros();
-        Media { pool, region, zones, data_at, zone_shift }
+        Media { pool, region, zones, data_at, zone_shift, _owner: owner }
     }
 
     /// Seed of the checksums of a zone's records, bound to the pool and the zone's incarnation.
@@ -179,12 +181,15 @@ impl Media {
     /// The error for a record whose bytes fail their checks.
     #[cold]
     pub(crate) fn damaged(&self, at: u64) -> Error {
-        let zone = at.checked_sub(self.data_at).map(|past| past >> self.zone_shift);
+        let zone = match self.pool.geometry().zone_of(at) {
+            Some(zone) => format!(" in zone {zone}"),
+            None => String::new(),
+        };
         Error::corruption(
             "read",
             format!(
-                "record at offset {at} (zone {zone:?}) of {} fails its checksum; `strandline check` \
-                 lists what is affected",
+                "record at offset {at}{zone} of {} fails its checksum; `strandline check` lists what is \
+                 affected",
                 self.region.describe()
             ),
         )

@@ -28,8 +28,8 @@ fn dropped_data_stays_gone_under_the_same_name() {
                 2 => space.put(b"in an extent", &[7; 9000]).expect("put"),
                 _ => {}
             }
+            drop(space);
             if round % 3 == 0 {
-                drop(space);
                 drop(db);
                 db = open();
                 let space = db.keyspace("again").expect("is back");
@@ -170,4 +170,18 @@ fn many_keyspaces() {
     (0..300_u32).for_each(|i| db.drop_keyspace(&format!("k{i}")).expect("drop"));
     drop(db);
     assert_eq!(open().keyspaces(), ["default"]);
+}
+
+/// As many keyspaces as the manifest holds: the next is refused, and everything else goes on.
+#[test]
+fn too_many_keyspaces_are_refused_and_harm_nothing() {
+    let db = Db::open_region(common::heap(4 << 20), common::small(0)).expect("open");
+    let name = |i: u32| format!("{i:0>255}");
+    let refused = (0..5000).find_map(|i| db.create_keyspace(&name(i)).err()).expect("refused");
+    assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
+    assert!(db.keyspaces().len() > 50);
+    db.put(b"k", b"v").expect("put");
+    db.flush().expect("flush");
+    db.drop_keyspace(&name(3)).expect("drop");
+    db.create_keyspace("another").expect("create");
 }

@@ -32,6 +32,7 @@ fn keys_of_64_kib_and_one_byte_more() {
     batch.put(db.default_keyspace(), b"short", b"");
     batch.put(db.default_keyspace(), &long, b"");
     assert_eq!(kind_of(db.write(&batch)), ErrorKind::LimitExceeded);
+    drop(batch);
     assert_eq!(db.get(b"short").expect("get"), None, "a refused batch leaves nothing");
     // A look-up of what cannot be there finds nothing; it is not an error.
     assert_eq!(db.get(&long).expect("get"), None);

@@ -1,4 +1,5 @@
 //! `strandline bench` on its own. Arguments may begin with `bench`, as those of its child processes do.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

@@ -2,6 +2,7 @@
 //!
 //! [`args`] says what can be asked, [`cmd`] has one file for each command, [`context`] opens the store the
 //! way the command needs it, [`text`] turns bytes into text and back.
+#![forbid(unsafe_code)]
 
 mod args;
 mod cmd;

@@ -14,8 +14,6 @@ use sim::Counters;
 
 use args::Args;
 
-pub use args::USAGE;
-
 pub fn run(args: &[String]) -> Result<(), String> {
     let args = Args::parse(args)?;
     let plan = plan::plan();

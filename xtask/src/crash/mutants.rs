@@ -69,8 +69,8 @@ impl Mutant {
                 Some(Equivalent::CannotStrike("the site stores no words"))
             }
             (Fault::TornWord, Site::Void) => Some(Equivalent::ChangesNothing(
-                "the word differs from the one before it in a single bit: of its two halves one stays as it was, \
-                 so that a torn store is either the old word or the new one",
+                "the word differs from the one before it in its upper half only: torn in halves it is the old word \
+                 or the new one",
             )),
             (Fault::TornWord, Site::ZoneGrant | Site::ZoneClear) => {
                 Some(Equivalent::ChangesNothing(

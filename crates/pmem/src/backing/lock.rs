@@ -5,6 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, Stat, flock};
@@ -12,7 +13,13 @@ use rustix::io::Errno;
 
 use super::OpenMode;
 
-/// Takes the lock of `file`, exclusive for a writer and shared for a reader, without waiting.
+/// How often, and how long each time, a lock is waited for whose holder cannot be told: a process that is
+/// being forked holds the descriptors of its parent until it runs its own program.
+const PATIENCE: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Takes the lock of `file`, exclusive for a writer and shared for a reader, without waiting for anybody who
+/// can be named.
 pub(super) fn acquire(
     operation: &'static str,
     path: &Path,
@@ -24,18 +31,19 @@ pub(super) fn acquire(
         OpenMode::ReadWrite => FlockOperation::NonBlockingLockExclusive,
         OpenMode::ReadOnly => FlockOperation::NonBlockingLockShared,
     };
+    let mut patience = PATIENCE;
     loop {
         match flock(file, kind) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(errno) if errno == Errno::WOULDBLOCK => {
                 let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-                return Err(busy(
-                    operation,
-                    path,
-                    mode,
-                    &holders(&locks, stat.st_dev, stat.st_ino),
-                ));
+                let holders = holders(&locks, stat.st_dev, stat.st_ino);
+                if !holders.is_empty() || patience == 0 {
+                    return Err(busy(operation, path, mode, &holders));
+                }
+                patience -= 1;
+                std::thread::sleep(PAUSE);
             }
             Err(errno) => {
                 let context = format!(

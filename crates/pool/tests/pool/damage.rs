@@ -115,7 +115,7 @@ fn damage_names_the_edit_and_the_one_behind_it() {
     assert_eq!(
         error.to_string(),
         "Corruption: open pool: manifest log of heap: edit 1 at offset 9280 fails its check, and an \
-         intact edit follows at 9344; restore a checkpoint"
+         intact edit follows at 9344; restore a copy of the pool"
     );
 }
 

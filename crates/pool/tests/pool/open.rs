@@ -136,5 +136,5 @@ fn a_wiped_header_is_damage_not_fresh_memory() {
     image[..4096].fill(0);
     let (kind, text) = refusal(&image);
     assert_eq!(kind, ErrorKind::Corruption, "{text}");
-    assert!(text.contains("restore a checkpoint"), "{text}");
+    assert!(text.contains("restore a copy of the pool"), "{text}");
 }

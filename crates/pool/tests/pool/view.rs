@@ -50,6 +50,7 @@ fn an_opened_pool_prints_its_wounds() {
     let mut bytes = image(pool.region());
     bytes[2048..2048 + 128].copy_from_slice(&stale);
     bytes[4096 + 3 * 64] ^= 1;
+    bytes[4096 + 3 * 64 + 32] ^= 1;
     let (behind, _) = Pool::open(region_of(&bytes)).unwrap();
     behind.claim_zone(0).unwrap();
     let text = behind.view().to_string();

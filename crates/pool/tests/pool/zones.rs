@@ -51,8 +51,29 @@ fn a_grant_costs_one_fence_and_one_line() {
     );
     assert_eq!(
         (cleared.fences - granted.fences, cleared.bytes_stored - granted.bytes_stored),
-        (1, 8)
+        (1, 16)
     );
+}
+
+#[test]
+fn one_copy_of_a_header_is_enough() {
+    let pool = tiny(b"s");
+    grant(&pool);
+    let bytes = image(pool.region());
+    for byte in 0..64 {
+        for bit in 0..8 {
+            let mut bad = bytes.clone();
+            bad[4096 + byte] ^= 1 << bit;
+            let (opened, _) = Pool::open(region_of(&bad)).unwrap();
+            assert_eq!(opened.header(0), pool.header(0), "byte {byte}, bit {bit}");
+            assert!(!opened.header_is_whole(0) && opened.header_is_whole(1));
+        }
+    }
+    // After a clear there is no copy left that damage to the first word could bring back.
+    let _durable = pool.clear_zone(0);
+    let mut bad = image(pool.region());
+    bad[4096] ^= 1;
+    assert_eq!(Pool::open(region_of(&bad)).unwrap().0.header(0), HeaderState::Torn);
 }
 
 #[test]
@@ -63,6 +84,7 @@ fn the_sweep_frees_what_nobody_claimed() {
     }
     let mut bytes = image(pool.region());
     bytes[4096 + 4 * 64 + 9] ^= 1;
+    bytes[4096 + 4 * 64 + 32 + 9] ^= 1;
     let (opened, _) = Pool::open(region_of(&bytes)).unwrap();
     assert_eq!(opened.header(4), HeaderState::Torn);
     opened.claim_zone(1).unwrap();

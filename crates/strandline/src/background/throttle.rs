@@ -1,44 +1,79 @@
-//! Back-pressure (W1): writers are slowed smoothly to what background work reclaims. There is no stop
-//! state: the delay per byte grows with debt and is slept in small steps.
+//! Back-pressure (W1): while space is short, writers are slowed to a pace at which what is left lasts until
+//! reclaiming has passed over everything once. There is no stop state: each commit is given its place in time, and
+//! waits for it in small steps.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Sleeps shorter than this are not worth a system call; the debt is carried to later commits.
+/// Waits shorter than this are not worth a system call; they are left to later commits.
 const STEP_MIN_NS: u64 = 50_000;
 /// Longest single sleep.
 const STEP_MAX_NS: u64 = 200_000;
+/// Longest wait of one commit; the rest is left to later ones.
+const WAIT_MAX_NS: u64 = 20_000_000;
 /// Debt is counted in thousandths.
 pub(crate) const FULL_DEBT: u32 = 1000;
 /// Below this debt writers are not slowed.
 const FREE_DEBT: u32 = 250;
-/// From this debt on a writer does a quantum of background work itself.
+/// From this debt on a writer keeps the whole pace, and does a quantum of background work itself.
 pub(crate) const HELP_DEBT: u32 = 500;
+/// What a merge is taken to need for an entry until one was measured.
+const ENTRY_PS: u64 = 300_000;
+/// Bounds of the pace, in bytes per second.
+const PACE: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
 
 /// What writers owe.
 pub(crate) struct Throttle {
     debt: AtomicU32,
-    /// Bytes per second that reclaiming sustains, measured.
-    drain: AtomicU64,
-    owed_ns: AtomicU64,
-    /// Full reclaim rounds completed: see [`crate::path::write`].
+    /// Bytes per second that all writers together may take.
+    pace: AtomicU64,
+    begun: Instant,
+    /// When the next commit is due, in nanoseconds since `begun`.
+    due_ns: AtomicU64,
+    /// Picoseconds that merges take for an entry, measured.
+    entry_ps: AtomicU64,
+    /// Entries that the merge under way has passed.
+    passed: AtomicU64,
+    /// Bytes at which a memtable is frozen.
+    pub memtable_bytes: AtomicU64,
+    /// Full reclaim rounds completed: see [`crate::path::admit`].
     pub rounds: AtomicU64,
+    /// Bytes that nothing used when the last round ended.
+    pub unused: AtomicU64,
+    /// Zones and extents handed to writers: while the number rises, nobody is refused.
+    pub granted: AtomicU64,
+    /// Writers that wait for space.
+    waiting: AtomicU32,
     slept_ns: AtomicU64,
 }
 
-impl Default for Throttle {
-    fn default() -> Self {
-        Throttle {
-            debt: AtomicU32::new(0),
-            drain: AtomicU64::new(256 << 20),
-            owed_ns: AtomicU64::new(0),
-            rounds: AtomicU64::new(0),
-            slept_ns: AtomicU64::new(0),
-        }
+/// A writer that waits for space, as long as it lives.
+pub(crate) struct Waiting<'t>(&'t AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
 impl Throttle {
+    pub(crate) fn new(memtable_bytes: u64) -> Throttle {
+        Throttle {
+            debt: AtomicU32::new(0),
+            pace: AtomicU64::new(*PACE.end()),
+            begun: Instant::now(),
+            due_ns: AtomicU64::new(0),
+            entry_ps: AtomicU64::new(ENTRY_PS),
+            passed: AtomicU64::new(0),
+            memtable_bytes: AtomicU64::new(memtable_bytes),
+            rounds: AtomicU64::new(0),
+            unused: AtomicU64::new(0),
+            granted: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            slept_ns: AtomicU64::new(0),
+        }
+    }
+
     #[inline]
     pub(crate) fn debt(&self) -> u32 {
         self.debt.load(Relaxed)
@@ -48,39 +83,97 @@ impl Throttle {
         self.debt.store(debt.min(FULL_DEBT), Relaxed);
     }
 
-    /// Notes that `bytes` were reclaimed in `elapsed`.
-    pub(crate) fn drained(&self, bytes: u64, elapsed: Duration) {
-        let seconds = elapsed.as_secs_f64().max(1e-6);
-        let rate = (bytes as f64 / seconds) as u64;
-        let before = self.drain.load(Relaxed);
-        self.drain.store((before * 3 + rate.clamp(1 << 20, 4 << 30)) / 4, Relaxed);
+    /// Announces a writer that waits for space.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Waiting(&self.waiting)
     }
 
-    /// How long a commit of `bytes` has to be slowed under the present debt; 0 in most calls.
-    pub(crate) fn owe(&self, bytes: u64) -> Duration {
+    /// Whether some writer waits for space.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// Notes how far the merge under way has come.
+    pub(crate) fn merging(&self, passed: u64) {
+        self.passed.store(passed, Relaxed);
+    }
+
+    /// Notes that a merge over `entries` ended and took `elapsed`.
+    pub(crate) fn merged(&self, entries: u64, elapsed: Duration) {
+        self.passed.store(0, Relaxed);
+        if let Some(each) = (elapsed.as_nanos() as u64).saturating_mul(1000).checked_div(entries) {
+            self.entry_ps.store((self.entry_ps.load(Relaxed) + each) / 2, Relaxed);
+        }
+    }
+
+    /// Sets the pace at which `available` bytes last until all of `entries` were merged.
+    pub(crate) fn set_pace(&self, available: u64, entries: u64) {
+        let left = entries.saturating_sub(self.passed.load(Relaxed)).max(1);
+        let seconds = left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12;
+        // A quarter is kept for what the estimate misses.
+        let pace = available as f64 * 0.75 / seconds;
+        self.pace.store((pace as u64).clamp(*PACE.start(), *PACE.end()), Relaxed);
+    }
+
+    /// Slows a commit of `bytes` under the present debt.
+    pub(crate) fn slow(&self, bytes: u64) {
+        let Some(due) = self.place(bytes) else { return };
+        let mut waited = 0;
+        while self.debt() > FREE_DEBT && waited < WAIT_MAX_NS {
+            let early = due.saturating_sub(self.now());
+            if early < STEP_MIN_NS {
+                break;
+            }
+            let step = early.min(STEP_MAX_NS);
+            std::thread::sleep(Duration::from_nanos(step));
+            waited += step;
+        }
+        self.slept_ns.fetch_add(waited, Relaxed);
+    }
+
+    /// When a commit of `bytes` is due, if it must keep a pace. Commits queue up in time, whoever makes them.
+    fn place(&self, bytes: u64) -> Option<u64> {
         let debt = self.debt();
         if debt <= FREE_DEBT {
-            return Duration::ZERO;
+            return None;
         }
-        // From nothing to four times the drained rate's interval, with the cube of the debt.
-        let x = f64::from(debt - FREE_DEBT) / f64::from(FULL_DEBT - FREE_DEBT);
-        let ns = bytes as f64 / self.drain.load(Relaxed) as f64 * 1e9 * 4.0 * x * x * x;
-        let owed = self.owed_ns.fetch_add(ns as u64, Relaxed) + ns as u64;
-        if owed < STEP_MIN_NS {
-            return Duration::ZERO;
-        }
-        let step = owed.min(STEP_MAX_NS);
-        let left = self.owed_ns.fetch_sub(step.min(owed), Relaxed);
-        if left < step {
-            // Another writer took the same debt first.
-            self.owed_ns.store(0, Relaxed);
-        }
-        self.slept_ns.fetch_add(step, Relaxed);
-        Duration::from_nanos(step)
+        let share = f64::from(debt - FREE_DEBT) / f64::from(HELP_DEBT - FREE_DEBT);
+        let cost = bytes as f64 * 1e9 / self.pace.load(Relaxed) as f64 * share.min(1.0);
+        let now = self.now();
+        let queue = |due: u64| Some(due.max(now) + cost as u64);
+        self.due_ns.fetch_update(Relaxed, Relaxed, queue).ok().map(|due| due.max(now))
+    }
+
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     /// Time that writers were made to sleep, all together.
     pub(crate) fn slept(&self) -> Duration {
         Duration::from_nanos(self.slept_ns.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_queue_up_at_the_pace_that_lasts() {
+        let throttle = Throttle::new(1);
+        assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
+        throttle.set_debt(FULL_DEBT);
+        // A thousand entries of 300 ns: 300 us for 3/4 of 400 KB.
+        throttle.set_pace(400_000, 1000);
+        let first = throttle.place(100_000).expect("due");
+        let second = throttle.place(0).expect("due");
+        assert!((99_000..101_000).contains(&(second - first)), "{}", second - first);
+        // The same space has to last only half as long once half of it is done.
+        throttle.merging(500);
+        throttle.set_pace(400_000, 1000);
+        assert_eq!(throttle.pace.load(Relaxed), 2_000_000_000);
+        throttle.merged(1000, Duration::from_micros(100));
+        assert_eq!(throttle.entry_ps.load(Relaxed), 200_000);
     }
 }

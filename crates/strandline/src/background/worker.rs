@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use super::throttle::FULL_DEBT;
 use crate::engine::Engine;
 use crate::path::job::Worked;
 
@@ -15,13 +14,14 @@ const QUANTUM: usize = 16 << 10;
 const PREFAULT_STEP: u64 = 4 << 20;
 /// How long the thread sleeps when there is nothing to do and nobody wakes it.
 const IDLE: Duration = Duration::from_millis(200);
-/// While writers are slowed, look again soon.
+/// While writers wait for space, look again soon.
 const PRESSED: Duration = Duration::from_millis(1);
 
 /// Starts the thread. It ends when the store is closed or dropped.
 pub(crate) fn start(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
-    let spawned = std::thread::Builder::new().name("strandline-bg".into()).spawn(move || run(&weak));
+    let spawned =
+        std::thread::Builder::new().name("strandline-bg".into()).spawn(move || run(&weak));
     match spawned {
         Ok(thread) => {
             *engine.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
@@ -38,18 +38,19 @@ fn run(weak: &Weak<Engine>) {
             return;
         }
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| engine.work(QUANTUM)));
-        let idle = match outcome {
-            Ok(Ok(worked)) => worked != Worked::Did,
+        let worked = match outcome {
+            Ok(Ok(worked)) => worked,
             Ok(Err(error)) => return engine.poison.set(error),
             Err(_) => return engine.poison.set("a background step panicked"),
         };
+        let idle = worked != Worked::Did;
         if idle && prefaulted < engine.prefault_to {
             // Work comes first: a step of prefaulting only when there is none.
             let more = engine.media.region.populate(prefaulted, PREFAULT_STEP);
             prefaulted = if more { prefaulted + PREFAULT_STEP } else { engine.prefault_to };
         } else if idle {
-            let pressed = engine.throttle.debt() == FULL_DEBT;
-            if pressed {
+            let pressed = engine.throttle.has_waiters();
+            if pressed && worked != Worked::Busy {
                 engine.end_round();
             }
             engine.signal.wait(if pressed { PRESSED } else { IDLE });

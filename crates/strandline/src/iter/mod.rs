@@ -41,9 +41,15 @@ pub(crate) struct Cursor {
 }
 
 enum Source {
-    Memtable { memtable: Arc<Memtable>, last: Option<Leaf> },
+    Memtable {
+        memtable: Arc<Memtable>,
+        last: Option<Leaf>,
+    },
     /// `next` is the index of the entry to read next; running below zero ends a backward walk.
-    Run { run: Arc<Run>, next: Option<u64> },
+    Run {
+        run: Arc<Run>,
+        next: Option<u64>,
+    },
 }
 
 impl Cursor {

@@ -69,8 +69,8 @@ impl<'a> Block<'a> {
     pub(crate) fn verified(bytes: &'a [u8], seed: u64) -> Option<Block<'a>> {
         let bytes: &[u8; BLOCK_LEN] = bytes.try_into().ok()?;
         let stored = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let sound = stored == checksum(seed, bytes)
-            && (1..=BLOCK_ENTRIES).contains(&(bytes[4] as usize));
+        let sound =
+            stored == checksum(seed, bytes) && (1..=BLOCK_ENTRIES).contains(&(bytes[4] as usize));
         sound.then_some(Block { bytes })
     }
 
@@ -131,8 +131,9 @@ mod tests {
     use super::*;
 
     fn sample() -> (Vec<Vec<u8>>, [u8; BLOCK_LEN]) {
-        let keys: Vec<Vec<u8>> =
-            (0..15).map(|i| format!("/usr/share/doc/package-{:02}/copyright", i * 3).into()).collect();
+        let keys: Vec<Vec<u8>> = (0..15)
+            .map(|i| format!("/usr/share/doc/package-{:02}/copyright", i * 3).into())
+            .collect();
         let entries: Vec<(&[u8], Leaf)> =
             keys.iter().map(|key| (&key[..], Leaf::new(64, 64, key_hash(key)))).collect();
         let bytes = encode(9, &entries);

@@ -11,9 +11,7 @@ use pmem::Durable;
 use super::fences::FencesBuilder;
 use super::filter::{FilterBuilder, lines_for};
 use super::pieces::PieceWriter;
-use super::run::{
-    Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed, run_seed,
-};
+use super::run::{Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed, run_seed};
 use super::{BLOCK_ENTRIES, BLOCK_LEN, block};
 use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
@@ -74,11 +72,7 @@ impl RunBuilder {
     }
 
     /// Appends an entry; keys ascend, versions of a key descend. `entry` was verified.
-    pub(crate) fn push(
-        &mut self,
-        entry: Entry,
-        extent: Option<Arc<ExtentHold>>,
-    ) -> Result<()> {
+    pub(crate) fn push(&mut self, entry: Entry, extent: Option<Arc<ExtentHold>>) -> Result<()> {
         let key = self.media.key(&entry);
         let key_hash = hash(key);
         let leaf = Leaf::new(entry.at, u64::from(entry.len), key_hash);
@@ -100,14 +94,16 @@ impl RunBuilder {
             self.pending.iter().map(|(entry, leaf)| (media.key(entry), *leaf)).collect();
         let last_key = self.last_key.as_ref().map(|entry| media.key(entry));
         self.fences.push(last_key, keyed[0].0);
-        self.batch.extend_from_slice(&block::encode(
-            block_seed(self.seed, self.blocks_written),
-            &keyed,
-        ));
+        self.batch
+            .extend_from_slice(&block::encode(block_seed(self.seed, self.blocks_written), &keyed));
         self.blocks_written += 1;
         self.last_key = self.pending.last().map(|(entry, _)| *entry);
         self.pending.clear();
-        if self.batch.len() == BATCH_BLOCKS * BLOCK_LEN { self.write_batch().map(drop) } else { Ok(()) }
+        if self.batch.len() == BATCH_BLOCKS * BLOCK_LEN {
+            self.write_batch().map(|_durable| ())
+        } else {
+            Ok(())
+        }
     }
 
     fn write_batch(&mut self) -> Result<Option<Durable>> {
@@ -134,13 +130,15 @@ impl RunBuilder {
         if self.entries == 0 {
             return Ok(None);
         }
-        drop(self.write_batch()?);
+        let _durable = self.write_batch()?;
         let media = Arc::clone(&self.media);
         let uses: Vec<ZoneUse> = self
             .live
             .iter()
             .filter_map(|(no, live_bytes)| {
-                zones.get(no).map(|zone| ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
+                zones
+                    .get(no)
+                    .map(|zone| ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
             })
             .collect();
         debug_assert_eq!(uses.len(), self.live.len(), "an entry lies in a zone that is not held");
@@ -153,7 +151,7 @@ impl RunBuilder {
         let filter_bytes = self.filter.finish(|line| line_seed(self.seed, line));
         let mut filter = PieceWriter::new(&media, filter_bytes.len() as u64);
         let mut meta = PieceWriter::new(&media, meta_bytes.len() as u64);
-        drop(filter.push(&filter_bytes)?);
+        let _durable = filter.push(&filter_bytes)?;
         let durable = meta.push(&meta_bytes)?;
         let desc = RunDesc {
             id: self.name.id,
@@ -173,9 +171,16 @@ impl RunBuilder {
     }
 }
 
-/// Bytes in persistent memory that a run over `entries` entries takes at most, fences included: what must
-/// be kept free so that a memtable can always be frozen.
-pub(crate) fn run_bytes_max(entries: u64, grain_len: u64) -> u64 {
-    let blocks = entries.div_ceil(BLOCK_ENTRIES as u64) * (BLOCK_LEN as u64 + 24);
-    blocks + lines_for(entries) * LINE as u64 + 4 * grain_len
+/// Bytes in persistent memory that a run over `entries` entries takes, given the bytes of its fences'
+/// separators: what must be kept free so that a memtable can always be frozen.
+pub(crate) fn run_bytes_max(entries: u64, separators: u64, grain_len: u64) -> u64 {
+    // Two bytes for a separator's length, and a share of the zones and extents that are listed.
+    let blocks = entries.div_ceil(BLOCK_ENTRIES as u64) * (BLOCK_LEN as u64 + 8);
+    blocks + separators + lines_for(entries) * LINE as u64 + 4 * grain_len
+}
+
+/// Bytes of separators to expect for `bytes` of records: one key in a block's worth, if keys made up all of
+/// the records.
+pub(crate) fn separator_bytes(bytes: u64) -> u64 {
+    bytes / BLOCK_ENTRIES as u64
 }

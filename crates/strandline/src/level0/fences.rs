@@ -1,5 +1,5 @@
-//! Fences: for each index block the shortest string that is greater than every key before the block and not
-//! greater than its first. A static search tree of 64-way pages over them stands in DRAM.
+//! Fences: for each index block the shortest string that is greater than every smaller key before the block and
+//! not greater than its first (a key's versions may fill several blocks). A static search tree of 64-way pages over them stands in DRAM.
 
 use std::cmp::Ordering;
 
@@ -191,10 +191,11 @@ mod tests {
 
     #[test]
     fn zero_bytes_and_equal_keys_keep_their_order() {
-        let keys: Vec<Vec<u8>> = [&b""[..], b"", b"\0", b"\0\0", b"\0\0", b"a", b"a\0", b"a\0\0\0\0\0\0\0\0\0"]
-            .iter()
-            .map(|key| key.to_vec())
-            .collect();
+        let keys: Vec<Vec<u8>> =
+            [&b""[..], b"", b"\0", b"\0\0", b"\0\0", b"a", b"a\0", b"a\0\0\0\0\0\0\0\0\0"]
+                .iter()
+                .map(|key| key.to_vec())
+                .collect();
         let probes: Vec<Vec<u8>> =
             keys.iter().flat_map(|key| [key.clone(), [&key[..], b"\0"].concat()]).collect();
         check(&keys, &probes);

@@ -26,7 +26,7 @@ pub(crate) fn line_of(hash: u64, lines: u64) -> u64 {
 fn probes(hash: u64) -> impl Iterator<Item = usize> {
     let mut x = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..PROBES).map(move |_| {
-        let bit = (x >> 48) * BITS_PER_LINE >> 16;
+        let bit = ((x >> 48) * BITS_PER_LINE) >> 16;
         x = x.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         bit as usize
     })
@@ -37,7 +37,13 @@ fn probes(hash: u64) -> impl Iterator<Item = usize> {
 pub(crate) fn line_may_hold(line: &[u8], seed: u64, hash: u64) -> bool {
     let all = probes(hash).all(|bit| line[4 + bit / 8] >> (bit % 8) & 1 != 0);
     // A present key's bits can only be missing if the line is damaged, so the sum is needed for "no" only.
-    all || u32::from_le_bytes([line[0], line[1], line[2], line[3]]) != sum32(seed, &line[4..LINE])
+    all || !line_is_sound(line, seed)
+}
+
+/// Whether the line's checksum holds.
+#[inline]
+pub(crate) fn line_is_sound(line: &[u8], seed: u64) -> bool {
+    u32::from_le_bytes([line[0], line[1], line[2], line[3]]) == sum32(seed, &line[4..LINE])
 }
 
 /// A filter being filled, in DRAM.

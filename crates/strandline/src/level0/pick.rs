@@ -8,20 +8,28 @@ pub(crate) const RUNS_MAX: usize = 8;
 /// What is known when a merge is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// Space is short: merge everything, so that dead versions give up theirs.
-    pub space: bool,
+    /// How short space is, in thousandths.
+    pub debt: u32,
     /// Everything was merged since the last freeze already.
     pub reclaimed: bool,
 }
 
 /// The runs to merge, given their entries, newest first.
 ///
-/// Without need: when there are more than [`RUNS_MAX`], the longest stretch from the newest in which no run
+/// Short of space, everything, so that dead versions give up theirs: at once if there is none; otherwise as
+/// soon as the newer runs are long enough to be worth rewriting the oldest, which the debt decides.
+///
+/// Not so short: when there are more than [`RUNS_MAX`], the longest stretch from the newest in which no run
 /// is more than twice as long as all newer ones together, so that an entry is rewritten about once each time
 /// its run doubles.
 pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
-    if need.space && !need.reclaimed && !entries.is_empty() {
-        return Some(0..entries.len());
+    if need.debt > 0 && !need.reclaimed && !entries.is_empty() {
+        let all: u64 = entries.iter().sum();
+        let newer = all - entries[entries.len() - 1];
+        let owed = u64::from(1000_u32.saturating_sub(need.debt)) * all / 4000;
+        if need.debt >= 1000 || (newer > 0 && newer >= owed) {
+            return Some(0..entries.len());
+        }
     }
     if entries.len() <= RUNS_MAX {
         return None;
@@ -61,13 +69,18 @@ mod tests {
 
     #[test]
     fn runs() {
-        let calm = Need { space: false, reclaimed: false };
-        let short = Need { space: true, reclaimed: false };
-        let table: &[(&[u64], Need, Option<Range<usize>>)] = &[
+        let calm = Need { debt: 0, reclaimed: false };
+        let pressed = Need { debt: 500, ..calm };
+        let short = Need { debt: 1000, reclaimed: false };
+        type Row<'a> = (&'a [u64], Need, Option<Range<usize>>);
+        let table: &[Row<'_>] = &[
             (&[], short, None),
             (&[5], calm, None),
             (&[5], short, Some(0..1)),
             (&[5], Need { reclaimed: true, ..short }, None),
+            (&[5], pressed, None),
+            (&[1, 100], pressed, None),
+            (&[20, 100], pressed, Some(0..2)),
             (&[1; 8], calm, None),
             (&[1; 9], calm, Some(0..9)),
             (&[1, 1, 1, 1, 1, 1, 1, 1, 100], calm, Some(0..8)),

@@ -92,7 +92,7 @@ impl PieceWriter {
                 ErrorKind::NoSpace,
                 "index",
                 format!(
-                    "{len} bytes for an index run in {}; enlarge the pool or delete keys",
+                    "{len} bytes for an index run in {}; make a larger pool (pm_size) or delete keys",
                     self.media.region.describe()
                 ),
             )

@@ -201,9 +201,29 @@ impl Run {
         filter::line_may_hold(media.region.bytes(at, LINE), line_seed(self.seed, line), hash)
     }
 
+    /// Pool offsets of the filter's lines that fail their checksums.
+    pub(crate) fn damaged_filter_lines<'m>(
+        &'m self,
+        media: &'m Media,
+    ) -> impl Iterator<Item = u64> + 'm {
+        let lines = 0..self.desc.filter.len / LINE as u64;
+        lines.filter_map(|line| {
+            let at = self.desc.filter.offset(self.zone_shift, line * LINE as u64);
+            let sound =
+                filter::line_is_sound(media.region.bytes(at, LINE), line_seed(self.seed, line));
+            (!sound).then_some(at)
+        })
+    }
+
+    /// Pool offset of an index block.
+    #[inline]
+    pub(crate) fn block_at(&self, block: u64) -> u64 {
+        self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64)
+    }
+
     #[inline]
     fn block<'m>(&self, media: &'m Media, block: u64) -> Result<Block<'m>> {
-        let at = self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64);
+        let at = self.block_at(block);
         let bytes = media.region.bytes(at, BLOCK_LEN);
         Block::verified(bytes, block_seed(self.seed, block)).ok_or_else(|| self.damaged(media, at))
     }
@@ -294,8 +314,7 @@ impl Run {
 
     fn prefetch_block(&self, media: &Media, block: u64) {
         if block < self.fences.len() as u64 {
-            let at = self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64);
-            media.region.prefetch(at, BLOCK_LEN / LINE);
+            media.region.prefetch(self.block_at(block), BLOCK_LEN / LINE);
         }
     }
 

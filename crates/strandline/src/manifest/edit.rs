@@ -24,15 +24,33 @@ pub(crate) enum Fate {
 pub(crate) enum Change {
     /// A new open of the pool: incarnations of zones begin with this number.
     Epoch(u32),
-    CreateKeyspace { id: u32, name: String },
-    DropKeyspace { id: u32 },
+    CreateKeyspace {
+        id: u32,
+        name: String,
+    },
+    DropKeyspace {
+        id: u32,
+    },
     AddRun(Box<RunDesc>),
-    RemoveRun { keyspace: u32, id: u64 },
-    Zone { no: u32, incarnation: u64, fate: Fate },
+    RemoveRun {
+        keyspace: u32,
+        id: u64,
+    },
+    Zone {
+        no: u32,
+        incarnation: u64,
+        fate: Fate,
+    },
     /// The zone's word is cleared: the incarnation need not be remembered.
-    ForgetZone { no: u32, incarnation: u64 },
+    ForgetZone {
+        no: u32,
+        incarnation: u64,
+    },
     /// Identifiers below these were used.
-    NextIds { keyspace: u32, run: u64 },
+    NextIds {
+        keyspace: u32,
+        run: u64,
+    },
 }
 
 /// A durable step of the store.

@@ -117,7 +117,9 @@ impl State {
             if sound.is_none() {
                 return Err(Error::corruption(
                     "open",
-                    format!("manifest edit {number} does not fit those before it; restore a checkpoint"),
+                    format!(
+                        "manifest edit {number} does not fit those before it; restore a copy of the pool"
+                    ),
                 ));
             }
         }
@@ -140,11 +142,8 @@ impl Manifest {
         floor: Seq,
         changes: Vec<Change>,
     ) -> Result<Durable> {
-        let floor = if planted::is(Bug::FloorWithoutSequence) {
-            floor.saturating_sub(1)
-        } else {
-            floor
-        };
+        let floor =
+            if planted::is(Bug::FloorWithoutSequence) { floor.saturating_sub(1) } else { floor };
         let edit = Edit { floor, changes };
         let mut next = self.state.clone();
         next.apply_edit(&edit).ok_or_else(|| {
@@ -198,7 +197,11 @@ mod tests {
                 Change::CreateKeyspace { id: 1, name: "other".into() },
                 Change::AddRun(Box::new(desc(5))),
                 Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
-                Change::Zone { no: 3, incarnation: 78, fate: Fate::Live { keyspace: 1, sealed: 640 } },
+                Change::Zone {
+                    no: 3,
+                    incarnation: 78,
+                    fate: Fate::Live { keyspace: 1, sealed: 640 },
+                },
                 Change::Zone { no: 4, incarnation: 79, fate: Fate::Retired },
             ],
         };
@@ -207,6 +210,12 @@ mod tests {
         let again = State::replay(&[state.encode_snapshot()]).expect("replays");
         assert_eq!(again, state);
         assert_eq!((again.next_run, again.next_keyspace, again.floor), (6, 2, 42));
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_format_version_1() {
+        let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x02\x00\x07default";
+        assert_eq!(State::fresh().encode_snapshot(), fresh);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Properties {
     pub slowed: Duration,
     /// Why writes are refused, if they are.
     pub refusing_writes: Option<String>,
+    /// Damage that a background merge met, if one did: the keyspace is merged no more, reads and writes go on.
+    pub damage_met: Option<String>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceProperties>,
 }
@@ -83,9 +85,9 @@ pub struct RunProperties {
     pub record_bytes: u64,
     /// Zones they lie in.
     pub zones: usize,
-    /// Sequence numbers of the entries.
+    /// Lowest sequence number of the entries.
     pub min_seq: Seq,
-    /// Sequence numbers of the entries.
+    /// Highest sequence number of the entries.
     pub max_seq: Seq,
 }
 
@@ -95,8 +97,7 @@ impl Properties {
         let space = engine.media.pool.space();
         let keyspaces: Vec<KeyspaceProperties> =
             engine.spaces().iter().map(|space| keyspace(space)).collect();
-        let dram_bytes =
-            keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum();
+        let dram_bytes = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum();
         Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),
@@ -115,6 +116,7 @@ impl Properties {
             dram_budget: engine.options.dram_budget,
             debt: engine.throttle.debt(),
             slowed: engine.throttle.slept(),
+            damage_met: engine.damage_met.get().cloned(),
             refusing_writes: engine.check_writable("write").err().map(|error| error.to_string()),
             keyspaces,
         }

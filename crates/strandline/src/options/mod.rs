@@ -136,7 +136,8 @@ pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
-    let scale: u64 = match suffix.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
+    let scale: u64 = match suffix.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B')
+    {
         "" => 1,
         "K" => 1 << 10,
         "M" => 1 << 20,
@@ -148,7 +149,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
         return whole.checked_mul(scale);
     }
     let real: f64 = number.trim().parse().ok()?;
-    (real.is_finite() && real >= 0.0 && real < 1e19).then(|| (real * scale as f64) as u64)
+    (real.is_finite() && (0.0..1e19).contains(&real)).then_some((real * scale as f64) as u64)
 }
 
 impl Options {
@@ -189,7 +190,9 @@ impl Options {
             "pm_size" => self.pm_size = parse_size(text)?,
             "zone_size" => self.zone_size = parse_size(text)?,
             "create_if_missing" => self.create_if_missing = text.parse().ok()?,
-            "memtable_bytes" => self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
+            "memtable_bytes" => {
+                self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?
+            }
             "frozen_memtables_max" => self.frozen_memtables_max = count()?,
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => {

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use std::collections::BTreeMap;
+
 use base::limits::NAME_BYTES_MAX;
 use base::{Error, ErrorKind, Result};
 
@@ -12,7 +14,8 @@ use super::job::{Progress, Worked};
 use super::merge::MergeJob;
 use crate::background::throttle::FULL_DEBT;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::{CleanTail, Space};
+use crate::manifest::State;
 use crate::manifest::edit::{Change, Fate};
 use crate::media::hash;
 use crate::memtable::Memtable;
@@ -21,6 +24,8 @@ use crate::view::View;
 
 /// Pause between looks at work that somebody else does.
 const WAIT_STEP: Duration = Duration::from_micros(100);
+/// Bytes that a zone takes in the manifest at most.
+pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
 /// Times that a flush tries again when space is short.
 const SHORT_MAX: u32 = 100;
 
@@ -32,12 +37,14 @@ impl Engine {
     /// Makes a keyspace: the edit is durable before any record can name it.
     pub(crate) fn create_space(&self, name: &str) -> Result<Arc<Space>> {
         self.check_writable("create keyspace")?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "create keyspace",
-                format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len()),
-            ));
+        let refused = match name.len() {
+            0 => Some(ErrorKind::InvalidArgument),
+            len if len > NAME_BYTES_MAX => Some(ErrorKind::LimitExceeded),
+            _ => None,
+        };
+        if let Some(kind) = refused {
+            let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
+            return Err(Error::new(kind, "create keyspace", text));
         }
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
         if spaces.values().any(|space| space.name == name) {
@@ -47,13 +54,35 @@ impl Engine {
                 format!("there is a keyspace {name} already; open it"),
             ));
         }
-        let id = self.manifest().state.next_keyspace;
+        let id = self.room_for_keyspace()?;
         let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
         let active = Arc::new(Memtable::new(1, Vec::new()));
         let view = View { number: 1, memtables: vec![active], runs: Vec::new() };
-        let space = Arc::new(Space::new(id, name, view, 1));
+        let space = Arc::new(Space::new(id, name, view, 1, None));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
+    }
+
+    /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
+    fn room_for_keyspace(&self) -> Result<u32> {
+        let manifest = self.manifest();
+        let geometry = self.media.pool.geometry();
+        let zones = u64::from(geometry.zones()) * ZONE_CHANGE_BYTES;
+        let area = geometry.manifest_len().saturating_sub(zones);
+        let state = State { zones: BTreeMap::new(), ..manifest.state.clone() };
+        let used = state.encode_snapshot().len() + NAME_BYTES_MAX;
+        if used as u64 > area / 2 {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "create keyspace",
+                format!(
+                    "{} keyspaces and their runs take {used} of {area} bytes in the manifest; drop some, \
+                     or make a larger pool (pm_size)",
+                    manifest.state.keyspaces.len()
+                ),
+            ));
+        }
+        Ok(manifest.state.next_keyspace)
     }
 
     /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one
@@ -74,7 +103,11 @@ impl Engine {
         let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if space.dropped.swap(true, Relaxed) {
-            return Err(Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}")));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "drop keyspace",
+                format!("no keyspace {name}"),
+            ));
         }
         let pass = self.gate.enter_to_switch();
         space.front.set_number(&pass, u64::MAX);
@@ -84,7 +117,8 @@ impl Engine {
         *job = None;
         let view = space.view.load_full();
         let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
-        let runs = view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+        let runs =
+            view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
         let zones: Vec<_> = memtables.chain(runs).collect();
         let mut changes = vec![Change::DropKeyspace { id: space.id }];
         changes.extend(zones.iter().map(|zone| Change::Zone {
@@ -97,8 +131,9 @@ impl Engine {
         view.runs.iter().for_each(|run| run.set_installed(false));
         self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
         // Handles may keep the keyspace; they must not keep its zones.
+        *space.clean_tail() = CleanTail::default();
         let empty = Arc::new(Memtable::new(view.active().order + 1, Vec::new()));
-        let gone = View { number: u64::MAX - 1, memtables: vec![empty], runs: Vec::new() };
+        let gone = View { number: 0, memtables: vec![empty], runs: Vec::new() };
         space.view.store(Arc::new(gone));
         drop((view, zones));
         self.bury();
@@ -120,8 +155,7 @@ impl Engine {
             self.check_writable("flush")?;
             match self.work(usize::MAX)? {
                 Worked::Did => {}
-                // Somebody else is at it, or a commit is still on its way.
-                Worked::Idle => std::thread::sleep(WAIT_STEP),
+                Worked::Idle | Worked::Busy => std::thread::sleep(WAIT_STEP),
                 Worked::Short if short < SHORT_MAX => {
                     short += 1;
                     self.throttle.set_debt(FULL_DEBT);
@@ -159,7 +193,7 @@ impl Engine {
             }
             let view = space.view.load_full();
             if view.runs.len() > 1 {
-                let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len())?;
+                let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len());
                 drop(view);
                 while merge.step(self, usize::MAX)? != Progress::Done {}
             }
@@ -185,7 +219,9 @@ impl Engine {
         for key in keys {
             let entry = self.find_in(&view, space, key, seq, &mut ())?;
             let value = match entry {
-                Some(entry) if entry.kind != Kind::Delete => Some(self.media.value(&entry)?.to_vec()),
+                Some(entry) if entry.kind != Kind::Delete => {
+                    Some(self.media.value(&entry)?.to_vec())
+                }
                 _ => None,
             };
             values.push(value);

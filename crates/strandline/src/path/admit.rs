@@ -27,10 +27,9 @@ impl Engine {
         if self.throttle.debt() >= HELP_DEBT {
             let _worked = self.work(QUANTUM)?;
         }
-        let owed = self.throttle.owe(bytes);
         // Without a background thread sleeping would drain nothing.
-        if !owed.is_zero() && self.options.background_threads > 0 {
-            std::thread::sleep(owed);
+        if self.options.background_threads > 0 {
+            self.throttle.slow(bytes);
         }
         Ok(())
     }
@@ -38,14 +37,14 @@ impl Engine {
     /// Whether the active memtable should be frozen.
     #[inline]
     pub(crate) fn is_full(&self, space: &Space, active: &Memtable) -> bool {
-        space.front.bytes() >= self.options.memtable_bytes
+        space.front.bytes() >= self.throttle.memtable_bytes.load(Relaxed)
             || active.index.bytes() as u64 >= self.options.dram_budget / 4
     }
 
-    /// Freezes the active memtable of `space` unless too many wait to be frozen already; those who keep
-    /// writing meanwhile are slowed by the debt.
+    /// Freezes the active memtable of `space` if it is full. Too many that wait to be frozen slow writers by
+    /// way of the debt.
     #[cold]
-    pub(crate) fn rotate_when_possible(&self, space: &Arc<Space>) -> Result<()> {
+    pub(crate) fn rotate_if_full(&self, space: &Arc<Space>) -> Result<()> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_full(space, space.view.load().active()) {
             return Ok(());
@@ -58,6 +57,9 @@ impl Engine {
 
     /// Makes a new active memtable; the old one waits to be frozen. The caller holds `space.admin`.
     pub(crate) fn rotate(&self, space: &Arc<Space>) {
+        if space.dropped.load(Relaxed) {
+            return;
+        }
         let view = space.view.load_full();
         let old = view.active();
         let fresh = Arc::new(space.new_memtable(Vec::new()));
@@ -69,10 +71,10 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         // Commits that find the new number put their records into the new memtable, so a reader that
         // sees such a commit sees a number that its old View does not have (R1).
-        if let Some(start) = space.front.spare(&pass) {
-            if let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no)) {
-                fresh.push_zone(zone);
-            }
+        if let Some(start) = space.front.spare(&pass)
+            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
+        {
+            fresh.push_zone(zone);
         }
         let bytes = space.front.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
@@ -85,9 +87,13 @@ impl Engine {
     #[cold]
     pub(crate) fn refill(&self, space: &Arc<Space>, claim: Claim) -> Result<bool> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if space.dropped.load(Relaxed) {
+            return Err(super::read::dropped(space));
+        }
         if space.front.has_spare() {
             return Ok(true);
         }
+        self.update_reserve();
         let base_seq = self.gate.next_seq();
         let Some(zone) = self.grant(ZoneKind::Memtable, claim, space.id, base_seq) else {
             self.update_debt();
@@ -98,6 +104,7 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         space.front.set_spare(&pass, &zone);
         drop(pass);
+        self.throttle.granted.fetch_add(1, Relaxed);
         self.update_debt();
         Ok(true)
     }
@@ -110,33 +117,47 @@ impl Engine {
 
     /// Waits until an extent of `len` bytes can be had.
     pub(crate) fn await_extent(&self, len: u64) -> Result<pool::Extent> {
-        self.await_space(len, || Ok(self.take_value_extent(len)))
+        self.await_space(len, || {
+            let extent = self.take_value_extent(len);
+            self.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
+            Ok(extent)
+        })
     }
 
-    /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when a full
-    /// round of reclaiming, begun after the wait began, has not yielded it: then live bytes do not fit.
+    /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when full rounds
+    /// of reclaiming gain nothing and nobody gets any: then live bytes do not fit. The caller pins no View,
+    /// which would hold on to what is to be reclaimed.
     fn await_space<T>(
         &self,
         len: u64,
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let begun = self.throttle.rounds.load(Relaxed);
+        let _waiting = self.throttle.wait();
+        let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
+        let mut most_unused = 0;
         loop {
             if let Some(got) = attempt()? {
                 return Ok(got);
             }
             self.check_writable("write")?;
             self.throttle.set_debt(FULL_DEBT);
+            // The first of two rounds may have been under way already.
             if self.throttle.rounds.load(Relaxed) >= begun + 2 {
-                return Err(self.no_space(len));
+                let (now, unused) =
+                    (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
+                if now == granted && unused <= most_unused {
+                    return Err(self.no_space(len));
+                }
+                (begun, granted) = (self.throttle.rounds.load(Relaxed), now);
+                most_unused = most_unused.max(unused);
             }
-            if self.options.background_threads == 0 {
-                if self.work(QUANTUM)? != Worked::Did {
+            match self.work(QUANTUM)? {
+                Worked::Did => {}
+                Worked::Idle | Worked::Short if self.options.background_threads == 0 => {
                     self.end_round();
                 }
-            } else {
-                self.signal.raise();
-                if self.work(QUANTUM)? != Worked::Did {
+                Worked::Idle | Worked::Short | Worked::Busy => {
+                    self.signal.raise();
                     std::thread::sleep(WAIT_STEP);
                 }
             }
@@ -151,7 +172,8 @@ impl Engine {
             "write",
             format!(
                 "{len} bytes do not fit {}: live data and indexes fill its {} bytes ({} free, the rest \
-                 is kept for freezing and cleaning); delete keys or make a larger pool (pm_size)",
+                 is kept for freezing and cleaning, or held by open iterators and snapshots); delete keys or \
+                 make a larger pool (pm_size)",
                 self.media.region.describe(),
                 space.total,
                 space.free
@@ -159,19 +181,29 @@ impl Engine {
         )
     }
 
-    /// Computes the debt anew from space and backlog.
+    /// Computes anew, from space and backlog, the debt, the pace that writers keep while they are in debt, and
+    /// the size at which memtables are frozen.
     pub(crate) fn update_debt(&self) {
-        let soft = self.soft_headroom();
-        let headroom = self.headroom();
+        let (soft, headroom) = (self.soft_headroom(), self.headroom());
         let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
-        let waiting = self
-            .spaces()
-            .iter()
-            .map(|space| space.view.load().memtables.len() as u64 - 1)
-            .max()
-            .unwrap_or(0);
+        let spaces = self.spaces();
+        let (mut waiting, mut entries, mut fronts) = (0, 0, 0);
+        for space in &spaces {
+            let view = space.view.load();
+            waiting = waiting.max(view.memtables.len() as u64 - 1);
+            entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
+            entries += view.runs.iter().map(|run| run.entries()).sum::<u64>();
+            fronts += space.front.room();
+        }
         let allowed = u64::from(self.options.frozen_memtables_max.max(1));
         let backlog_debt = waiting.saturating_sub(1) * u64::from(FULL_DEBT) / allowed;
         self.throttle.set_debt(space_debt.max(backlog_debt).min(u64::from(FULL_DEBT)) as u32);
+        self.throttle.set_pace(headroom + fronts, entries);
+        let geometry = self.media.pool.geometry();
+        let most = self.options.memtable_bytes.min(geometry.capacity() / 8);
+        // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
+        let half = (headroom + fronts) / (2 * spaces.len().max(1) as u64);
+        let limit = if space_debt > 0 { half.max(geometry.zone_len()).min(most) } else { most };
+        self.throttle.memtable_bytes.store(limit, Relaxed);
     }
 }

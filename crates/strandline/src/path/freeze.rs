@@ -157,14 +157,8 @@ impl Building {
             None => Bound::Unbounded,
         };
         let mut leaves = Vec::with_capacity(keys);
-        let end = memtable.index.scan(
-            media,
-            from,
-            Direction::Forward,
-            Versions::All,
-            keys,
-            &mut leaves,
-        );
+        let end =
+            memtable.index.scan(media, from, Direction::Forward, Versions::All, keys, &mut leaves);
         leaves.iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
         let mut versions: Vec<Entry> = Vec::new();
         for leaf in &leaves {

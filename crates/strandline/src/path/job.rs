@@ -1,13 +1,14 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use base::{ErrorKind, Result};
 
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
 use crate::engine::Engine;
+use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
 
 /// The work under way.
@@ -17,6 +18,14 @@ pub(crate) enum Job {
 }
 
 impl Job {
+    /// The keyspace whose runs are being merged, if any are.
+    fn merging(&self) -> Option<Arc<Space>> {
+        match self {
+            Job::Freeze(_) => None,
+            Job::Merge(merge) => Some(merge.space()),
+        }
+    }
+
     pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
         match self {
             Job::Freeze(freeze) => freeze.step(engine, quantum),
@@ -39,8 +48,10 @@ pub(crate) enum Progress {
 pub(crate) enum Worked {
     /// Something was done; there may be more.
     Did,
-    /// There is nothing to do, somebody else is at it, or commits must finish first.
+    /// There is nothing to do.
     Idle,
+    /// Somebody else is at it, or commits must finish first.
+    Busy,
     /// The work needs space that is not there now.
     Short,
 }
@@ -48,20 +59,23 @@ pub(crate) enum Worked {
 impl Engine {
     /// Does up to `quantum` entries of background work.
     pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
-        let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Idle) };
-        if slot.is_none() {
-            *slot = match self.choose() {
-                Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(Worked::Short),
-                chosen => chosen?,
-            };
+        if self.read_only {
+            return Ok(Worked::Idle);
         }
-        let progress = match slot.as_mut() {
+        let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Busy) };
+        if slot.is_none() {
+            *slot = self.choose();
+        }
+        let (progress, merging) = match slot.as_mut() {
             None => return Ok(Worked::Idle),
-            Some(job) => job.step(self, quantum),
+            Some(job) => (job.step(self, quantum), job.merging()),
         };
         match progress {
-            Ok(Progress::More) => return Ok(Worked::Did),
-            Ok(Progress::Blocked) => return Ok(Worked::Idle),
+            Ok(Progress::More) => {
+                self.update_debt();
+                return Ok(Worked::Did);
+            }
+            Ok(Progress::Blocked) => return Ok(Worked::Busy),
             Ok(Progress::Done) | Err(_) => *slot = None,
         }
         drop(slot);
@@ -74,6 +88,12 @@ impl Engine {
                 self.short.store(true, Relaxed);
                 Ok(Worked::Short)
             }
+            Err(error) if error.kind() == ErrorKind::Corruption && merging.is_some() => {
+                // Reads go on, and writes too as long as there is space.
+                merging.iter().for_each(|space| space.unmergeable.store(true, Relaxed));
+                let _first_wins = self.damage_met.set(error.to_string());
+                Ok(Worked::Did)
+            }
             Err(error) => Err(error),
             Ok(_) => {
                 self.short.store(false, Relaxed);
@@ -83,12 +103,12 @@ impl Engine {
     }
 
     /// The most urgent work: the oldest frozen memtable, else a merge if one is worth it.
-    fn choose(&self) -> Result<Option<Job>> {
-        let (freeze, merge) = (self.choose_freeze(), || self.choose_merge());
+    fn choose(&self) -> Option<Job> {
         if self.short.load(Relaxed) {
-            return Ok(merge()?.or(freeze));
+            self.choose_merge().or_else(|| self.choose_freeze())
+        } else {
+            self.choose_freeze().or_else(|| self.choose_merge())
         }
-        if freeze.is_some() { Ok(freeze) } else { merge() }
     }
 
     fn choose_freeze(&self) -> Option<Job> {
@@ -98,17 +118,20 @@ impl Engine {
         })
     }
 
-    fn choose_merge(&self) -> Result<Option<Job>> {
+    fn choose_merge(&self) -> Option<Job> {
         for space in self.spaces() {
+            if space.unmergeable.load(Relaxed) {
+                continue;
+            }
             let view = space.view.load();
             let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
             let need =
-                Need { space: self.throttle.debt() > 0, reclaimed: space.reclaimed.load(Relaxed) };
+                Need { debt: self.throttle.debt(), reclaimed: space.reclaimed.load(Relaxed) };
             if let Some(choice) = pick_runs(&entries, need) {
-                return Ok(Some(Job::Merge(MergeJob::new(self, &space, &view, choice)?)));
+                return Some(Job::Merge(MergeJob::new(self, &space, &view, choice)));
             }
         }
-        Ok(None)
+        None
     }
 
     /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too.
@@ -120,6 +143,8 @@ impl Engine {
             }
             space.reclaimed.store(false, Relaxed);
         }
+        self.bury();
+        self.throttle.unused.store(self.unused_bytes(), Relaxed);
         self.throttle.rounds.fetch_add(1, Relaxed);
     }
 }

@@ -19,7 +19,7 @@ use pool::ZoneKind;
 use super::job::Progress;
 use super::versions::Retention;
 use crate::engine::{Claim, Engine};
-use crate::keyspace::Space;
+use crate::keyspace::{CleanTail, Space};
 use crate::level0::build::{RunBuilder, RunName};
 use crate::level0::pick::pick_zones;
 use crate::level0::run::Run;
@@ -56,15 +56,16 @@ struct Cursor {
     batch: Vec<u64>,
     at: usize,
     current: Option<Entry>,
+    begun: bool,
 }
 
 /// Moves records out of zones that are to become free.
 struct Cleaner {
     zones: BTreeSet<u32>,
     base_seq: Seq,
+    /// Zones granted to this merge.
     targets: Vec<Arc<Zone>>,
-    tail: u64,
-    end: u64,
+    tail: CleanTail,
     /// No zone could be had for the rest: it stays where it is.
     stopped: bool,
     stage: Vec<u8>,
@@ -77,24 +78,16 @@ impl MergeJob {
         space: &Arc<Space>,
         view: &View,
         choice: std::ops::Range<usize>,
-    ) -> Result<MergeJob> {
+    ) -> MergeJob {
         let full = choice.end == view.runs.len() && choice.start == 0;
         let inputs: Vec<Arc<Run>> = view.runs[choice.clone()].to_vec();
         let entries = inputs.iter().map(|run| run.entries()).sum();
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
-        let name =
-            RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
-        let mut cursors = Vec::with_capacity(inputs.len());
-        for run in &inputs {
-            let mut cursor =
-                Cursor { run: Arc::clone(run), next: 0, batch: Vec::new(), at: 0, current: None };
-            cursor.advance(&engine.media)?;
-            cursors.push(cursor);
-        }
+        let name = RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
-        Ok(MergeJob {
+        MergeJob {
             space: Arc::clone(space),
-            cursors,
+            cursors: inputs.iter().map(Cursor::new).collect(),
             builder: Some(RunBuilder::new(&engine.media, name, entries)),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
@@ -102,11 +95,15 @@ impl MergeJob {
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
-            cleaner: Cleaner::new(engine, &inputs),
+            cleaner: Cleaner::new(engine, space, &inputs, full),
             full,
             inputs,
             begun: Instant::now(),
-        })
+        }
+    }
+
+    pub(crate) fn space(&self) -> Arc<Space> {
+        Arc::clone(&self.space)
     }
 
     /// Carries the merge on by about `quantum` entries.
@@ -122,8 +119,10 @@ impl MergeJob {
                 self.install(engine)?;
                 return Ok(Progress::Done);
             };
-            let same =
-                self.versions.last().is_none_or(|last| engine.media.key(last) == engine.media.key(&entry));
+            let same = self
+                .versions
+                .last()
+                .is_none_or(|last| engine.media.key(last) == engine.media.key(&entry));
             if !same {
                 self.emit(engine, &mut moved)?;
             }
@@ -131,6 +130,7 @@ impl MergeJob {
                 self.versions.push(entry);
             }
         }
+        engine.throttle.merging(self.cursors.iter().map(Cursor::passed).sum());
         // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
         Ok(Progress::More)
@@ -138,6 +138,10 @@ impl MergeJob {
 
     /// The next entry of all inputs: keys ascend, versions of a key descend.
     fn next(&mut self, media: &Media) -> Result<Option<Entry>> {
+        for cursor in self.cursors.iter_mut().filter(|cursor| !cursor.begun) {
+            cursor.begun = true;
+            cursor.advance(media)?;
+        }
         let mut best: Option<(usize, Entry)> = None;
         for (i, cursor) in self.cursors.iter().enumerate() {
             let Some(entry) = cursor.current else { continue };
@@ -179,7 +183,6 @@ impl MergeJob {
         let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
         let mut zones: BTreeMap<u32, Arc<Zone>> =
             inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
-        let before: u64 = zones.len() as u64;
         zones.extend(self.cleaner.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
         let run = builder.finish(&zones, &engine.graveyard)?.map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
@@ -214,9 +217,12 @@ impl MergeJob {
             if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
         }
         self.space.reclaimed.store(self.full, Relaxed);
-        let freed = (before + targets.len() as u64).saturating_sub(live.len() as u64);
-        let freed_bytes = freed * engine.media.pool.geometry().zone_len();
-        engine.throttle.drained(freed_bytes, self.begun.elapsed());
+        let tail = std::mem::take(&mut self.cleaner.tail);
+        if tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
+            *self.space.clean_tail() = tail;
+        }
+        let entries = self.inputs.iter().map(|run| run.entries()).sum();
+        engine.throttle.merged(entries, self.begun.elapsed());
         Ok(())
     }
 
@@ -227,13 +233,28 @@ impl MergeJob {
         let newer = view.runs[..first].iter();
         let older = view.runs[first..].iter().filter(|run| !is_input(run));
         let runs = newer.chain(run.iter()).chain(older).cloned().collect();
-        let next =
-            View { number: view.number + 1, memtables: view.memtables.clone(), runs };
+        let next = View { number: view.number + 1, memtables: view.memtables.clone(), runs };
         engine.swap_view(&self.space, next);
     }
 }
 
 impl Cursor {
+    fn new(run: &Arc<Run>) -> Cursor {
+        Cursor {
+            run: Arc::clone(run),
+            next: 0,
+            batch: Vec::new(),
+            at: 0,
+            current: None,
+            begun: false,
+        }
+    }
+
+    /// Entries behind the walk.
+    fn passed(&self) -> u64 {
+        self.next - (self.batch.len() - self.at) as u64
+    }
+
     fn advance(&mut self, media: &Media) -> Result<()> {
         if self.at == self.batch.len() {
             self.batch.clear();
@@ -257,20 +278,23 @@ impl Cursor {
 
 impl Cleaner {
     /// G1: chooses the emptiest zones by what the inputs know of them.
-    fn new(engine: &Engine, inputs: &[Arc<Run>]) -> Cleaner {
+    fn new(engine: &Engine, space: &Space, inputs: &[Arc<Run>], full: bool) -> Cleaner {
+        let tail =
+            if full { std::mem::take(&mut *space.clean_tail()) } else { CleanTail::default() };
+        let filling = tail.zone.as_ref().map(|zone| zone.no);
         let zone_len = engine.media.pool.geometry().zone_len();
         let known: Vec<(u32, u64)> = inputs
             .iter()
             .flat_map(|run| run.zones.iter().map(|used| (used.zone.no, used.live_bytes)))
+            .filter(|(no, _)| Some(*no) != filling)
             .collect();
         let (room, wanted) = engine.cleaning_budget();
-        let zones = pick_zones(&known, zone_len, room, wanted).into_iter().collect();
+        let zones = pick_zones(&known, zone_len, room + tail.room(), wanted).into_iter().collect();
         Cleaner {
             zones,
             base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
             targets: Vec::new(),
-            tail: 0,
-            end: 0,
+            tail,
             stopped: false,
             stage: Vec::new(),
         }
@@ -285,38 +309,40 @@ impl Cleaner {
         moved: &mut InFlight<'r>,
     ) -> Result<Entry> {
         let media = &*engine.media;
-        let cleaned = media
-            .pool
-            .geometry()
-            .zone_of(entry.at)
-            .is_some_and(|no| self.zones.contains(&no));
+        let cleaned =
+            media.pool.geometry().zone_of(entry.at).is_some_and(|no| self.zones.contains(&no));
         if !cleaned || self.stopped {
             return Ok(entry);
         }
         let key = media.key(&entry);
         let value = media.stored_value(&entry);
-        let shape =
-            Shape { kind: entry.kind, role: Role::Moved, key_len: key.len(), value_len: value.len() };
-        let wide = entry.seq - self.base_seq > shape.narrow_max();
-        let len = shape.len(wide);
-        if self.tail + len > self.end {
+        let shape = Shape {
+            kind: entry.kind,
+            role: Role::Moved,
+            key_len: key.len(),
+            value_len: value.len(),
+        };
+        // At most what either form takes: the form depends on the zone.
+        if self.tail.room() < shape.len(true) {
             let granted = engine.grant(ZoneKind::Clean, Claim::Clean, space.id, self.base_seq);
             let Some(zone) = granted else {
                 self.stopped = true;
                 return Ok(entry);
             };
             zone.retire();
-            (self.tail, self.end) = (zone.start, zone.end);
+            self.tail = CleanTail { at: zone.start, zone: Some(Arc::clone(&zone)) };
             self.targets.push(zone);
         }
-        let at = self.tail;
+        let at = self.tail.at;
         let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
+        let wide = entry.seq.wrapping_sub(base_seq) > shape.narrow_max();
+        let len = shape.len(wide);
         let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { entry.seq };
         self.stage.clear();
         let place = Place { seed, base_seq, wide };
         record::encode(&mut self.stage, &shape, place, seq, seq, key, value);
         moved.join(media.region.copy_nt(Site::Clean, at, &self.stage));
-        self.tail += len;
+        self.tail.at += len;
         media.entry(Leaf::new(at, len, hash(key)))
     }
 }

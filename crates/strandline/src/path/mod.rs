@@ -1,9 +1,11 @@
 //! The stories: all control flow, top to bottom, steps numbered as in ARCHITECTURE.md. The parts of the
-//! engine are leaves; none of them imports this module.
+//! engine are leaves: only the shell that holds them together (`db`, `steps`, `engine`, `background::worker`)
+//! calls in here.
 
 pub(crate) mod admin;
 pub(crate) mod admit;
 pub(crate) mod check;
+pub(crate) mod decide;
 pub(crate) mod freeze;
 pub(crate) mod job;
 pub(crate) mod merge;

@@ -11,6 +11,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, PoolFile, Prefault, Region};
 use pool::{Format, Pool};
 
+use super::admin::ZONE_CHANGE_BYTES;
 use super::recover::recover;
 use crate::engine::Engine;
 use crate::manifest::State;
@@ -41,7 +42,11 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
                 "a heap store has nothing to open read-only; give pm a path",
             ));
         }
-        PmSource::Heap => (Arc::new(Region::heap(options.pm_size, None)?), false),
+        PmSource::Heap => {
+            let region = Arc::new(Region::heap(options.pm_size, None)?);
+            format_if_new(&region, &options)?;
+            (region, false)
+        }
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
     };
     assemble(region, options, access, lazy)
@@ -62,23 +67,24 @@ fn check_options(options: &Options) -> Result<()> {
 /// Maps the pool of the store at `path`, making it if need be; tells whether its pages are yet to be mapped.
 fn open_file(path: &Path, options: &Options, access: Access) -> Result<(Arc<Region>, bool)> {
     let named = read_identity(path)?;
-    if let (Some(named), PmSource::Path(given)) = (&named, &options.pm) {
-        if !same_file(&path.join(named), given) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "open",
-                format!(
-                    "store {} keeps its pool at {}, not at {}; leave pm out or open another store",
-                    path.display(),
-                    path.join(named).display(),
-                    given.display()
-                ),
-            ));
-        }
+    if let (Some(named), PmSource::Path(given)) = (&named, &options.pm)
+        && !same_file(&path.join(named), given)
+    {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!(
+                "store {} keeps its pool at {}, not at {}; leave pm out or open another store",
+                path.display(),
+                path.join(named).display(),
+                given.display()
+            ),
+        ));
     }
     if let Some(named) = named {
         let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let file = PoolFile::open(&path.join(&named), mode).map_err(|error| missing(path, error))?;
+        let file =
+            PoolFile::open(&path.join(&named), mode).map_err(|error| missing(path, error))?;
         return Ok((Arc::new(file.map(Prefault::Lazy)?), true));
     }
     if access == Access::Read || !options.create_if_missing {
@@ -108,11 +114,7 @@ fn missing(path: &Path, error: Error) -> Error {
 
 fn create_file(path: &Path, options: &Options) -> Result<Arc<Region>> {
     let failed = |what: &Path, error: std::io::Error| {
-        Error::io(
-            "open",
-            format!("making {}; choose a writable directory", what.display()),
-            error,
-        )
+        Error::io("open", format!("making {}; choose a writable directory", what.display()), error)
     };
     if options.pm_size < POOL_LEN_MIN {
         return Err(Error::new(
@@ -129,17 +131,28 @@ fn create_file(path: &Path, options: &Options) -> Result<Arc<Region>> {
         _ => PathBuf::from(POOL),
     };
     let at = path.join(&named);
-    // A device has its own size; a file that was left by a killed creation is taken over as it is.
-    let existing = std::fs::metadata(&at).ok();
-    let file = match existing {
-        Some(meta) if !meta.is_file() => PoolFile::open(&at, OpenMode::ReadWrite)?,
-        Some(meta) if meta.len() >= options.pm_size => PoolFile::open(&at, OpenMode::ReadWrite)?,
+    // A device has its own size. A file that a killed creation left begins with zeroes as long as nothing
+    // was formatted; anything else is opened as it is, so that what is not ours is told and not touched.
+    let file = match std::fs::metadata(&at) {
+        Ok(meta) if !meta.is_file() => PoolFile::open(&at, OpenMode::ReadWrite)?,
+        Ok(_) if !begins_blank(&at).map_err(|error| failed(&at, error))? => {
+            PoolFile::open(&at, OpenMode::ReadWrite)?
+        }
+        Ok(meta) if meta.len() >= options.pm_size => PoolFile::open(&at, OpenMode::ReadWrite)?,
         _ => PoolFile::create(&at, options.pm_size)?,
     };
     let region = Arc::new(file.map(Prefault::Now)?);
     format_if_new(&region, options)?;
     write_identity(path, &named).map_err(|error| failed(&path.join(IDENTITY), error))?;
     Ok(region)
+}
+
+/// Whether the first bytes of a file, as many as there are, are zeroes.
+fn begins_blank(path: &Path) -> std::io::Result<bool> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(4096).read_to_end(&mut head)?;
+    Ok(head.iter().all(|byte| *byte == 0))
 }
 
 /// Formats what no pool was ever in; a creation that was killed is finished that way.
@@ -152,8 +165,12 @@ fn format_if_new(region: &Arc<Region>, options: &Options) -> Result<()> {
     let mut format = Format::for_len(region.len());
     if options.zone_size != 0 {
         format.zone_len = options.zone_size;
+        // Half of the manifest may be taken by what it says of zones.
+        let zones = region.len() / options.zone_size * ZONE_CHANGE_BYTES;
+        format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
     }
-    Pool::create(Arc::clone(region), format, fresh_id()?, &State::fresh().encode_snapshot()).map(drop)
+    Pool::create(Arc::clone(region), format, fresh_id()?, &State::fresh().encode_snapshot())
+        .map(drop)
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -186,7 +203,10 @@ fn read_identity(path: &Path) -> Result<Option<PathBuf>> {
         return Err(Error::new(
             ErrorKind::NotSupported,
             "open",
-            format!("{} does not begin with `{HEADER}`; use the release that wrote it", file.display()),
+            format!(
+                "{} does not begin with `{HEADER}`; use the release that wrote it",
+                file.display()
+            ),
         ));
     }
     let pool = lines.next().and_then(|line| line.strip_prefix("pool ")).ok_or_else(|| {
@@ -214,6 +234,9 @@ pub(crate) fn open_region(
     options: Options,
     access: Access,
 ) -> Result<Arc<Engine>> {
+    if access == Access::Write {
+        format_if_new(&region, &options)?;
+    }
     assemble(region, options, access, false)
 }
 
@@ -224,11 +247,18 @@ fn assemble(
     lazy: bool,
 ) -> Result<Arc<Engine>> {
     let prefault_to = if lazy { region.len() } else { 0 };
-    if access == Access::Write {
-        format_if_new(&region, &options)?;
-    }
+    let owner = match access {
+        Access::Read => None,
+        Access::Write => Some(region.own().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Busy,
+                "open",
+                format!("{} is open in this process already; close that store", region.describe()),
+            )
+        })?),
+    };
     let (pool, replay) = Pool::open(Arc::clone(&region))?;
-    let media = Arc::new(Media::new(pool, region));
+    let media = Arc::new(Media::new(pool, region, owner));
     let threads = match options.recovery_threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads as usize,

@@ -73,6 +73,21 @@ impl Engine {
         at: Seq,
         trace: &mut impl Trace,
     ) -> Result<Option<Entry>> {
+        let found = self.search(view, key, at, trace)?;
+        if let Some(lost) = &space.lost {
+            lost.check(&space.name, key, found.map(|entry| entry.seq))?;
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn search(
+        &self,
+        view: &View,
+        key: &[u8],
+        at: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Entry>> {
         let media = &*self.media;
         let hash = hash(key);
         for memtable in &view.memtables {
@@ -99,16 +114,6 @@ impl Engine {
             if found.is_some() {
                 return Ok(found);
             }
-        }
-        if space.damaged.load(Relaxed) {
-            return Err(Error::corruption(
-                "get",
-                format!(
-                    "the key is not in keyspace {}, which lost records to damage: it may have been \
-                     among them (`strandline check` lists the ranges)",
-                    space.name
-                ),
-            ));
         }
         Ok(None)
     }
@@ -138,9 +143,5 @@ impl Engine {
 
 #[cold]
 pub(crate) fn dropped(space: &Space) -> Error {
-    Error::new(
-        base::ErrorKind::Closed,
-        "keyspace",
-        format!("keyspace {} was dropped", space.name),
-    )
+    Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
 }

@@ -15,13 +15,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
-use base::{Error, LINE, Result, Seq};
+use base::{Error, ErrorKind, LINE, Result, Seq};
 use pmem::Site;
 use pool::{HeaderState, ZoneHeader, ZoneKind};
 
+use super::decide::{Decision, decide};
 use super::scan_zone::{self, Found, ZoneScan};
 use crate::keyspace::Space;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
+use crate::lost::Lost;
 use crate::manifest::edit::Fate;
 use crate::manifest::{Manifest, State};
 use crate::media::{Leaf, Media, hash};
@@ -37,9 +39,9 @@ pub struct Report {
     pub zones_scanned: u64,
     /// Records put back into memtables.
     pub records: u64,
-    /// Valid commits that were dropped because an older one was lost.
+    /// Zones in which whole commits were dropped because an older one was cut off.
     pub survivors_dropped: u64,
-    /// Zones that nothing reached and whose words were cleared.
+    /// Zones that nothing reached; an open for writing cleared their words.
     pub zones_swept: u64,
     /// Last sequence number that counts.
     pub cut: Seq,
@@ -63,13 +65,13 @@ pub struct Damage {
 }
 
 /// A zone that may hold records of a memtable.
-struct Candidate {
-    no: u32,
-    header: ZoneHeader,
+pub(crate) struct Candidate {
+    pub no: u32,
+    pub header: ZoneHeader,
     /// Bytes that count at most.
-    limit: u64,
+    pub limit: u64,
     /// Whether an earlier open accepted everything up to the limit.
-    sealed: bool,
+    pub sealed: bool,
 }
 
 /// An open store's parts, ready to be put together.
@@ -120,12 +122,22 @@ pub(crate) fn recover(
     }
     let graveyard = Arc::new(Graveyard::default());
     let mut zones = Zones { media, graveyard: Arc::clone(&graveyard), known: BTreeMap::new() };
-    let mut runs = open_runs(media, &state, &mut zones)?;
+    let (mut runs, broken) = open_runs(media, &state, &mut zones)?;
     let candidates = candidates(media, &state, &zones);
 
     let scans = scan_all(media, &candidates, state.floor, threads);
-    let (decided, mut report) = decide(media, &state, &candidates, &scans);
-    report.zones_scanned = candidates.len() as u64;
+    let mut decided = decide(media, state.floor, &candidates, &scans);
+    note_lost_zones(media, &state, &mut decided);
+    broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
+    let mut report = Report {
+        zones_scanned: candidates.len() as u64,
+        survivors_dropped: decided.survivors,
+        damage: std::mem::take(&mut decided.damage),
+        ..Report::default()
+    };
+    if !report.damage.is_empty() && !read_only {
+        return Err(refuse(media, &report.damage));
+    }
 
     let memtables: BTreeMap<u32, Arc<Memtable>> = candidates
         .iter()
@@ -134,8 +146,10 @@ pub(crate) fn recover(
         .into_iter()
         .map(|keyspace| (keyspace, Arc::new(Memtable::new(order(&runs, keyspace), Vec::new()))))
         .collect();
-    let rebuild = Rebuild { media, memtables: &memtables, decided: &decided, read_only };
-    let rebuilt = in_parallel(&candidates, threads, |candidate| rebuild.zone(candidate, &graveyard));
+    let salvage = !report.damage.is_empty();
+    let rebuild = Rebuild { media, memtables: &memtables, decided: &decided, read_only, salvage };
+    let rebuilt =
+        in_parallel(&candidates, threads, |candidate| rebuild.zone(candidate, &graveyard));
     let mut live = BTreeMap::new();
     for (candidate, rebuilt) in candidates.iter().zip(rebuilt) {
         let (records, sealed) = rebuilt?;
@@ -150,11 +164,6 @@ pub(crate) fn recover(
             memtable.bytes.fetch_add(sealed, Relaxed);
             memtable.last_seq.store(decided.cut, Relaxed);
             memtable.push_zone(zone);
-        }
-    }
-    if !read_only {
-        if !report.damage.is_empty() {
-            return Err(refuse(media, &report.damage));
         }
     }
     report.zones_swept = sweep(media);
@@ -172,14 +181,13 @@ pub(crate) fn recover(
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
     }
-    let damaged = !report.damage.is_empty();
     let spaces = state
         .keyspaces
         .iter()
         .map(|(id, keyspace)| {
             let memtable = memtables.get(id).filter(|memtable| !memtable.is_empty()).cloned();
             let runs = runs.remove(id).unwrap_or_default();
-            (*id, open_space(*id, &keyspace.name, memtable, runs, damaged))
+            (*id, open_space(*id, &keyspace.name, memtable, runs, decided.lost_from(*id)))
         })
         .collect();
     report.cut = decided.cut;
@@ -193,12 +201,12 @@ fn refuse(media: &Media, damage: &[Damage]) -> Error {
     Error::corruption(
         "open",
         format!(
-            "{} places of {} are damaged; first: zone {:?}, offset {}, {} bytes: {}; open read-only to \
-             save what is left, `strandline check` lists all",
-            damage.len(),
+            "{} is damaged: {} at offset {}{}, {} bytes: {}; open read-only to save what is left, `strandline \
+             check` lists all",
             media.region.describe(),
-            first.zone,
+            if damage.len() == 1 { "one place," } else { "several places, the first" },
             first.at,
+            first.zone.map_or(String::new(), |zone| format!(" in zone {zone}")),
             first.len,
             first.what
         ),
@@ -216,33 +224,35 @@ fn open_space(
     name: &str,
     memtable: Option<Arc<Memtable>>,
     runs: Vec<Arc<Run>>,
-    damaged: bool,
+    lost: Option<Lost>,
 ) -> Arc<Space> {
     let newest = memtable.iter().map(|memtable| memtable.order);
     let order = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
     let active = Arc::new(Memtable::new(order + 1, Vec::new()));
     let memtables = std::iter::once(active).chain(memtable).collect();
-    let space = Space::new(id, name, View { number: 1, memtables, runs }, order + 1);
-    space.damaged.store(damaged, Relaxed);
-    Arc::new(space)
+    let view = View { number: 1, memtables, runs };
+    Arc::new(Space::new(id, name, view, order + 1, lost))
 }
 
+/// Runs by keyspace, newest first, and those that cannot be opened.
+type Opened<'s> = (BTreeMap<u32, Vec<Arc<Run>>>, Vec<(&'s RunDesc, Error)>);
+
 /// O2, second half: opens the runs that the manifest names; nothing is rebuilt.
-fn open_runs(
-    media: &Media,
-    state: &State,
-    zones: &mut Zones<'_>,
-) -> Result<BTreeMap<u32, Vec<Arc<Run>>>> {
-    let mut opened = BTreeMap::new();
+fn open_runs<'s>(media: &Media, state: &'s State, zones: &mut Zones<'_>) -> Result<Opened<'s>> {
+    let (mut opened, mut broken) = (BTreeMap::new(), Vec::new());
     for (id, keyspace) in &state.keyspaces {
         let mut runs: Vec<Arc<Run>> = Vec::new();
         for desc in keyspace.runs.values() {
-            runs.push(Arc::new(open_run(media, desc, zones)?));
+            match open_run(media, desc, zones) {
+                Ok(run) => runs.push(Arc::new(run)),
+                Err(error) if error.kind() == ErrorKind::Corruption => broken.push((desc, error)),
+                Err(error) => return Err(error),
+            }
         }
         runs.sort_by_key(|run| std::cmp::Reverse(run.desc.order));
         opened.insert(*id, runs);
     }
-    Ok(opened)
+    Ok((opened, broken))
 }
 
 fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run> {
@@ -257,7 +267,7 @@ fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run>
             return Err(Error::corruption(
                 "open",
                 format!(
-                    "zone {no} of {}, which index run {} names, has another header; restore a checkpoint",
+                    "zone {no} of {}, which index run {} names, has another header; restore a copy of the pool",
                     media.region.describe(),
                     desc.id
                 ),
@@ -312,6 +322,38 @@ fn candidates(media: &Media, state: &State, zones: &Zones<'_>) -> Vec<Candidate>
     found
 }
 
+/// Zones that an earlier open sealed and whose headers are gone: every record in them is lost.
+fn note_lost_zones(media: &Media, state: &State, decided: &mut Decision) {
+    for (no, (incarnation, fate)) in &state.zones {
+        let Fate::Live { keyspace, sealed } = *fate else { continue };
+        let sound = granted(media, *no).is_some_and(|header| header.incarnation() == *incarnation);
+        if sound || sealed == 0 || *no >= media.pool.geometry().zones() {
+            continue;
+        }
+        decided.damage.push(Damage {
+            zone: Some(*no),
+            at: media.pool.geometry().line_at(*no),
+            len: LINE as u64,
+            what: format!(
+                "the zone's header fails its checksum; {sealed} bytes of records are lost"
+            ),
+        });
+        decided.lost.entry(keyspace).or_default().add_unknown(state.floor);
+    }
+}
+
+/// A run that cannot be opened: every record that it names is lost.
+fn note_lost_run(desc: &RunDesc, error: &Error, decided: &mut Decision) {
+    let place = desc.meta.extents.first();
+    decided.damage.push(Damage {
+        zone: None,
+        at: place.map_or(0, |extent| extent.at),
+        len: desc.meta.len,
+        what: error.context().to_owned(),
+    });
+    decided.lost.entry(desc.keyspace).or_default().add_unknown(desc.max_seq);
+}
+
 /// Runs `work` over `items` on up to `threads` threads; results in the order of the items.
 fn in_parallel<I: Sync, O: Send>(
     items: &[I],
@@ -341,155 +383,11 @@ fn in_parallel<I: Sync, O: Send>(
 }
 
 /// O3, first half.
-fn scan_all(
-    media: &Media,
-    candidates: &[Candidate],
-    floor: Seq,
-    threads: usize,
-) -> Vec<ZoneScan> {
+fn scan_all(media: &Media, candidates: &[Candidate], floor: Seq, threads: usize) -> Vec<ZoneScan> {
     in_parallel(candidates, threads, |candidate| {
         let start = media.pool.geometry().zone_at(candidate.no);
         scan_zone::scan(media, start, start + candidate.limit, floor)
     })
-}
-
-/// Sequence numbers above the floor that some valid commit covers.
-struct Present {
-    floor: Seq,
-    words: Vec<u64>,
-}
-
-impl Present {
-    /// Room for `span` numbers: a contiguous stretch cannot be longer than the records that fit the zones,
-    /// so numbers beyond are behind a gap anyway.
-    fn new(floor: Seq, span: u64) -> Present {
-        Present { floor, words: vec![0; (span / 64 + 1) as usize] }
-    }
-
-    fn mark(&mut self, first: Seq, count: u64) {
-        for seq in first..first.saturating_add(count) {
-            let Some(at) = seq.checked_sub(self.floor + 1) else { continue };
-            let Some(word) = self.words.get_mut((at / 64) as usize) else { return };
-            *word |= 1 << (at % 64);
-        }
-    }
-
-    fn unmark(&mut self, seq: Seq) {
-        if let Some(at) = seq.checked_sub(self.floor + 1) {
-            if let Some(word) = self.words.get_mut((at / 64) as usize) {
-                *word &= !(1 << (at % 64));
-            }
-        }
-    }
-
-    /// The last number before the first gap.
-    fn contiguous(&self) -> Seq {
-        let full = self.words.iter().take_while(|word| **word == u64::MAX).count();
-        let rest = self.words.get(full).map_or(0, |word| word.trailing_ones());
-        self.floor + full as u64 * 64 + u64::from(rest)
-    }
-
-    /// The highest number marked.
-    fn last(&self) -> Option<Seq> {
-        let at = self.words.iter().rposition(|word| *word != 0)?;
-        Some(self.floor + at as u64 * 64 + 64 - u64::from(self.words[at].leading_zeros()))
-    }
-}
-
-/// What O3 decided.
-struct Decision {
-    cut: Seq,
-    /// Numbers of commits that count but are empty.
-    voided: BTreeSet<Seq>,
-}
-
-/// O3, second half: the cut is the last commit before the first gap above the floor. A gap at or below
-/// what some later commit saw published is not a torn tail but damage.
-fn decide(
-    media: &Media,
-    state: &State,
-    candidates: &[Candidate],
-    scans: &[ZoneScan],
-) -> (Decision, Report) {
-    let floor = state.floor;
-    // A contiguous stretch cannot be longer than the records that fit the zones.
-    let span: u64 = candidates.iter().map(|c| c.limit / LINE as u64).sum();
-    let mut present = Present::new(floor, span);
-    let mut voided = BTreeSet::new();
-    let mut parts: BTreeMap<Seq, (u32, u32, BTreeSet<u32>)> = BTreeMap::new();
-    for scan in scans {
-        scan.solos.iter().for_each(|(first, count)| present.mark(*first, *count));
-        voided.extend(&scan.void_solos);
-        for part in &scan.parts {
-            let entry = parts
-                .entry(part.number)
-                .or_insert_with(|| (part.commit_records, part.segments, BTreeSet::new()));
-            entry.2.insert(part.index);
-            if part.void {
-                voided.insert(part.number);
-            }
-        }
-    }
-    if planted::is(Bug::VoidIsHole) {
-        voided.iter().for_each(|number| {
-            parts.remove(number);
-            present.unmark(*number);
-        });
-    }
-    for (number, (records, segments, seen)) in &parts {
-        let whole = seen.len() as u32 == *segments
-            || voided.contains(number)
-            || planted::is(Bug::AcceptPartialCommit);
-        if whole {
-            present.mark(*number, u64::from(*records));
-        }
-    }
-    let cut = if planted::is(Bug::AcceptOverHole) {
-        present.last().unwrap_or(floor)
-    } else {
-        present.contiguous()
-    };
-    let mut report = Report::default();
-    for scan in scans {
-        report.survivors_dropped += scan.newest.iter().filter(|newest| **newest > cut).count() as u64;
-    }
-    report.damage = damage(media, candidates, scans, cut, floor);
-    (Decision { cut, voided }, report)
-}
-
-fn damage(
-    media: &Media,
-    candidates: &[Candidate],
-    scans: &[ZoneScan],
-    cut: Seq,
-    floor: Seq,
-) -> Vec<Damage> {
-    let mut damage = Vec::new();
-    let published = scans.iter().filter_map(|scan| scan.published).max().unwrap_or(0).max(floor);
-    for (candidate, scan) in candidates.iter().zip(scans) {
-        for gap in &scan.gaps {
-            // Records of a zone lie in commit order: what lies before an acknowledged record, or inside
-            // a sealed zone, was acknowledged too.
-            let acknowledged = gap.before.is_some_and(|next| next <= published) || candidate.sealed;
-            if acknowledged {
-                damage.push(Damage {
-                    zone: Some(candidate.no),
-                    at: gap.at,
-                    len: gap.len,
-                    what: "records fail their checksum".into(),
-                });
-            }
-        }
-    }
-    if published > cut && damage.is_empty() {
-        damage.push(Damage {
-            zone: None,
-            at: media.pool.geometry().zone_at(0),
-            len: 0,
-            what: format!("commits {}..={published} were published and are missing", cut + 1),
-        });
-    }
-    damage
 }
 
 /// O3's flushes and O4, a zone at a time.
@@ -498,6 +396,8 @@ struct Rebuild<'r> {
     memtables: &'r BTreeMap<u32, Arc<Memtable>>,
     decided: &'r Decision,
     read_only: bool,
+    /// There is damage: what is whole is taken singly.
+    salvage: bool,
 }
 
 impl Rebuild<'_> {
@@ -510,17 +410,17 @@ impl Rebuild<'_> {
         let start = media.pool.geometry().zone_at(candidate.no);
         let mut batch: Vec<Found> = Vec::with_capacity(scan_zone::BATCH);
         let mut count = 0;
-        let sealed =
-            scan_zone::replay(media, start, start + candidate.limit, self.decided.cut, |found| {
-                if !self.decided.voided.contains(&found.number) && !found.void {
-                    batch.push(found);
-                    count += 1;
-                }
-                if batch.len() == scan_zone::BATCH {
-                    insert(media, memtable, &mut batch, graveyard)?;
-                }
-                Ok(())
-            })?;
+        let range = start..start + candidate.limit;
+        let sealed = scan_zone::replay(media, range, self.decided.cut, self.salvage, |found| {
+            if !self.decided.voided.contains(&found.number) && !found.void {
+                batch.push(found);
+                count += 1;
+            }
+            if batch.len() == scan_zone::BATCH {
+                insert(media, memtable, &mut batch, graveyard)?;
+            }
+            Ok(())
+        })?;
         insert(media, memtable, &mut batch, graveyard)?;
         if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
             let flushed = media.region.flush_range(Site::RecoverAccepted, start, sealed as usize);
@@ -543,7 +443,9 @@ fn insert(
         memtable.index.insert(media, key, found.seq, leaf.0);
         if found.kind == Kind::PutExtent {
             let extent = ExtentRef::decode(found.value(media))
-                .and_then(|reference| media.pool.geometry().extent_len(reference.len).map(|len| (reference, len)))
+                .and_then(|reference| {
+                    media.pool.geometry().extent_len(reference.len).map(|len| (reference, len))
+                })
                 .map(|(reference, len)| pool::Extent { at: reference.at, len })
                 .ok_or_else(|| media.damaged(found.at))?;
             media.pool.claim_extent(extent)?;

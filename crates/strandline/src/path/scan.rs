@@ -18,8 +18,8 @@ use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
 use crate::view::View;
 
-/// Keys between looks at whether the View should be let go.
-const REPIN_INTERVAL: u32 = 256;
+/// Keys between two seeks on a newer View at least: seeking costs as much as some keys.
+const REPIN_INTERVAL: u32 = 16;
 
 /// A scan in progress.
 pub(crate) struct Scan {
@@ -81,6 +81,12 @@ impl Scan {
     /// Positions on the first key from `from` on, going `way`, within the bounds.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
         self.engine.check_open("iterate")?;
+        if self.is_behind() {
+            // Its snapshot decides what the scan sees; the View only holds space.
+            let (view, _) = self.engine.pin(&self.space)?;
+            self.view = Arc::clone(&view);
+        }
+        self.since_pin = 0;
         let near = match way {
             Way::Forward => as_slice(&self.lower),
             Way::Backward => as_slice(&self.upper),
@@ -106,26 +112,20 @@ impl Scan {
     pub(crate) fn step(&mut self, way: Way) -> Result<()> {
         let Some(current) = self.current else { return Ok(()) };
         self.since_pin += 1;
-        let repin = self.since_pin >= REPIN_INTERVAL && self.should_repin();
+        let repin = self.since_pin >= REPIN_INTERVAL
+            && self.engine.throttle.debt() >= HELP_DEBT
+            && self.is_behind();
         if way != self.way || repin {
             let key = self.engine.media.key(&current).to_vec();
-            if repin {
-                let (view, _) = self.engine.pin(&self.space)?;
-                self.view = Arc::clone(&view);
-                self.since_pin = 0;
-            }
             return self.seek(Bound::Excluded(&key), way);
         }
         self.pass(&current)?;
         self.settle()
     }
 
-    #[cold]
-    fn should_repin(&mut self) -> bool {
-        self.since_pin = 0;
-        self.engine.throttle.debt() >= HELP_DEBT
-            && self.space.front.number() != self.view.number
-            && !self.space.dropped.load(Relaxed)
+    /// Whether there is a newer View.
+    fn is_behind(&self) -> bool {
+        self.space.front.number() != self.view.number && !self.space.dropped.load(Relaxed)
     }
 
     /// Moves every cursor that stands on the key of `entry` past it: older versions do not count.
@@ -157,6 +157,9 @@ impl Scan {
             if !within {
                 return self.end();
             }
+            if let Some(lost) = &self.space.lost {
+                lost.check(&self.space.name, media.key(&entry), Some(entry.seq))?;
+            }
             if entry.kind != Kind::Delete {
                 self.current = Some(entry);
                 return Ok(());
@@ -168,7 +171,7 @@ impl Scan {
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.
     fn end(&mut self) -> Result<()> {
         self.current = None;
-        if self.space.damaged.load(Relaxed) {
+        if self.space.lost.is_some() {
             return Err(Error::corruption(
                 "iterate",
                 format!(
@@ -225,7 +228,9 @@ fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
 fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, way: Way) -> Bound<&'k [u8]> {
     let (x, y) = match (a, b) {
         (Bound::Unbounded, other) | (other, Bound::Unbounded) => return other,
-        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => (x, y),
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
+            (x, y)
+        }
     };
     let order = if way == Way::Backward { y.cmp(x) } else { x.cmp(y) };
     match order {

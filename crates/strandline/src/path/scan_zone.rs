@@ -3,6 +3,8 @@
 //! A zone holds records in commit order, back to back. What fails its checks is stepped over a line at a time:
 //! behind a commit that was lost in a crash, others may have survived.
 
+use std::ops::Range;
+
 use base::{LINE, Result, Seq};
 
 use crate::media::Media;
@@ -194,12 +196,12 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
 }
 
 /// Calls `each` for every record of every segment that counts under `cut`; returns the length up to the
-/// last of them.
+/// last of them. With `salvage`, what is left of segments that are not whole counts too.
 pub(crate) fn replay(
     media: &Media,
-    start: u64,
-    end: u64,
+    Range { start, end }: Range<u64>,
     cut: Seq,
+    salvage: bool,
     mut each: impl FnMut(Found) -> Result<()>,
 ) -> Result<u64> {
     let mut sealed = 0;
@@ -209,7 +211,16 @@ pub(crate) fn replay(
         heads.clear();
         let found = segment(media, at, end, |at, head| heads.push((at, *head)));
         let Some((first, found)) = found else {
-            at += LINE as u64;
+            let single = if salvage { checked(media, at, end) } else { None };
+            at = match single {
+                Some((head, record_end)) => {
+                    if head.seq <= cut && head.role != Role::Moved {
+                        each(Found::new(at, &head, head.seq, head.void))?;
+                    }
+                    record_end
+                }
+                None => at + LINE as u64,
+            };
             continue;
         };
         let last_of_commit = match first.role {

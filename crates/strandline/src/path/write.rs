@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use crate::engine::Engine;
 use crate::keyspace::{Lack, Lengths, Room, Space};
 use crate::media::{Leaf, hash};
-use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape, VOID};
+use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
 use crate::memtable::zone::ExtentHold;
 use crate::ring::Ticket;
 use crate::view::View;
@@ -215,9 +215,10 @@ impl<'e, 'a> Commit<'e, 'a> {
         Ok(commit)
     }
 
-    /// Splits the ops into one group per keyspace and measures each in both record forms.
+    /// Pins the Views: splits the ops into one group per keyspace and measures each in both record forms.
     #[inline]
     fn group(&mut self) {
+        self.groups.clear();
         let mut start = 0;
         while start < self.ops.len() {
             let id = self.ops[start].space.id;
@@ -270,7 +271,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 return Err(super::read::dropped(space));
             }
             if engine.is_full(space, group.view.active()) {
-                engine.rotate_when_possible(space)?;
+                engine.rotate_if_full(space)?;
             }
             if !space.front.has_spare() {
                 let _enough_for_now = engine.refill(space, self.claim())?;
@@ -293,18 +294,25 @@ impl<'e, 'a> Commit<'e, 'a> {
         match lack {
             Lack::Slot => std::thread::yield_now(),
             Lack::View => {
-                for group in &mut self.groups {
+                for group in &self.groups {
                     let space = self.ops[group.ops.start].space;
                     if space.dropped.load(Relaxed) {
                         return Err(super::read::dropped(space));
                     }
-                    group.view = self.ops[group.ops.start].space.view.load();
                 }
+                self.group();
             }
             Lack::Zone => {
-                for group in &self.groups {
-                    self.engine.await_zone(self.ops[group.ops.start].space, self.claim(), group.lengths.wide)?;
+                let claim = self.claim();
+                let wanted: SmallVec<[(&Arc<Space>, u64); 1]> = self
+                    .groups
+                    .drain(..)
+                    .map(|group| (self.ops[group.ops.start].space, group.lengths.wide))
+                    .collect();
+                for (space, len) in wanted {
+                    self.engine.await_zone(space, claim, len)?;
                 }
+                self.group();
             }
         }
         Ok(())
@@ -364,7 +372,15 @@ impl<'e, 'a> Commit<'e, 'a> {
             self.for_each_record(|_, op, shape, place, at| {
                 stage.clear();
                 let seq = self.number + u64::from(op.place);
-                record::encode(stage, &shape, place, seq, self.published, op.key, op.stored_value());
+                record::encode(
+                    stage,
+                    &shape,
+                    place,
+                    seq,
+                    self.published,
+                    op.key,
+                    op.stored_value(),
+                );
                 flight.join(region.copy_nt(Site::Record, at, stage));
             });
         });
@@ -394,7 +410,8 @@ impl<'e, 'a> Commit<'e, 'a> {
         if self.ops.len() > 1 {
             for group in &self.groups {
                 for chunk in self.ops[group.ops.clone()].chunks(WARM_KEYS) {
-                    let keys: SmallVec<[&[u8]; WARM_KEYS]> = chunk.iter().map(|op| op.key).collect();
+                    let keys: SmallVec<[&[u8]; WARM_KEYS]> =
+                        chunk.iter().map(|op| op.key).collect();
                     group.view.active().index.warm(&keys);
                 }
             }
@@ -447,7 +464,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         let filled = self.phase == Phase::Copied;
         self.for_each_record(|_, op, shape, place, at| {
             if filled {
-                let word = region.load_u64(at) | VOID;
+                let word = record::voided(region.load_u64(at));
                 flight.join(region.flush(region.store_u64(Site::Void, at, word)));
             } else {
                 let seq = self.number + u64::from(op.place);
@@ -465,8 +482,8 @@ impl<'e, 'a> Commit<'e, 'a> {
 /// A void record that fills the place of one that was never written.
 fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8> {
     let len = shape.len(place.wide);
-    let mut blank =
-        Shape { kind: Kind::Blank, key_len: 0, value_len: shape.key_len + shape.value_len, ..*shape };
+    // Without a key its length field may take less, so that the body takes as much as fills the last line.
+    let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..*shape };
     while blank.len(place.wide) > len {
         blank.value_len -= 1;
     }
@@ -475,7 +492,7 @@ fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8
     out.resize(len as usize, 0);
     let mut first = [0; 8];
     first.copy_from_slice(&out[..8]);
-    out[..8].copy_from_slice(&(u64::from_le_bytes(first) | VOID).to_le_bytes());
+    out[..8].copy_from_slice(&record::voided(u64::from_le_bytes(first)).to_le_bytes());
     out
 }
 

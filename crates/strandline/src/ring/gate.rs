@@ -1,12 +1,12 @@
 //! W2's serial step: a spin lock around a handful of plain words.
 //!
 //! The words are atomics accessed with relaxed order because the lock orders them; so the engine needs no
-//! `unsafe`. A holder neither waits, nor faults, nor persists, nor allocates.
-
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+//! `unsafe`. A writer in it neither waits, nor faults, nor
+//! persists, nor allocates; changing the memtable, once per memtable, moves one zone's reference.
 
 use base::Seq;
 
+use super::sync::{AtomicBool, AtomicU64, Ordering, relax};
 use super::{Ring, Ticket};
 
 /// Guards sequence numbers, tickets and the fill positions of all zones.
@@ -49,12 +49,15 @@ impl Gate {
 
     #[inline]
     fn lock(&self) {
+        // A failed exchange writes nothing, which a swap would: the model does not end with swaps.
         let mut spins = 0_u32;
-        while self.locked.swap(true, Ordering::Acquire) {
+        while self
+            .locked
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             while self.locked.load(Ordering::Relaxed) {
-                spins += 1;
-                // The holder may have lost its time slice; ours would be burnt.
-                if spins.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
+                relax(&mut spins);
             }
         }
     }

@@ -10,16 +10,18 @@
 //! - **I-RING-3** At most [`SLOTS`] commits are between W2 and W5.
 
 mod gate;
-
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(all(test, loom))]
+mod model;
+mod sync;
 
 use base::Seq;
 use pmem::Durable;
 
 pub(crate) use gate::{Gate, Pass};
+use sync::{AtomicU64, Ordering};
 
-/// Commits that may be between W2 and W5 at a time.
-pub(crate) const SLOTS: usize = 4096;
+/// Commits that may be between W2 and W5 at a time. Few in the model, so that it reaches their reuse.
+pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 4096 };
 
 struct Slot {
     /// Ticket + 1 of the commit that completed here last.
@@ -108,7 +110,7 @@ impl Ring {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use pmem::{Region, Site};

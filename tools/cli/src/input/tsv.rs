@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(parse(3, Some("2,1"), "1\t2\tk\t4"), pair("k", "2\t1"));
         assert_eq!(parse(1, Some("2-3"), "k\t2\t3\t4"), pair("k", "2\t3"));
         assert_eq!(parse(1, None, "\t"), pair("", ""));
-        assert_eq!(parse(1, None, r"a\tb	c\nd"), pair("a\tb", "c\nd"));
+        assert_eq!(parse(1, None, "a\\tb\tc\\nd"), pair("a\tb", "c\nd"));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(reason(1, None, ""), "no column 2, only 1 column");
         assert_eq!(reason(5, None, "a\tb"), "no column 5, only 2 columns");
         assert_eq!(reason(1, Some("2-3"), "a\tb"), "no column 3, only 2 columns");
-        assert!(reason(1, None, r"a	\q").starts_with("column 2: "));
+        assert!(reason(1, None, "a\t\\q").starts_with("column 2: "));
         for text in ["", "0", "2-1", "-", "a", "1,,2"] {
             assert!(text.parse::<Ranges>().is_err(), "{text}");
         }

@@ -1,0 +1,287 @@
+//! The child's side: opens the store, commits and reads as fast as it can, tells what it does, until it is
+//! killed.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pmem::Site;
+use strandline::{Batch, Db, ErrorKind, Keyspace, Options, PmSource, steps};
+use testkit::Rng;
+
+use super::message::{Count, Message, tell};
+use super::plan::{Change, Key, Plan, SPACES, ZONE_BYTES};
+
+/// Bytes of persistent memory: little, so that zones are reused all the time.
+const POOL_BYTES: u64 = 16 << 20;
+/// Reads between two looks at the store's figures.
+const READS: u64 = 50;
+
+/// What the parent asks of a child.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub dir: PathBuf,
+    pub plan: Plan,
+    pub settings: Settings,
+    /// Number of each lane's next commit; empty: open the store and do nothing.
+    pub next: Vec<u64>,
+}
+
+/// Options of an open that vary.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub memtable_bytes: u64,
+    pub background_threads: u32,
+    pub recovery_threads: u32,
+}
+
+impl Settings {
+    /// The parent's own: nothing happens that it did not ask for.
+    pub const QUIET: Settings =
+        Settings { memtable_bytes: 1 << 20, background_threads: 0, recovery_threads: 1 };
+
+    /// Settings that a seed chooses.
+    pub fn random(rng: &mut Rng) -> Settings {
+        Settings {
+            memtable_bytes: *rng.pick(&[64 << 10, 128 << 10, 256 << 10, 1 << 20]),
+            background_threads: u32::from(rng.chance(3, 4)),
+            recovery_threads: 1 + rng.below(2) as u32,
+        }
+    }
+
+    pub fn options(&self) -> Options {
+        Options {
+            pm: PmSource::Auto,
+            pm_size: POOL_BYTES,
+            zone_size: ZONE_BYTES,
+            memtable_bytes: self.memtable_bytes,
+            background_threads: self.background_threads,
+            recovery_threads: self.recovery_threads,
+            ..Options::default()
+        }
+    }
+}
+
+impl Order {
+    /// As arguments of the hidden subcommand.
+    pub fn to_args(&self) -> Vec<String> {
+        let Settings { memtable_bytes, background_threads, recovery_threads } = self.settings;
+        let mut args = vec![self.dir.display().to_string()];
+        let numbers = [
+            self.plan.seed,
+            self.plan.lanes as u64,
+            memtable_bytes,
+            u64::from(background_threads),
+            u64::from(recovery_threads),
+        ];
+        args.extend(numbers.iter().chain(&self.next).map(u64::to_string));
+        args
+    }
+
+    fn from_args(args: &[String]) -> Option<Order> {
+        let (dir, numbers) = args.split_first()?;
+        let numbers: Vec<u64> =
+            numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+        let (settings, next) = numbers.split_at_checked(5)?;
+        Some(Order {
+            dir: dir.into(),
+            plan: Plan { seed: settings[0], lanes: settings[1] as usize },
+            settings: Settings {
+                memtable_bytes: settings[2],
+                background_threads: settings[3] as u32,
+                recovery_threads: settings[4] as u32,
+            },
+            next: next.to_vec(),
+        })
+    }
+}
+
+/// Both keyspaces, made if they are missing.
+pub fn keyspaces(db: &Db) -> strandline::Result<[Keyspace; SPACES.len()]> {
+    let other = match db.keyspace(SPACES[1]) {
+        Err(error) if error.kind() == ErrorKind::NotFound => db.create_keyspace(SPACES[1]),
+        there => there,
+    };
+    Ok([db.default_keyspace().clone(), other?])
+}
+
+/// Runs as a child; comes back only if something went wrong.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let order = Order::from_args(args).ok_or("kill9-child is started by kill9")?;
+    // Not through a buffer: what was told has left this process.
+    let out = std::io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+    let out = File::from(out);
+    tell(&out, &[Message::Opening])?;
+    let failed = |error: strandline::Error| error.to_string();
+    let db = Db::open(&order.dir, order.settings.options()).map_err(failed)?;
+    let spaces = keyspaces(&db).map_err(failed)?;
+    tell(&out, &[Message::Opened])?;
+    let child = Child { db, spaces, plan: order.plan, out };
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (lane, first) in order.next.iter().enumerate() {
+            let child = &child;
+            threads.push(scope.spawn(move || child.write(lane, *first)));
+        }
+        if !order.next.is_empty() {
+            threads.push(scope.spawn(|| child.observe(order.next[0])));
+        }
+        // A thread that ends, ends because something is wrong: the process must not outlive it.
+        loop {
+            for at in 0..threads.len() {
+                if threads[at].is_finished() {
+                    let ended = threads.swap_remove(at).join();
+                    eprintln!("{}", fault(ended));
+                    std::process::exit(1);
+                }
+            }
+            // Said again and again, so that nothing goes on when the parent is gone.
+            if tell(&child.out, &[Message::Opened]).is_err() {
+                std::process::exit(1);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    })
+}
+
+fn fault(ended: std::thread::Result<Result<(), String>>) -> String {
+    match ended {
+        Ok(Err(text)) => text,
+        Ok(Ok(())) => "a thread came to an end".into(),
+        Err(_) => "a thread panicked".into(),
+    }
+}
+
+struct Child {
+    db: Db,
+    spaces: [Keyspace; SPACES.len()],
+    plan: Plan,
+    out: File,
+}
+
+impl Child {
+    /// Makes the commits of `lane` from `first` on.
+    fn write(&self, lane: usize, first: u64) -> Result<(), String> {
+        tell(&self.out, &[Message::Intend { lane, number: first }])?;
+        let mut batch = Batch::new();
+        for number in first.. {
+            self.commit(lane, number, &mut batch).map_err(|error| {
+                let figures = self.db.properties();
+                format!(
+                    "lane {lane}, commit {number}: {error}\n{figures:?}\n{}",
+                    self.db.pool_view()
+                )
+            })?;
+            let next = Message::Intend { lane, number: number + 1 };
+            tell(&self.out, &[Message::Acknowledged { lane, number }, next])?;
+        }
+        Ok(())
+    }
+
+    fn commit(&self, lane: usize, number: u64, batch: &mut Batch) -> strandline::Result<()> {
+        let changes = self.plan.commit(lane, number);
+        if let [Change { key, put }] = &changes[..] {
+            let space = &self.spaces[key.space];
+            return match put {
+                Some(version) => space.put(&key.bytes(), &self.plan.value(lane, key, *version)),
+                None => space.delete(&key.bytes()),
+            };
+        }
+        batch.clear();
+        for Change { key, put } in changes {
+            let space = &self.spaces[key.space];
+            match put {
+                Some(version) => {
+                    batch.put(space, &key.bytes(), &self.plan.value(lane, &key, version));
+                }
+                None => batch.delete(space, &key.bytes()),
+            }
+        }
+        self.db.write(batch)
+    }
+
+    /// Reads keys and tells whose values it saw; tells what background work came to.
+    fn observe(&self, seed: u64) -> Result<(), String> {
+        let keys: Vec<Key> = self.plan.keys().collect();
+        let mut rng = Rng::new(self.plan.seed ^ seed);
+        let mut runs = Runs::default();
+        loop {
+            for _ in 0..READS {
+                self.read(rng.pick(&keys))?;
+            }
+            if rng.chance(1, 40) {
+                self.db.compact().map_err(|error| format!("compact: {error}"))?;
+            }
+            let properties = self.db.properties();
+            if let Some(why) = properties.refusing_writes {
+                return Err(format!("writes are refused: {why}"));
+            }
+            let ids = properties.keyspaces.iter().flat_map(|space| &space.runs).map(|run| run.id);
+            runs.look(ids.collect());
+            let regrants = steps::zones_regranted(&self.spaces[0]);
+            let cleaned = properties.persisted.site_bytes(Site::Clean);
+            tell(
+                &self.out,
+                &[
+                    Message::Count { of: Count::Freezes, is: runs.freezes },
+                    Message::Count { of: Count::Merges, is: runs.merges },
+                    Message::Count { of: Count::Regrants, is: regrants },
+                    Message::Count { of: Count::Cleaned, is: cleaned },
+                ],
+            )?;
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    }
+
+    fn read(&self, key: &Key) -> Result<(), String> {
+        let value = self.spaces[key.space].get(&key.bytes()).map_err(|error| error.to_string())?;
+        let Some(value) = value else { return Ok(()) };
+        let (lane, version) = self
+            .plan
+            .writer(key, &value)
+            .ok_or_else(|| format!("{key:?} held {} bytes that nobody wrote", value.len()))?;
+        tell(&self.out, &[Message::Saw { lane, number: version.commit() }])
+    }
+}
+
+/// Runs that were seen. What came and went between two looks is not counted.
+#[derive(Default)]
+struct Runs {
+    last: Option<BTreeSet<u64>>,
+    freezes: u64,
+    merges: u64,
+}
+
+impl Runs {
+    fn look(&mut self, ids: BTreeSet<u64>) {
+        if let Some(last) = &self.last {
+            let came = ids.difference(last).count() as u64;
+            // Freezes only add; a merge takes runs away and puts at most one in their place.
+            let merged = u64::from(last.difference(&ids).next().is_some());
+            self.merges += merged;
+            self.freezes += came.saturating_sub(merged);
+        }
+        self.last = Some(ids);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_survive_the_command_line() {
+        let order = Order {
+            dir: "/some/where".into(),
+            plan: Plan { seed: u64::MAX, lanes: 2 },
+            settings: Settings::QUIET,
+            next: vec![5, 6],
+        };
+        let back = Order::from_args(&order.to_args()).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{order:?}"));
+        assert!(Order::from_args(&order.to_args()[..4]).is_none());
+        assert!(Order::from_args(&[]).is_none());
+    }
+}
