@@ -41,7 +41,7 @@ bugs! {
     RescanRetiredZone,
     /// Recovery serves accepted records without flushing them.
     SkipAcceptedFlush,
-    /// Recovery opens for writes without its closing edit.
+    /// Recovery opens for writes without its closing edit, so that recovering again decides anew.
     SkipRecoveryEdit,
     /// A reader loads the visible sequence before it pins the View.
     SequenceBeforeView,

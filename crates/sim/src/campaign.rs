@@ -78,6 +78,8 @@ counters! {
         crashes_in_recovery,
         /// Process kills.
         kills,
+        /// Of these, those after which another process recovered and worked before power was cut.
+        kills_cut,
         /// Recovered stores that were worked with.
         continuations,
         /// Recoveries that were decided line by line.
@@ -192,6 +194,8 @@ pub struct Floors {
     /// Counter by name (a field of [`Totals`] or [`Probe`], `sites_covered` or `distinct_cuts`), and its
     /// least value.
     pub least: Vec<(&'static str, u64)>,
+    /// Counters of which the first must be at least so many percent of the second.
+    pub shares: Vec<(&'static str, &'static str, u64)>,
     /// Sites at which crashes must have been tried.
     pub sites: Vec<Site>,
 }
@@ -203,12 +207,21 @@ impl Floors {
     /// If a floor names no counter.
     pub fn check(&self, counters: &Counters) -> Result<(), String> {
         let named = counters.named();
+        let count = |name| {
+            let found = named.iter().find(|n| n.0 == name).map(|n| n.1);
+            found.unwrap_or_else(|| panic!("no counter is called {name}"))
+        };
         let mut low = Vec::new();
         for &(name, least) in &self.least {
-            let found = named.iter().find(|n| n.0 == name).map(|n| n.1);
-            let is = found.unwrap_or_else(|| panic!("no counter is called {name}"));
+            let is = count(name);
             if is < least {
                 low.push(format!("{name} is {is}, the floor is {least}"));
+            }
+        }
+        for &(part, whole, percent) in &self.shares {
+            let (is, of) = (count(part), count(whole));
+            if is * 100 < of * percent {
+                low.push(format!("{part} is {is} of {of} {whole}, the floor is {percent} %"));
             }
         }
         let bare = self.sites.iter().filter(|&&s| counters.site(s).points == 0);
@@ -231,12 +244,14 @@ mod tests {
         let mut counters = Counters::default();
         counters.totals.images = 10;
         counters.sites[Site::Record as usize].points = 1;
-        let mut floors = Floors { least: vec![("images", 10)], sites: vec![Site::Record] };
+        let mut floors =
+            Floors { least: vec![("images", 10)], sites: vec![Site::Record], ..Floors::default() };
         assert_eq!(floors.check(&counters), Ok(()));
         floors.least.push(("kills", 1));
+        floors.shares.push(("images_in_flight", "images", 50));
         floors.sites.push(Site::Run);
         counters.totals.mutants = 2;
         let low = floors.check(&counters).unwrap_err();
-        assert_eq!(low.lines().count(), 3, "{low}");
+        assert_eq!(low.lines().count(), 4, "{low}");
     }
 }

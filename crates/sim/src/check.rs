@@ -50,25 +50,34 @@ pub struct Violation {
     pub what: String,
     /// How the world got there: crashes, outermost first.
     pub trail: Vec<String>,
-    panic: bool,
+    /// The system says that there is no store.
+    no_store: bool,
 }
 
 impl Violation {
     /// A violation without a trail yet.
     #[cold]
     pub fn new(rule: Rule, what: String) -> Self {
-        Self { rule, what, trail: Vec::new(), panic: false }
+        Self { rule, what, trail: Vec::new(), no_store: false }
     }
 
     /// The system panicked.
     #[cold]
     pub(crate) fn panicked(text: &str) -> Self {
-        Self { panic: true, ..Self::new(Rule::N8, format!("panicked: {text}")) }
+        Self::new(Rule::N8, format!("panicked: {text}"))
     }
 
-    /// Whether the system panicked, which nothing excuses.
-    pub(crate) fn is_panic(&self) -> bool {
-        self.panic
+    /// A recovery ended with an error.
+    #[cold]
+    pub(crate) fn refused(error: &base::Error) -> Self {
+        let no_store = error.kind() == base::ErrorKind::NotFound;
+        Self { no_store, ..Self::new(Rule::N8, format!("recovery fails: {error}")) }
+    }
+
+    /// Whether this is what a recovery says where the store was never completely made. Any other error
+    /// there would leave someone with a store that can neither be opened nor made again.
+    pub(crate) fn says_unmade(&self) -> bool {
+        self.no_store
     }
 
     /// The same, seen from one crash further out.

@@ -186,6 +186,11 @@ impl<'s, S: System> Explorer<'s, S> {
         result.map_err(|violation| Box::new(Failure { case: case.clone(), violation }))
     }
 
+    /// Whether the case has had its images.
+    pub(crate) fn spent(&self) -> bool {
+        self.counters.totals.images >= self.budget
+    }
+
     pub(crate) fn take_rig(&mut self, depth: usize) -> Rig {
         if self.rigs.len() <= depth {
             self.rigs.resize_with(depth + 1, || None);
@@ -220,7 +225,7 @@ impl<'s, S: System> Explorer<'s, S> {
         // Breadth first: what one crash fewer shows is shown so.
         let mut later = Vec::new();
         for event in points {
-            if self.counters.totals.images >= self.budget {
+            if self.spent() {
                 self.counters.totals.truncated += 1;
                 return Ok(());
             }
@@ -304,7 +309,7 @@ impl<'s, S: System> Explorer<'s, S> {
             let mut rng = Rng::fork(point.case.seed, point.hash ^ point.event as u64);
             cuts(point.torn, &limits, &mut rng, &mut |choice| {
                 result = self.image(&mut rig, point, choice, later);
-                result.is_ok() && self.counters.totals.images < self.budget
+                result.is_ok() && !self.spent()
             });
             self.put_rig(point.depth, rig);
             result?;
@@ -350,13 +355,11 @@ impl<'s, S: System> Explorer<'s, S> {
                         self.seen.insert(hash, Some(outcome));
                         (Some(outcome), Some(store))
                     }
-                    Err(v) if point.expect.created() || v.is_panic() => {
-                        return Err(v.after(point.describe_cut(choice)));
-                    }
-                    Err(_) => {
+                    Err(v) if !point.expect.created() && v.says_unmade() => {
                         self.seen.insert(hash, None);
                         (None, None)
                     }
+                    Err(v) => return Err(v.after(point.describe_cut(choice))),
                 }
             }
         };
@@ -414,7 +417,7 @@ impl<'s, S: System> Explorer<'s, S> {
                     self.lazy_spare = self.system.close(store);
                     self.tally(point, &leaf.choice, outcome.cut);
                 }
-                Err(_) if !point.expect.created() => totals.unmade += 1,
+                Err(v) if !point.expect.created() && v.says_unmade() => totals.unmade += 1,
                 Err(v) => return Err(v.after(point.describe_cut(&leaf.choice))),
                 Ok(_) => {
                     let mut image = durable.to_vec();
@@ -434,8 +437,7 @@ impl<'s, S: System> Explorer<'s, S> {
     }
 
     pub(crate) fn open(&self, region: Region) -> Result<(S::Store, Outcome), Violation> {
-        let refused = |e: base::Error| Violation::new(Rule::N8, format!("recovery fails: {e}"));
-        let store = self.system.open(region).map_err(refused)?;
+        let store = self.system.open(region).map_err(|e| Violation::refused(&e))?;
         let fold = self.fold(&store)?;
         let (cut, leaks) = (self.system.cut(&store), self.system.leaks(&store));
         Ok((store, Outcome { cut, fold, leaks }))

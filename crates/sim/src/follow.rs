@@ -18,6 +18,7 @@ pub(crate) struct Dive<'h> {
     history: History,
     before: Expect<'h>,
     crash: String,
+    killed: bool,
 }
 
 /// Where the values written after a recovery begin to be numbered, times the depth.
@@ -32,6 +33,7 @@ impl<S: System> Explorer<'_, S> {
         depth: usize,
     ) -> Result<(), Violation> {
         for dive in later.drain(..) {
+            self.counters.totals.kills_cut += u64::from(dive.killed && !self.spent());
             self.level(case, dive.media, &dive.log, &dive.history, Some(dive.before), depth + 1)
                 .map_err(|v| v.after(dive.crash))?;
         }
@@ -59,9 +61,11 @@ impl<S: System> Explorer<'_, S> {
     ) -> Result<(), Violation> {
         self.counters.probe.add(&self.system.probe(&store));
         let mut rng = Rng::fork(point.case.seed, hash);
-        let work = rng.one_in(self.rate(point, self.limits.continue_one_in));
         let dive = rng.one_in(self.rate(point, self.limits.dive_one_in));
         let dive = dive && point.depth + 1 < self.limits.levels;
+        // What a recovery got wrong often shows only once new commits stand behind what it kept.
+        let often = if dive { 2 } else { u32::MAX };
+        let work = rng.one_in(self.rate(point, self.limits.continue_one_in).min(often));
         if !work && !dive {
             rig.spare = self.system.close(store);
             return Ok(());
@@ -80,7 +84,7 @@ impl<S: System> Explorer<'_, S> {
             unpatch(&mut rig.image, point.torn);
             let before = point.expect.raised(accepted);
             let crash = point.describe_cut(choice) + &then(&ops);
-            later.push(Dive { media, log, history, before, crash });
+            later.push(Dive { media, log, history, before, crash, killed: false });
         }
         Ok(())
     }
@@ -125,11 +129,11 @@ impl<S: System> Explorer<'_, S> {
         rig.pm.set_fuel(self.limits.fuel);
         let (store, outcome) = match guard(|| self.open(region)) {
             Ok(opened) => opened,
-            Err(v) if point.expect.created() || v.is_panic() => return Err(v),
-            Err(_) => {
+            Err(v) if !point.expect.created() && v.says_unmade() => {
                 self.put_rig(point.depth, rig);
                 return Ok(());
             }
+            Err(v) => return Err(v),
         };
         let Some(accepted) = point.expect.check(&outcome) else {
             let region = rig.pm.region(&media.visible(), None);
@@ -146,7 +150,7 @@ impl<S: System> Explorer<'_, S> {
         rig.spare = self.system.close(store);
         self.put_rig(point.depth, rig);
         let crash = point.describe("process kill") + &then(&ops);
-        later.push(Dive { media, log, history, before: point.expect, crash });
+        later.push(Dive { media, log, history, before: point.expect, crash, killed: true });
         Ok(())
     }
 }

@@ -28,6 +28,8 @@ struct Read {
     keyspace: u8,
     key: Vec<u8>,
     invoked: usize,
+    /// What was reserved later cannot be what it returned.
+    fixed: usize,
     found: usize,
     value: Option<Vec<u8>>,
 }
@@ -140,6 +142,7 @@ impl History {
                     keyspace: *keyspace,
                     key: key.clone(),
                     invoked: event,
+                    fixed: NEVER,
                     found: NEVER,
                     value: None,
                 });
@@ -172,6 +175,11 @@ impl History {
     /// Notes that a commit's failure was reported.
     pub fn give_up(&mut self, entry: usize, event: usize) {
         self.commits[entry].gave_up = event;
+    }
+
+    /// Notes that a read has settled which moment it shows.
+    pub fn fixed(&mut self, entry: usize, event: usize) {
+        self.reads[entry].fixed = event;
     }
 
     /// Notes what a read returned.
@@ -247,7 +255,7 @@ impl History {
             if k >= least && value == read.value.as_ref() {
                 return Ok(k);
             }
-            if k < self.commits.len() && self.commits[k].reserved > read.found {
+            if k < self.commits.len() && self.commits[k].reserved > read.found.min(read.fixed) {
                 break;
             }
         }

@@ -99,6 +99,10 @@ impl<'s, S: System> Thread<'s, S> {
         match progress {
             Progress::More => return Ok(true),
             Progress::Blocked => return Ok(false),
+            Progress::Fixed => {
+                history.fixed(doing.entry, pm.mark());
+                return Ok(true);
+            }
             Progress::Reserved(number) => {
                 doing.reserved = true;
                 history.reserve(doing.entry, number, pm.mark())?;

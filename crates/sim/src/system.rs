@@ -15,6 +15,9 @@ pub enum Progress {
     Reserved(u64),
     /// Nothing can be done until another thread has gone further; the step had no effect.
     Blocked,
+    /// A read fixed its moment: what it finds must have been so by now. Reads that do not say so may find
+    /// what came later.
+    Fixed,
     /// A read found this.
     Found(Option<Vec<u8>>),
     /// The operation is complete. For a commit this is its acknowledgement.
@@ -48,7 +51,8 @@ pub trait System {
     /// Makes an empty store in a zeroed region and opens it. When this returns, the store is durable.
     fn create(&self, region: Region) -> Result<Self::Store>;
 
-    /// Recovers the store in the region and opens it.
+    /// Recovers the store in the region and opens it. Where none was completely made the error is
+    /// `NotFound`: then, and only then, may it be made again.
     fn open(&self, region: Region) -> Result<Self::Store>;
 
     /// Drops the store; handing the region back saves an allocation per crash image.

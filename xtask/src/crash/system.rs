@@ -9,8 +9,10 @@ use bumpalo::Bump;
 use pmem::Region;
 use sim::{Op, Probe, Progress, Show, System, Write as Change};
 use strandline::steps::{self, Read, Step, Stepped, Write};
-use strandline::{Db, Keyspace, Options, ReadOptions};
+use strandline::{Db, Keyspace, Options, ReadOptions, Snapshot};
 
+/// Every key of every workload.
+const KEYS: [&[u8]; 5] = [b"k0", b"k1", b"k2", b"k3", b"k4"];
 /// Keyspaces of every store.
 const NAMES: [&str; 2] = ["default", "other"];
 /// Kinds of background work; see [`Engine::background`].
@@ -39,20 +41,55 @@ pub struct Store {
     /// Keys and values of operations under way.
     bytes: Bump,
     probe: RefCell<Probe>,
-    next_kind: Cell<u64>,
+    turns: Cell<u8>,
+}
+
+impl Store {
+    /// Which of `ways` an operation takes: each in its turn.
+    fn turn(&self, ways: u8) -> u8 {
+        let turn = self.turns.get();
+        self.turns.set(turn.wrapping_add(1));
+        turn % ways
+    }
 }
 
 /// An operation under way.
 pub enum Task<'s> {
     /// Not begun: W1 is a step of its own.
     Asked(Vec<(usize, steps::Change<'s>)>, Option<u8>),
-    /// A commit, and after how many steps it is given up.
-    Commit(Write<'s>, Option<u8>),
+    /// A commit.
+    Commit(Committing<'s>),
     /// A read of a key.
-    Read(&'s Keyspace, &'s [u8], Option<Read<'s>>),
+    Read(&'s Keyspace, &'s [u8], Reading<'s>),
     /// Background work, so many steps of it.
     Background(u8, u32),
 }
+
+/// How far a commit is.
+pub struct Committing<'s> {
+    write: Write<'s>,
+    /// After how many steps it is given up.
+    give_up: Option<u8>,
+    /// For how many steps the writer sleeps.
+    nap: u8,
+}
+
+/// How far a read is.
+pub enum Reading<'s> {
+    Asked,
+    /// The first half of R1 is done; the reader sleeps for so many steps.
+    Pinning(Read<'s>, u8),
+    /// It took a snapshot, and reads there after so many steps.
+    Snapshot(Snapshot, u8),
+}
+
+/// Steps for which a reader sleeps: others freeze and merge meanwhile.
+const READER_NAP: u8 = 30;
+/// Steps for which a writer sleeps before its fence: others have commits in flight meanwhile.
+const WRITER_NAP: u8 = 10;
+
+/// A commit is given up so many steps behind W2: after W4, at once, after the copy, after the fence.
+const WAYS_TO_GIVE_UP: [u8; 4] = [3, 0, 1, 2];
 
 impl Engine {
     fn options(&self) -> Options {
@@ -85,7 +122,7 @@ impl Engine {
             region,
             bytes: Bump::new(),
             probe: RefCell::new(probe),
-            next_kind: Cell::new(0),
+            turns: Cell::new(0),
         })
     }
 
@@ -111,6 +148,16 @@ impl Engine {
         }
         Ok(Progress::More)
     }
+}
+
+#[cold]
+fn disagree(key: &[u8]) -> Error {
+    let key = String::from_utf8_lossy(key);
+    Error::new(
+        ErrorKind::Internal,
+        "visit",
+        format!("walk and point read disagree about key {key}"),
+    )
 }
 
 fn refused(error: &Error) -> bool {
@@ -166,14 +213,11 @@ impl System for Engine {
                     Change::DeleteRange { .. } => None,
                 });
                 let changes: Vec<_> = changes.collect();
-                let give_up = abandon.then(|| {
-                    store.next_kind.set(store.next_kind.get() + 1);
-                    (store.next_kind.get() % 4) as u8
-                });
+                let give_up = abandon.then(|| WAYS_TO_GIVE_UP[usize::from(store.turn(4))]);
                 Task::Asked(changes, give_up)
             }
             Op::Read { keyspace, key, .. } => {
-                Task::Read(&store.spaces[usize::from(*keyspace)], keep(key), None)
+                Task::Read(&store.spaces[usize::from(*keyspace)], keep(key), Reading::Asked)
             }
             Op::Background { kind, .. } => Task::Background(*kind, 0),
             Op::Reopen => Task::Background(u8::MAX, u32::MAX),
@@ -184,26 +228,14 @@ impl System for Engine {
         match task {
             Task::Asked(changes, give_up) => match Write::admit(&store.spaces, changes) {
                 Ok(write) => {
-                    *task = Task::Commit(write, *give_up);
+                    *task = Task::Commit(Committing { write, give_up: *give_up, nap: 0 });
                     Ok(Progress::More)
                 }
                 Err(error) if refused(&error) => Ok(Progress::Refused),
                 Err(error) => Err(error),
             },
-            Task::Commit(write, give_up) => step_commit(store, write, give_up),
-            Task::Read(space, key, read) => match read {
-                None => {
-                    *read = Some(Read::begin(space));
-                    Ok(Progress::More)
-                }
-                Some(begun) => match begun.finish(key)? {
-                    Some(value) => Ok(Progress::Found(value)),
-                    None => {
-                        *read = None;
-                        Ok(Progress::More)
-                    }
-                },
-            },
+            Task::Commit(commit) => step_commit(store, commit),
+            Task::Read(space, key, reading) => step_read(store, space, key, reading),
             Task::Background(kind, step) => {
                 let progress = self.background(store, *kind, *step)?;
                 *step += 1;
@@ -216,11 +248,25 @@ impl System for Engine {
         for (number, space) in store.spaces.iter().enumerate() {
             let mut iter = space.iter(&ReadOptions::default())?;
             iter.seek_to_first()?;
+            let mut shown = 0;
             while let Some(key) = iter.key() {
                 if let Some(value) = iter.value()? {
                     each(number as u8, key, value);
+                    shown += 1;
+                    if space.get(key)?.as_deref() != Some(value) {
+                        return Err(disagree(key));
+                    }
                 }
                 iter.next()?;
+            }
+            // A walk merges by sequence number, a point read stops at the first source: what one hides the
+            // other may show.
+            let mut found = 0;
+            for key in KEYS {
+                found += u32::from(space.get(key)?.is_some());
+            }
+            if found != shown {
+                return Err(disagree(b"one that is absent"));
             }
         }
         Ok(())
@@ -241,7 +287,12 @@ impl System for Engine {
     }
 }
 
-fn step_commit(store: &Store, write: &mut Write<'_>, give_up: &mut Option<u8>) -> Result<Progress> {
+fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
+    let Committing { write, give_up, nap } = commit;
+    if *nap > 0 {
+        *nap -= 1;
+        return Ok(Progress::More);
+    }
     if write.last_seq().is_some() {
         // Given up after W2, after the copy, after the fence, or after W4.
         match give_up {
@@ -258,10 +309,44 @@ fn step_commit(store: &Store, write: &mut Write<'_>, give_up: &mut Option<u8>) -
             store.probe.borrow_mut().zone_switches += u64::from(switched_zone);
             Ok(Progress::Reserved(number))
         }
+        Ok(Stepped::Did(Step::Copy)) => {
+            *nap = if store.turn(2) == 0 { WRITER_NAP } else { 0 };
+            Ok(Progress::More)
+        }
         Ok(Stepped::Did(_) | Stepped::Waited) => Ok(Progress::More),
         Ok(Stepped::Acknowledged) => Ok(Progress::Done),
         Ok(Stepped::Unpublished) => Ok(Progress::Blocked),
         Err(error) if refused(&error) => Ok(Progress::Refused),
         Err(error) => Err(error),
     }
+}
+
+fn step_read<'s>(
+    store: &Store,
+    space: &'s Keyspace,
+    key: &[u8],
+    reading: &mut Reading<'s>,
+) -> Result<Progress> {
+    match reading {
+        Reading::Asked => {
+            *reading = match (store.turn(3), &store.db) {
+                (0, Some(db)) => {
+                    *reading = Reading::Snapshot(db.snapshot(), READER_NAP);
+                    return Ok(Progress::Fixed);
+                }
+                (1, _) => Reading::Pinning(Read::begin(space), READER_NAP),
+                _ => Reading::Pinning(Read::begin(space), 0),
+            };
+        }
+        Reading::Pinning(_, nap @ 1..) | Reading::Snapshot(_, nap @ 1..) => *nap -= 1,
+        Reading::Pinning(read, _) => match read.finish(key)? {
+            Some(value) => return Ok(Progress::Found(value)),
+            None => *reading = Reading::Pinning(Read::begin(space), 0),
+        },
+        Reading::Snapshot(snapshot, _) => {
+            let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+            return Ok(Progress::Found(space.get_with(key, &options)?));
+        }
+    }
+    Ok(Progress::More)
 }

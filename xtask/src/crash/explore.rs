@@ -1,0 +1,44 @@
+//! Campaigns: right code, every image that the plan affords, no rule broken.
+
+use std::time::Instant;
+
+use sim::Counters;
+
+use super::args::Args;
+use super::plan::{Campaign, Plan};
+use super::threads::in_two_threads;
+
+/// Runs the campaigns, two at a time.
+pub fn all(plan: &Plan, args: &Args, total: &mut Counters) -> Result<(), String> {
+    let chosen: Vec<&Campaign> =
+        plan.campaigns.iter().filter(|c| c.name.starts_with(&args.campaign)).collect();
+    if chosen.is_empty() {
+        return Err(format!("no campaign is called {}", args.campaign));
+    }
+    for counters in in_two_threads(&chosen, |campaign| one(campaign, args)) {
+        total.add(&counters?);
+    }
+    Ok(())
+}
+
+fn one(campaign: &Campaign, args: &Args) -> Result<Counters, String> {
+    let begun = Instant::now();
+    let Campaign { name, engine, shape, mode, limits, .. } = campaign;
+    let seeds = args.seeds_of(campaign.seeds);
+    let counters = sim::campaign(engine, shape, *mode, seeds, limits).map_err(|failure| {
+        let seed = failure.case.seed;
+        format!(
+            "{failure}\nto see it again: cargo xtask crash --campaign {name} --seed {seed} --seeds 1 --no-mutants"
+        )
+    })?;
+    let totals = counters.totals;
+    println!(
+        "campaign {name:<10} {:>9} images, {:>9} with commits in flight, {:>8} double crashes, {:>6} kills, {:>6.1} s",
+        totals.images,
+        totals.images_in_flight,
+        totals.double_crashes,
+        totals.kills,
+        begun.elapsed().as_secs_f64()
+    );
+    Ok(counters)
+}

@@ -1,0 +1,96 @@
+//! The faults that must be noticed, where each is sought first, and which change nothing.
+
+use base::planted::Bug;
+use pmem::Site;
+use sim::{Fault, Sabotage};
+
+/// A planted fault.
+pub enum Mutant {
+    /// The engine decides wrongly.
+    Logic(Bug),
+    /// Memory does not do what the engine asked for.
+    Persist(Sabotage),
+}
+
+/// Why a mutant cannot be noticed.
+#[derive(Clone, Copy)]
+pub enum Equivalent {
+    /// The site does nothing of the kind.
+    CannotStrike(&'static str),
+    /// What it breaks holds in another way.
+    ChangesNothing(&'static str),
+}
+
+/// Every mutant.
+pub fn mutants() -> Vec<Mutant> {
+    let logic = Bug::ALL.iter().map(|bug| Mutant::Logic(*bug));
+    let persist = Site::ALL.iter().flat_map(|site| {
+        Fault::ALL.iter().map(|what| Mutant::Persist(Sabotage { site: *site, what: *what }))
+    });
+    logic.chain(persist).collect()
+}
+
+impl Mutant {
+    pub fn name(&self) -> String {
+        match self {
+            Mutant::Logic(bug) => format!("{bug:?}"),
+            Mutant::Persist(Sabotage { site, what }) => format!("{site:?}.{what:?}"),
+        }
+    }
+
+    /// The campaigns that reach it soonest, in order; the others follow.
+    pub fn sought_first(&self) -> &'static [&'static str] {
+        use Bug::*;
+        match self {
+            Mutant::Logic(SequenceBeforeView | IgnoreSnapshots | CleanRenumbers) => &["readers"],
+            Mutant::Logic(FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone) => &["churn"],
+            Mutant::Logic(_) => &["in-flight", "mixed"],
+            Mutant::Persist(sabotage) => match (sabotage.site, sabotage.what) {
+                (Site::Extent, _) => &["extents"],
+                (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
+                (Site::ZoneClear | Site::Clean, _) => &["churn"],
+                _ => &["in-flight", "mixed"],
+            },
+        }
+    }
+
+    /// Why it cannot be noticed, if it cannot: it changes nothing that anyone relies on. Every such claim is
+    /// looked at on each run, and wrong if the mutant is noticed after all.
+    pub fn equivalent(&self) -> Option<Equivalent> {
+        let Mutant::Persist(Sabotage { site, what }) = *self else { return None };
+        let streams =
+            matches!(site, Site::Record | Site::Void | Site::Run | Site::Clean | Site::Format);
+        let words = matches!(site, Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::Format);
+        match (what, site) {
+            (Fault::PlainInsteadOfNt, _) if !streams => {
+                Some(Equivalent::CannotStrike("the site makes no non-temporal copies"))
+            }
+            (Fault::TornWord, _) if !words => {
+                Some(Equivalent::CannotStrike("the site stores no words"))
+            }
+            (Fault::TornWord, Site::Void) => Some(Equivalent::ChangesNothing(
+                "the word differs from the one before it in its upper half only: torn in halves it is the old word \
+                 or the new one",
+            )),
+            (Fault::TornWord, Site::ZoneGrant | Site::ZoneClear) => {
+                Some(Equivalent::ChangesNothing(
+                    "a header counts by the checksum over all its words, which half a word does not pass: it reads \
+                 as torn, which nobody takes for a grant, and is swept like a zone that nobody claims",
+                ))
+            }
+            (Fault::DropFence | Fault::FenceOnOtherThread, Site::RecoverAccepted) => {
+                Some(Equivalent::ChangesNothing(
+                    "with the one thread that recovers here, the next fence on the way to the closing edit covers \
+                     these flushes too; that each of several threads fences its own is a test of the engine, in \
+                     tests/protocol.rs",
+                ))
+            }
+            (Fault::PlainInsteadOfNt, Site::Format) => Some(Equivalent::ChangesNothing(
+                "the only copy of this kind clears what an earlier pool left; its lines are bound to that pool's \
+                 identifier and would not count, and the first open flushes log, table and slots before it serves \
+                 anything",
+            )),
+            _ => None,
+        }
+    }
+}
