@@ -309,7 +309,7 @@ impl Engine {
         // Half of it: the other half is what writers need until the merge is through.
         let room = u64::from((free / 2).max(all_free.min(CLEAN_ZONES))) * zone_len;
         let soft = self.soft_headroom();
-        let wanted = if self.throttle.debt() == 0 { 0 } else { 2 * soft };
+        let wanted = if self.throttle.urgency() == 0 { 0 } else { 2 * soft };
         (room, wanted)
     }
 

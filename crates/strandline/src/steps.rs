@@ -203,7 +203,7 @@ pub fn zones_regranted(keyspace: &Keyspace) -> u64 {
 /// Asks background work to free as much space as it can: everything is frozen, merged and cleaned.
 pub fn reclaim(keyspace: &Keyspace) {
     let engine = keyspace.engine_for_steps();
-    engine.throttle.set_debt(crate::background::throttle::FULL_DEBT);
+    engine.throttle.asked.store(true, std::sync::atomic::Ordering::Relaxed);
     engine.end_round();
 }
 

@@ -28,8 +28,8 @@ pub struct Plan {
     pub floors: Floors,
 }
 
-const ROOMY: Engine = Engine { zones: 24, memtable_bytes: 700, planted: None };
-const TIGHT: Engine = Engine { zones: 14, memtable_bytes: 512, planted: None };
+const ROOMY: Engine = Engine { zones: 30, memtable_bytes: 700, planted: None };
+const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, planted: None };
 
 fn mixed() -> Shape {
     Shape {

@@ -2,7 +2,7 @@
 //! reclaiming has passed over everything once. There is no stop state: each commit is given its place in time, and
 //! waits for it in small steps.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Waits shorter than this are not worth a system call; they are left to later commits.
@@ -44,6 +44,8 @@ pub(crate) struct Throttle {
     pub granted: AtomicU64,
     /// Writers that wait for space.
     waiting: AtomicU32,
+    /// Everything is to be reclaimed once, whether or not space is short.
+    pub asked: AtomicBool,
     slept_ns: AtomicU64,
 }
 
@@ -70,6 +72,7 @@ impl Throttle {
             unused: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
+            asked: AtomicBool::new(false),
             slept_ns: AtomicU64::new(0),
         }
     }
@@ -87,6 +90,11 @@ impl Throttle {
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Relaxed);
         Waiting(&self.waiting)
+    }
+
+    /// How urgently merges have to free space, in thousandths.
+    pub(crate) fn urgency(&self) -> u32 {
+        if self.asked.load(Relaxed) || self.has_waiters() { FULL_DEBT } else { self.debt() }
     }
 
     /// Whether some writer waits for space.

@@ -69,7 +69,10 @@ impl Engine {
             *slot = self.choose();
         }
         let (progress, merging) = match slot.as_mut() {
-            None => return Ok(Worked::Idle),
+            None => {
+                self.throttle.asked.store(false, Relaxed);
+                return Ok(Worked::Idle);
+            }
             Some(job) => (job.step(self, quantum), job.merging()),
         };
         match progress {
@@ -128,7 +131,7 @@ impl Engine {
             let view = space.view.load();
             let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
             let need =
-                Need { debt: self.throttle.debt(), reclaimed: space.reclaimed.load(Relaxed) };
+                Need { debt: self.throttle.urgency(), reclaimed: space.reclaimed.load(Relaxed) };
             if let Some(choice) = pick_runs(&entries, need) {
                 return Some(Job::Merge(MergeJob::new(self, &space, &view, choice)));
             }
