@@ -333,15 +333,15 @@ impl Region {
         Durable { _private: () }
     }
 
-    /// Brings `lines` lines from `at` on towards the cache; out-of-range hints are ignored.
+    /// Brings `lines` lines, at least one, from `at` on towards the cache; out-of-range hints are ignored.
     #[inline]
     pub fn prefetch(&self, at: u64, lines: usize) {
         // Only the start is checked: a hint beyond the end costs a slot in a queue and cannot fault.
         if at < self.len {
-            let mut line = self.base.as_ptr().wrapping_add(at as usize).cast_const();
-            for _ in 0..lines {
-                crate::cacheline::prefetch(line);
-                line = line.wrapping_add(LINE);
+            let first = self.base.as_ptr().wrapping_add(at as usize).cast_const();
+            crate::cacheline::prefetch(first);
+            for line in 1..lines {
+                crate::cacheline::prefetch(first.wrapping_add(line * LINE));
             }
         }
     }

@@ -457,12 +457,12 @@ impl Iter {
     /// The key, if the iterator stands on one.
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
-        self.scan.current().map(|entry| self.scan.engine().media.key(entry))
+        self.scan.current().map(|entry| self.scan.media().key(entry))
     }
 
     /// The value, if the iterator stands on a key. A value kept outside its record is verified here.
     #[inline]
     pub fn value(&self) -> Result<Option<&[u8]>> {
-        self.scan.current().map(|entry| self.scan.engine().media.value(entry)).transpose()
+        self.scan.current().map(|entry| self.scan.media().value(entry)).transpose()
     }
 }

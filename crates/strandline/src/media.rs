@@ -89,6 +89,28 @@ pub(crate) struct Entry {
     pub len: u32,
 }
 
+impl Entry {
+    #[inline(always)]
+    fn new(at: u64, len: usize, brief: &Brief) -> Entry {
+        Entry {
+            seq: brief.seq,
+            kind: brief.kind,
+            void: brief.void,
+            at,
+            key_at: brief.key_at,
+            key_len: brief.key_len,
+            value_len: brief.value_len,
+            len: len as u32,
+        }
+    }
+
+    /// Where its key stands: offset in the pool, and length.
+    #[inline]
+    pub(crate) fn key_place(&self) -> (u64, u32) {
+        (self.at + u64::from(self.key_at), self.key_len)
+    }
+}
+
 impl Media {
     pub(crate) fn new(pool: Pool, region: Arc<Region>, owner: Option<Owner>) -> Media {
         let geometry = pool.geometry();
@@ -154,28 +176,32 @@ impl Media {
     }
 
     /// The record that an index names: damage is an error.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entry(&self, leaf: Leaf) -> Result<Entry> {
         let at = leaf.at();
-        let Some((seed, base_seq)) = self.place(at) else { return Err(self.damaged(at)) };
         let hint = (leaf.0 >> 40 & 0x3f) as usize * LINE;
-        let found = if hint != 0 && hint <= self.room(at) {
+        let inside = at.wrapping_sub(self.data_at);
+        let within = (inside & ((1 << self.zone_shift) - 1)) as usize;
+        if let Some(fact) = self.zones.get((inside >> self.zone_shift) as usize)
+            && hint != 0
+            && within + hint <= 1 << self.zone_shift
+        {
+            let seed = record_seed(fact.seed.load(Relaxed), at);
             let bytes = self.region.bytes(at, hint);
-            Brief::verified(bytes, seed, base_seq).map(|brief| (brief, hint))
-        } else {
-            self.verified(at).map(|(head, bytes)| (head.brief(), bytes.len()))
-        };
-        let Some((brief, len)) = found else { return Err(self.damaged(at)) };
-        Ok(Entry {
-            seq: brief.seq,
-            kind: brief.kind,
-            void: brief.void,
-            at,
-            key_at: brief.key_at,
-            key_len: brief.key_len,
-            value_len: brief.value_len,
-            len: len as u32,
-        })
+            if let Some(brief) = Brief::verified(bytes, seed, fact.base_seq.load(Relaxed)) {
+                return Ok(Entry::new(at, hint, &brief));
+            }
+        }
+        self.any_entry(leaf)
+    }
+
+    /// As [`Media::entry`], for records of any form and length.
+    #[cold]
+    fn any_entry(&self, leaf: Leaf) -> Result<Entry> {
+        let (at, hint) = (leaf.at(), (leaf.0 >> 40 & 0x3f) as usize * LINE);
+        let found = self.verified(at).filter(|(_, bytes)| hint == 0 || bytes.len() == hint);
+        let (head, bytes) = found.ok_or_else(|| self.damaged(at))?;
+        Ok(Entry::new(at, bytes.len(), &head.brief()))
     }
 
     /// The error for a record whose bytes fail their checks.
@@ -198,7 +224,13 @@ impl Media {
     /// Key of a checked record.
     #[inline]
     pub(crate) fn key(&self, entry: &Entry) -> &[u8] {
-        self.region.bytes(entry.at + u64::from(entry.key_at), entry.key_len as usize)
+        self.key_at(entry.key_place())
+    }
+
+    /// The key at a place that [`Entry::key_place`] told.
+    #[inline]
+    pub(crate) fn key_at(&self, (at, len): (u64, u32)) -> &[u8] {
+        self.region.bytes(at, len as usize)
     }
 
     /// Value of a checked record; a value in an extent is checked here.

@@ -91,6 +91,17 @@ impl<'a> Block<'a> {
         Leaf(self.word(LEAVES_AT + 8 * i))
     }
 
+    /// Leaf words of the entries `from..to`.
+    #[inline]
+    pub(crate) fn leaves(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl DoubleEndedIterator<Item = u64> + 'a {
+        let words = &self.bytes[LEAVES_AT + 8 * from..LEAVES_AT + 8 * to];
+        words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
+    }
+
     /// Entries that may belong to a key with this hash, as a bit mask.
     #[inline]
     pub(crate) fn tagged(&self, hash: u64) -> u32 {

@@ -13,7 +13,7 @@ use super::fences::{Fences, FencesBuilder};
 use super::filter;
 use super::pieces::Pieces;
 use super::{BLOCK_ENTRIES, BLOCK_LEN};
-use crate::media::{Entry, Media};
+use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
 
@@ -270,37 +270,37 @@ impl Run {
         Ok(None)
     }
 
-    /// Appends up to `limit` locations from entry `from` on, in or against key order.
+    /// Appends `blocks` blocks' locations from entry `from` on, in or against key order; fewer at the end.
+    /// The blocks of `ahead` more entries are sent for.
     pub(crate) fn leaves(
         &self,
         media: &Media,
         from: u64,
         backward: bool,
-        limit: usize,
+        blocks: u64,
+        ahead: usize,
         out: &mut Vec<u64>,
     ) -> Result<()> {
-        let mut index = from;
-        let wanted = out.len() + limit;
-        // The blocks that this call reads, and those that the next one will.
-        let first = index / BLOCK_ENTRIES as u64;
-        for ahead in 1..=(2 * limit / BLOCK_ENTRIES) as u64 + 1 {
-            let block = if backward { first.checked_sub(ahead) } else { Some(first + ahead) };
-            block.into_iter().for_each(|block| self.prefetch_block(media, block));
+        if from >= self.entries() {
+            return Ok(());
         }
-        while out.len() < wanted && index < self.entries() {
-            let number = index / BLOCK_ENTRIES as u64;
+        let first = from / BLOCK_ENTRIES as u64;
+        let within = (from % BLOCK_ENTRIES as u64) as usize;
+        let reach = (ahead / BLOCK_ENTRIES) as u64 + 1;
+        for step in 0..blocks {
+            let at = |step| if backward { first.checked_sub(step) } else { Some(first + step) };
+            let Some(number) = at(step).filter(|number| *number < self.fences.len() as u64) else {
+                break;
+            };
+            at(step + reach).into_iter().for_each(|block| self.prefetch_block(media, block));
             let block = self.block(media, number)?;
-            let within = (index % BLOCK_ENTRIES as u64) as usize;
-            if backward {
-                out.extend((0..=within.min(block.len() - 1)).rev().map(|i| block.leaf(i).0));
-                let Some(before) = (number * BLOCK_ENTRIES as u64).checked_sub(1) else { break };
-                index = before;
-            } else {
-                out.extend((within..block.len()).map(|i| block.leaf(i).0));
-                index = (number + 1) * BLOCK_ENTRIES as u64;
+            match (backward, step) {
+                (false, 0) => out.extend(block.leaves(within, block.len())),
+                (true, 0) => out.extend(block.leaves(0, (within + 1).min(block.len())).rev()),
+                (false, _) => out.extend(block.leaves(0, block.len())),
+                (true, _) => out.extend(block.leaves(0, block.len()).rev()),
             }
         }
-        out.truncate(wanted);
         Ok(())
     }
 
@@ -331,13 +331,16 @@ impl Run {
             Ok(if or_equal { other < key } else { other <= key })
         };
         if let Position::Heads { below, up_to } = block.position(key) {
+            // What a scan from here reads first.
+            block.leaves(below, block.len()).for_each(|leaf| media.prefetch(Leaf(leaf)));
             let mut at = below;
             while at < up_to && before(at)? {
                 at += 1;
             }
-            // Two prefixes may share a hash: the neighbours' records have the last word.
-            let sound = (at == 0 || before(at - 1)?) && (at == block.len() || !before(at)?);
-            if sound {
+            // Two prefixes may share a hash: a record has the last word.
+            let entry = media.entry(block.leaf(at.min(block.len() - 1)))?;
+            let prefix = block.prefix_len();
+            if media.key(&entry).get(..prefix) == key.get(..prefix) {
                 return Ok(start + at as u64);
             }
         }

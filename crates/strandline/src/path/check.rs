@@ -48,7 +48,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
             while next < run.entries() {
                 let mut leaves = Vec::new();
                 report.blocks += 1;
-                match run.leaves(media, next, false, crate::level0::BLOCK_ENTRIES, &mut leaves) {
+                match run.leaves(media, next, false, 1, 0, &mut leaves) {
                     Ok(()) => {}
                     Err(error) => {
                         let at = run.block_at(next / crate::level0::BLOCK_ENTRIES as u64);

@@ -30,8 +30,8 @@ use crate::memtable::record::{self, Place, Role, Shape};
 use crate::memtable::zone::{ExtentHold, Zone};
 use crate::view::View;
 
-/// Locations read from a run at a time.
-const BATCH: usize = 240;
+/// Index blocks read from a run at a time.
+const BATCH_BLOCKS: u64 = 16;
 /// Records prefetched ahead of the one that is read.
 const AHEAD: usize = 12;
 
@@ -259,7 +259,7 @@ impl Cursor {
         if self.at == self.batch.len() {
             self.batch.clear();
             self.at = 0;
-            self.run.leaves(media, self.next, false, BATCH, &mut self.batch)?;
+            self.run.leaves(media, self.next, false, BATCH_BLOCKS, 0, &mut self.batch)?;
             self.next += self.batch.len() as u64;
             self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch(Leaf(*leaf)));
         }

@@ -24,6 +24,7 @@ const REPIN_INTERVAL: u32 = 16;
 /// A scan in progress.
 pub(crate) struct Scan {
     engine: Arc<Engine>,
+    media: Arc<Media>,
     space: Arc<Space>,
     at: Seq,
     lower: Bound<Vec<u8>>,
@@ -56,6 +57,7 @@ impl Scan {
         let (view, _) = engine.pin(space)?;
         Ok(Scan {
             engine: Arc::clone(engine),
+            media: Arc::clone(&engine.media),
             space: Arc::clone(space),
             at,
             lower,
@@ -74,8 +76,9 @@ impl Scan {
         self.current.as_ref()
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
+    #[inline]
+    pub(crate) fn media(&self) -> &Media {
+        &self.media
     }
 
     /// Positions on the first key from `from` on, going `way`, within the bounds.
@@ -92,7 +95,7 @@ impl Scan {
             Way::Backward => as_slice(&self.upper),
         };
         let from = tighter(from, near, way);
-        let media = &*self.engine.media;
+        let media = &*self.media;
         self.cursors.clear();
         self.current = None;
         self.way = way;
@@ -110,16 +113,16 @@ impl Scan {
     /// Moves on to the next key going `way`; turns round if need be.
     #[inline]
     pub(crate) fn step(&mut self, way: Way) -> Result<()> {
-        let Some(current) = self.current else { return Ok(()) };
+        let Some(current) = &self.current else { return Ok(()) };
         self.since_pin += 1;
         let repin = self.since_pin >= REPIN_INTERVAL
             && self.engine.throttle.debt() >= HELP_DEBT
             && self.is_behind();
         if way != self.way || repin {
-            let key = self.engine.media.key(&current).to_vec();
+            let key = self.media.key(current).to_vec();
             return self.seek(Bound::Excluded(&key), way);
         }
-        self.pass(&current)?;
+        self.pass()?;
         self.settle()
     }
 
@@ -128,16 +131,17 @@ impl Scan {
         self.space.front.number() != self.view.number && !self.space.dropped.load(Relaxed)
     }
 
-    /// Moves every cursor that stands on the key of `entry` past it: older versions do not count.
-    #[inline]
-    fn pass(&mut self, entry: &Entry) -> Result<()> {
-        let media = &*self.engine.media;
+    /// Moves every cursor that stands on the current key past it: older versions do not count.
+    #[inline(always)]
+    fn pass(&mut self) -> Result<()> {
+        let media = &*self.media;
         if let [only] = &mut self.cursors[..] {
             return only.advance(media);
         }
-        let key = media.key(entry);
+        let Some(current) = &self.current else { return Ok(()) };
+        let key = media.key(current);
         for cursor in &mut self.cursors {
-            if cursor.head.is_some_and(|head| media.key(&head) == key) {
+            if cursor.head.as_ref().is_some_and(|head| media.key(head) == key) {
                 cursor.advance(media)?;
             }
         }
@@ -148,23 +152,22 @@ impl Scan {
     #[inline]
     fn settle(&mut self) -> Result<()> {
         loop {
-            let media = &*self.engine.media;
-            let Some(entry) = nearest(&self.cursors, media, self.way) else { return self.end() };
+            self.current = nearest(&self.cursors, &self.media, self.way).copied();
+            let Some(entry) = &self.current else { return self.end() };
             let within = match self.way {
-                Way::Forward => below(media.key(&entry), &self.upper),
-                Way::Backward => above(media.key(&entry), &self.lower),
+                Way::Forward => below(&self.media, entry, &self.upper),
+                Way::Backward => above(&self.media, entry, &self.lower),
             };
             if !within {
                 return self.end();
             }
             if let Some(lost) = &self.space.lost {
-                lost.check(&self.space.name, media.key(&entry), Some(entry.seq))?;
+                lost.check(&self.space.name, self.media.key(entry), Some(entry.seq))?;
             }
             if entry.kind != Kind::Delete {
-                self.current = Some(entry);
                 return Ok(());
             }
-            self.pass(&entry)?;
+            self.pass()?;
         }
     }
 
@@ -186,16 +189,15 @@ impl Scan {
 }
 
 /// The head that comes next going `way`; the newest of equal keys.
-#[inline]
-fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<Entry> {
+#[inline(always)]
+fn nearest<'c>(cursors: &'c [Cursor], media: &Media, way: Way) -> Option<&'c Entry> {
     if let [only] = cursors {
-        return only.head;
+        return only.head.as_ref();
     }
-    let mut best: Option<Entry> = None;
-    for cursor in cursors {
-        let Some(head) = cursor.head else { continue };
-        let nearer = best.as_ref().is_none_or(|other| {
-            let order = media.key(&head).cmp(media.key(other));
+    let mut best: Option<&Entry> = None;
+    for head in cursors.iter().filter_map(|cursor| cursor.head.as_ref()) {
+        let nearer = best.is_none_or(|other| {
+            let order = media.key(head).cmp(media.key(other));
             let order = if way == Way::Backward { order.reverse() } else { order };
             order.then(other.seq.cmp(&head.seq)) == Ordering::Less
         });
@@ -207,19 +209,19 @@ fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<Entry> {
 }
 
 #[inline]
-fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
+fn below(media: &Media, entry: &Entry, upper: &Bound<Vec<u8>>) -> bool {
     match upper {
-        Bound::Included(upper) => key <= &upper[..],
-        Bound::Excluded(upper) => key < &upper[..],
+        Bound::Included(upper) => media.key(entry) <= &upper[..],
+        Bound::Excluded(upper) => media.key(entry) < &upper[..],
         Bound::Unbounded => true,
     }
 }
 
 #[inline]
-fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
+fn above(media: &Media, entry: &Entry, lower: &Bound<Vec<u8>>) -> bool {
     match lower {
-        Bound::Included(lower) => key >= &lower[..],
-        Bound::Excluded(lower) => key > &lower[..],
+        Bound::Included(lower) => media.key(entry) >= &lower[..],
+        Bound::Excluded(lower) => media.key(entry) > &lower[..],
         Bound::Unbounded => true,
     }
 }
