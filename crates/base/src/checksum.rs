@@ -19,7 +19,7 @@ pub fn sum64(seed: u64, bytes: &[u8]) -> u64 {
 }
 
 /// 32-bit checksum of `bytes` under `seed`; never zero, so that all-zero bytes never verify.
-#[inline]
+#[inline(always)]
 pub fn sum32(seed: u64, bytes: &[u8]) -> u32 {
     // Longer inputs derive a whole secret from a custom seed, which costs more than hashing a few
     // hundred bytes; folding the seed into the result binds it just as well.
