@@ -77,12 +77,19 @@ impl Log {
     }
 }
 
-impl Records for Log {
+impl Log {
     #[inline]
     fn key(&self, leaf: u64) -> &[u8] {
         let record = &self.bytes[leaf as usize..];
         let len = u16::from_le_bytes([record[8], record[9]]);
         &record[10..10 + usize::from(len)]
+    }
+}
+
+impl Records for Log {
+    #[inline]
+    fn key(&self, leaf: u64) -> Option<&[u8]> {
+        Some(Log::key(self, leaf))
     }
 
     #[inline]
@@ -156,7 +163,9 @@ impl Index for Ours {
     }
 
     fn insert_shared(&self, log: &'static Log, starts: &[u64]) -> bool {
-        starts.iter().for_each(|leaf| self.0.insert(log, log.key(*leaf), log.seq(*leaf), *leaf));
+        starts.iter().for_each(|leaf| {
+            self.0.insert(log, log.key(*leaf), log.seq(*leaf), *leaf).expect("readable");
+        });
         true
     }
 

@@ -17,6 +17,7 @@
 //!
 //! Records are only read in step 2, before any lock is taken.
 
+use crate::Unreadable;
 use crate::get::step;
 use crate::node::{Kind, Node, Prefix, common};
 use crate::slot::{Child, NodeRef, Slot, Word};
@@ -83,6 +84,18 @@ struct New<'k> {
     leaf: u64,
 }
 
+/// The key of `leaf`, which shares the first `depth` bytes with `key`: that is how the leaf was reached.
+#[inline]
+fn readable<'r>(
+    records: &'r impl Records,
+    leaf: u64,
+    key: &[u8],
+    depth: usize,
+) -> Result<&'r [u8], Unreadable> {
+    let other = records.key(leaf).filter(|other| other.get(..depth) == key.get(..depth));
+    other.ok_or(Unreadable { leaf })
+}
+
 impl Art {
     /// Adds version `seq` of `key`, whose record is `leaf`.
     ///
@@ -92,35 +105,46 @@ impl Art {
     /// # Panics
     ///
     /// If `key` is longer than [`KEY_MAX`] or `leaf` is greater than [`LEAF_MAX`](crate::LEAF_MAX).
-    pub fn insert(&self, records: &impl Records, key: &[u8], seq: u64, leaf: u64) {
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`] if the key must be set apart from a record that cannot be read.
+    pub fn insert(
+        &self,
+        records: &impl Records,
+        key: &[u8],
+        seq: u64,
+        leaf: u64,
+    ) -> Result<(), Unreadable> {
         assert!(key.len() <= KEY_MAX, "a key of {} bytes", key.len());
         assert!(leaf <= crate::LEAF_MAX, "leaf {leaf:#x}");
         self.inserted.add();
-        while !self.try_insert(records, New { key, seq, leaf }) {}
+        while !self.try_insert(records, New { key, seq, leaf })? {}
+        Ok(())
     }
 
     /// One descent; false if another writer interfered.
-    fn try_insert(&self, records: &impl Records, new: New<'_>) -> bool {
+    fn try_insert(&self, records: &impl Records, new: New<'_>) -> Result<bool, Unreadable> {
         let mut place = Place { slot: &self.root, owner: None };
         let mut depth = 0;
         loop {
             let word = place.slot.load();
             let node = match place.slot.resolve(word) {
-                Child::Empty => return place.replace(word, Word::leaf(new.leaf)),
+                Child::Empty => return Ok(place.replace(word, Word::leaf(new.leaf))),
                 Child::Leaf(leaf) => {
-                    let other = records.key(leaf);
+                    let other = readable(records, leaf, new.key, depth)?;
                     if other == new.key {
                         let seq = records.seq(leaf);
-                        return self.second_version(place, word, (seq, leaf), new);
+                        return Ok(self.second_version(place, word, (seq, leaf), new));
                     }
-                    return self.part(place, word, other, depth, new);
+                    return Ok(self.part(place, word, other, depth, new));
                 }
                 Child::Chain(version) => {
-                    let other = records.key(version.leaf());
+                    let other = readable(records, version.leaf(), new.key, depth)?;
                     if other == new.key {
-                        return self.next_version(place, word, version, new);
+                        return Ok(self.next_version(place, word, version, new));
                     }
-                    return self.part(place, word, other, depth, new);
+                    return Ok(self.part(place, word, other, depth, new));
                 }
                 Child::Node(node) => node,
             };
@@ -131,11 +155,11 @@ impl Art {
                     let prefix = node.get().header().prefix();
                     let matched = prefix.matched(&new.key[start..]);
                     if matched < prefix.len() {
-                        return self.split(place, node, matched, start, new);
+                        return Ok(self.split(place, node, matched, start, new));
                     }
                     match self.add(place, node, new.key[start + matched], new.leaf) {
-                        Attempt::Done => return true,
-                        Attempt::Again => return false,
+                        Attempt::Done => return Ok(true),
+                        Attempt::Again => return Ok(false),
                         Attempt::GoOn(slot) => slot,
                     }
                 }

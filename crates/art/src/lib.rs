@@ -67,10 +67,18 @@ pub const KEY_MAX: usize = 64 << 10;
 ///
 /// The answers must never change for a leaf that was inserted.
 pub trait Records {
-    /// The record's key.
-    fn key(&self, leaf: u64) -> &[u8];
+    /// The record's key; `None` if the record cannot be read any more.
+    fn key(&self, leaf: u64) -> Option<&[u8]>;
     /// The record's sequence number.
     fn seq(&self, leaf: u64) -> u64;
+}
+
+/// An insert met a record whose key cannot be told, so that the new key cannot be set apart from it. Nothing was
+/// inserted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    /// The record's leaf.
+    pub leaf: u64,
 }
 
 /// Which way a scan goes.

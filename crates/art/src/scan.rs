@@ -116,8 +116,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// True if the record's key lies on the scanned side of the bound.
-    fn is_within(&self, key: &[u8], bound: &[u8], included: bool) -> bool {
+    /// True if the record's key lies on the scanned side of the bound, or cannot be told: whoever reads the
+    /// record will learn that.
+    fn is_within(&self, key: Option<&[u8]>, bound: &[u8], included: bool) -> bool {
+        let Some(key) = key else { return true };
         match key.cmp(bound) {
             std::cmp::Ordering::Equal => included,
             std::cmp::Ordering::Less => self.direction == Direction::Backward,

@@ -21,8 +21,8 @@ type Entry = (&'static [u8], u64);
 struct Table(Vec<Entry>);
 
 impl Records for Table {
-    fn key(&self, leaf: u64) -> &[u8] {
-        self.0[leaf as usize].0
+    fn key(&self, leaf: u64) -> Option<&[u8]> {
+        Some(self.0[leaf as usize].0)
     }
 
     fn seq(&self, leaf: u64) -> u64 {
@@ -39,7 +39,7 @@ impl World {
     fn insert(&self, leaves: std::ops::Range<usize>) {
         for leaf in leaves {
             let (key, seq) = self.table.0[leaf];
-            self.tree.insert(&self.table, key, seq, leaf as u64);
+            self.tree.insert(&self.table, key, seq, leaf as u64).expect("readable");
         }
     }
 

@@ -29,7 +29,7 @@ impl Pair {
         let leaf = self.next;
         self.next += 1;
         self.table.write(leaf, key, seq);
-        self.tree.insert(&self.table, key, seq, leaf);
+        self.tree.insert(&self.table, key, seq, leaf).expect("readable");
         self.model.entry(key.to_vec()).or_default().entry(seq).or_insert(leaf);
     }
 

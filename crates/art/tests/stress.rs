@@ -51,7 +51,7 @@ impl World {
         for i in 0..PER_WRITER {
             let (key, leaf) = (key(writer, i, self.shape), Self::leaf(writer, i));
             self.table.write(leaf, &key, Self::seq(writer, i));
-            self.tree.insert(&self.table, &key, Self::seq(writer, i), leaf);
+            self.tree.insert(&self.table, &key, Self::seq(writer, i), leaf).expect("readable");
             self.acked[writer as usize].store(i + 1, Ordering::Release);
         }
     }

@@ -355,17 +355,6 @@ impl Region {
         len == 0 || self.backing.populate(at as usize, len as usize)
     }
 
-    /// Maps all pages from the first to the last in steps of 2 MiB until done, unable, or told to stop;
-    /// returns how many bytes it got through. For a background thread after a lazy open.
-    pub fn background_prefault(&self, stop: &AtomicBool) -> u64 {
-        const STEP: u64 = 2 << 20;
-        let mut at = 0;
-        while at < self.len && !stop.load(Ordering::Relaxed) && self.populate(at, STEP) {
-            at += STEP;
-        }
-        at.min(self.len)
-    }
-
     /// For a simulator only: changes bytes as the hardware would by keeping or losing a line.
     ///
     /// # Safety

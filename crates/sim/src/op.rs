@@ -239,7 +239,9 @@ impl Shape {
         }
         let abandon = is(self.abandons) && *abandons < 3;
         *abandons += u32::from(abandon);
-        let count = if is(self.batches) { 2 + rng.below(2) } else { 1 };
+        // Of those that are given up, as many are batches as of the others.
+        let batch = if abandon { (rng.below(100) as u32) < self.batches } else { is(self.batches) };
+        let count = if batch { 2 + rng.below(2) } else { 1 };
         let writes = (0..count).map(|_| self.write(rng, next_id)).collect();
         Op::Commit { thread, writes, abandon }
     }

@@ -59,6 +59,8 @@ pub(crate) struct Engine {
     regrants: AtomicU64,
     /// Bytes that only freezing and cleaning may take, so that they can always go on.
     reserve: AtomicU64,
+    /// The part of it that the longest merge needs.
+    merge_reserve: AtomicU64,
 }
 
 /// Who wants a zone: the reserves differ.
@@ -117,6 +119,7 @@ impl Engine {
             run_ids: AtomicU64::new(run_ids.max(u64::from(epoch) << 32)),
             regrants: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
+            merge_reserve: AtomicU64::new(0),
         };
         engine.update_reserve();
         engine
@@ -180,11 +183,10 @@ impl Engine {
         keyspace: u32,
         base_seq: Seq,
     ) -> Option<Arc<Zone>> {
-        self.bury();
-        let pool = &self.media.pool;
-        if pool.space().free_zones <= self.reserved_zones(claim) {
+        if !self.may_grant(claim) {
             return None;
         }
+        let pool = &self.media.pool;
         let no = pool.take_zone()?;
         let count = self.grants.fetch_add(1, Ordering::Relaxed);
         let grant = if planted::is(Bug::ReuseIncarnation) { no } else { count };
@@ -199,15 +201,26 @@ impl Engine {
         Some(Zone::new(no, header.incarnation(), range, base_seq, &self.graveyard))
     }
 
+    /// Whether there is a zone that `claim` may have.
+    pub(crate) fn may_grant(&self, claim: Claim) -> bool {
+        self.bury();
+        self.media.pool.space().free_zones > self.reserved_zones(claim)
+    }
+
     /// Zones that must stay free when `claim` takes one.
     fn reserved_zones(&self, claim: Claim) -> u32 {
         let zone_len = self.media.pool.geometry().zone_len();
-        let tables = self.reserve.load(Ordering::Relaxed).div_ceil(zone_len) as u32;
+        let zones = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed).div_ceil(zone_len) as u32;
         match claim {
             // Index tables are what a merge writes too: one that frees zones may use all that is left.
             Claim::Clean => 0,
-            Claim::Delete => tables + CLEAN_ZONES,
-            Claim::Put => tables + CLEAN_ZONES + DELETE_ZONES,
+            // The table of a zone of tombstones is small, and the merge behind it frees more.
+            Claim::Delete => zones(&self.merge_reserve) + CLEAN_ZONES,
+            Claim::Put => {
+                // Tables lie in part of a zone each, so that whole zones come and go with every merge.
+                let parted = self.media.pool.geometry().zones() / 64;
+                zones(&self.reserve) + CLEAN_ZONES + DELETE_ZONES + parted
+            }
         }
     }
 
@@ -260,6 +273,7 @@ impl Engine {
         }
         let cap = geometry.capacity() / 2;
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
+        self.merge_reserve.store(merge.min(cap), Ordering::Relaxed);
     }
 
     /// An identifier for a new run; never reused, since each open begins a range of its own. Blocks of a run

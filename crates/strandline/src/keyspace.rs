@@ -45,6 +45,9 @@ pub(crate) struct Front {
     spare_end: AtomicU64,
     spare_base_seq: AtomicU64,
     bytes: AtomicU64,
+    /// The zone being filled, and the spare one, came out of the reserve for deletes.
+    tail_reserved: AtomicBool,
+    spare_reserved: AtomicBool,
 }
 
 /// The unfilled rest of a zone of moved records, which the next full merge fills on. The run that names the
@@ -97,6 +100,8 @@ pub(crate) struct Lengths {
     pub wide: u64,
     /// Largest distance from the zone's base sequence that the narrow form holds.
     pub narrow_max: u64,
+    /// The commit only deletes: it may use what is kept for that.
+    pub deletes: bool,
 }
 
 impl Lengths {
@@ -125,13 +130,14 @@ impl Front {
         let (tail, end) = (self.tail.load(Relaxed), self.end.load(Relaxed));
         let base_seq = self.base_seq.load(Relaxed);
         let (wide, len) = lengths.at(base_seq, last_seq);
-        if tail + len <= end {
+        if tail + len <= end && (lengths.deletes || !self.tail_reserved.load(Relaxed)) {
             return Ok(Room { start: tail, wide, base_seq, len, switch: false });
         }
         let (start, end) = (self.spare_start.load(Relaxed), self.spare_end.load(Relaxed));
         let base_seq = self.spare_base_seq.load(Relaxed);
         let (wide, len) = lengths.at(base_seq, last_seq);
-        if start != 0 && start + len <= end {
+        let allowed = lengths.deletes || !self.spare_reserved.load(Relaxed);
+        if start != 0 && start + len <= end && allowed {
             return Ok(Room { start, wide, base_seq, len, switch: true });
         }
         Err(Lack::Zone)
@@ -143,6 +149,7 @@ impl Front {
         if room.switch {
             self.end.store(self.spare_end.load(Relaxed), Relaxed);
             self.base_seq.store(room.base_seq, Relaxed);
+            self.tail_reserved.store(self.spare_reserved.load(Relaxed), Relaxed);
             self.spare_start.store(0, Relaxed);
         }
         self.tail.store(room.start + room.len, Relaxed);
@@ -155,9 +162,21 @@ impl Front {
         self.spare_start.load(Relaxed) != 0
     }
 
-    /// Makes a granted zone the spare one.
-    pub(crate) fn set_spare(&self, pass: &Pass<'_>, zone: &Zone) {
+    /// Whether the spare zone is kept for deletes.
+    pub(crate) fn spare_is_reserved(&self) -> bool {
+        self.has_spare() && self.spare_reserved.load(Relaxed)
+    }
+
+    /// Lets every commit use what was kept for deletes.
+    pub(crate) fn release_reserved(&self, _pass: &Pass<'_>) {
+        self.spare_reserved.store(false, Relaxed);
+        self.tail_reserved.store(false, Relaxed);
+    }
+
+    /// Makes a granted zone the spare one; `reserved`: for deletes.
+    pub(crate) fn set_spare(&self, pass: &Pass<'_>, zone: &Zone, reserved: bool) {
         self.set_spare_from(pass, zone, zone.start);
+        self.spare_reserved.store(reserved, Relaxed);
     }
 
     /// As [`Front::set_spare`], beginning at `start`.
@@ -192,6 +211,7 @@ impl Front {
     pub(crate) fn switch_memtable(&self, _pass: &Pass<'_>, view_number: u64) -> u64 {
         self.tail.store(0, Relaxed);
         self.end.store(0, Relaxed);
+        self.tail_reserved.store(false, Relaxed);
         self.number.store(view_number, std::sync::atomic::Ordering::Release);
         self.bytes.swap(0, Relaxed)
     }

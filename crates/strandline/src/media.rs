@@ -285,12 +285,11 @@ pub(crate) fn record_seed(zone_seed: u64, at: u64) -> u64 {
     mix(zone_seed, at)
 }
 
-/// Leaf words resolve to keys for the memtable's index. Damage yields an empty key here and an error at
-/// the read that follows: the index itself must stay total.
+/// Leaf words resolve to keys for the memtable's index. A record that fails its checksum has none.
 impl art::Records for Media {
     #[inline]
-    fn key(&self, leaf: u64) -> &[u8] {
-        self.head(Leaf(leaf).at()).map_or(&[], |(head, bytes)| head.key(bytes))
+    fn key(&self, leaf: u64) -> Option<&[u8]> {
+        self.verified(Leaf(leaf).at()).map(|(head, bytes)| head.key(bytes))
     }
 
     #[inline]

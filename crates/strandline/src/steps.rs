@@ -105,7 +105,7 @@ impl<'a> Write<'a> {
                 (State::Fenced(commit, durable), Stepped::Did(Step::Fence))
             }
             State::Fenced(mut commit, durable) => {
-                commit.index();
+                commit.index()?;
                 (State::Indexed(commit, durable), Stepped::Did(Step::Index))
             }
             State::Indexed(commit, durable) => {

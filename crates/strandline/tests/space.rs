@@ -413,3 +413,31 @@ fn compacting_gives_dead_bytes_back() {
     let kept = empty - db.properties().pm_free;
     assert!(kept <= 32 << 10, "{kept} bytes are kept for nothing");
 }
+
+/// Puts that follow deletes in a full store must not use up what deletes need: it would never come back.
+#[test]
+fn deletes_and_puts_take_turns_in_a_full_store() {
+    for background_threads in [0, 1] {
+        let region = heap(2 << 20);
+        let db = open(&region, &options(16 << 10, background_threads));
+        let mut model = fill(&db, 1000, 0);
+        let mut rng = Rng::new(6);
+        for round in 0..150_u64 {
+            let keys: Vec<Vec<u8>> = model.keys().cloned().collect();
+            let gone = &keys[rng.below(keys.len() as u64) as usize];
+            db.delete(gone).unwrap_or_else(|error| panic!("round {round}: delete: {error}"));
+            model.remove(gone);
+            for i in 0..50 {
+                let (key, value) = ((round << 32 | i).to_le_bytes().to_vec(), Value::new(i, 300));
+                match db.put(&key, &value.bytes()) {
+                    Ok(()) => drop(model.insert(key, value)),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+                        break;
+                    }
+                }
+            }
+        }
+        assert_equal(&db, &model);
+    }
+}

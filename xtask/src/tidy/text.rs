@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn white_space() {
-        assert_eq!(whats("a.md", "fine\n\nfine\n"), []);
-        let found = whats("a.md", "a \nb\r\n\tc");
+        assert_eq!(whats("a.rs", "fine\n\nfine\n"), []);
+        let found = whats("a.rs", "a \nb\r\n\tc");
         assert_eq!(found, [(1, "white".into()), (2, "ends".into()), (3, "a".into())]);
     }
 

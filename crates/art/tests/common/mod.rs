@@ -24,9 +24,16 @@ impl Table {
     }
 }
 
-impl Records for Table {
-    fn key(&self, leaf: u64) -> &[u8] {
+#[allow(dead_code, reason = "not every test needs it")]
+impl Table {
+    pub fn key(&self, leaf: u64) -> &[u8] {
         &self.record(leaf).0
+    }
+}
+
+impl Records for Table {
+    fn key(&self, leaf: u64) -> Option<&[u8]> {
+        Some(Table::key(self, leaf))
     }
 
     fn seq(&self, leaf: u64) -> u64 {

@@ -26,7 +26,7 @@ pub enum OpenMode {
 pub enum Prefault {
     /// All before [`PoolFile::map`] returns: 0.07 s per GiB of tmpfs or so, then no page faults.
     Now,
-    /// Each at its first use, or by [`Region::background_prefault`].
+    /// Each at its first use, or by [`Region::populate`].
     Lazy,
 }
 

@@ -34,8 +34,12 @@ pub(crate) struct Throttle {
     entry_ps: AtomicU64,
     /// Entries that the merge under way has passed.
     passed: AtomicU64,
+    /// Bytes per second of memtables that freezes get through, measured.
+    freeze_bps: AtomicU64,
     /// Bytes at which a memtable is frozen.
     pub memtable_bytes: AtomicU64,
+    /// Bytes of index at which it is.
+    pub index_bytes: AtomicU64,
     /// Full reclaim rounds completed: see [`crate::path::admit`].
     pub rounds: AtomicU64,
     /// Bytes that nothing used when the last round ended.
@@ -67,7 +71,9 @@ impl Throttle {
             due_ns: AtomicU64::new(0),
             entry_ps: AtomicU64::new(ENTRY_PS),
             passed: AtomicU64::new(0),
+            freeze_bps: AtomicU64::new(*PACE.end()),
             memtable_bytes: AtomicU64::new(memtable_bytes),
+            index_bytes: AtomicU64::new(u64::MAX),
             rounds: AtomicU64::new(0),
             unused: AtomicU64::new(0),
             granted: AtomicU64::new(0),
@@ -115,13 +121,21 @@ impl Throttle {
         }
     }
 
-    /// Sets the pace at which `available` bytes last until all of `entries` were merged.
-    pub(crate) fn set_pace(&self, available: u64, entries: u64) {
+    /// Notes that a memtable of `bytes` was frozen in `elapsed`.
+    pub(crate) fn froze(&self, bytes: u64, elapsed: Duration) {
+        let rate = (bytes as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
+        self.freeze_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
+    }
+
+    /// Sets the pace at which `available` bytes last until all of `entries` were merged; with a `backlog` of
+    /// memtables, not above what freezes get through.
+    pub(crate) fn set_pace(&self, available: u64, entries: u64, backlog: bool) {
         let left = entries.saturating_sub(self.passed.load(Relaxed)).max(1);
         let seconds = left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12;
         // A quarter is kept for what the estimate misses.
-        let pace = available as f64 * 0.75 / seconds;
-        self.pace.store((pace as u64).clamp(*PACE.start(), *PACE.end()), Relaxed);
+        let pace = (available as f64 * 0.75 / seconds) as u64;
+        let most = if backlog { self.freeze_bps.load(Relaxed) } else { *PACE.end() };
+        self.pace.store(pace.clamp(*PACE.start(), most), Relaxed);
     }
 
     /// Slows a commit of `bytes` under the present debt.
@@ -173,14 +187,17 @@ mod tests {
         assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
         throttle.set_debt(FULL_DEBT);
         // A thousand entries of 300 ns: 300 us for 3/4 of 400 KB.
-        throttle.set_pace(400_000, 1000);
+        throttle.set_pace(400_000, 1000, false);
         let first = throttle.place(100_000).expect("due");
         let second = throttle.place(0).expect("due");
         assert!((99_000..101_000).contains(&(second - first)), "{}", second - first);
         // The same space has to last only half as long once half of it is done.
         throttle.merging(500);
-        throttle.set_pace(400_000, 1000);
+        throttle.set_pace(400_000, 1000, false);
         assert_eq!(throttle.pace.load(Relaxed), 2_000_000_000);
+        throttle.froze(3_000_000, Duration::from_millis(10));
+        throttle.set_pace(400_000, 1000, true);
+        assert_eq!(throttle.pace.load(Relaxed), 300_000_000);
         throttle.merged(1000, Duration::from_micros(100));
         assert_eq!(throttle.entry_ps.load(Relaxed), 200_000);
     }

@@ -14,7 +14,7 @@ const QUANTUM: usize = 16 << 10;
 const PREFAULT_STEP: u64 = 4 << 20;
 /// How long the thread sleeps when there is nothing to do and nobody wakes it.
 const IDLE: Duration = Duration::from_millis(200);
-/// While writers wait for space, look again soon.
+/// While writers wait for space, or work waits for them, look again soon.
 const PRESSED: Duration = Duration::from_millis(1);
 
 /// Starts the thread. It ends when the store is closed or dropped.
@@ -40,7 +40,8 @@ fn run(weak: &Weak<Engine>) {
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| engine.work(QUANTUM)));
         let worked = match outcome {
             Ok(Ok(worked)) => worked,
-            Ok(Err(error)) => return engine.poison.set(error),
+            // The store refuses writes from now on.
+            Ok(Err(_)) => return,
             Err(_) => return engine.poison.set("a background step panicked"),
         };
         let idle = worked != Worked::Did;
@@ -53,7 +54,8 @@ fn run(weak: &Weak<Engine>) {
             if pressed && matches!(worked, Worked::Idle | Worked::Short) {
                 engine.end_round();
             }
-            engine.signal.wait(if pressed { PRESSED } else { IDLE });
+            let soon = pressed || matches!(worked, Worked::Busy | Worked::Blocked);
+            engine.signal.wait(if soon { PRESSED } else { IDLE });
         }
     }
 }

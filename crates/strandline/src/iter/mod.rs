@@ -224,8 +224,8 @@ impl Cursor {
             memtable.index.scan(media, from, direction, versions, self.ahead, &mut self.batch);
         self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
         *last = self.batch.last().copied().map(Leaf);
-        self.ahead = (self.ahead * 2).min(AHEAD_MAX);
         self.refill_at =
             if end { usize::MAX } else { self.batch.len().saturating_sub(self.ahead / 2) };
+        self.ahead = (self.ahead * 2).min(AHEAD_MAX);
     }
 }

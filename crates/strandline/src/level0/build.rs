@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::checksum::sum64;
 use base::planted::{self, Bug};
-use base::{LINE, Result, Seq};
+use base::{Error, ErrorKind, LINE, Result, Seq};
 use pmem::Durable;
 
 use super::fences::FencesBuilder;
@@ -132,16 +132,17 @@ impl RunBuilder {
         }
         let _durable = self.write_batch()?;
         let media = Arc::clone(&self.media);
-        let uses: Vec<ZoneUse> = self
-            .live
-            .iter()
-            .filter_map(|(no, live_bytes)| {
-                zones
-                    .get(no)
-                    .map(|zone| ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
-            })
-            .collect();
-        debug_assert_eq!(uses.len(), self.live.len(), "an entry lies in a zone that is not held");
+        let mut uses = Vec::with_capacity(self.live.len());
+        for (no, live_bytes) in &self.live {
+            let zone = zones.get(no).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Internal,
+                    "index",
+                    format!("an entry lies in zone {no}, which nobody holds; reopen the store and report this"),
+                )
+            })?;
+            uses.push(ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes });
+        }
         let fences = self.fences.finish();
         let meta = Meta {
             zones: uses.iter().map(|u| (u.zone.no, u.zone.incarnation, u.live_bytes)).collect(),

@@ -11,7 +11,7 @@ const PAGE: usize = 64;
 pub(crate) struct Fences {
     bytes: Vec<u8>,
     /// Start of each separator in `bytes`, and the end of the last.
-    starts: Vec<u32>,
+    starts: Vec<u64>,
     /// From the separators themselves up to one page.
     levels: Vec<Level>,
 }
@@ -27,14 +27,14 @@ struct Level {
 #[derive(Default)]
 pub(crate) struct FencesBuilder {
     bytes: Vec<u8>,
-    starts: Vec<u32>,
+    starts: Vec<u64>,
 }
 
 impl FencesBuilder {
     /// Adds the separator between `last`, the last key of the block before, and `first`, the first key of
     /// the next one. The first block's is empty.
     pub(crate) fn push(&mut self, last: Option<&[u8]>, first: &[u8]) {
-        self.starts.push(self.bytes.len() as u32);
+        self.starts.push(self.bytes.len() as u64);
         if let Some(last) = last {
             let shared = common_prefix(last, first);
             self.bytes.extend_from_slice(&first[..(shared + 1).min(first.len())]);
@@ -43,12 +43,12 @@ impl FencesBuilder {
 
     /// Adds a separator read back from a run.
     pub(crate) fn push_raw(&mut self, separator: &[u8]) {
-        self.starts.push(self.bytes.len() as u32);
+        self.starts.push(self.bytes.len() as u64);
         self.bytes.extend_from_slice(separator);
     }
 
     pub(crate) fn finish(mut self) -> Fences {
-        self.starts.push(self.bytes.len() as u32);
+        self.starts.push(self.bytes.len() as u64);
         self.bytes.shrink_to_fit();
         let mut fences = Fences { bytes: self.bytes, starts: self.starts, levels: Vec::new() };
         let mut step = 1;
@@ -89,7 +89,7 @@ impl Fences {
     pub(crate) fn dram_bytes(&self) -> usize {
         let levels: usize =
             self.levels.iter().map(|l| l.heads.capacity() * 8 + l.prefixes.capacity() * 4).sum();
-        self.bytes.capacity() + self.starts.capacity() * 4 + levels
+        self.bytes.capacity() + self.starts.capacity() * 8 + levels
     }
 
     /// Number of separators less than `key`, or with `or_equal`, not greater.

@@ -143,15 +143,22 @@ impl Engine {
     /// Freezes every memtable and waits until its run is installed.
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable("flush")?;
+        // What is frozen later need not be waited for.
+        let mut newest = Vec::new();
         for space in self.spaces() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if space.front.bytes() > 0 {
                 self.rotate(&space);
             }
+            let order = space.view.load().active().order;
+            newest.push((Arc::clone(&space), order));
         }
         self.update_debt();
         let mut short = 0;
-        while self.spaces().iter().any(|space| space.view.load().memtables.len() > 1) {
+        let waits = |(space, order): &(Arc<Space>, u64)| {
+            space.view.load().oldest_frozen().is_some_and(|memtable| memtable.order < *order)
+        };
+        while newest.iter().any(waits) {
             self.check_writable("flush")?;
             match self.work(usize::MAX)? {
                 Worked::Did => {}

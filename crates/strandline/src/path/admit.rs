@@ -17,6 +17,8 @@ use crate::view::View;
 
 /// One sleep of a writer that waits for space.
 const WAIT_STEP: Duration = Duration::from_micros(100);
+/// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
+const INDEX_BYTES_MIN: u64 = 64 << 10;
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
 
@@ -25,7 +27,7 @@ impl Engine {
     #[cold]
     pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
         if self.throttle.debt() >= HELP_DEBT {
-            let _worked = self.work(QUANTUM)?;
+            self.help()?;
         }
         // Without a background thread sleeping would drain nothing.
         if self.options.background_threads > 0 {
@@ -34,11 +36,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Does some background work. What goes wrong there is the store's failure, not this write's.
+    fn help(&self) -> Result<Worked> {
+        self.work(QUANTUM).or_else(|error| self.check_writable("write").and(Err(error)))
+    }
+
     /// Whether the active memtable should be frozen.
     #[inline]
     pub(crate) fn is_full(&self, space: &Space, active: &Memtable) -> bool {
         space.front.bytes() >= self.throttle.memtable_bytes.load(Relaxed)
-            || active.index.bytes() as u64 >= self.options.dram_budget / 4
+            || active.index.bytes() as u64 >= self.throttle.index_bytes.load(Relaxed)
     }
 
     /// Freezes the active memtable of `space` if it is full. Too many that wait to be frozen slow writers by
@@ -90,11 +97,20 @@ impl Engine {
         if space.dropped.load(Relaxed) {
             return Err(super::read::dropped(space));
         }
-        if space.front.has_spare() {
+        if space.front.has_spare() && !space.front.spare_is_reserved() {
             return Ok(true);
         }
         self.update_reserve();
+        if space.front.spare_is_reserved() {
+            // A put may have it once there is enough for deletes elsewhere.
+            let free = claim == Claim::Delete || self.may_grant(Claim::Put);
+            if free && claim == Claim::Put {
+                space.front.release_reserved(&self.gate.enter_to_switch());
+            }
+            return Ok(free);
+        }
         let base_seq = self.gate.next_seq();
+        let reserved = claim == Claim::Delete && !self.may_grant(Claim::Put);
         let Some(zone) = self.grant(ZoneKind::Memtable, claim, space.id, base_seq) else {
             self.update_debt();
             return Ok(false);
@@ -102,7 +118,7 @@ impl Engine {
         let view = space.view.load();
         view.active().push_zone(Arc::clone(&zone));
         let pass = self.gate.enter_to_switch();
-        space.front.set_spare(&pass, &zone);
+        space.front.set_spare(&pass, &zone, reserved);
         drop(pass);
         self.throttle.granted.fetch_add(1, Relaxed);
         self.update_debt();
@@ -151,7 +167,7 @@ impl Engine {
                 (begun, granted) = (self.throttle.rounds.load(Relaxed), now);
                 most_unused = most_unused.max(unused);
             }
-            match self.work(QUANTUM)? {
+            match self.help()? {
                 Worked::Did => {}
                 Worked::Idle | Worked::Short if self.options.background_threads == 0 => {
                     self.end_round();
@@ -188,18 +204,28 @@ impl Engine {
         let (soft, headroom) = (self.soft_headroom(), self.headroom());
         let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
         let spaces = self.spaces();
-        let (mut waiting, mut entries, mut fronts) = (0, 0, 0);
+        let (mut waiting, mut entries, mut fronts, mut dram) = (0, 0, 0, 0);
         for space in &spaces {
             let view = space.view.load();
             waiting = waiting.max(view.memtables.len() as u64 - 1);
             entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
             entries += view.runs.iter().map(|run| run.entries()).sum::<u64>();
             fronts += space.front.room();
+            dram += view.memtables.iter().map(|m| m.index.bytes() as u64).sum::<u64>();
+            dram += view.runs.iter().map(|run| run.dram_bytes() as u64).sum::<u64>();
         }
         let allowed = u64::from(self.options.frozen_memtables_max.max(1));
         let backlog_debt = waiting.saturating_sub(1) * u64::from(FULL_DEBT) / allowed;
-        self.throttle.set_debt(space_debt.max(backlog_debt).min(u64::from(FULL_DEBT)) as u32);
-        self.throttle.set_pace(headroom + fronts, entries);
+        // Half of the budget is for memtables that wait; beyond it they are waited for.
+        let budget = self.options.dram_budget;
+        let dram_debt =
+            dram.saturating_sub(budget / 2) * u64::from(FULL_DEBT) / (budget / 2).max(1);
+        let debt = space_debt.max(backlog_debt).max(dram_debt).min(u64::from(FULL_DEBT));
+        self.throttle.set_debt(debt as u32);
+        let backlog = waiting > 0 && backlog_debt.max(dram_debt) > 0;
+        self.throttle.set_pace(headroom + fronts, entries, backlog);
+        let share = budget.saturating_sub(dram) / (2 * spaces.len().max(1) as u64);
+        self.throttle.index_bytes.store(share.clamp(INDEX_BYTES_MIN, budget / 4), Relaxed);
         let geometry = self.media.pool.geometry();
         let most = self.options.memtable_bytes.min(geometry.capacity() / 8);
         // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.

@@ -10,7 +10,7 @@ use base::planted::{self, Bug};
 use base::{LINE, Seq};
 
 use super::recover::{Candidate, Damage};
-use super::scan_zone::{Gap, ZoneScan};
+use super::scan_zone::{Gap, Void, ZoneScan};
 use crate::lost::Lost;
 use crate::media::Media;
 use crate::memtable::record::Head;
@@ -124,36 +124,43 @@ pub(crate) fn decide(
     decision
 }
 
+/// What was found of a commit of several records.
+#[derive(Default)]
+struct Parts {
+    records: u32,
+    segments: u32,
+    seen: BTreeSet<u32>,
+    voids: Vec<Void>,
+}
+
 /// Marks the numbers of all commits of which every segment was found; returns those that are void.
 fn mark_commits(present: &mut Present, scans: &[ZoneScan]) -> BTreeSet<Seq> {
     let mut voided = BTreeSet::new();
-    let mut parts: BTreeMap<Seq, (u32, u32, BTreeSet<u32>)> = BTreeMap::new();
+    let mut commits: BTreeMap<Seq, Parts> = BTreeMap::new();
     for scan in scans {
         scan.solos.iter().for_each(|(first, count)| present.mark(*first, *count));
         voided.extend(&scan.void_solos);
         for part in &scan.parts {
-            let entry = parts
-                .entry(part.number)
-                .or_insert_with(|| (part.commit_records, part.segments, BTreeSet::new()));
-            entry.2.insert(part.index);
-            if part.void {
-                voided.insert(part.number);
+            let parts = commits.entry(part.number).or_default();
+            (parts.records, parts.segments) = (part.commit_records, part.segments);
+            parts.seen.insert(part.index);
+            parts.voids.push(part.void);
+        }
+    }
+    for (number, parts) in &commits {
+        let is = |void: Void| parts.voids.iter().all(|part| *part == void);
+        let whole =
+            parts.seen.len() as u32 == parts.segments || planted::is(Bug::AcceptPartialCommit);
+        // One that is void in part was being given up: it was never published, and may be cut off.
+        if whole && (is(Void::None) || is(Void::All)) {
+            present.mark(*number, u64::from(parts.records));
+            if is(Void::All) {
+                voided.insert(*number);
             }
         }
     }
     if planted::is(Bug::VoidIsHole) {
-        voided.iter().for_each(|number| {
-            parts.remove(number);
-            present.unmark(*number);
-        });
-    }
-    for (number, (records, segments, seen)) in &parts {
-        let whole = seen.len() as u32 == *segments
-            || voided.contains(number)
-            || planted::is(Bug::AcceptPartialCommit);
-        if whole {
-            present.mark(*number, u64::from(*records));
-        }
+        voided.iter().for_each(|number| present.unmark(*number));
     }
     voided
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use art::{Direction, Versions};
 use base::Result;
@@ -41,6 +42,7 @@ struct Building {
     retention: Retention,
     extents: BTreeMap<u64, Arc<ExtentHold>>,
     last: Option<Entry>,
+    begun: Instant,
 }
 
 impl FreezeJob {
@@ -93,11 +95,13 @@ impl FreezeJob {
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
             last: None,
+            begun: Instant::now(),
         }
     }
 
     /// F3 and F4.
     fn install(&self, engine: &Engine, building: Building) -> Result<()> {
+        let begun = building.begun;
         let zones: BTreeMap<u32, Arc<Zone>> =
             self.memtable.zones().into_iter().map(|zone| (zone.no, zone)).collect();
         let built = building.builder.finish(&zones, &engine.graveyard)?;
@@ -134,6 +138,7 @@ impl FreezeJob {
         engine.swap_view(&self.space, View { number: view.number + 1, memtables, runs });
         retired.iter().for_each(|zone| zone.retire());
         self.space.reclaimed.store(false, Relaxed);
+        engine.throttle.froze(self.memtable.bytes.load(Relaxed), begun.elapsed());
         Ok(())
     }
 }

@@ -99,7 +99,10 @@ impl Engine {
                 let _first_wins = self.damage_met.set(error.to_string());
                 Ok(Worked::Did)
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                self.poison.set(&error);
+                Err(error)
+            }
             Ok(_) => {
                 self.short.store(false, Relaxed);
                 Ok(Worked::Did)

@@ -218,7 +218,7 @@ impl MergeJob {
         }
         self.space.reclaimed.store(self.full, Relaxed);
         let tail = std::mem::take(&mut self.cleaner.tail);
-        if tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
+        if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
             *self.space.clean_tail() = tail;
         }
         let entries = self.inputs.iter().map(|run| run.entries()).sum();
@@ -277,7 +277,8 @@ impl Cursor {
 }
 
 impl Cleaner {
-    /// G1: chooses the emptiest zones by what the inputs know of them.
+    /// G1: chooses the emptiest zones by what the inputs know of them. Only a merge of all runs cleans: its run
+    /// is the oldest, so no later merge but a full one takes it up again.
     fn new(engine: &Engine, space: &Space, inputs: &[Arc<Run>], full: bool) -> Cleaner {
         let tail =
             if full { std::mem::take(&mut *space.clean_tail()) } else { CleanTail::default() };
@@ -289,7 +290,10 @@ impl Cleaner {
             .filter(|(no, _)| Some(*no) != filling)
             .collect();
         let (room, wanted) = engine.cleaning_budget();
-        let zones = pick_zones(&known, zone_len, room + tail.room(), wanted).into_iter().collect();
+        // What does not fit the end of a zone is left there.
+        let room = room - room / 8 + tail.room();
+        let wanted = if full { wanted } else { 0 };
+        let zones = pick_zones(&known, zone_len, room, wanted).into_iter().collect();
         Cleaner {
             zones,
             base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),

@@ -21,6 +21,10 @@ use crate::options::{Options, PmSource};
 const IDENTITY: &str = "STORE";
 const POOL: &str = "pool";
 const HEADER: &str = "strandline store 1";
+/// Smallest memtable: below it every write would freeze one.
+const MEMTABLE_BYTES_MIN: u64 = 256;
+/// Smallest budget: the indexes of two empty memtables take some of it.
+const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Smallest pool that an open makes: room for a few zones and runs.
 const POOL_LEN_MIN: u64 = 1 << 20;
 
@@ -53,6 +57,15 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
 }
 
 fn check_options(options: &Options) -> Result<()> {
+    for (name, value, least) in [
+        ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN),
+        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN),
+    ] {
+        if value < least {
+            let text = format!("{name}={value}: at least {least}");
+            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+        }
+    }
     let zone = options.zone_size;
     if zone != 0 && !(zone.is_power_of_two() && (1 << 10..=64 << 20).contains(&zone)) {
         return Err(Error::new(
@@ -266,6 +279,7 @@ fn assemble(
     let read_only = access == Access::Read;
     let recovered = recover(&media, &replay.payloads, read_only, threads)?;
     let engine = Arc::new(Engine::new(media, options, read_only, prefault_to, recovered));
+    #[cfg(feature = "planted")]
     engine.plant_old_tail();
     if !read_only {
         engine.update_debt();
@@ -277,6 +291,7 @@ fn assemble(
 }
 
 impl Engine {
+    #[cfg(feature = "planted")]
     /// A planted bug: the newest zone of a recovered memtable is filled on.
     fn plant_old_tail(&self) {
         use base::planted::{self, Bug};

@@ -440,7 +440,8 @@ fn insert(
     memtable.index.warm(&keys);
     for (found, key) in batch.iter().zip(&keys) {
         let leaf = Leaf::new(found.at, found.len, hash(key));
-        memtable.index.insert(media, key, found.seq, leaf.0);
+        let indexed = memtable.index.insert(media, key, found.seq, leaf.0);
+        indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))?;
         if found.kind == Kind::PutExtent {
             let extent = ExtentRef::decode(found.value(media))
                 .and_then(|reference| {

@@ -37,7 +37,16 @@ pub(crate) struct Part {
     pub commit_records: u32,
     pub segments: u32,
     pub index: u32,
-    pub void: bool,
+    pub void: Void,
+}
+
+/// How many records of a segment are void. Giving a commit up makes all of them void before its number is
+/// published, so a mixture was never published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Void {
+    None,
+    Some,
+    All,
 }
 
 /// Bytes that do not check out.
@@ -102,7 +111,7 @@ struct SegmentAt {
     number: Seq,
     last_seq: Seq,
     end: u64,
-    void: bool,
+    void: Void,
 }
 
 /// The segment that begins at `at`, if all its records check out. `each` sees every record.
@@ -123,7 +132,7 @@ fn segment(
         number: first.number(),
         last_seq: first.seq,
         end: at + first.len() as u64,
-        void: first.void,
+        void: if first.void { Void::All } else { Void::None },
     };
     each(at, &first);
     for _ in 1..records {
@@ -132,7 +141,9 @@ fn segment(
             return None;
         }
         each(found.end, &next);
-        found.void |= next.void;
+        if next.void != (found.void == Void::All) {
+            found.void = Void::Some;
+        }
         found.last_seq = next.seq;
         found.end += next.len() as u64;
     }
@@ -179,7 +190,7 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
             _ => {
                 if found.number > floor {
                     scan.solo(found.number);
-                    if found.void {
+                    if found.void == Void::All {
                         scan.void_solos.push(found.number);
                     }
                 }
@@ -215,7 +226,7 @@ pub(crate) fn replay(
             at = match single {
                 Some((head, record_end)) => {
                     if head.seq <= cut && head.role != Role::Moved {
-                        each(Found::new(at, &head, head.seq, head.void))?;
+                        each(Found::new(at, &head, head.number(), head.void))?;
                     }
                     record_end
                 }
@@ -229,7 +240,7 @@ pub(crate) fn replay(
         };
         if last_of_commit <= cut {
             for (at, head) in &heads {
-                each(Found::new(*at, head, found.number, found.void))?;
+                each(Found::new(*at, head, found.number, head.void))?;
             }
             sealed = found.end - start;
         }

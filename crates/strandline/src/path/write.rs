@@ -21,7 +21,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use pmem::{Durable, InFlight, Site};
 use smallvec::SmallVec;
 
-use crate::engine::Engine;
+use crate::engine::{Claim, Engine};
 use crate::keyspace::{Lack, Lengths, Room, Space};
 use crate::media::{Leaf, hash};
 use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
@@ -136,7 +136,7 @@ impl Engine {
         }
         let copied = commit.copy();
         let durable = commit.fence(copied);
-        commit.index();
+        commit.index()?;
         let last_seq = commit.publish(durable);
         self.await_visible(last_seq)
     }
@@ -158,10 +158,8 @@ impl Engine {
             match round {
                 0..64 => std::hint::spin_loop(),
                 64..4096 => std::thread::yield_now(),
-                _ => {
-                    self.poison.check("write")?;
-                    std::thread::sleep(std::time::Duration::from_micros(50));
-                }
+                // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void.
+                _ => std::thread::sleep(std::time::Duration::from_micros(50)),
             }
         }
         Ok(())
@@ -228,8 +226,9 @@ impl<'e, 'a> Commit<'e, 'a> {
             self.groups.push(Group { view, ops, lengths: Lengths::default(), room: None });
             start += len;
         }
+        let deletes = self.claim() == Claim::Delete;
         for index in 0..self.groups.len() {
-            let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX };
+            let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX, deletes };
             for at in self.groups[index].ops.clone() {
                 let shape = self.ops[at].shape(self.role(index, at));
                 lengths.narrow += shape.len(false);
@@ -274,18 +273,16 @@ impl<'e, 'a> Commit<'e, 'a> {
                 engine.rotate_if_full(space)?;
             }
             if !space.front.has_spare() {
-                let _enough_for_now = engine.refill(space, self.claim())?;
+                // Ahead of need nobody takes from the reserve for deletes.
+                let _enough_for_now = engine.refill(space, Claim::Put)?;
             }
         }
         Ok(())
     }
 
-    fn claim(&self) -> crate::engine::Claim {
-        if self.ops.iter().all(|op| op.kind == Kind::Delete) {
-            crate::engine::Claim::Delete
-        } else {
-            crate::engine::Claim::Put
-        }
+    #[inline]
+    fn claim(&self) -> Claim {
+        if self.ops.iter().all(|op| op.kind == Kind::Delete) { Claim::Delete } else { Claim::Put }
     }
 
     /// Removes what W2 lacked, waiting if it must. Part of W1: nothing is reserved yet.
@@ -387,7 +384,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         self.phase = Phase::Copied;
         #[cfg(feature = "planted")]
         if planted::is(Bug::PublishBeforeFence) {
-            self.index();
+            let _indexed = self.index();
             self.engine.ring.leap(self.last_seq());
         }
         flight
@@ -401,10 +398,11 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
     #[inline]
-    pub(crate) fn index(&mut self) {
+    /// Damage to a record of which a key must be set apart gives the commit up.
+    pub(crate) fn index(&mut self) -> Result<()> {
         debug_assert_eq!(self.phase, Phase::Copied);
         if std::mem::replace(&mut self.indexed, true) {
-            return;
+            return Ok(());
         }
         let media = &*self.engine.media;
         if self.ops.len() > 1 {
@@ -416,15 +414,19 @@ impl<'e, 'a> Commit<'e, 'a> {
                 }
             }
         }
+        let mut indexed = Ok(());
         self.for_each_record(|group, op, shape, place, at| {
             let memtable = group.view.active();
             let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
             let seq = self.number + u64::from(op.place);
-            memtable.index.insert(media, op.key, seq, leaf.0);
             if let Some((hold, _)) = &op.extent {
                 memtable.hold_extent(Arc::clone(hold));
             }
+            if indexed.is_ok() {
+                indexed = memtable.index.insert(media, op.key, seq, leaf.0);
+            }
         });
+        indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))
     }
 
     /// W5: hands the commit to the ring with the proof that it is durable. Returns its last number.
