@@ -235,8 +235,8 @@ impl Db {
         self.engine().compact()
     }
 
-    /// Does a bounded amount of background work on this thread; `true` if there is nothing to do. For stores
-    /// opened with `background_threads = 0`.
+    /// Does a bounded amount of background work on this thread; `true` if there is nothing to do, or nothing that
+    /// can be done now. For stores opened with `background_threads = 0`.
     pub fn work(&self, entries: usize) -> Result<bool> {
         Ok(self.engine().work(entries)? != Worked::Did)
     }
@@ -279,7 +279,8 @@ impl Db {
         crate::path::check::check(self.engine())
     }
 
-    /// Ends all use of the store; other handles get `Closed` from now on. Nothing needs to be written.
+    /// Ends use of the store: reads and writes through other handles get `Closed` from now on. Nothing needs to be
+    /// written. Open iterators go on over what they hold; the pool can be opened again once all handles are gone.
     pub fn close(self) {
         self.handle.engine.close();
     }

@@ -695,3 +695,39 @@ fn a_damaged_zone_header_hides_nothing() {
     }
     tally.assert_clean(50);
 }
+
+/// Puts beside damaged records succeed or say so. They never panic, and what was there is never silently gone.
+#[test]
+fn puts_beside_damaged_records() {
+    let value = |i: u64| format!("<value {i:04}>").into_bytes();
+    let mut refused = 0;
+    for victim in (0..200_u64).step_by(7) {
+        let region = heap(4 << 20);
+        let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+        (0..200).for_each(|i| db.put(&key(i * 10), &value(i)).expect("put"));
+        let whole = region.bytes(0, region.len() as usize).to_vec();
+        let line = find(&whole, &key(victim * 10)) / 64 * 64;
+        for byte in [1, 4, 6, 10, 12, 20] {
+            let mut bad = whole[line as usize..][..LINE].to_vec();
+            bad[byte] ^= 0x11;
+            store(&region, line, &bad);
+            for i in victim * 10..victim * 10 + 10 {
+                let more = [&key(i)[..], &[byte as u8]].concat();
+                if let Err(error) = db.put(&more, b"more") {
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                    refused += 1;
+                }
+            }
+            for i in 0..200_u64 {
+                match db.get(&key(i * 10)) {
+                    Ok(Some(found)) if found == value(i) => {}
+                    Err(error) if i == victim => assert_eq!(error.kind(), ErrorKind::Corruption),
+                    other => panic!("victim {victim}, byte {byte}, key {i}: {other:?}"),
+                }
+            }
+            store(&region, line, &whole[line as usize..][..LINE]);
+        }
+        (0..200).for_each(|i| assert_eq!(db.get(&key(i * 10)).expect("get"), Some(value(i))));
+    }
+    assert!(refused > 0, "no put ever met the damage");
+}

@@ -101,7 +101,7 @@ pub const TABLE: &[Row] = &[
         name: "memtable_bytes",
         unit: "bytes",
         default: "64M",
-        doc: "Records a memtable holds before it is frozen; at most an eighth of the pool. Larger: fewer runs and less index written; \
+        doc: "Records a memtable holds before it is frozen; at most a quarter of the pool. Larger: fewer runs and less index written; \
               smaller: less DRAM and quicker recovery.",
     },
     Row {

@@ -227,7 +227,7 @@ impl Engine {
         let share = budget.saturating_sub(dram) / (2 * spaces.len().max(1) as u64);
         self.throttle.index_bytes.store(share.clamp(INDEX_BYTES_MIN, budget / 4), Relaxed);
         let geometry = self.media.pool.geometry();
-        let most = self.options.memtable_bytes.min(geometry.capacity() / 8);
+        let most = self.options.memtable_bytes.min(geometry.capacity() / 4);
         // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
         let half = (headroom + fronts) / (2 * spaces.len().max(1) as u64);
         let limit = if space_debt > 0 { half.max(geometry.zone_len()).min(most) } else { most };
