@@ -15,12 +15,13 @@ const WAIT_MAX_NS: u64 = 20_000_000;
 pub(crate) const FULL_DEBT: u32 = 1000;
 /// Below this debt writers are not slowed.
 const FREE_DEBT: u32 = 250;
-/// From this debt on a writer keeps the whole pace, and does a quantum of background work itself.
+/// From this debt on a writer keeps the whole pace; where there is no background thread, it does a quantum of
+/// background work itself.
 pub(crate) const HELP_DEBT: u32 = 500;
 /// What a merge is taken to need for an entry until one was measured.
 const ENTRY_PS: u64 = 300_000;
 /// Bounds of the pace, in bytes per second.
-const PACE: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
+const PACE: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
 
 /// What writers owe.
 pub(crate) struct Throttle {

@@ -27,7 +27,7 @@ pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
         let all: u64 = entries.iter().sum();
         let newer = all - entries[entries.len() - 1];
         let owed = u64::from(1000_u32.saturating_sub(need.debt)) * all / 4000;
-        if need.debt >= 1000 || (newer > 0 && newer >= owed) {
+        if need.debt >= 1000 || (newer == 0 && need.debt >= 500) || (newer > 0 && newer >= owed) {
             return Some(0..entries.len());
         }
     }
@@ -78,7 +78,8 @@ mod tests {
             (&[5], calm, None),
             (&[5], short, Some(0..1)),
             (&[5], Need { reclaimed: true, ..short }, None),
-            (&[5], pressed, None),
+            (&[5], pressed, Some(0..1)),
+            (&[5], Need { debt: 499, ..calm }, None),
             (&[1, 100], pressed, None),
             (&[20, 100], pressed, Some(0..2)),
             (&[1; 8], calm, None),

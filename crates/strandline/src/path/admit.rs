@@ -26,12 +26,12 @@ impl Engine {
     /// Pays back-pressure for a commit of `bytes`.
     #[cold]
     pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
-        if self.throttle.debt() >= HELP_DEBT {
-            self.help()?;
-        }
-        // Without a background thread sleeping would drain nothing.
         if self.options.background_threads > 0 {
+            // The background thread has the work in hand; a writer that took it over might meet its long end.
             self.throttle.slow(bytes);
+        } else if self.throttle.debt() >= HELP_DEBT {
+            // Sleeping would drain nothing.
+            let _worked = self.help()?;
         }
         Ok(())
     }
@@ -167,16 +167,16 @@ impl Engine {
                 (begun, granted) = (self.throttle.rounds.load(Relaxed), now);
                 most_unused = most_unused.max(unused);
             }
+            if self.options.background_threads > 0 {
+                self.signal.raise();
+                std::thread::sleep(WAIT_STEP);
+                continue;
+            }
             match self.help()? {
                 Worked::Did => {}
-                Worked::Idle | Worked::Short if self.options.background_threads == 0 => {
-                    self.end_round();
-                }
+                Worked::Idle | Worked::Short => self.end_round(),
                 Worked::Blocked if self.stepped.load(Relaxed) => self.end_round(),
-                Worked::Idle | Worked::Short | Worked::Busy | Worked::Blocked => {
-                    self.signal.raise();
-                    std::thread::sleep(WAIT_STEP);
-                }
+                Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
             }
         }
     }
@@ -223,14 +223,18 @@ impl Engine {
         let debt = space_debt.max(backlog_debt).max(dram_debt).min(u64::from(FULL_DEBT));
         self.throttle.set_debt(debt as u32);
         let backlog = waiting > 0 && backlog_debt.max(dram_debt) > 0;
-        self.throttle.set_pace(headroom + fronts, entries, backlog);
+        // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
+        let (geometry, available) = (self.media.pool.geometry(), headroom + fronts);
+        let kept = (2 * geometry.zone_len()).min(available / 4 * 3);
+        self.throttle.set_pace(available - kept, entries, backlog);
         let share = budget.saturating_sub(dram) / (2 * spaces.len().max(1) as u64);
         self.throttle.index_bytes.store(share.clamp(INDEX_BYTES_MIN, budget / 4), Relaxed);
-        let geometry = self.media.pool.geometry();
         let most = self.options.memtable_bytes.min(geometry.capacity() / 4);
         // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
-        let half = (headroom + fronts) / (2 * spaces.len().max(1) as u64);
-        let limit = if space_debt > 0 { half.max(geometry.zone_len()).min(most) } else { most };
+        // It ends just before a zone does, because the rest of that zone is lost to it.
+        let zone = geometry.zone_len();
+        let half = available / (2 * spaces.len().max(1) as u64) / zone * zone;
+        let limit = if space_debt > 0 { (half.max(zone) - zone / 64).min(most) } else { most };
         self.throttle.memtable_bytes.store(limit, Relaxed);
     }
 }

@@ -216,7 +216,9 @@ impl MergeJob {
         for zone in zones.values() {
             if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
         }
-        self.space.reclaimed.store(self.full, Relaxed);
+        // As long as cleaning gains, there is more to reclaim.
+        let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
+        self.space.reclaimed.store(self.full && emptied <= targets.len(), Relaxed);
         let tail = std::mem::take(&mut self.cleaner.tail);
         if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
             *self.space.clean_tail() = tail;

@@ -19,7 +19,7 @@ use crate::memtable::record::Kind;
 use crate::view::View;
 
 /// Keys between two seeks on a newer View at least: seeking costs as much as some keys.
-const REPIN_INTERVAL: u32 = 16;
+const REPIN_INTERVAL: u32 = 4;
 
 /// A scan in progress.
 pub(crate) struct Scan {
