@@ -21,7 +21,7 @@ pub(crate) const HELP_DEBT: u32 = 500;
 /// What a merge is taken to need for an entry until one was measured.
 const ENTRY_PS: u64 = 300_000;
 /// Bounds of the pace, in bytes per second.
-const PACE: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
+const PACE: std::ops::RangeInclusive<u64> = 256 << 10..=16 << 30;
 
 /// What writers owe.
 pub(crate) struct Throttle {
@@ -37,6 +37,8 @@ pub(crate) struct Throttle {
     passed: AtomicU64,
     /// Bytes per second of memtables that freezes get through, measured.
     freeze_bps: AtomicU64,
+    /// Bytes per second that the last merge gained.
+    gain_bps: AtomicU64,
     /// Bytes at which a memtable is frozen.
     pub memtable_bytes: AtomicU64,
     /// Bytes of index at which it is.
@@ -73,6 +75,7 @@ impl Throttle {
             entry_ps: AtomicU64::new(ENTRY_PS),
             passed: AtomicU64::new(0),
             freeze_bps: AtomicU64::new(*PACE.end()),
+            gain_bps: AtomicU64::new(*PACE.end()),
             memtable_bytes: AtomicU64::new(memtable_bytes),
             index_bytes: AtomicU64::new(u64::MAX),
             rounds: AtomicU64::new(0),
@@ -114,9 +117,11 @@ impl Throttle {
         self.passed.store(passed, Relaxed);
     }
 
-    /// Notes that a merge over `entries` ended and took `elapsed`.
-    pub(crate) fn merged(&self, entries: u64, elapsed: Duration) {
+    /// Notes that a merge over `entries` ended, took `elapsed` and gained `gained` bytes.
+    pub(crate) fn merged(&self, entries: u64, gained: u64, elapsed: Duration) {
         self.passed.store(0, Relaxed);
+        let rate = (gained as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
+        self.gain_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
         if let Some(each) = (elapsed.as_nanos() as u64).saturating_mul(1000).checked_div(entries) {
             self.entry_ps.store((self.entry_ps.load(Relaxed) + each) / 2, Relaxed);
         }
@@ -129,13 +134,16 @@ impl Throttle {
     }
 
     /// Sets the pace at which `available` bytes last until all of `entries` were merged; with a `backlog` of
-    /// memtables, not above what freezes get through.
-    pub(crate) fn set_pace(&self, available: u64, entries: u64, backlog: bool) {
+    /// memtables, not above what freezes get through; where space is `scarce`, not above what merges gain.
+    pub(crate) fn set_pace(&self, available: u64, entries: u64, backlog: bool, scarce: bool) {
         let left = entries.saturating_sub(self.passed.load(Relaxed)).max(1);
         let seconds = left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12;
         // A quarter is kept for what the estimate misses.
         let pace = (available as f64 * 0.75 / seconds) as u64;
-        let most = if backlog { self.freeze_bps.load(Relaxed) } else { *PACE.end() };
+        let mut most = if backlog { self.freeze_bps.load(Relaxed) } else { *PACE.end() };
+        if scarce {
+            most = most.min(self.gain_bps.load(Relaxed));
+        }
         self.pace.store(pace.clamp(*PACE.start(), most), Relaxed);
     }
 
@@ -188,18 +196,19 @@ mod tests {
         assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
         throttle.set_debt(FULL_DEBT);
         // A thousand entries of 300 ns: 300 us for 3/4 of 400 KB.
-        throttle.set_pace(400_000, 1000, false);
+        throttle.set_pace(400_000, 1000, false, false);
         let first = throttle.place(100_000).expect("due");
         let second = throttle.place(0).expect("due");
         assert!((99_000..101_000).contains(&(second - first)), "{}", second - first);
         // The same space has to last only half as long once half of it is done.
         throttle.merging(500);
-        throttle.set_pace(400_000, 1000, false);
+        throttle.set_pace(400_000, 1000, false, false);
         assert_eq!(throttle.pace.load(Relaxed), 2_000_000_000);
         throttle.froze(3_000_000, Duration::from_millis(10));
-        throttle.set_pace(400_000, 1000, true);
+        throttle.set_pace(400_000, 1000, true, false);
         assert_eq!(throttle.pace.load(Relaxed), 300_000_000);
-        throttle.merged(1000, Duration::from_micros(100));
-        assert_eq!(throttle.entry_ps.load(Relaxed), 200_000);
+        throttle.merged(1000, 1_000_000, Duration::from_micros(100_000));
+        throttle.set_pace(1 << 40, 1000, true, true);
+        assert_eq!(throttle.pace.load(Relaxed), 10_000_000);
     }
 }

@@ -226,7 +226,8 @@ impl Engine {
         // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
         let (geometry, available) = (self.media.pool.geometry(), headroom + fronts);
         let kept = (2 * geometry.zone_len()).min(available / 4 * 3);
-        self.throttle.set_pace(available - kept, entries, backlog);
+        let scarce = headroom < 2 * geometry.zone_len();
+        self.throttle.set_pace(available - kept, entries, backlog, scarce);
         let share = budget.saturating_sub(dram) / (2 * spaces.len().max(1) as u64);
         self.throttle.index_bytes.store(share.clamp(INDEX_BYTES_MIN, budget / 4), Relaxed);
         let most = self.options.memtable_bytes.min(geometry.capacity() / 4);

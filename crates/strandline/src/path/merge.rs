@@ -66,6 +66,8 @@ struct Cleaner {
     /// Zones granted to this merge.
     targets: Vec<Arc<Zone>>,
     tail: CleanTail,
+    /// Bytes moved.
+    moved: u64,
     /// No zone could be had for the rest: it stays where it is.
     stopped: bool,
     stage: Vec<u8>,
@@ -224,7 +226,10 @@ impl MergeJob {
             *self.space.clean_tail() = tail;
         }
         let entries = self.inputs.iter().map(|run| run.entries()).sum();
-        engine.throttle.merged(entries, self.begun.elapsed());
+        let dead = zones.keys().filter(|no| !live.contains(no)).count() as u64;
+        let freed = dead * engine.media.pool.geometry().zone_len();
+        let gained = freed.saturating_sub(self.cleaner.moved);
+        engine.throttle.merged(entries, gained, self.begun.elapsed());
         Ok(())
     }
 
@@ -301,6 +306,7 @@ impl Cleaner {
             base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
             targets: Vec::new(),
             tail,
+            moved: 0,
             stopped: false,
             stage: Vec::new(),
         }
@@ -349,6 +355,7 @@ impl Cleaner {
         record::encode(&mut self.stage, &shape, place, seq, seq, key, value);
         moved.join(media.region.copy_nt(Site::Clean, at, &self.stage));
         self.tail.at += len;
+        self.moved += len;
         media.entry(Leaf::new(at, len, hash(key)))
     }
 }
