@@ -7,7 +7,7 @@ use base::{Result, Seq};
 use pmem::{Durable, InFlight, Region};
 
 use crate::Keyspace;
-use crate::keyspace::Lack;
+use crate::front::Lack;
 use crate::memtable::record::Kind;
 use crate::path::read::Pinning;
 use crate::path::write::{Commit, Op, Ops};

@@ -19,9 +19,9 @@ pub(crate) struct Memtable {
     pub index: Art,
     zones: Mutex<Vec<Arc<Zone>>>,
     extents: Mutex<Vec<Arc<ExtentHold>>>,
-    /// Bytes reserved in the zones.
+    /// Bytes reserved in the zones; known once the memtable takes no more.
     pub bytes: AtomicU64,
-    /// Highest sequence number reserved here; final once the memtable is frozen.
+    /// Highest sequence number reserved here; known once the memtable takes no more.
     pub last_seq: AtomicU64,
 }
 

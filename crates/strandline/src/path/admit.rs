@@ -41,17 +41,36 @@ impl Engine {
         self.work(QUANTUM).or_else(|error| self.check_writable("write").and(Err(error)))
     }
 
-    /// Whether the active memtable should be frozen.
+    /// Whether the active memtable's index has taken its share of DRAM.
     #[inline]
-    pub(crate) fn is_full(&self, space: &Space, active: &Memtable) -> bool {
-        space.front.bytes() >= self.throttle.memtable_bytes.load(Relaxed)
-            || active.index.bytes() as u64 >= self.throttle.index_bytes.load(Relaxed)
+    pub(crate) fn has_full_index(&self, active: &Memtable) -> bool {
+        active.index.bytes() as u64 >= self.throttle.index_bytes.load(Relaxed)
+    }
+
+    /// Whether the active memtable should be frozen.
+    fn is_full(&self, space: &Space, active: &Memtable) -> bool {
+        let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
+        space.front.bytes() >= memtable_bytes || self.has_full_index(active)
+    }
+
+    /// Freezes the active memtable if it is full, and sees to a spare zone.
+    #[cold]
+    pub(crate) fn look_after(&self, space: &Arc<Space>, active: &Memtable) -> Result<()> {
+        if self.is_full(space, active) {
+            self.rotate_if_full(space)?;
+        }
+        if !space.front.has_spare() {
+            // Ahead of need nobody takes from the reserve for deletes.
+            let _enough_for_now = self.refill(space, Claim::Put)?;
+        }
+        let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
+        space.front.look(&self.gate.enter_to_switch(), memtable_bytes);
+        Ok(())
     }
 
     /// Freezes the active memtable of `space` if it is full. Too many that wait to be frozen slow writers by
     /// way of the debt.
-    #[cold]
-    pub(crate) fn rotate_if_full(&self, space: &Arc<Space>) -> Result<()> {
+    fn rotate_if_full(&self, space: &Arc<Space>) -> Result<()> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_full(space, space.view.load().active()) {
             return Ok(());
@@ -83,8 +102,9 @@ impl Engine {
         {
             fresh.push_zone(zone);
         }
-        let bytes = space.front.switch_memtable(&pass, next.number);
+        let (bytes, last_seq) = space.front.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
+        old.last_seq.store(last_seq, Relaxed);
         space.view.store(next);
         drop(pass);
         self.update_reserve();

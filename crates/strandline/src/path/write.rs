@@ -22,7 +22,8 @@ use pmem::{Durable, InFlight, Site};
 use smallvec::SmallVec;
 
 use crate::engine::{Claim, Engine};
-use crate::keyspace::{Lack, Lengths, Room, Space};
+use crate::front::{Lack, Lengths, Room};
+use crate::keyspace::Space;
 use crate::media::{Leaf, hash};
 use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
 use crate::memtable::zone::ExtentHold;
@@ -269,12 +270,8 @@ impl<'e, 'a> Commit<'e, 'a> {
             if space.dropped.load(Relaxed) {
                 return Err(super::read::dropped(space));
             }
-            if engine.is_full(space, group.view.active()) {
-                engine.rotate_if_full(space)?;
-            }
-            if !space.front.has_spare() {
-                // Ahead of need nobody takes from the reserve for deletes.
-                let _enough_for_now = engine.refill(space, Claim::Put)?;
+            if space.front.is_wanting() || engine.has_full_index(group.view.active()) {
+                engine.look_after(space, group.view.active())?;
             }
         }
         Ok(())
@@ -320,6 +317,9 @@ impl<'e, 'a> Commit<'e, 'a> {
     pub(crate) fn reserve(&mut self) -> Result<(), Lack> {
         debug_assert_eq!(self.phase, Phase::Admitted);
         let engine = self.engine;
+        // A moment early: other writers keep its line busy, and it is waited for together with the gate's.
+        self.published = engine.ring.visible();
+        let memtable_bytes = engine.throttle.memtable_bytes.load(Relaxed);
         let mut pass = engine.gate.enter(&engine.ring).ok_or(Lack::Slot)?;
         let count = self.ops.len() as u64;
         let last_seq = pass.next_seq() + count - 1;
@@ -329,15 +329,14 @@ impl<'e, 'a> Commit<'e, 'a> {
         }
         for group in &self.groups {
             if let Some(room) = &group.room {
-                self.ops[group.ops.start].space.front.take(&pass, room);
-                group.view.active().last_seq.store(last_seq, Relaxed);
+                let front = &self.ops[group.ops.start].space.front;
+                front.take(&pass, room, last_seq, memtable_bytes);
             }
         }
         let (ticket, number) = pass.take(count);
         drop(pass);
         self.ticket = Some(ticket);
         self.number = number;
-        self.published = engine.ring.visible();
         self.phase = Phase::Reserved;
         Ok(())
     }

@@ -15,12 +15,13 @@ pub(crate) struct Gate {
     locked: AtomicBool,
     next_seq: AtomicU64,
     next_ticket: AtomicU64,
+    /// Tickets below this one have their slots free.
+    room_until: AtomicU64,
 }
 
 /// Permission to reserve; held for some tens of nanoseconds.
 pub(crate) struct Pass<'g> {
     gate: &'g Gate,
-    ring: Option<&'g Ring>,
 }
 
 impl Gate {
@@ -29,22 +30,31 @@ impl Gate {
             locked: AtomicBool::new(false),
             next_seq: AtomicU64::new(next_seq),
             next_ticket: AtomicU64::new(0),
+            room_until: AtomicU64::new(0),
         }
     }
 
     /// Enters to reserve a commit; `None` while the ring has no free slot.
     #[inline]
-    pub(crate) fn enter<'g>(&'g self, ring: &'g Ring) -> Option<Pass<'g>> {
-        self.lock();
-        let pass = Pass { gate: self, ring: Some(ring) };
-        ring.has_room(self.next_ticket.load(Ordering::Relaxed)).then_some(pass)
+    pub(crate) fn enter(&self, ring: &Ring) -> Option<Pass<'_>> {
+        let pass = self.enter_to_switch();
+        let ticket = self.next_ticket.load(Ordering::Relaxed);
+        if ticket >= self.room_until.load(Ordering::Relaxed) {
+            // Seldom: what the ring publishes lies on a line that other writers write.
+            let until = ring.room_until();
+            self.room_until.store(until, Ordering::Relaxed);
+            if ticket >= until {
+                return None;
+            }
+        }
+        Some(pass)
     }
 
     /// Enters to change fill positions without reserving.
     #[inline]
     pub(crate) fn enter_to_switch(&self) -> Pass<'_> {
         self.lock();
-        Pass { gate: self, ring: None }
+        Pass { gate: self }
     }
 
     #[inline]
@@ -81,12 +91,9 @@ impl Pass<'_> {
         let gate = self.gate;
         let number = gate.next_seq.load(Ordering::Relaxed);
         gate.next_seq.store(number + count, Ordering::Relaxed);
-        let ticket = gate.next_ticket.load(Ordering::Relaxed);
-        gate.next_ticket.store(ticket + 1, Ordering::Relaxed);
-        if let Some(ring) = self.ring {
-            ring.slot(ticket).last_seq.store(number + count - 1, Ordering::Release);
-        }
-        (Ticket(ticket), number)
+        let no = gate.next_ticket.load(Ordering::Relaxed);
+        gate.next_ticket.store(no + 1, Ordering::Relaxed);
+        (Ticket { no, last_seq: number + count - 1 }, number)
     }
 }
 

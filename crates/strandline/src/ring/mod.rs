@@ -20,62 +20,68 @@ use pmem::Durable;
 pub(crate) use gate::{Gate, Pass};
 use sync::{AtomicU64, Ordering};
 
+use crate::padded::Padded;
+
 /// Commits that may be between W2 and W5 at a time. Few in the model, so that it reaches their reuse.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 4096 };
 
-struct Slot {
-    /// Ticket + 1 of the commit that completed here last.
-    done: AtomicU64,
-    /// Last sequence number of the commit that holds the slot.
-    last_seq: AtomicU64,
-}
-
 /// A commit's place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Ticket {
+    no: u64,
+    last_seq: Seq,
+}
 
 /// The commits in flight, and the highest sequence number that readers may see.
 pub(crate) struct Ring {
-    slots: Box<[Slot]>,
-    published: Line<AtomicU64>,
-    visible: Line<AtomicU64>,
+    /// Of the commit that completed here last: its last sequence number, and behind it the parity of its lap.
+    slots: Box<[AtomicU64]>,
+    head: Padded<Head>,
 }
 
-/// Keeps a contended word on a cache line of its own.
-#[repr(align(128))]
-struct Line<T>(T);
+/// Every commit writes both words, so they share a line.
+struct Head {
+    /// Tickets below this one are visible.
+    published: AtomicU64,
+    visible: AtomicU64,
+}
+
+/// What the slot of `ticket` holds once its commit has completed, less the sequence number. A slot is reused
+/// only when its commit was published, so the lap before is all that it can be confused with.
+fn lap(ticket: u64) -> u64 {
+    (ticket / SLOTS as u64) & 1
+}
 
 impl Ring {
     /// An empty ring after everything up to `visible` was published.
     pub(crate) fn new(visible: Seq) -> Ring {
-        let slot = |_| Slot { done: AtomicU64::new(0), last_seq: AtomicU64::new(0) };
+        let before_the_first = 1 - lap(0);
         Ring {
-            slots: (0..SLOTS).map(slot).collect(),
-            published: Line(AtomicU64::new(0)),
-            visible: Line(AtomicU64::new(visible)),
+            slots: (0..SLOTS).map(|_| AtomicU64::new(before_the_first)).collect(),
+            head: Padded(Head { published: AtomicU64::new(0), visible: AtomicU64::new(visible) }),
         }
     }
 
     /// Highest sequence number that readers may see.
     #[inline]
     pub(crate) fn visible(&self) -> Seq {
-        self.visible.0.load(Ordering::Acquire)
+        self.head.visible.load(Ordering::Acquire)
     }
 
-    /// Whether a commit with this ticket would find its slot free (I-RING-3).
-    #[inline]
-    fn has_room(&self, ticket: u64) -> bool {
-        ticket - self.published.0.load(Ordering::Acquire) < SLOTS as u64
+    /// The first ticket whose slot is not free yet (I-RING-3).
+    fn room_until(&self) -> u64 {
+        self.head.published.load(Ordering::Acquire) + SLOTS as u64
     }
 
-    fn slot(&self, ticket: u64) -> &Slot {
+    fn slot(&self, ticket: u64) -> &AtomicU64 {
         &self.slots[ticket as usize % SLOTS]
     }
 
     /// W5: this commit is durable and indexed. Publishes everything contiguous (I-RING-1).
     #[inline]
     pub(crate) fn complete(&self, ticket: Ticket, _proof: Durable) {
-        self.slot(ticket.0).done.store(ticket.0 + 1, Ordering::Release);
+        let word = ticket.last_seq << 1 | lap(ticket.no);
+        self.slot(ticket.no).store(word, Ordering::Release);
         self.advance();
     }
 
@@ -84,21 +90,20 @@ impl Ring {
     #[inline]
     pub(crate) fn advance(&self) {
         loop {
-            let next = self.published.0.load(Ordering::Acquire);
-            let slot = self.slot(next);
-            if slot.done.load(Ordering::Acquire) != next + 1 {
+            let next = self.head.published.load(Ordering::Acquire);
+            let word = self.slot(next).load(Ordering::Acquire);
+            if word & 1 != lap(next) {
                 return;
             }
             // If the slot was reused meanwhile, `published` has moved on and the exchange fails.
-            let last_seq = slot.last_seq.load(Ordering::Acquire);
-            let moved = self.published.0.compare_exchange(
+            let moved = self.head.published.compare_exchange(
                 next,
                 next + 1,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             );
             if moved.is_ok() {
-                self.visible.0.fetch_max(last_seq, Ordering::AcqRel);
+                self.head.visible.fetch_max(word >> 1, Ordering::AcqRel);
             }
         }
     }
@@ -106,7 +111,7 @@ impl Ring {
     /// A planted bug's way past I-RING-1: makes `last_seq` visible although older commits are open.
     #[cfg(feature = "planted")]
     pub(crate) fn leap(&self, last_seq: Seq) {
-        self.visible.0.fetch_max(last_seq, Ordering::AcqRel);
+        self.head.visible.fetch_max(last_seq, Ordering::AcqRel);
     }
 }
 
