@@ -34,7 +34,7 @@ const FLAGS: &[Flag] = &[
     Flag {
         name: "num",
         takes: "count",
-        doc: "Keys, and operations per thread [1000000].",
+        doc: "Keys, and operations per thread (filluniquerandom: of all threads) [1000000].",
         set: |config, text| put(&mut config.num, positive(text)),
     },
     Flag {

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use strandline::Db;
 
 use crate::config::Config;
-use crate::data::order::Order;
+use crate::data::order::{Order, Share};
 use crate::data::values::{Source, Values};
 use crate::meter::Meter;
 
@@ -103,6 +103,11 @@ impl<'a> Worker<'a> {
     /// Seed of this thread's random numbers in a benchmark that calls itself `salt`.
     pub(crate) fn seed(&self, salt: u64) -> u64 {
         self.config.seed.wrapping_add(self.tid as u64 * 1000).wrapping_add(salt << 32)
+    }
+
+    /// What falls to this thread of what all share.
+    pub(crate) fn share(&self) -> Share {
+        Share { no: self.tid as u64, of: self.config.threads as u64 }
     }
 
     /// The values that this thread writes.

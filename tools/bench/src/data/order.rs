@@ -9,8 +9,24 @@ pub(crate) enum Order {
     Sequential { bound: u64, next: u64 },
     /// Any, with replacement, as db_bench draws them.
     Random { bound: u64, rng: Rng },
-    /// Each once, in random order, then the same again.
-    Permuted { permutation: Permutation, next: u64 },
+    /// Each once, in random order, then the same again; with a `share`, only those of one of several.
+    Permuted { permutation: Permutation, next: u64, share: Share },
+}
+
+/// One of `of` equal shares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub no: u64,
+    pub of: u64,
+}
+
+impl Share {
+    pub(crate) const ALL: Share = Share { no: 0, of: 1 };
+
+    /// How many of `0..bound` are in the share: every `of`th, from `no` on.
+    pub(crate) fn len(self, bound: u64) -> u64 {
+        bound.saturating_sub(self.no).div_ceil(self.of)
+    }
 }
 
 impl Order {
@@ -23,7 +39,13 @@ impl Order {
     }
 
     pub(crate) fn permuted(bound: u64, seed: u64) -> Order {
-        Order::Permuted { permutation: Permutation::new(bound.max(1), seed), next: 0 }
+        Order::shared_out(bound, seed, Share::ALL)
+    }
+
+    /// A share of one permutation: the shares of a seed have nothing in common, and all keys between them.
+    pub(crate) fn shared_out(bound: u64, seed: u64, share: Share) -> Order {
+        let permutation = Permutation::new(bound.max(1), seed);
+        Order::Permuted { permutation, next: 0, share }
     }
 
     #[inline]
@@ -31,9 +53,9 @@ impl Order {
         match self {
             Order::Sequential { bound, next } => advance(next, *bound),
             Order::Random { bound, rng } => rng.below(*bound),
-            Order::Permuted { permutation, next } => {
-                let place = advance(next, permutation.bound);
-                permutation.at(place)
+            Order::Permuted { permutation, next, share } => {
+                let turn = advance(next, share.len(permutation.bound).max(1));
+                permutation.at((share.no + turn * share.of) % permutation.bound)
             }
         }
     }
@@ -96,6 +118,20 @@ mod tests {
             assert!(bound < 64 || seen.windows(2).any(|pair| pair[0] > pair[1]), "{bound}");
             seen.sort_unstable();
             assert!(seen.iter().copied().eq(0..bound), "{bound}");
+        }
+    }
+
+    #[test]
+    fn shares_of_a_permutation_make_the_whole() {
+        for (bound, of) in [(10, 3), (64, 2), (1000, 7)] {
+            let mut seen = Vec::new();
+            for no in 0..of {
+                let share = Share { no, of };
+                let mut order = Order::shared_out(bound, 7, share);
+                seen.extend((0..share.len(bound)).map(|_| order.next()));
+            }
+            seen.sort_unstable();
+            assert!(seen.iter().copied().eq(0..bound), "{bound} in {of}");
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         "filluniquerandom",
         true,
         write::filluniquerandom,
-        "put num keys, each once, in random order",
+        "put num keys, each once, in random order; threads share them out",
     ),
     benchmark(
         "overwrite",

@@ -27,8 +27,9 @@ pub(super) fn fillrandom(bench: &mut Bench) -> Result<Done, String> {
 
 pub(super) fn filluniquerandom(bench: &mut Bench) -> Result<Done, String> {
     run(bench, "filluniquerandom", Change::Put, &|worker| {
-        let order = Order::permuted(worker.config.num, worker.seed(2));
-        (order, worker.count(worker.config.writes()))
+        let (config, share) = (worker.config, worker.share());
+        let order = Order::shared_out(config.num, config.seed.wrapping_add(2 << 32), share);
+        (order, worker.count(config.writes.unwrap_or(share.len(config.num))))
     })
 }
 
