@@ -178,21 +178,26 @@ impl Media {
     /// The record that an index names: damage is an error.
     #[inline(always)]
     pub(crate) fn entry(&self, leaf: Leaf) -> Result<Entry> {
+        match self.common_entry(leaf) {
+            Some(entry) => Ok(entry),
+            None => self.any_entry(leaf),
+        }
+    }
+
+    /// As [`Media::entry`], if the record is of the form and length that most are; such a record is not void.
+    #[inline(always)]
+    pub(crate) fn common_entry(&self, leaf: Leaf) -> Option<Entry> {
         let at = leaf.at();
-        let hint = (leaf.0 >> 40 & 0x3f) as usize * LINE;
+        let len = (leaf.0 >> 40 & 0x3f) as usize * LINE;
         let inside = at.wrapping_sub(self.data_at);
         let within = (inside & ((1 << self.zone_shift) - 1)) as usize;
-        if let Some(fact) = self.zones.get((inside >> self.zone_shift) as usize)
-            && hint != 0
-            && within + hint <= 1 << self.zone_shift
-        {
-            let seed = record_seed(fact.seed.load(Relaxed), at);
-            let bytes = self.region.bytes(at, hint);
-            if let Some(brief) = Brief::verified(bytes, seed, fact.base_seq.load(Relaxed)) {
-                return Ok(Entry::new(at, hint, &brief));
-            }
+        let fact = self.zones.get((inside >> self.zone_shift) as usize)?;
+        if len == 0 || within + len > 1 << self.zone_shift {
+            return None;
         }
-        self.any_entry(leaf)
+        let seed = record_seed(fact.seed.load(Relaxed), at);
+        let brief = Brief::verified(self.region.bytes(at, len), seed, fact.base_seq.load(Relaxed))?;
+        Some(Entry::new(at, len, &brief))
     }
 
     /// As [`Media::entry`], for records of any form and length.

@@ -36,7 +36,9 @@ pub(crate) struct Cursor {
     /// Entries taken at which more are fetched; never, once the source has no more.
     refill_at: usize,
     ahead: usize,
-    /// Backward over a run: the entry behind the one that is being decided.
+    /// Backward over a run, where a key's versions come oldest first: only the next key tells which one counts.
+    decides_late: bool,
+    /// Then: the entry behind the one that is being decided.
     pending: Option<Entry>,
     /// Location of the entry that was read last.
     leaf: Leaf,
@@ -58,6 +60,7 @@ enum Source {
 impl Cursor {
     fn new(source: Source, way: Way, at: Seq) -> Cursor {
         Cursor {
+            decides_late: way == Way::Backward && matches!(source, Source::Run { .. }),
             source,
             way,
             at,
@@ -111,7 +114,7 @@ impl Cursor {
         };
         let mut cursor = Cursor::new(Source::Run { run: Arc::clone(run), next }, way, at);
         cursor.ahead = RUN_AHEAD_FIRST;
-        if way == Way::Backward {
+        if cursor.decides_late {
             cursor.pending = cursor.next_entry(media)?;
         }
         cursor.advance(media)?;
@@ -121,14 +124,31 @@ impl Cursor {
     /// Moves `head` to the next visible version of another key.
     #[inline]
     pub(crate) fn advance(&mut self, media: &Media) -> Result<()> {
-        if self.way == Way::Backward && matches!(self.source, Source::Run { .. }) {
+        // Most neighbours differ in their tags, so that their keys need not be compared.
+        if self.taken < self.refill_at
+            && !self.decides_late
+            && let Some(leaf) = self.batch.get(self.taken).map(|leaf| Leaf(*leaf))
+            && !leaf.same_tag(self.leaf)
+            && let Some(entry) = media.common_entry(leaf)
+            && entry.seq <= self.at
+        {
+            self.taken += 1;
+            self.leaf = leaf;
+            self.head = Some(entry);
+            return Ok(());
+        }
+        self.advance_to_any(media)
+    }
+
+    /// As [`Cursor::advance`], whatever comes next.
+    #[inline(never)]
+    fn advance_to_any(&mut self, media: &Media) -> Result<()> {
+        if self.decides_late {
             return self.advance_run_backward(media);
         }
-        let leaf_before = self.leaf;
         while let Some(entry) = self.next_entry(media)? {
-            // Most neighbours differ in their tags already.
-            let passed = self.leaf.same_tag(leaf_before)
-                && self.head.as_ref().is_some_and(|head| media.key(head) == media.key(&entry));
+            let passed =
+                self.head.as_ref().is_some_and(|head| media.key(head) == media.key(&entry));
             if passed || entry.seq > self.at {
                 continue;
             }

@@ -32,7 +32,10 @@ pub(crate) struct Scan {
     view: Arc<View>,
     way: Way,
     cursors: Vec<Cursor>,
-    current: Option<Entry>,
+    /// The cursor whose head the scan stands on.
+    current: Option<usize>,
+    /// No bound lies ahead, and no damage needs to be told of.
+    takes_all: bool,
     since_pin: u32,
 }
 
@@ -66,6 +69,7 @@ impl Scan {
             way: Way::Forward,
             cursors: Vec::new(),
             current: None,
+            takes_all: false,
             since_pin: 0,
         })
     }
@@ -73,7 +77,7 @@ impl Scan {
     /// The entry the scan stands on.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Entry> {
-        self.current.as_ref()
+        self.cursors.get(self.current?)?.head.as_ref()
     }
 
     #[inline]
@@ -99,6 +103,11 @@ impl Scan {
         self.cursors.clear();
         self.current = None;
         self.way = way;
+        let far = match way {
+            Way::Forward => &self.upper,
+            Way::Backward => &self.lower,
+        };
+        self.takes_all = matches!(far, Bound::Unbounded) && self.space.lost.is_none();
         for memtable in &self.view.memtables {
             if !memtable.index.is_empty() {
                 self.cursors.push(Cursor::memtable(media, memtable, from, way, self.at)?);
@@ -113,8 +122,7 @@ impl Scan {
     /// Moves on to the next key going `way`; turns round if need be.
     #[inline]
     pub(crate) fn step(&mut self, way: Way) -> Result<()> {
-        let Some(current) = &self.current else { return Ok(()) };
-        self.since_pin += 1;
+        let Some(current) = self.current() else { return Ok(()) };
         let repin = self.since_pin >= REPIN_INTERVAL
             && self.engine.throttle.debt() >= HELP_DEBT
             && self.is_behind();
@@ -122,6 +130,7 @@ impl Scan {
             let key = self.media.key(current).to_vec();
             return self.seek(Bound::Excluded(&key), way);
         }
+        self.since_pin += 1;
         self.pass()?;
         self.settle()
     }
@@ -138,8 +147,7 @@ impl Scan {
         if let [only] = &mut self.cursors[..] {
             return only.advance(media);
         }
-        let Some(current) = &self.current else { return Ok(()) };
-        let key = media.key(current);
+        let Some(key) = self.current().map(|current| media.key(current)) else { return Ok(()) };
         for cursor in &mut self.cursors {
             if cursor.head.as_ref().is_some_and(|head| media.key(head) == key) {
                 cursor.advance(media)?;
@@ -151,9 +159,23 @@ impl Scan {
     /// Stands on the nearest key of all cursors that is neither deleted nor out of bounds.
     #[inline]
     fn settle(&mut self) -> Result<()> {
+        // One source and nothing to check against it: most steps of most scans.
+        if let [only] = &self.cursors[..]
+            && let Some(head) = &only.head
+            && head.kind != Kind::Delete
+            && self.takes_all
+        {
+            self.current = Some(0);
+            return Ok(());
+        }
+        self.settle_among()
+    }
+
+    #[inline(never)]
+    fn settle_among(&mut self) -> Result<()> {
         loop {
-            self.current = nearest(&self.cursors, &self.media, self.way).copied();
-            let Some(entry) = &self.current else { return self.end() };
+            self.current = nearest(&self.cursors, &self.media, self.way);
+            let Some(entry) = self.current() else { return self.end() };
             let within = match self.way {
                 Way::Forward => below(&self.media, entry, &self.upper),
                 Way::Backward => above(&self.media, entry, &self.lower),
@@ -188,24 +210,21 @@ impl Scan {
     }
 }
 
-/// The head that comes next going `way`; the newest of equal keys.
-#[inline(always)]
-fn nearest<'c>(cursors: &'c [Cursor], media: &Media, way: Way) -> Option<&'c Entry> {
-    if let [only] = cursors {
-        return only.head.as_ref();
-    }
-    let mut best: Option<&Entry> = None;
-    for head in cursors.iter().filter_map(|cursor| cursor.head.as_ref()) {
-        let nearer = best.is_none_or(|other| {
+/// The cursor whose head comes next going `way`; of equal keys, the newest.
+fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
+    let mut best: Option<(usize, &Entry)> = None;
+    for (no, cursor) in cursors.iter().enumerate() {
+        let Some(head) = &cursor.head else { continue };
+        let nearer = best.is_none_or(|(_, other)| {
             let order = media.key(head).cmp(media.key(other));
             let order = if way == Way::Backward { order.reverse() } else { order };
             order.then(other.seq.cmp(&head.seq)) == Ordering::Less
         });
         if nearer {
-            best = Some(head);
+            best = Some((no, head));
         }
     }
-    best
+    best.map(|(no, _)| no)
 }
 
 #[inline]
