@@ -98,24 +98,26 @@ impl Cursor {
         way: Way,
         at: Seq,
     ) -> Result<Cursor> {
+        let mut cursor = Cursor::new(Source::Run { run: Arc::clone(run), next: None }, way, at);
+        let batch = &mut cursor.batch;
         let behind = match (from, way) {
             (Bound::Unbounded, Way::Forward) => 0,
             (Bound::Unbounded, Way::Backward) => run.entries(),
             (Bound::Included(key), Way::Forward) | (Bound::Excluded(key), Way::Backward) => {
-                run.first_after(media, key, true)?
+                run.first_after(media, key, true, batch)?
             }
             (Bound::Excluded(key), Way::Forward) | (Bound::Included(key), Way::Backward) => {
-                run.first_after(media, key, false)?
+                run.first_after(media, key, false, batch)?
             }
         };
-        let next = match way {
-            Way::Forward => Some(behind),
-            Way::Backward => behind.checked_sub(1),
-        };
-        let mut cursor = Cursor::new(Source::Run { run: Arc::clone(run), next }, way, at);
         cursor.ahead = RUN_AHEAD_FIRST;
-        if cursor.decides_late {
-            cursor.pending = cursor.next_entry(media)?;
+        match way {
+            Way::Forward => cursor.fetched(Some(behind + cursor.batch.len() as u64)),
+            Way::Backward => {
+                cursor.batch.clear();
+                cursor.fetched(behind.checked_sub(1));
+                cursor.pending = cursor.next_entry(media)?;
+            }
         }
         cursor.advance(media)?;
         Ok(cursor)
@@ -225,11 +227,21 @@ impl Cursor {
         run.leaves(media, from, backward, 1, self.ahead, &mut self.batch)?;
         self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
         let count = (self.batch.len() - held) as u64;
-        *next = if backward { from.checked_sub(count) } else { Some(from + count) };
-        self.refill_at =
-            if count == 0 { usize::MAX } else { self.batch.len().saturating_sub(self.ahead) };
-        self.ahead = (self.ahead + RUN_AHEAD_FIRST).min(RUN_AHEAD_MAX);
+        if count == 0 {
+            self.refill_at = usize::MAX;
+        } else {
+            self.fetched(if backward { from.checked_sub(count) } else { Some(from + count) });
+        }
         Ok(())
+    }
+
+    /// Part of a block of a run was fetched: goes on at entry `then`, when few enough are left.
+    fn fetched(&mut self, then: Option<u64>) {
+        if let Source::Run { next, .. } = &mut self.source {
+            *next = then;
+        }
+        self.refill_at = self.batch.len().saturating_sub(self.ahead);
+        self.ahead = (self.ahead + RUN_AHEAD_FIRST).min(RUN_AHEAD_MAX);
     }
 
     fn scan_memtable(&mut self, media: &Media, from: Bound<&[u8]>) {

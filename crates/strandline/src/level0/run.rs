@@ -318,37 +318,57 @@ impl Run {
         }
     }
 
-    /// Index of the first entry whose key is greater than `key`, or with `or_equal`, not less.
-    pub(crate) fn first_after(&self, media: &Media, key: &[u8], or_equal: bool) -> Result<u64> {
+    /// Index of the first entry whose key is greater than `key`, or with `or_equal`, not less. Puts into `rest`
+    /// the locations of it and of those behind it in its block, whose records are sent for.
+    pub(crate) fn first_after(
+        &self,
+        media: &Media,
+        key: &[u8],
+        or_equal: bool,
+        rest: &mut Vec<u64>,
+    ) -> Result<u64> {
         let Some(number) = self.fences.rank(key, !or_equal).checked_sub(1) else { return Ok(0) };
         let number = number as u64;
+        self.prefetch_block(media, number + 1);
         let block = self.block(media, number)?;
-        let start = number * BLOCK_ENTRIES as u64;
-        // Whether entry `i` stands before the position looked for, by its record.
-        let before = |i: usize| -> Result<bool> {
-            let entry = media.entry(block.leaf(i))?;
-            let other = media.key(&entry);
-            Ok(if or_equal { other < key } else { other <= key })
+        let within = self.position(media, &block, key, or_equal)?;
+        rest.extend(block.leaves(within, block.len()));
+        Ok(number * BLOCK_ENTRIES as u64 + within as u64)
+    }
+
+    /// As [`Run::first_after`], within a block.
+    fn position(
+        &self,
+        media: &Media,
+        block: &Block<'_>,
+        key: &[u8],
+        or_equal: bool,
+    ) -> Result<usize> {
+        let is_before = |entry: &Entry| {
+            let other = media.key(entry);
+            if or_equal { other < key } else { other <= key }
         };
         if let Position::Heads { below, up_to } = block.position(key) {
             // What a scan from here reads first.
             block.leaves(below, block.len()).for_each(|leaf| media.prefetch(Leaf(leaf)));
-            let mut at = below;
-            while at < up_to && before(at)? {
+            let record = |at: usize| media.entry(block.leaf(at.min(block.len() - 1)));
+            let (mut at, mut entry) = (below, record(below)?);
+            while at < up_to && is_before(&entry) {
                 at += 1;
+                entry = record(at)?;
             }
             // Two prefixes may share a hash: a record has the last word.
-            let entry = media.entry(block.leaf(at.min(block.len() - 1)))?;
             let prefix = block.prefix_len();
             if media.key(&entry).get(..prefix) == key.get(..prefix) {
-                return Ok(start + at as u64);
+                return Ok(at);
             }
         }
         let mut at = 0;
-        while at < block.len() && before(at)? {
+        while at < block.len() && is_before(&media.entry(block.leaf(at))?) {
             at += 1;
         }
-        Ok(start + at as u64)
+        block.leaves(at, block.len()).for_each(|leaf| media.prefetch(Leaf(leaf)));
+        Ok(at)
     }
 }
 
