@@ -41,6 +41,9 @@ pub struct Properties {
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
     pub dram_budget: u64,
+    /// Memory of the whole process that maps no file, as the system counts it: what indexes and buffers really
+    /// take, the application's own included. Unknown where `/proc` does not tell.
+    pub anonymous_bytes: Option<u64>,
     /// How much writers are slowed, in thousandths.
     pub debt: u32,
     /// Time that writers were slowed, all together.
@@ -114,6 +117,7 @@ impl Properties {
             persisted: region.stats(),
             dram_bytes,
             dram_budget: engine.options.dram_budget,
+            anonymous_bytes: anonymous_bytes(),
             debt: engine.throttle.debt(),
             slowed: engine.throttle.slept(),
             damage_met: engine.damage_met.get().cloned(),
@@ -121,6 +125,13 @@ impl Properties {
             keyspaces,
         }
     }
+}
+
+fn anonymous_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 fn keyspace(space: &crate::keyspace::Space) -> KeyspaceProperties {

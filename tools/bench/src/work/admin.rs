@@ -76,6 +76,9 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
         ),
     );
     row("dram, budget", format!("{}, {}", properties.dram_bytes, properties.dram_budget));
+    if let Some(bytes) = properties.anonymous_bytes {
+        row("anonymous", format!("{bytes}, of this process"));
+    }
     row("visible sequence", properties.visible_seq.to_string());
     row(
         "debt, slowed",

@@ -14,23 +14,14 @@ use crate::output::Out;
 pub fn run(context: &Context) -> Outcome {
     let db = context.read()?;
     let figures = db.properties();
-    let anonymous = anonymous_bytes();
     let mut out = Out::new();
     if context.json {
-        out.json(&to_json(&figures, db.recovery(), anonymous))?;
+        out.json(&to_json(&figures, db.recovery()))?;
     } else {
-        print(&db, &figures, anonymous, &mut out)?;
+        print(&db, &figures, &mut out)?;
     }
     out.finish()?;
     Ok(OK)
-}
-
-/// Memory of this process that is not the mapped pool: what the engine's indexes and buffers really take.
-fn anonymous_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 /// Bytes, for people and exactly.
@@ -38,12 +29,7 @@ fn both(bytes: u64) -> String {
     format!("{} ({bytes})", human::bytes(bytes))
 }
 
-fn print(
-    db: &Db,
-    figures: &Properties,
-    anonymous: Option<u64>,
-    out: &mut Out,
-) -> Result<(), Failure> {
+fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
     out.line("persistent memory")?;
     out.rows(&[
         ("  pool", figures.pm.clone()),
@@ -64,7 +50,7 @@ fn print(
         ),
     ])?;
     out.line("memory")?;
-    let anonymous = anonymous.map_or_else(|| "unknown".into(), both);
+    let anonymous = figures.anonymous_bytes.map_or_else(|| "unknown".into(), both);
     out.rows(&[
         ("  indexes", both(figures.dram_bytes)),
         ("  budget", both(figures.dram_budget)),
@@ -172,7 +158,7 @@ fn print_persisted(stats: &StatsSnapshot, out: &mut Out) -> Result<(), Failure> 
     Ok(())
 }
 
-fn to_json(figures: &Properties, report: &RecoveryReport, anonymous: Option<u64>) -> Value {
+fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
     json!({
         "pm": {
             "pool": figures.pm,
@@ -189,7 +175,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport, anonymous: Option<u64>
         "memory": {
             "index_bytes": figures.dram_bytes,
             "budget": figures.dram_budget,
-            "anonymous": anonymous,
+            "anonymous": figures.anonymous_bytes,
         },
         "visible_seq": figures.visible_seq,
         "snapshots": figures.snapshots,
