@@ -196,9 +196,12 @@ impl Drop for Arena {
     }
 }
 
-/// Memory from the allocator; 2 MiB and more come from the system where huge pages can be asked for.
+/// Memory from the allocator; larger chunks come from the system, where huge pages can be asked for and to which
+/// they go back at once: an allocator may keep what it was given back.
 mod memory {
-    use super::{LARGEST_CHUNK, LINE, Layout, NonNull, alloc, dealloc, handle_alloc_error};
+    use super::{LINE, Layout, NonNull, alloc, dealloc, handle_alloc_error};
+
+    const LARGE: usize = 256 << 10;
 
     const SYSTEM: bool = cfg!(all(target_os = "linux", not(miri), not(loom)));
 
@@ -208,7 +211,7 @@ mod memory {
 
     /// Takes `size` bytes, a power of two.
     pub(super) fn take(size: usize) -> NonNull<u8> {
-        let taken = if SYSTEM && size >= LARGEST_CHUNK {
+        let taken = if SYSTEM && size >= LARGE {
             huge::take(size)
         } else {
             // SAFETY: the layout's size is not zero.
@@ -223,7 +226,7 @@ mod memory {
     ///
     /// `memory` came from [`take`] with the same size and is used no more.
     pub(super) unsafe fn give_back(memory: *mut u8, size: usize) {
-        if SYSTEM && size >= LARGEST_CHUNK {
+        if SYSTEM && size >= LARGE {
             // SAFETY: by this function's contract, and the same choice as in `take`.
             unsafe { huge::give_back(memory, size) }
         } else {

@@ -18,7 +18,7 @@ use crate::manifest::edit::Change;
 use crate::media::Media;
 use crate::memtable::zone::{Graveyard, Zone};
 use crate::options::Options;
-use crate::path::job::Job;
+use crate::path::job::Jobs;
 use crate::path::recover::{Recovered, Report};
 use crate::ring::{Gate, Ring};
 use crate::snapshot::Snapshots;
@@ -42,8 +42,8 @@ pub(crate) struct Engine {
     /// The first damage that a merge met.
     pub damage_met: OnceLock<String>,
     pub signal: Signal,
-    /// The freeze or merge under way; whoever holds the lock carries it on.
-    pub job: Mutex<Option<Job>>,
+    /// The freeze and the merge under way; whoever holds the lock carries one on.
+    pub jobs: Mutex<Jobs>,
     /// The last job failed for want of space.
     pub short: AtomicBool,
     /// Commits are carried on step by step, perhaps by the thread that would wait for them: nobody waits.
@@ -107,7 +107,7 @@ impl Engine {
             poison: Poison::default(),
             damage_met: OnceLock::new(),
             signal: Signal::default(),
-            job: Mutex::new(None),
+            jobs: Mutex::default(),
             short: AtomicBool::new(false),
             stepped: AtomicBool::new(false),
             closed: AtomicBool::new(false),

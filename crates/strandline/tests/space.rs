@@ -441,3 +441,59 @@ fn deletes_and_puts_take_turns_in_a_full_store() {
         assert_equal(&db, &model);
     }
 }
+
+/// A freeze runs while a merge is under way, and neither loses what the other does.
+#[test]
+fn freezes_go_before_a_merge() {
+    let region = heap(32 << 20);
+    let db = open(&region, &options(64 << 10, 0));
+    let mut model = BTreeMap::new();
+    let mut fill = |round: u64| {
+        for i in 0..500_u64 {
+            // Half of the keys are new, half are overwritten by the next round.
+            let key = (if i % 2 == 0 { i } else { round << 32 | i }).to_be_bytes();
+            let value = Value::new(round << 16 | i, 40);
+            db.put(&key, &value.bytes()).expect("put");
+            model.insert(key.to_vec(), value);
+        }
+        db.put(b"deleted", b"soon").expect("put");
+        db.delete(b"deleted").expect("delete");
+    };
+    let runs = || db.properties().keyspaces[0].runs.len();
+    (0..9).for_each(&mut fill_and_flush(&mut fill, &db));
+    assert_eq!(runs(), 9, "one more than is left alone");
+    assert!(!db.work(100).expect("a merge begins"));
+    assert_eq!(runs(), 9, "it is far from its end");
+    fill_and_flush(&mut fill, &db)(9);
+    assert_eq!(runs(), 10, "the freeze did not wait for it");
+    while !db.work(100).expect("work") {}
+    assert_eq!(runs(), 2, "the merged run, and the one that came meanwhile");
+    assert_equal(&db, &model);
+    drop(db);
+    assert_equal(&open(&region, &options(64 << 10, 0)), &model);
+}
+
+fn fill_and_flush<'a>(fill: &'a mut impl FnMut(u64), db: &'a Db) -> impl FnMut(u64) + 'a {
+    |round| {
+        fill(round);
+        db.flush().expect("flush");
+    }
+}
+
+/// However many keys go in, indexes stay within what they may take.
+#[test]
+fn the_dram_budget_holds() {
+    let region = heap(256 << 20);
+    let budget = 8 << 20;
+    let options = Options { dram_budget: budget, ..options(1 << 20, 1) };
+    let db = open(&region, &options);
+    let mut most = 0;
+    for i in 0..1_000_000_u64 {
+        let key = (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes();
+        db.put(&key, &[7; 100]).expect("put");
+        if i % 1000 == 0 {
+            most = most.max(db.properties().dram_bytes);
+        }
+    }
+    assert!(most <= budget + budget / 10, "{most} bytes of {budget}");
+}

@@ -23,6 +23,16 @@ const ENTRY_PS: u64 = 300_000;
 /// Bounds of the pace, in bytes per second.
 const PACE: std::ops::RangeInclusive<u64> = 256 << 10..=16 << 30;
 
+/// What background work is behind with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backlog {
+    None,
+    /// Memtables wait to be frozen.
+    Memtables,
+    /// Runs wait to be merged.
+    Runs,
+}
+
 /// What writers owe.
 pub(crate) struct Throttle {
     debt: AtomicU32,
@@ -35,6 +45,8 @@ pub(crate) struct Throttle {
     entry_ps: AtomicU64,
     /// Entries that the merge under way has passed.
     passed: AtomicU64,
+    /// DRAM that its new run takes.
+    building: AtomicU64,
     /// Bytes per second of memtables that freezes get through, measured.
     freeze_bps: AtomicU64,
     /// Bytes per second that the last merge gained.
@@ -74,6 +86,7 @@ impl Throttle {
             due_ns: AtomicU64::new(0),
             entry_ps: AtomicU64::new(ENTRY_PS),
             passed: AtomicU64::new(0),
+            building: AtomicU64::new(0),
             freeze_bps: AtomicU64::new(*PACE.end()),
             gain_bps: AtomicU64::new(*PACE.end()),
             memtable_bytes: AtomicU64::new(memtable_bytes),
@@ -112,14 +125,19 @@ impl Throttle {
         self.waiting.load(Relaxed) > 0
     }
 
-    /// Notes how far the merge under way has come.
-    pub(crate) fn merging(&self, passed: u64) {
+    /// Notes how far the merge under way has come, and how much DRAM its new run takes.
+    pub(crate) fn merging(&self, passed: u64, dram: u64) {
         self.passed.store(passed, Relaxed);
+        self.building.store(dram, Relaxed);
+    }
+
+    /// DRAM that the run under way takes.
+    pub(crate) fn building(&self) -> u64 {
+        self.building.load(Relaxed)
     }
 
     /// Notes that a merge over `entries` ended, took `elapsed` and gained `gained` bytes.
     pub(crate) fn merged(&self, entries: u64, gained: u64, elapsed: Duration) {
-        self.passed.store(0, Relaxed);
         let rate = (gained as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
         self.gain_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
         if let Some(each) = (elapsed.as_nanos() as u64).saturating_mul(1000).checked_div(entries) {
@@ -133,18 +151,25 @@ impl Throttle {
         self.freeze_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
     }
 
-    /// Sets the pace at which `available` bytes last until all of `entries` were merged; with a `backlog` of
-    /// memtables, not above what freezes get through; where space is `scarce`, not above what merges gain.
-    pub(crate) fn set_pace(&self, available: u64, entries: u64, backlog: bool, scarce: bool) {
+    /// Sets the pace at which `available` bytes last until all of `entries` were merged; with a `backlog`, not
+    /// above what clears it; where space is `scarce`, not above what merges gain.
+    pub(crate) fn set_pace(&self, available: u64, entries: u64, backlog: Backlog, scarce: bool) {
         let left = entries.saturating_sub(self.passed.load(Relaxed)).max(1);
         let seconds = left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12;
         // A quarter is kept for what the estimate misses.
         let pace = (available as f64 * 0.75 / seconds) as u64;
-        let mut most = if backlog { self.freeze_bps.load(Relaxed) } else { *PACE.end() };
+        let freezes = self.freeze_bps.load(Relaxed);
+        let mut most = match backlog {
+            Backlog::None => *PACE.end(),
+            // Less than what is frozen, so that the backlog shrinks.
+            Backlog::Memtables => freezes / 4 * 3,
+            // Merges get most of the background thread's time.
+            Backlog::Runs => freezes / 4,
+        };
         if scarce {
             most = most.min(self.gain_bps.load(Relaxed));
         }
-        self.pace.store(pace.clamp(*PACE.start(), most), Relaxed);
+        self.pace.store(pace.min(most).max(*PACE.start()), Relaxed);
     }
 
     /// Slows a commit of `bytes` under the present debt.
@@ -196,19 +221,19 @@ mod tests {
         assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
         throttle.set_debt(FULL_DEBT);
         // A thousand entries of 300 ns: 300 us for 3/4 of 400 KB.
-        throttle.set_pace(400_000, 1000, false, false);
+        throttle.set_pace(400_000, 1000, Backlog::None, false);
         let first = throttle.place(100_000).expect("due");
         let second = throttle.place(0).expect("due");
         assert!((99_000..101_000).contains(&(second - first)), "{}", second - first);
         // The same space has to last only half as long once half of it is done.
-        throttle.merging(500);
-        throttle.set_pace(400_000, 1000, false, false);
+        throttle.merging(500, 0);
+        throttle.set_pace(400_000, 1000, Backlog::None, false);
         assert_eq!(throttle.pace.load(Relaxed), 2_000_000_000);
         throttle.froze(3_000_000, Duration::from_millis(10));
-        throttle.set_pace(400_000, 1000, true, false);
-        assert_eq!(throttle.pace.load(Relaxed), 300_000_000);
+        throttle.set_pace(400_000, 1000, Backlog::Memtables, false);
+        assert_eq!(throttle.pace.load(Relaxed), 225_000_000);
         throttle.merged(1000, 1_000_000, Duration::from_micros(100_000));
-        throttle.set_pace(1 << 40, 1000, true, true);
+        throttle.set_pace(1 << 40, 1000, Backlog::Memtables, true);
         assert_eq!(throttle.pace.load(Relaxed), 10_000_000);
     }
 }

@@ -71,6 +71,11 @@ impl RunBuilder {
         }
     }
 
+    /// DRAM held: fences and filter.
+    pub(crate) fn dram_bytes(&self) -> usize {
+        self.fences.dram_bytes() + self.filter.dram_bytes()
+    }
+
     /// Appends an entry; keys ascend, versions of a key descend. `entry` was verified.
     pub(crate) fn push(&mut self, entry: Entry, extent: Option<Arc<ExtentHold>>) -> Result<()> {
         let key = self.media.key(&entry);

@@ -31,6 +31,11 @@ pub(crate) struct FencesBuilder {
 }
 
 impl FencesBuilder {
+    /// DRAM held.
+    pub(crate) fn dram_bytes(&self) -> usize {
+        self.bytes.capacity() + self.starts.capacity() * 8
+    }
+
     /// Adds the separator between `last`, the last key of the block before, and `first`, the first key of
     /// the next one. The first block's is empty.
     pub(crate) fn push(&mut self, last: Option<&[u8]>, first: &[u8]) {

@@ -53,6 +53,11 @@ pub(crate) struct FilterBuilder {
 }
 
 impl FilterBuilder {
+    /// DRAM held.
+    pub(crate) fn dram_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn new(keys_max: u64) -> FilterBuilder {
         let lines = lines_for(keys_max);
         FilterBuilder { bytes: vec![0; lines as usize * LINE], lines }

@@ -37,7 +37,7 @@ pub struct Properties {
     pub snapshots: usize,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
-    /// DRAM that indexes hold.
+    /// DRAM that indexes hold, the one of a merge under way included.
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
     pub dram_budget: u64,
@@ -100,7 +100,8 @@ impl Properties {
         let space = engine.media.pool.space();
         let keyspaces: Vec<KeyspaceProperties> =
             engine.spaces().iter().map(|space| keyspace(space)).collect();
-        let dram_bytes = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum();
+        let held = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum::<u64>();
+        let dram_bytes = held + engine.throttle.building();
         Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),

@@ -100,7 +100,7 @@ impl Engine {
             Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"))
         })?;
         // No freeze or merge of this keyspace may be under way while its zones are retired.
-        let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if space.dropped.swap(true, Relaxed) {
             return Err(Error::new(
@@ -114,7 +114,7 @@ impl Engine {
         let last_seq = pass.next_seq() - 1;
         drop(pass);
         self.await_visible(last_seq)?;
-        *job = None;
+        jobs.abandon(self);
         let view = space.view.load_full();
         let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
         let runs =
@@ -185,26 +185,16 @@ impl Engine {
     pub(crate) fn compact(&self) -> Result<()> {
         self.check_writable("compact")?;
         for space in self.spaces() {
-            // The job slot is held throughout, so that nobody else changes the runs.
-            let mut slot = self.job.lock().unwrap_or_else(PoisonError::into_inner);
-            while let Some(job) = slot.as_mut() {
-                match job.step(self, usize::MAX) {
-                    Ok(Progress::Done) => *slot = None,
-                    Ok(Progress::Blocked) => std::thread::yield_now(),
-                    Ok(Progress::More) => {}
-                    Err(error) => {
-                        *slot = None;
-                        return Err(error);
-                    }
-                }
-            }
+            // The jobs are held throughout, so that nobody else changes the runs.
+            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.finish(self)?;
             let view = space.view.load_full();
             if view.runs.len() > 1 {
                 let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len());
                 drop(view);
                 while merge.step(self, usize::MAX)? != Progress::Done {}
             }
-            drop(slot);
+            drop(jobs);
             self.bury();
         }
         self.update_reserve();

@@ -9,9 +9,10 @@ use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
 
 use super::job::Worked;
-use crate::background::throttle::{FULL_DEBT, HELP_DEBT};
+use crate::background::throttle::{Backlog, FULL_DEBT, HELP_DEBT};
 use crate::engine::{Claim, Engine};
 use crate::keyspace::Space;
+use crate::level0::pick::RUNS_MAX;
 use crate::memtable::Memtable;
 use crate::view::View;
 
@@ -19,6 +20,8 @@ use crate::view::View;
 const WAIT_STEP: Duration = Duration::from_micros(100);
 /// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
+/// Runs of a keyspace beyond which writers begin to be slowed; at twice as many they keep the whole pace.
+const RUNS_SOFT: u64 = 2 * RUNS_MAX as u64;
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
 
@@ -224,32 +227,41 @@ impl Engine {
         let (soft, headroom) = (self.soft_headroom(), self.headroom());
         let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
         let spaces = self.spaces();
-        let (mut waiting, mut entries, mut fronts, mut dram) = (0, 0, 0, 0);
+        let (mut waiting, mut runs, mut entries, mut fronts) = (0, 0, 0, 0);
+        let (mut memtables, mut lasting) = (0, self.throttle.building());
         for space in &spaces {
             let view = space.view.load();
             waiting = waiting.max(view.memtables.len() as u64 - 1);
+            runs = runs.max(view.runs.len() as u64);
             entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
             entries += view.runs.iter().map(|run| run.entries()).sum::<u64>();
             fronts += space.front.room();
-            dram += view.memtables.iter().map(|m| m.index.bytes() as u64).sum::<u64>();
-            dram += view.runs.iter().map(|run| run.dram_bytes() as u64).sum::<u64>();
+            memtables += view.memtables.iter().map(|m| m.index.bytes() as u64).sum::<u64>();
+            lasting += view.runs.iter().map(|run| run.dram_bytes() as u64).sum::<u64>();
         }
+        let full = u64::from(FULL_DEBT);
         let allowed = u64::from(self.options.frozen_memtables_max.max(1));
-        let backlog_debt = waiting.saturating_sub(1) * u64::from(FULL_DEBT) / allowed;
-        // Half of the budget is for memtables that wait; beyond it they are waited for.
+        let backlog_debt = waiting.saturating_sub(1) * full / allowed;
+        // Merges that do not keep up let runs pile up, and reads suffer.
+        let runs_debt = runs.saturating_sub(RUNS_SOFT) * full / RUNS_SOFT;
+        // Half of what runs leave of the budget is for memtables that wait; beyond it they are waited for.
         let budget = self.options.dram_budget;
-        let dram_debt =
-            dram.saturating_sub(budget / 2) * u64::from(FULL_DEBT) / (budget / 2).max(1);
-        let debt = space_debt.max(backlog_debt).max(dram_debt).min(u64::from(FULL_DEBT));
+        let half_left = (budget.saturating_sub(lasting) / 2).max(1);
+        let dram_debt = memtables.saturating_sub(half_left) * full / half_left;
+        let debt = space_debt.max(backlog_debt).max(runs_debt).max(dram_debt).min(full);
         self.throttle.set_debt(debt as u32);
-        let backlog = waiting > 0 && backlog_debt.max(dram_debt) > 0;
+        let backlog = match (runs_debt > 0, waiting > 0 && backlog_debt.max(dram_debt) > 0) {
+            (true, _) => Backlog::Runs,
+            (false, true) => Backlog::Memtables,
+            (false, false) => Backlog::None,
+        };
         // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
         let (geometry, available) = (self.media.pool.geometry(), headroom + fronts);
         let kept = (2 * geometry.zone_len()).min(available / 4 * 3);
         let scarce = headroom < 2 * geometry.zone_len();
         self.throttle.set_pace(available - kept, entries, backlog, scarce);
-        let share = budget.saturating_sub(dram) / (2 * spaces.len().max(1) as u64);
-        self.throttle.index_bytes.store(share.clamp(INDEX_BYTES_MIN, budget / 4), Relaxed);
+        let share = half_left / (2 * spaces.len().max(1) as u64);
+        self.throttle.index_bytes.store(share.max(INDEX_BYTES_MIN), Relaxed);
         let most = self.options.memtable_bytes.min(geometry.capacity() / 4);
         // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
         // It ends just before a zone does, because the rest of that zone is lost to it.

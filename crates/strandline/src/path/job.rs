@@ -1,36 +1,96 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use base::{ErrorKind, Result};
 
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
 use crate::engine::Engine;
-use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
 
-/// The work under way.
-pub(crate) enum Job {
-    Freeze(FreezeJob),
-    Merge(MergeJob),
+/// The work under way. A freeze goes first, also before a merge that has begun: memtables that wait hold DRAM,
+/// and a merge may take long. Neither minds the other: a freeze adds a run that is newer than any input of a merge.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    freeze: Option<FreezeJob>,
+    merge: Option<MergeJob>,
 }
 
-impl Job {
-    /// The keyspace whose runs are being merged, if any are.
-    fn merging(&self) -> Option<Arc<Space>> {
-        match self {
-            Job::Freeze(_) => None,
-            Job::Merge(merge) => Some(merge.space()),
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Freeze,
+    Merge,
+}
+
+impl Jobs {
+    /// Sees to it that there is a job whose turn it is, if there is work at all.
+    fn turn(&mut self, engine: &Engine) -> Option<Turn> {
+        // What could not be frozen for want of space may fit once a merge has freed some.
+        if engine.short.load(Relaxed) && self.has_merge(engine) {
+            return Some(Turn::Merge);
+        }
+        if self.freeze.is_none() {
+            self.freeze = engine.choose_freeze();
+        }
+        if self.freeze.is_some() {
+            Some(Turn::Freeze)
+        } else {
+            self.has_merge(engine).then_some(Turn::Merge)
         }
     }
 
-    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
-        match self {
-            Job::Freeze(freeze) => freeze.step(engine, quantum),
-            Job::Merge(merge) => merge.step(engine, quantum),
+    fn has_merge(&mut self, engine: &Engine) -> bool {
+        if self.merge.is_none() {
+            self.merge = engine.choose_merge();
         }
+        self.merge.is_some()
+    }
+
+    /// Carries the job on; it is gone when it is done or failed.
+    fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Result<Progress> {
+        let progress = match turn {
+            Turn::Freeze => self.freeze.as_mut().map(|freeze| freeze.step(engine, quantum)),
+            Turn::Merge => self.merge.as_mut().map(|merge| merge.step(engine, quantum)),
+        };
+        let progress = progress.unwrap_or(Ok(Progress::Done));
+        if matches!(progress, Ok(Progress::Done) | Err(_)) {
+            match turn {
+                Turn::Freeze => self.freeze = None,
+                Turn::Merge => {
+                    let merge = self.merge.take();
+                    engine.throttle.merging(0, 0);
+                    if let (Some(merge), Err(error)) = (merge, &progress)
+                        && error.kind() == ErrorKind::Corruption
+                    {
+                        merge.give_up();
+                    }
+                }
+            }
+        }
+        progress
+    }
+
+    /// Gives up what is under way; nothing names what it has written.
+    pub(crate) fn abandon(&mut self, engine: &Engine) {
+        *self = Jobs::default();
+        engine.throttle.merging(0, 0);
+    }
+
+    /// Ends what is under way.
+    pub(crate) fn finish(&mut self, engine: &Engine) -> Result<()> {
+        for turn in [Turn::Freeze, Turn::Merge] {
+            loop {
+                match self.step(turn, engine, usize::MAX)? {
+                    Progress::Done => break,
+                    Progress::Blocked => std::thread::yield_now(),
+                    Progress::More => {}
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -64,38 +124,35 @@ impl Engine {
         if self.read_only {
             return Ok(Worked::Idle);
         }
-        let Ok(mut slot) = self.job.try_lock() else { return Ok(Worked::Busy) };
-        if slot.is_none() {
-            *slot = self.choose();
-        }
-        let (progress, merging) = match slot.as_mut() {
-            None => {
-                self.throttle.asked.store(false, Relaxed);
-                return Ok(Worked::Idle);
-            }
-            Some(job) => (job.step(self, quantum), job.merging()),
+        let Ok(mut jobs) = self.jobs.try_lock() else { return Ok(Worked::Busy) };
+        let Some(mut turn) = jobs.turn(self) else {
+            self.throttle.asked.store(false, Relaxed);
+            return Ok(Worked::Idle);
         };
+        let mut progress = jobs.step(turn, self, quantum);
+        if matches!(progress, Ok(Progress::Blocked)) && jobs.has_merge(self) {
+            turn = Turn::Merge;
+            progress = jobs.step(turn, self, quantum);
+        }
         match progress {
             Ok(Progress::More) => {
                 self.update_debt();
                 return Ok(Worked::Did);
             }
             Ok(Progress::Blocked) => return Ok(Worked::Blocked),
-            Ok(Progress::Done) | Err(_) => *slot = None,
+            Ok(Progress::Done) | Err(_) => {}
         }
-        drop(slot);
+        drop(jobs);
         self.bury();
         self.update_reserve();
         self.update_debt();
         match progress {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                // What could not be frozen may fit once a merge has freed space.
                 self.short.store(true, Relaxed);
                 Ok(Worked::Short)
             }
-            Err(error) if error.kind() == ErrorKind::Corruption && merging.is_some() => {
-                // Reads go on, and writes too as long as there is space.
-                merging.iter().for_each(|space| space.unmergeable.store(true, Relaxed));
+            Err(error) if error.kind() == ErrorKind::Corruption && turn == Turn::Merge => {
+                // Reads go on, and writes too as long as there is space. The merge has marked its keyspace.
                 let _first_wins = self.damage_met.set(error.to_string());
                 Ok(Worked::Did)
             }
@@ -110,23 +167,16 @@ impl Engine {
         }
     }
 
-    /// The most urgent work: the oldest frozen memtable, else a merge if one is worth it.
-    fn choose(&self) -> Option<Job> {
-        if self.short.load(Relaxed) {
-            self.choose_merge().or_else(|| self.choose_freeze())
-        } else {
-            self.choose_freeze().or_else(|| self.choose_merge())
-        }
-    }
-
-    fn choose_freeze(&self) -> Option<Job> {
+    /// The oldest memtable that waits.
+    fn choose_freeze(&self) -> Option<FreezeJob> {
         self.spaces().iter().find_map(|space| {
             let view = space.view.load();
-            view.oldest_frozen().map(|memtable| Job::Freeze(FreezeJob::new(space, memtable)))
+            view.oldest_frozen().map(|memtable| FreezeJob::new(space, memtable))
         })
     }
 
-    fn choose_merge(&self) -> Option<Job> {
+    /// A merge, if one is worth it.
+    fn choose_merge(&self) -> Option<MergeJob> {
         for space in self.spaces() {
             if space.unmergeable.load(Relaxed) {
                 continue;
@@ -136,7 +186,7 @@ impl Engine {
             let need =
                 Need { debt: self.throttle.urgency(), reclaimed: space.reclaimed.load(Relaxed) };
             if let Some(choice) = pick_runs(&entries, need) {
-                return Some(Job::Merge(MergeJob::new(self, &space, &view, choice)));
+                return Some(MergeJob::new(self, &space, &view, choice));
             }
         }
         None

@@ -74,7 +74,8 @@ struct Cleaner {
 }
 
 impl MergeJob {
-    /// Merges `view.runs[choice]`. `view` is current; nobody else changes runs while a job is open.
+    /// Merges `view.runs[choice]`. `view` is current. Meanwhile nobody takes runs away, and only
+    /// newer ones come.
     pub(crate) fn new(
         engine: &Engine,
         space: &Arc<Space>,
@@ -104,8 +105,14 @@ impl MergeJob {
         }
     }
 
-    pub(crate) fn space(&self) -> Arc<Space> {
-        Arc::clone(&self.space)
+    /// Damage was met: the keyspace is merged no more.
+    pub(crate) fn give_up(&self) {
+        self.space.unmergeable.store(true, Relaxed);
+    }
+
+    /// DRAM that the new run takes so far.
+    fn dram_bytes(&self) -> usize {
+        self.builder.as_ref().map_or(0, RunBuilder::dram_bytes)
     }
 
     /// Carries the merge on by about `quantum` entries.
@@ -132,7 +139,8 @@ impl MergeJob {
                 self.versions.push(entry);
             }
         }
-        engine.throttle.merging(self.cursors.iter().map(Cursor::passed).sum());
+        let passed = self.cursors.iter().map(Cursor::passed).sum();
+        engine.throttle.merging(passed, self.dram_bytes() as u64);
         // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
         Ok(Progress::More)
@@ -213,14 +221,15 @@ impl MergeJob {
         }
         let _durable = engine.edit(changes)?;
         run.iter().for_each(|run| run.set_installed(true));
-        self.swap(engine, run);
+        let newest = self.swap(engine, run);
         self.inputs.iter().for_each(|run| run.set_installed(false));
         for zone in zones.values() {
             if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
         }
-        // As long as cleaning gains, there is more to reclaim.
+        // As long as cleaning gains, there is more to reclaim; and what was frozen meanwhile was not merged.
         let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
-        self.space.reclaimed.store(self.full && emptied <= targets.len(), Relaxed);
+        let all = self.full && newest;
+        self.space.reclaimed.store(all && emptied <= targets.len(), Relaxed);
         let tail = std::mem::take(&mut self.cleaner.tail);
         if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
             *self.space.clean_tail() = tail;
@@ -233,7 +242,8 @@ impl MergeJob {
         Ok(())
     }
 
-    fn swap(&self, engine: &Engine, run: Option<Arc<Run>>) {
+    /// Puts the new run in the place of the inputs. Tells whether no run is newer.
+    fn swap(&self, engine: &Engine, run: Option<Arc<Run>>) -> bool {
         let view = self.space.view.load_full();
         let is_input = |run: &Arc<Run>| self.inputs.iter().any(|input| Arc::ptr_eq(input, run));
         let first = view.runs.iter().position(is_input).unwrap_or(0);
@@ -242,6 +252,7 @@ impl MergeJob {
         let runs = newer.chain(run.iter()).chain(older).cloned().collect();
         let next = View { number: view.number + 1, memtables: view.memtables.clone(), runs };
         engine.swap_view(&self.space, next);
+        first == 0
     }
 }
 
