@@ -484,7 +484,7 @@ fn fill_and_flush<'a>(fill: &'a mut impl FnMut(u64), db: &'a Db) -> impl FnMut(u
 #[test]
 fn the_dram_budget_holds() {
     let region = heap(256 << 20);
-    let budget = 8 << 20;
+    let budget = 16 << 20;
     let options = Options { dram_budget: budget, ..options(1 << 20, 1) };
     let db = open(&region, &options);
     let mut most = 0;

@@ -27,8 +27,8 @@ const PACE: std::ops::RangeInclusive<u64> = 256 << 10..=16 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backlog {
     None,
-    /// Memtables wait to be frozen.
-    Memtables,
+    /// Memtables wait to be frozen; how much is owed for them, in thousandths.
+    Memtables(u64),
     /// Runs wait to be merged.
     Runs,
 }
@@ -161,8 +161,12 @@ impl Throttle {
         let freezes = self.freeze_bps.load(Relaxed);
         let mut most = match backlog {
             Backlog::None => *PACE.end(),
-            // Less than what is frozen, so that the backlog shrinks.
-            Backlog::Memtables => freezes / 4 * 3,
+            // Less than what is frozen, so that the backlog shrinks; hardly anything where there is no room left.
+            Backlog::Memtables(debt) => {
+                let full = u64::from(FULL_DEBT);
+                let left = full.saturating_sub(debt).min(u64::from(FULL_DEBT - HELP_DEBT));
+                freezes / 4 * 3 / u64::from(FULL_DEBT - HELP_DEBT) * left
+            }
             // Merges get most of the background thread's time.
             Backlog::Runs => freezes / 4,
         };
@@ -230,10 +234,14 @@ mod tests {
         throttle.set_pace(400_000, 1000, Backlog::None, false);
         assert_eq!(throttle.pace.load(Relaxed), 2_000_000_000);
         throttle.froze(3_000_000, Duration::from_millis(10));
-        throttle.set_pace(400_000, 1000, Backlog::Memtables, false);
+        throttle.set_pace(400_000, 1000, Backlog::Memtables(500), false);
         assert_eq!(throttle.pace.load(Relaxed), 225_000_000);
+        throttle.set_pace(400_000, 1000, Backlog::Memtables(900), false);
+        assert_eq!(throttle.pace.load(Relaxed), 45_000_000);
+        throttle.set_pace(400_000, 1000, Backlog::Memtables(2000), false);
+        assert_eq!(throttle.pace.load(Relaxed), *PACE.start());
         throttle.merged(1000, 1_000_000, Duration::from_micros(100_000));
-        throttle.set_pace(1 << 40, 1000, Backlog::Memtables, true);
+        throttle.set_pace(1 << 40, 1000, Backlog::Memtables(0), true);
         assert_eq!(throttle.pace.load(Relaxed), 10_000_000);
     }
 }

@@ -250,10 +250,13 @@ impl Engine {
         let dram_debt = memtables.saturating_sub(half_left) * full / half_left;
         let debt = space_debt.max(backlog_debt).max(runs_debt).max(dram_debt).min(full);
         self.throttle.set_debt(debt as u32);
-        let backlog = match (runs_debt > 0, waiting > 0 && backlog_debt.max(dram_debt) > 0) {
-            (true, _) => Backlog::Runs,
-            (false, true) => Backlog::Memtables,
-            (false, false) => Backlog::None,
+        let memtables_debt = backlog_debt.max(dram_debt);
+        let backlog = if waiting > 0 && memtables_debt > 0 {
+            Backlog::Memtables(memtables_debt)
+        } else if runs_debt > 0 {
+            Backlog::Runs
+        } else {
+            Backlog::None
         };
         // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
         let (geometry, available) = (self.media.pool.geometry(), headroom + fronts);
