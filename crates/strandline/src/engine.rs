@@ -299,7 +299,8 @@ impl Engine {
         self.regrants.load(Ordering::Relaxed)
     }
 
-    /// Zones whose words say that they are granted but which neither a memtable, nor a run, nor a job holds.
+    /// Zones whose words say that they are granted but which neither a memtable nor a run holds: those that a merge
+    /// under way moves records to are among them.
     pub(crate) fn leaked_zones(&self) -> u64 {
         self.bury();
         let mut held = std::collections::BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Back-pressure (W1): while space is short, writers are slowed to a pace at which what is left lasts until
-//! reclaiming has passed over everything once. There is no stop state: each commit is given its place in time, and
-//! waits for it in small steps.
+//! reclaiming has passed over everything once; while background work is behind, to one at which it catches up. There
+//! is no stop state: each commit is given its place in time, and waits for it in small steps.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ pub(crate) enum Backlog {
 /// What writers owe.
 pub(crate) struct Throttle {
     debt: AtomicU32,
+    /// The part of it that is owed for space.
+    space_debt: AtomicU32,
     /// Bytes per second that all writers together may take.
     pace: AtomicU64,
     begun: Instant,
@@ -81,6 +83,7 @@ impl Throttle {
     pub(crate) fn new(memtable_bytes: u64) -> Throttle {
         Throttle {
             debt: AtomicU32::new(0),
+            space_debt: AtomicU32::new(0),
             pace: AtomicU64::new(*PACE.end()),
             begun: Instant::now(),
             due_ns: AtomicU64::new(0),
@@ -105,8 +108,16 @@ impl Throttle {
         self.debt.load(Relaxed)
     }
 
-    pub(crate) fn set_debt(&self, debt: u32) {
-        self.debt.store(debt.min(FULL_DEBT), Relaxed);
+    /// Sets what is owed for space, and in all.
+    pub(crate) fn set_debt(&self, space: u64, all: u64) {
+        let most = u64::from(FULL_DEBT);
+        self.space_debt.store(space.min(most) as u32, Relaxed);
+        self.debt.store(all.min(most) as u32, Relaxed);
+    }
+
+    /// Notes that somebody wants space that is not there.
+    pub(crate) fn press(&self) {
+        self.set_debt(u64::from(FULL_DEBT), u64::from(FULL_DEBT));
     }
 
     /// Announces a writer that waits for space.
@@ -117,7 +128,8 @@ impl Throttle {
 
     /// How urgently merges have to free space, in thousandths.
     pub(crate) fn urgency(&self) -> u32 {
-        if self.asked.load(Relaxed) || self.has_waiters() { FULL_DEBT } else { self.debt() }
+        let pressed = self.asked.load(Relaxed) || self.has_waiters();
+        if pressed { FULL_DEBT } else { self.space_debt.load(Relaxed) }
     }
 
     /// Whether some writer waits for space.
@@ -136,7 +148,8 @@ impl Throttle {
         self.building.load(Relaxed)
     }
 
-    /// Notes that a merge over `entries` ended, took `elapsed` and gained `gained` bytes.
+    /// Notes that a merge over `entries` ended and gained `gained` bytes in `elapsed`, freezes that went before it
+    /// included.
     pub(crate) fn merged(&self, entries: u64, gained: u64, elapsed: Duration) {
         let rate = (gained as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
         self.gain_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
@@ -201,7 +214,9 @@ impl Throttle {
         let share = f64::from(debt - FREE_DEBT) / f64::from(HELP_DEBT - FREE_DEBT);
         let cost = bytes as f64 * 1e9 / self.pace.load(Relaxed) as f64 * share.min(1.0);
         let now = self.now();
-        let queue = |due: u64| Some(due.max(now) + cost as u64);
+        // Nobody waits longer, and what was owed at a slow pace is forgotten when the pace rises.
+        let latest = now + WAIT_MAX_NS;
+        let queue = |due: u64| Some((due.max(now) + cost as u64).min(latest));
         self.due_ns.fetch_update(Relaxed, Relaxed, queue).ok().map(|due| due.max(now))
     }
 
@@ -223,7 +238,7 @@ mod tests {
     fn commits_queue_up_at_the_pace_that_lasts() {
         let throttle = Throttle::new(1);
         assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
-        throttle.set_debt(FULL_DEBT);
+        throttle.press();
         // A thousand entries of 300 ns: 300 us for 3/4 of 400 KB.
         throttle.set_pace(400_000, 1000, Backlog::None, false);
         let first = throttle.place(100_000).expect("due");

@@ -195,10 +195,15 @@ impl Run {
     /// Whether the filter allows that a key with this hash is here.
     #[inline]
     pub(crate) fn may_hold(&self, media: &Media, hash: u64) -> bool {
-        let lines = self.desc.filter.len / LINE as u64;
-        let line = filter::line_of(hash, lines);
-        let at = self.desc.filter.offset(self.zone_shift, line * LINE as u64);
+        let (line, at) = self.filter_line(hash);
         filter::line_may_hold(media.region.bytes(at, LINE), line_seed(self.seed, line), hash)
+    }
+
+    /// Number and pool offset of the filter line for a key with this hash.
+    #[inline]
+    fn filter_line(&self, hash: u64) -> (u64, u64) {
+        let line = filter::line_of(hash, self.desc.filter.len / LINE as u64);
+        (line, self.desc.filter.offset(self.zone_shift, line * LINE as u64))
     }
 
     /// Pool offsets of the filter's lines that fail their checksums.
@@ -306,10 +311,14 @@ impl Run {
 
     /// Brings the filter line and the index block for `key` towards the cache.
     pub(crate) fn prefetch(&self, media: &Media, key: &[u8], hash: u64) {
-        let lines = self.desc.filter.len / LINE as u64;
-        let line = filter::line_of(hash, lines);
-        media.region.prefetch(self.desc.filter.offset(self.zone_shift, line * LINE as u64), 1);
+        self.prefetch_filter(media, hash);
         self.prefetch_block(media, self.fences.rank(key, true).saturating_sub(1) as u64);
+    }
+
+    /// Brings the filter line for a key with this hash towards the cache.
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, media: &Media, hash: u64) {
+        media.region.prefetch(self.filter_line(hash).1, 1);
     }
 
     fn prefetch_block(&self, media: &Media, block: u64) {

@@ -37,12 +37,12 @@ pub struct Properties {
     pub snapshots: usize,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
-    /// DRAM that indexes hold, the one of a merge under way included.
+    /// DRAM that indexes hold, about what a merge under way has built included.
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
     pub dram_budget: u64,
     /// Memory of the whole process that maps no file, as the system counts it: what indexes and buffers really
-    /// take, the application's own included. Unknown where `/proc` does not tell.
+    /// take, the application's own and a pool in the heap included. Unknown where `/proc` does not tell.
     pub anonymous_bytes: Option<u64>,
     /// How much writers are slowed, in thousandths.
     pub debt: u32,

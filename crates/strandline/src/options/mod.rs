@@ -108,14 +108,14 @@ pub const TABLE: &[Row] = &[
         name: "frozen_memtables_max",
         unit: "count",
         default: "4",
-        doc: "Memtables that may wait to be frozen before writers are slowed to the pace of freezing.",
+        doc: "Memtables that may wait to be frozen before writers are slowed to what lets them be frozen.",
     },
     Row {
         name: "dram_budget",
         unit: "bytes",
         default: "1G",
-        doc: "DRAM for memtable indexes and fences. A memtable is frozen early when its index takes a \
-              quarter of it.",
+        doc: "DRAM for memtable indexes and fences. A memtable is frozen early when its index takes its share: a \
+              quarter of what runs leave, divided by the keyspaces.",
     },
     Row {
         name: "background_threads",

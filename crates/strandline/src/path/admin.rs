@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use base::limits::NAME_BYTES_MAX;
 use base::{Error, ErrorKind, Result};
 
-use super::job::{Progress, Worked};
+use super::job::Worked;
 use super::merge::MergeJob;
-use crate::background::throttle::FULL_DEBT;
 use crate::engine::Engine;
 use crate::keyspace::{CleanTail, Space};
 use crate::manifest::State;
@@ -114,7 +113,7 @@ impl Engine {
         let last_seq = pass.next_seq() - 1;
         drop(pass);
         self.await_visible(last_seq)?;
-        jobs.abandon(self);
+        jobs.abandon(self, &space);
         let view = space.view.load_full();
         let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
         let runs =
@@ -165,7 +164,7 @@ impl Engine {
                 Worked::Idle | Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
                 Worked::Short if short < SHORT_MAX => {
                     short += 1;
-                    self.throttle.set_debt(FULL_DEBT);
+                    self.throttle.press();
                     std::thread::sleep(WAIT_STEP);
                 }
                 Worked::Short => {
@@ -192,7 +191,9 @@ impl Engine {
             if view.runs.len() > 1 {
                 let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len());
                 drop(view);
-                while merge.step(self, usize::MAX)? != Progress::Done {}
+                let merged = merge.step(self, usize::MAX);
+                self.throttle.merging(0, 0);
+                let _whole = merged?;
             }
             drop(jobs);
             self.bury();

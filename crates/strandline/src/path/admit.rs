@@ -20,7 +20,7 @@ use crate::view::View;
 const WAIT_STEP: Duration = Duration::from_micros(100);
 /// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
-/// Runs of a keyspace beyond which writers begin to be slowed; at twice as many they keep the whole pace.
+/// Runs of a keyspace beyond which writers owe something; with half as many more they keep the whole pace.
 const RUNS_SOFT: u64 = 2 * RUNS_MAX as u64;
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
@@ -179,7 +179,7 @@ impl Engine {
                 return Ok(got);
             }
             self.check_writable("write")?;
-            self.throttle.set_debt(FULL_DEBT);
+            self.throttle.press();
             // The first of two rounds may have been under way already.
             if self.throttle.rounds.load(Relaxed) >= begun + 2 {
                 let (now, unused) =
@@ -232,7 +232,10 @@ impl Engine {
         for space in &spaces {
             let view = space.view.load();
             waiting = waiting.max(view.memtables.len() as u64 - 1);
-            runs = runs.max(view.runs.len() as u64);
+            // What cannot be merged would slow writers for ever.
+            if !space.unmergeable.load(Relaxed) {
+                runs = runs.max(view.runs.len() as u64);
+            }
             entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
             entries += view.runs.iter().map(|run| run.entries()).sum::<u64>();
             fronts += space.front.room();
@@ -248,9 +251,8 @@ impl Engine {
         let budget = self.options.dram_budget;
         let half_left = (budget.saturating_sub(lasting) / 2).max(1);
         let dram_debt = memtables.saturating_sub(half_left) * full / half_left;
-        let debt = space_debt.max(backlog_debt).max(runs_debt).max(dram_debt).min(full);
-        self.throttle.set_debt(debt as u32);
         let memtables_debt = backlog_debt.max(dram_debt);
+        self.throttle.set_debt(space_debt, space_debt.max(runs_debt).max(memtables_debt));
         let backlog = if waiting > 0 && memtables_debt > 0 {
             Backlog::Memtables(memtables_debt)
         } else if runs_debt > 0 {

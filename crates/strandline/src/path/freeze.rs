@@ -50,6 +50,10 @@ impl FreezeJob {
         FreezeJob { space: Arc::clone(space), memtable: Arc::clone(memtable), building: None }
     }
 
+    pub(crate) fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
     /// Carries the freeze on by about `quantum` entries.
     pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
         if self.space.dropped.load(Relaxed) {

@@ -1,14 +1,18 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use base::{ErrorKind, Result};
 
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
 use crate::engine::Engine;
+use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
+
+/// Entries that a merge is carried on by while a freeze waits for commits.
+const MEANWHILE: usize = 4096;
 
 /// The work under way. A freeze goes first, also before a merge that has begun: memtables that wait hold DRAM,
 /// and a merge may take long. Neither minds the other: a freeze adds a run that is newer than any input of a merge.
@@ -29,7 +33,7 @@ impl Jobs {
     /// Sees to it that there is a job whose turn it is, if there is work at all.
     fn turn(&mut self, engine: &Engine) -> Option<Turn> {
         // What could not be frozen for want of space may fit once a merge has freed some.
-        if engine.short.load(Relaxed) && self.has_merge(engine) {
+        if engine.short.load(Relaxed) && self.ensure_merge(engine) {
             return Some(Turn::Merge);
         }
         if self.freeze.is_none() {
@@ -38,11 +42,11 @@ impl Jobs {
         if self.freeze.is_some() {
             Some(Turn::Freeze)
         } else {
-            self.has_merge(engine).then_some(Turn::Merge)
+            self.ensure_merge(engine).then_some(Turn::Merge)
         }
     }
 
-    fn has_merge(&mut self, engine: &Engine) -> bool {
+    fn ensure_merge(&mut self, engine: &Engine) -> bool {
         if self.merge.is_none() {
             self.merge = engine.choose_merge();
         }
@@ -65,7 +69,9 @@ impl Jobs {
                     if let (Some(merge), Err(error)) = (merge, &progress)
                         && error.kind() == ErrorKind::Corruption
                     {
-                        merge.give_up();
+                        // Merging on would meet the same damage. Reads go on, and writes as long as there is space.
+                        merge.space().unmergeable.store(true, Relaxed);
+                        let _first_wins = engine.damage_met.set(error.to_string());
                     }
                 }
             }
@@ -73,10 +79,12 @@ impl Jobs {
         progress
     }
 
-    /// Gives up what is under way; nothing names what it has written.
-    pub(crate) fn abandon(&mut self, engine: &Engine) {
-        *self = Jobs::default();
-        engine.throttle.merging(0, 0);
+    /// Gives up what is under way in `space`; nothing names what it has written.
+    pub(crate) fn abandon(&mut self, engine: &Engine, space: &Arc<Space>) {
+        self.freeze.take_if(|freeze| Arc::ptr_eq(freeze.space(), space));
+        if self.merge.take_if(|merge| Arc::ptr_eq(merge.space(), space)).is_some() {
+            engine.throttle.merging(0, 0);
+        }
     }
 
     /// Ends what is under way.
@@ -130,10 +138,11 @@ impl Engine {
             return Ok(Worked::Idle);
         };
         let mut progress = jobs.step(turn, self, quantum);
-        if matches!(progress, Ok(Progress::Blocked)) && jobs.has_merge(self) {
+        if matches!(progress, Ok(Progress::Blocked)) && jobs.merge.is_some() {
             turn = Turn::Merge;
-            progress = jobs.step(turn, self, quantum);
+            progress = jobs.step(turn, self, quantum.min(MEANWHILE));
         }
+        let merging = jobs.merge.is_some();
         match progress {
             Ok(Progress::More) => {
                 self.update_debt();
@@ -149,11 +158,10 @@ impl Engine {
         match progress {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 self.short.store(true, Relaxed);
-                Ok(Worked::Short)
+                // A merge under way may free what the freeze wants.
+                Ok(if merging { Worked::Did } else { Worked::Short })
             }
             Err(error) if error.kind() == ErrorKind::Corruption && turn == Turn::Merge => {
-                // Reads go on, and writes too as long as there is space. The merge has marked its keyspace.
-                let _first_wins = self.damage_met.set(error.to_string());
                 Ok(Worked::Did)
             }
             Err(error) => {

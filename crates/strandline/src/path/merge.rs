@@ -105,9 +105,8 @@ impl MergeJob {
         }
     }
 
-    /// Damage was met: the keyspace is merged no more.
-    pub(crate) fn give_up(&self) {
-        self.space.unmergeable.store(true, Relaxed);
+    pub(crate) fn space(&self) -> &Arc<Space> {
+        &self.space
     }
 
     /// DRAM that the new run takes so far.

@@ -102,6 +102,10 @@ impl Engine {
                 return Ok(found);
             }
         }
+        if view.runs.len() > 1 {
+            // Most filters say no: their lines are waited for together.
+            view.runs.iter().for_each(|run| run.prefetch_filter(media, hash));
+        }
         for run in &view.runs {
             let passed_filter = run.may_hold(media, hash);
             let found = if passed_filter { run.get(media, key, hash, at)? } else { None };
