@@ -1,7 +1,7 @@
 //! The way of a scan: the sources of a View merged in key order, forward or backward.
 //!
-//! A scan is defined by its snapshot, not by its View: under space pressure it lets its View go and
-//! seeks on the newest one at its last key, so that a slow reader does not hold on to freed zones.
+//! A scan is defined by its snapshot, not by its View: when there is a newer one it seeks on that at its last
+//! key, so that a slow reader does not hold on to what is to be freed.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -10,16 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Error, Result, Seq};
 
-use crate::background::throttle::HELP_DEBT;
 use crate::engine::Engine;
 use crate::iter::{Cursor, Way};
 use crate::keyspace::Space;
 use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
 use crate::view::View;
-
-/// Keys between two seeks on a newer View at least: seeking costs as much as some keys.
-const REPIN_INTERVAL: u32 = 4;
 
 /// A scan in progress.
 pub(crate) struct Scan {
@@ -36,7 +32,6 @@ pub(crate) struct Scan {
     current: Option<usize>,
     /// No bound lies ahead, and no damage needs to be told of.
     takes_all: bool,
-    since_pin: u32,
 }
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
@@ -70,7 +65,6 @@ impl Scan {
             cursors: Vec::new(),
             current: None,
             takes_all: false,
-            since_pin: 0,
         })
     }
 
@@ -93,7 +87,6 @@ impl Scan {
             let (view, _) = self.engine.pin(&self.space)?;
             self.view = Arc::clone(&view);
         }
-        self.since_pin = 0;
         let near = match way {
             Way::Forward => as_slice(&self.lower),
             Way::Backward => as_slice(&self.upper),
@@ -123,19 +116,17 @@ impl Scan {
     #[inline]
     pub(crate) fn step(&mut self, way: Way) -> Result<()> {
         let Some(current) = self.current() else { return Ok(()) };
-        let repin = self.since_pin >= REPIN_INTERVAL
-            && self.engine.throttle.debt() >= HELP_DEBT
-            && self.is_behind();
-        if way != self.way || repin {
+        // A View is replaced seldom, and what the old one holds is wanted.
+        if way != self.way || self.is_behind() {
             let key = self.media.key(current).to_vec();
             return self.seek(Bound::Excluded(&key), way);
         }
-        self.since_pin += 1;
         self.pass()?;
         self.settle()
     }
 
     /// Whether there is a newer View.
+    #[inline]
     fn is_behind(&self) -> bool {
         self.space.front.number() != self.view.number && !self.space.dropped.load(Relaxed)
     }
