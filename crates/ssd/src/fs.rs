@@ -1,0 +1,109 @@
+//! [`Fs`], [`Append`] and [`Read`]: all that the engine asks of a file system.
+//!
+//! Files are written once, from the front to the back, and read anywhere. That is what a table, a log or
+//! a manifest needs, and it keeps what a power cut may leave small enough to enumerate.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::Result;
+
+/// A file system.
+///
+/// Errors name the path. Their kinds: `NotFound` and `Exists` as each method says, `NoSpace` where the
+/// device or a quota is full, `Io` for anything else that the operating system refuses.
+pub trait Fs: Send + Sync + 'static {
+    /// Makes a directory and those above it; one that exists is fine. Their names last once
+    /// [`sync_dir`](Self::sync_dir) of each parent returns.
+    fn create_dir_all(&self, dir: &Path) -> Result<()>;
+
+    /// Names in a directory, sorted. Names that are not UTF-8 are none of ours and are left out.
+    /// `NotFound` if there is no such directory.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+
+    /// Whether something has this name.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// Makes a new, empty file. `Exists` if the name is taken, `NotFound` if its directory is missing.
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>>;
+
+    /// Opens a file for reading. `NotFound` if it is missing.
+    fn open(&self, path: &Path) -> Result<Arc<dyn Read>>;
+
+    /// Gives a file or directory another name; a file that had it is replaced. All or nothing, also if
+    /// power fails; it lasts once the directories of both names are synced.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives a file a second name. `Exists` if the name is taken. Not every file system can; nothing is
+    /// done instead, it is the caller who copies.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Removes a file's name. Who has it open reads on. `NotFound` if it is missing.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Removes an empty directory. `NotFound` if it is missing.
+    fn remove_dir(&self, path: &Path) -> Result<()>;
+
+    /// Makes the names in a directory durable: those created, renamed, linked and removed there.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Bytes that may still be written below `dir`.
+    fn free_bytes(&self, dir: &Path) -> Result<u64>;
+
+    /// What this is, in words: `posix`, `posix O_DIRECT`, `io_uring`, `memory`.
+    fn describe(&self) -> String;
+}
+
+/// A file being written, from front to back.
+///
+/// # A failure is final
+///
+/// After a failed `append` or `sync` nobody knows which bytes are in the file: the kernel may have dropped
+/// the pages that it could not write, and a second `fsync` that succeeds proves nothing. So every later
+/// call on the handle fails as `Closed`. Write a new file.
+pub trait Append: Send {
+    /// Adds bytes at the end. They last once [`sync`](Self::sync) returns.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Makes the bytes and the length of the file durable. Its *name* is durable only by
+    /// [`Fs::sync_dir`].
+    fn sync(&mut self) -> Result<()>;
+
+    /// Bytes appended.
+    fn len(&self) -> u64;
+
+    /// Whether nothing was appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Has what was appended written back early, so that the next [`sync`](Self::sync) is short. A hint:
+    /// it promises nothing.
+    fn advise_written(&mut self) {}
+}
+
+/// A file open for reading, by any number of threads.
+pub trait Read: Send + Sync {
+    /// Fills `out` with the bytes from `at` on. `Corruption` if the file ends before that.
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Fills several ranges, each as [`read_at`](Self::read_at); at the same time where the back end can.
+    /// After an error the contents of all of them are unspecified.
+    fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
+        ranges.iter_mut().try_for_each(|(at, out)| self.read_at(*at, out))
+    }
+
+    /// Bytes in the file when it was opened.
+    fn len(&self) -> u64;
+
+    /// Whether the file was empty when it was opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The path it was opened by, for messages.
+    fn path(&self) -> &Path;
+
+    /// Announces that a range will be read soon. A hint: errors are not told.
+    fn will_need(&self, _at: u64, _len: u64) {}
+}

@@ -1,0 +1,128 @@
+//! [`Posix`]: files by ordinary system calls.
+
+mod append;
+mod read;
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::fs::{Append, Fs, Read};
+use crate::refused::refused;
+
+pub(crate) use append::Appending;
+pub(crate) use read::Reading;
+
+/// Files of the operating system.
+#[derive(Clone, Copy, Debug)]
+pub struct Posix {
+    direct: bool,
+}
+
+/// A file that was opened, and whether reads and writes go past the page cache.
+pub(crate) struct Opened {
+    pub(crate) file: fs::File,
+    pub(crate) direct: bool,
+}
+
+impl Posix {
+    /// Files read and written through the page cache or, with `direct`, past it. A file system that cannot
+    /// do that is used through the page cache.
+    pub fn new(direct: bool) -> Self {
+        Self { direct }
+    }
+
+    pub(crate) fn create_file(&self, path: &Path) -> Result<Opened> {
+        self.open_with(OpenOptions::new().write(true).create_new(true), path)
+            .map_err(|e| refused("create", path, e))
+    }
+
+    pub(crate) fn open_file(&self, path: &Path) -> Result<Opened> {
+        self.open_with(OpenOptions::new().read(true), path).map_err(|e| refused("open", path, e))
+    }
+
+    fn open_with(&self, options: &mut OpenOptions, path: &Path) -> io::Result<Opened> {
+        let file = options.open(path)?;
+        // Asked for afterwards: with O_CREAT a file system that cannot do it refuses, and yet makes the file.
+        let direct = self.direct && rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_ok();
+        Ok(Opened { file, direct })
+    }
+}
+
+impl Fs for Posix {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir).map_err(|e| refused("create directory", dir, e))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(|e| refused("list", dir, e))? {
+            let entry = entry.map_err(|e| refused("list", dir, e))?;
+            names.extend(entry.file_name().into_string().ok());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        fs::exists(path).map_err(|e| refused("look up", path, e))
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
+        Ok(Box::new(Appending::new(path, self.create_file(path)?)))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
+        Ok(Arc::new(Reading::new(path, self.open_file(path)?)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|e| refused("rename", from, e))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let taken = |e: &io::Error| e.kind() == io::ErrorKind::AlreadyExists;
+        fs::hard_link(from, to).map_err(|e| refused("link", if taken(&e) { to } else { from }, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|e| refused("remove", path, e))
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        fs::remove_dir(path).map_err(|e| refused("remove directory", path, e))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let file = fs::File::open(dir).map_err(|e| refused("sync directory", dir, e))?;
+        match file.sync_all() {
+            // Some file systems sync no directories.
+            Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),
+            synced => synced.map_err(|e| refused("sync directory", dir, e)),
+        }
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        let stat = rustix::fs::statvfs(dir).map_err(|e| refused("ask free space", dir, e))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn describe(&self) -> String {
+        if self.direct { "posix O_DIRECT" } else { "posix" }.to_string()
+    }
+}
+
+/// Only files are read; a directory or a device is a wrong path.
+pub(crate) fn length_of(path: &Path, file: &fs::File) -> Result<u64> {
+    let metadata = file.metadata().map_err(|e| refused("open", path, e))?;
+    if !metadata.is_file() {
+        let context = format!("{} is not a regular file; name one", path.display());
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", context));
+    }
+    Ok(metadata.len())
+}

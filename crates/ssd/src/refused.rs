@@ -1,0 +1,46 @@
+//! What the operating system's refusals mean to a caller.
+
+use std::io;
+use std::path::Path;
+
+use base::{Error, ErrorKind};
+use rustix::io::Errno;
+
+/// The error of a system call on `path` that failed; `operation` is what was asked for.
+#[cold]
+pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> Error {
+    let source = source.into();
+    let (kind, what) = match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC) => {
+            (ErrorKind::NoSpace, "does not fit: its file system is full; free space there")
+        }
+        Some(Errno::DQUOT) => {
+            (ErrorKind::NoSpace, "does not fit: the quota is spent; free space, or have it raised")
+        }
+        Some(Errno::NOENT) => (ErrorKind::NotFound, "is not there; check the path"),
+        Some(Errno::EXIST) => (ErrorKind::Exists, "is there already; choose another name"),
+        _ => (ErrorKind::Io, "was refused by the operating system"),
+    };
+    Error::new(kind, operation, format!("{} {what}", path.display())).with_source(source)
+}
+
+/// A file ends before the bytes that were asked for.
+#[cold]
+pub(crate) fn ends_early(path: &Path, at: u64, wanted: usize, got: usize) -> Error {
+    let context = format!(
+        "{} ends {got} bytes after offset {at}, where {wanted} were expected: it was cut short; restore it \
+         from a backup",
+        path.display()
+    );
+    Error::corruption("read", context)
+}
+
+/// A handle is used after one of its calls failed.
+#[cold]
+pub(crate) fn failed_before(operation: &'static str, path: &Path) -> Error {
+    let context = format!(
+        "an earlier write to {} failed, so nobody knows what it holds; write a new file",
+        path.display()
+    );
+    Error::new(ErrorKind::Closed, operation, context)
+}
