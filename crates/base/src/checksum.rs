@@ -40,6 +40,22 @@ pub fn mix(a: u64, b: u64) -> u64 {
     (wide as u64) ^ ((wide >> 64) as u64) ^ x
 }
 
+/// A checksum over bytes that come in pieces: that of [`sum64`] without a seed.
+#[derive(Clone, Default)]
+pub struct Sum(xxh3::Xxh3);
+
+impl Sum {
+    /// Takes the next bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of everything so far.
+    pub fn value(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +72,14 @@ mod tests {
                 assert_ne!(base, sum32(1, &other), "length {len}, byte {at}");
             }
         }
+    }
+
+    #[test]
+    fn pieces_do_not_change_a_sum() {
+        let bytes: Vec<u8> = (0..2000_u32).map(|i| (i * 7) as u8).collect();
+        let mut sum = Sum::default();
+        bytes.chunks(77).for_each(|piece| sum.update(piece));
+        assert_eq!(sum.value(), sum64(0, &bytes));
     }
 
     #[test]

@@ -67,6 +67,12 @@ bugs! {
     OneSuperblockSlot,
     /// Cleaning forgets to carry a moved record's sequence number.
     CleanRenumbers,
+    /// A compaction is installed although the directory with its tables is not synced.
+    SkipDirectorySync,
+    /// A compaction is installed although its tables are not synced.
+    SkipTableSync,
+    /// The edit of a compaction is durable before the names of its tables are.
+    EditBeforeDirectorySync,
 }
 
 #[cfg(feature = "planted")]

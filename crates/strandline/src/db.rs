@@ -2,11 +2,12 @@
 //! [`crate::path`].
 
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result, Seq};
 use pmem::{Durability, Region};
+use ssd::Fs;
 
 use crate::batch::Batch;
 use crate::engine::Engine;
@@ -21,6 +22,7 @@ use crate::path::open::{self, Access};
 use crate::path::recover::Report;
 use crate::path::scan::Scan;
 use crate::path::write::Op;
+use crate::tree::tables::Shelf;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
 #[derive(Clone)]
@@ -99,9 +101,21 @@ impl Db {
         Db::from_engine(open::open(path.as_ref(), options, Access::Read)?)
     }
 
-    /// Opens the store in a region that the caller made, formatting it if nothing was ever in it.
+    /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in
+    /// the region.
     pub fn open_region(region: Arc<Region>, options: Options) -> Result<Db> {
-        Db::from_engine(open::open_region(region, options, Access::Write)?)
+        Db::from_engine(open::open_region(region, None, options, Access::Write)?)
+    }
+
+    /// As [`Db::open_region`], with tables in directory `dir`, which exists, of the file system `fs`.
+    pub fn open_on(
+        region: Arc<Region>,
+        fs: Arc<dyn Fs>,
+        dir: impl Into<PathBuf>,
+        options: Options,
+    ) -> Result<Db> {
+        let shelf = Shelf { fs, dir: dir.into() };
+        Db::from_engine(open::open_region(region, Some(shelf), options, Access::Write)?)
     }
 
     fn from_engine(engine: Arc<Engine>) -> Result<Db> {
@@ -386,8 +400,8 @@ impl Keyspace {
         let (view, seq) = engine.pin(&self.space)?;
         let mut recorder = Recorder::new();
         let found = engine.find_in(&view, &self.space, key, seq, &mut recorder)?;
-        let found = found.filter(|entry| entry.kind != Kind::Delete);
-        let len = found.map(|entry| engine.media.value(&entry).map(<[u8]>::len)).transpose()?;
+        let found = found.filter(|found| !found.deletes());
+        let len = found.map(|found| found.value(&engine.media).map(<[u8]>::len)).transpose()?;
         Ok((len.map(|len| len as u64), recorder.probes))
     }
 }
@@ -452,18 +466,18 @@ impl Iter {
     /// Whether the iterator stands on a key.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.scan.current().is_some()
+        self.scan.valid()
     }
 
     /// The key, if the iterator stands on one.
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
-        self.scan.current().map(|entry| self.scan.media().key(entry))
+        self.scan.key()
     }
 
     /// The value, if the iterator stands on a key. A value kept outside its record is verified here.
     #[inline]
     pub fn value(&self) -> Result<Option<&[u8]>> {
-        self.scan.current().map(|entry| self.scan.media().value(entry)).transpose()
+        self.scan.value()
     }
 }

@@ -11,6 +11,8 @@ use pool::{ZoneHeader, ZoneKind};
 use crate::background::poison::Poison;
 use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
+use crate::compaction::cpu::Cpu;
+use crate::compaction::engine::MergeEngine;
 use crate::keyspace::Space;
 use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
@@ -18,10 +20,12 @@ use crate::manifest::edit::Change;
 use crate::media::Media;
 use crate::memtable::zone::{Graveyard, Zone};
 use crate::options::Options;
+use crate::path::compact::Compactions;
 use crate::path::job::Jobs;
 use crate::path::recover::{Recovered, Report};
 use crate::ring::{Gate, Ring};
 use crate::snapshot::Snapshots;
+use crate::tree::tables::Tables;
 use crate::view::View;
 
 /// An open store.
@@ -44,12 +48,19 @@ pub(crate) struct Engine {
     pub signal: Signal,
     /// The freeze and the merge under way; whoever holds the lock carries one on.
     pub jobs: Mutex<Jobs>,
+    /// The files of tables; none where all data stays in persistent memory.
+    pub tables: Option<Arc<Tables>>,
+    /// Carries out what compactions merge.
+    pub merges: Box<dyn MergeEngine>,
+    pub compactions: Mutex<Compactions>,
+    /// What a compaction met last, until one succeeds.
+    pub trouble: Mutex<Option<Error>>,
     /// The last job failed for want of space.
     pub short: AtomicBool,
     /// Commits are carried on step by step, perhaps by the thread that would wait for them: nobody waits.
     pub stepped: AtomicBool,
     pub closed: AtomicBool,
-    pub worker: Mutex<Option<std::thread::JoinHandle<()>>>,
+    pub workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
     /// Bytes of the pool that the background thread maps ahead; 0 if the pool was mapped whole.
     pub prefault_to: u64,
@@ -88,7 +99,7 @@ impl Engine {
         prefault_to: u64,
         recovered: Recovered,
     ) -> Engine {
-        let Recovered { manifest, spaces, visible, graveyard, report } = recovered;
+        let Recovered { manifest, spaces, visible, graveyard, tables, report } = recovered;
         let epoch = manifest.state.epoch;
         let run_ids = manifest.state.next_run;
         let memtable_bytes = options.memtable_bytes;
@@ -108,10 +119,14 @@ impl Engine {
             damage_met: OnceLock::new(),
             signal: Signal::default(),
             jobs: Mutex::default(),
+            tables,
+            merges: Box::new(Cpu),
+            compactions: Mutex::default(),
+            trouble: Mutex::default(),
             short: AtomicBool::new(false),
             stepped: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            worker: Mutex::new(None),
+            workers: Mutex::default(),
             recovery: report,
             prefault_to,
             epoch,
@@ -269,7 +284,10 @@ impl Engine {
                 entries += run.entries();
                 fences += run.desc.meta.len;
             }
-            merge = merge.max(run_bytes_max(entries, fences, grain));
+            // Where compactions free space, merges are a convenience.
+            if !self.can_drain() {
+                merge = merge.max(run_bytes_max(entries, fences, grain));
+            }
         }
         let cap = geometry.capacity() / 2;
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
@@ -313,6 +331,25 @@ impl Engine {
         let granted = (0..geometry.zones())
             .filter(|no| !matches!(self.media.pool.header(*no), pool::HeaderState::Free));
         granted.filter(|no| !held.contains(no)).count() as u64
+    }
+
+    /// What the block cache may take of the budget for DRAM.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.tables.as_ref().map_or(0, |tables| tables.cache.budget())
+    }
+
+    /// Whether records can leave persistent memory for SSD.
+    pub(crate) fn can_drain(&self) -> bool {
+        self.tables.is_some() && self.last_trouble().is_none()
+    }
+
+    /// What the last compaction failed of, unless one has succeeded since.
+    pub(crate) fn last_trouble(&self) -> Option<Error> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<&Error>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble.cloned();
     }
 
     /// Room for records that a merge moves, and how much it should gain by moving them.

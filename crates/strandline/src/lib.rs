@@ -32,6 +32,9 @@
 
 mod background;
 mod batch;
+mod busy;
+mod cache;
+mod compaction;
 mod db;
 mod engine;
 mod front;
@@ -49,6 +52,7 @@ mod path;
 mod ring;
 mod snapshot;
 pub mod steps;
+mod tree;
 mod view;
 
 pub use base::{Error, ErrorKind, Result, Seq, limits};
@@ -56,7 +60,8 @@ pub use batch::Batch;
 pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
 pub use observe::explain::{Probe, Source, TimedProbe};
 pub use observe::properties::{KeyspaceProperties, Properties, RunProperties};
-pub use options::{Options, PmSource, Row, TABLE as OPTIONS, parse_size};
+pub use cache::CacheFigures;
+pub use options::{Compression, Options, PmSource, Row, SsdSource, TABLE as OPTIONS, parse_size};
 pub use path::check::CheckReport;
 pub use path::recover::{Damage, Report as RecoveryReport};
 pub use pmem::{Durability, Region, Site, StatsSnapshot};

@@ -163,10 +163,8 @@ impl<'a> Read<'a> {
         let Some(pinning) = self.pinning.take() else { return Ok(None) };
         let Some((view, seq)) = pinning.end(engine, space) else { return Ok(None) };
         let found = engine.find_in(&view, space, key, seq, &mut ())?;
-        Ok(Some(match found {
-            Some(entry) if entry.kind != Kind::Delete => Some(engine.media.value(&entry)?.to_vec()),
-            _ => None,
-        }))
+        let found = found.filter(|found| !found.deletes());
+        found.map(|found| found.value(&engine.media).map(<[u8]>::to_vec)).transpose().map(Some)
     }
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
+use crate::tree::Tree;
 
 /// Everything that holds records of a subrange, newest first.
+#[derive(Clone)]
 pub(crate) struct View {
     /// Grows with every change; see [`crate::path::read`] for what it is checked against.
     pub number: u64,
@@ -13,6 +15,8 @@ pub(crate) struct View {
     pub memtables: Vec<Arc<Memtable>>,
     /// Index runs, newest first. Every run is older than every memtable.
     pub runs: Vec<Arc<Run>>,
+    /// Tables on SSD. All of them are older than every run.
+    pub tree: Arc<Tree>,
 }
 
 impl View {

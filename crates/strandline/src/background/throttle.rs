@@ -47,6 +47,8 @@ pub(crate) struct Throttle {
     due_ns: AtomicU64,
     /// Picoseconds that merges take for an entry, measured.
     entry_ps: AtomicU64,
+    /// The same of compactions.
+    drain_ps: AtomicU64,
     /// Entries that the merge under way has passed.
     passed: AtomicU64,
     /// DRAM that its new run takes.
@@ -90,6 +92,7 @@ impl Throttle {
             begun: Instant::now(),
             due_ns: AtomicU64::new(0),
             entry_ps: AtomicU64::new(ENTRY_PS),
+            drain_ps: AtomicU64::new(ENTRY_PS),
             passed: AtomicU64::new(0),
             building: AtomicU64::new(0),
             freeze_bps: AtomicU64::new(*PACE.end()),
@@ -166,11 +169,30 @@ impl Throttle {
         self.freeze_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
     }
 
-    /// Sets the pace at which `available` bytes last until all of `entries` were merged; with a `backlog`, not
-    /// above what clears it; where space is `scarce`, not above what merges gain.
-    pub(crate) fn set_pace(&self, available: u64, entries: u64, backlog: Backlog, scarce: bool) {
+    /// Notes that a compaction of level 0 passed `entries` and freed `freed` bytes in `elapsed`.
+    pub(crate) fn drained(&self, entries: u64, freed: u64, elapsed: Duration) {
+        let rate = (freed as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
+        self.gain_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
+        if let Some(each) = (elapsed.as_nanos() as u64).saturating_mul(1000).checked_div(entries) {
+            self.drain_ps.store((self.drain_ps.load(Relaxed) + each) / 2, Relaxed);
+        }
+    }
+
+    /// How long merges take for `entries`, those that the merge under way has passed excepted.
+    pub(crate) fn merge_time(&self, entries: u64) -> f64 {
         let left = entries.saturating_sub(self.passed.load(Relaxed)).max(1);
-        let seconds = left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12 + LATENCY_S;
+        left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12
+    }
+
+    /// How long compactions take for `entries`.
+    pub(crate) fn drain_time(&self, entries: u64) -> f64 {
+        entries as f64 * self.drain_ps.load(Relaxed) as f64 / 1e12
+    }
+
+    /// Sets the pace at which `available` bytes last until space was reclaimed, in `seconds`; with a `backlog`, not
+    /// above what clears it; where space is `scarce`, not above what reclaiming gains.
+    pub(crate) fn set_pace(&self, available: u64, seconds: f64, backlog: Backlog, scarce: bool) {
+        let seconds = seconds + LATENCY_S;
         // A quarter is kept for what the estimate misses.
         let pace = (available as f64 * 0.75 / seconds) as u64;
         let freezes = self.freeze_bps.load(Relaxed);
@@ -242,23 +264,23 @@ mod tests {
         assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
         throttle.press();
         // 50,000 entries of 300 ns, and 5 ms: 20 ms for 3/4 of 400 KB.
-        throttle.set_pace(400_000, 50_000, Backlog::None, false);
+        throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, false);
         let first = throttle.place(100_000).expect("due");
         let second = throttle.place(0).expect("due");
         assert!((6_600_000..6_700_000).contains(&(second - first)), "{}", second - first);
         // The same space has to last a shorter time once part of it is done.
         throttle.merging(25_000, 0);
-        throttle.set_pace(400_000, 50_000, Backlog::None, false);
+        throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, false);
         assert_eq!(throttle.pace.load(Relaxed), 24_000_000);
         throttle.froze(3_000_000, Duration::from_millis(10));
-        throttle.set_pace(400_000_000, 1000, Backlog::Memtables(500), false);
+        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(500), false);
         assert_eq!(throttle.pace.load(Relaxed), 225_000_000);
-        throttle.set_pace(400_000_000, 1000, Backlog::Memtables(900), false);
+        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(900), false);
         assert_eq!(throttle.pace.load(Relaxed), 45_000_000);
-        throttle.set_pace(400_000_000, 1000, Backlog::Memtables(2000), false);
+        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(2000), false);
         assert_eq!(throttle.pace.load(Relaxed), *PACE.start());
         throttle.merged(1000, 1_000_000, Duration::from_micros(100_000));
-        throttle.set_pace(1 << 40, 1000, Backlog::Memtables(0), true);
+        throttle.set_pace(1 << 40, throttle.merge_time(1000), Backlog::Memtables(0), true);
         assert_eq!(throttle.pace.load(Relaxed), 10_000_000);
     }
 }

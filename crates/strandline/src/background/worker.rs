@@ -1,4 +1,4 @@
-//! The background thread: freezes, merges, cleans, and prefaults the pool after an open.
+//! Background threads: freeze, merge, compact, and map the pool ahead after an open.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
@@ -17,22 +17,25 @@ const IDLE: Duration = Duration::from_millis(200);
 /// While writers wait for space, or work waits for them, look again soon.
 const PRESSED: Duration = Duration::from_millis(1);
 
-/// Starts the thread. It ends when the store is closed or dropped.
+/// Starts the threads. They end when the store is closed or dropped.
 pub(crate) fn start(engine: &Arc<Engine>) {
-    let weak = Arc::downgrade(engine);
-    let spawned =
-        std::thread::Builder::new().name("strandline-bg".into()).spawn(move || run(&weak));
-    match spawned {
-        Ok(thread) => {
-            *engine.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    let mut workers = engine.workers.lock().unwrap_or_else(PoisonError::into_inner);
+    for number in 0..engine.options.background_threads {
+        let weak = Arc::downgrade(engine);
+        let name = format!("strandline-bg{number}");
+        let spawned = std::thread::Builder::new().name(name).spawn(move || run(&weak, number));
+        match spawned {
+            Ok(thread) => workers.push(thread),
+            // Writers would wait for work that nobody does.
+            Err(error) => engine.poison.set(format!("no background thread: {error}")),
         }
-        // Writers do the work themselves when they must.
-        Err(error) => engine.poison.set(format!("no background thread: {error}")),
     }
 }
 
-fn run(weak: &Weak<Engine>) {
-    let mut prefaulted = 0;
+fn run(weak: &Weak<Engine>, number: u32) {
+    // The first thread maps the pool ahead.
+    let mut seen = 0;
+    let mut prefaulted = if number == 0 { 0 } else { u64::MAX };
     while let Some(engine) = weak.upgrade() {
         if engine.closed.load(Ordering::Acquire) || engine.poison.is_set() {
             return;
@@ -55,7 +58,7 @@ fn run(weak: &Weak<Engine>) {
                 engine.end_round();
             }
             let soon = pressed || matches!(worked, Worked::Busy | Worked::Blocked);
-            engine.signal.wait(if soon { PRESSED } else { IDLE });
+            engine.signal.wait(&mut seen, if soon { PRESSED } else { IDLE });
         }
     }
 }

@@ -13,6 +13,7 @@ use super::fences::{Fences, FencesBuilder};
 use super::filter;
 use super::pieces::Pieces;
 use super::{BLOCK_ENTRIES, BLOCK_LEN};
+use crate::busy::Busy;
 use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
@@ -69,6 +70,8 @@ pub(crate) struct Run {
     pub zones: Vec<ZoneUse>,
     pub extents: Vec<Arc<ExtentHold>>,
     graveyard: Arc<Graveyard>,
+    /// A merge or compaction under way reads it.
+    pub busy: Busy,
     /// Whether a durable edit names this run; else its extents go when the last holder does.
     installed: AtomicBool,
     seed: u64,
@@ -174,6 +177,7 @@ impl Run {
             zones,
             extents,
             graveyard: Arc::clone(graveyard),
+            busy: Busy::default(),
             installed: AtomicBool::new(false),
         }
     }
@@ -185,6 +189,23 @@ impl Run {
 
     pub(crate) fn entries(&self) -> u64 {
         self.desc.entries
+    }
+
+    /// Bytes of records that it names.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.zones.iter().map(|used| used.live_bytes).sum()
+    }
+
+    /// Its lowest and its highest key.
+    pub(crate) fn bounds<'m>(&self, media: &'m Media) -> Result<(&'m [u8], &'m [u8])> {
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        self.leaves(media, 0, false, 1, 0, &mut first)?;
+        self.leaves(media, self.entries() - 1, true, 1, 0, &mut last)?;
+        let key = |leaves: &[u64]| -> Result<&'m [u8]> {
+            let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
+            Ok(media.key(&media.entry(leaf)?))
+        };
+        Ok((key(&first)?, key(&last)?))
     }
 
     /// DRAM held.

@@ -7,6 +7,7 @@ use pool::Extent;
 
 use crate::level0::pieces::Pieces;
 use crate::level0::run::RunDesc;
+use crate::tree::desc::TableDesc;
 
 /// What the manifest knows of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,14 @@ pub(crate) enum Change {
     NextIds {
         keyspace: u32,
         run: u64,
+        table: u64,
+    },
+    AddTable(Box<TableDesc>),
+    RemoveTable {
+        keyspace: u32,
+        level: u8,
+        id: u64,
+        smallest: Vec<u8>,
     },
 }
 
@@ -115,6 +124,44 @@ fn run(reader: &mut Reader<'_>) -> Option<RunDesc> {
     })
 }
 
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    let len = usize::try_from(reader.varint()?).ok()?;
+    Some(reader.take(len)?.to_vec())
+}
+
+fn put_table(out: &mut Vec<u8>, table: &TableDesc) {
+    put_varint(out, table.id);
+    put_varint(out, u64::from(table.keyspace));
+    out.push(table.level);
+    for word in [table.len, table.entries, table.deletions, table.min_seq, table.max_seq] {
+        put_varint(out, word);
+    }
+    put_bytes(out, &table.smallest);
+    put_bytes(out, &table.largest);
+    out.extend_from_slice(&table.sum.to_le_bytes());
+}
+
+fn table(reader: &mut Reader<'_>) -> Option<TableDesc> {
+    Some(TableDesc {
+        id: reader.varint()?,
+        keyspace: id32(reader)?,
+        level: reader.u8()?,
+        len: reader.varint()?,
+        entries: reader.varint()?,
+        deletions: reader.varint()?,
+        min_seq: reader.varint()?,
+        max_seq: reader.varint()?,
+        smallest: bytes(reader)?,
+        largest: bytes(reader)?,
+        sum: reader.u64()?,
+    })
+}
+
 fn id32(reader: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(reader.varint()?).ok()
 }
@@ -129,8 +176,7 @@ impl Change {
             Change::CreateKeyspace { id, name } => {
                 out.push(2);
                 put_varint(out, u64::from(*id));
-                put_varint(out, name.len() as u64);
-                out.extend_from_slice(name.as_bytes());
+                put_bytes(out, name.as_bytes());
             }
             Change::DropKeyspace { id } => {
                 out.push(3);
@@ -164,10 +210,22 @@ impl Change {
                 put_varint(out, u64::from(*no));
                 put_varint(out, *incarnation);
             }
-            Change::NextIds { keyspace, run } => {
+            Change::NextIds { keyspace, run, table } => {
                 out.push(8);
                 put_varint(out, u64::from(*keyspace));
                 put_varint(out, *run);
+                put_varint(out, *table);
+            }
+            Change::AddTable(desc) => {
+                out.push(9);
+                put_table(out, desc);
+            }
+            Change::RemoveTable { keyspace, level, id, smallest } => {
+                out.push(10);
+                put_varint(out, u64::from(*keyspace));
+                out.push(*level);
+                put_varint(out, *id);
+                put_bytes(out, smallest);
             }
         }
     }
@@ -177,8 +235,7 @@ impl Change {
             1 => Change::Epoch(id32(reader)?),
             2 => {
                 let id = id32(reader)?;
-                let len = usize::try_from(reader.varint()?).ok()?;
-                let name = std::str::from_utf8(reader.take(len)?).ok()?.to_owned();
+                let name = String::from_utf8(bytes(reader)?).ok()?;
                 Change::CreateKeyspace { id, name }
             }
             3 => Change::DropKeyspace { id: id32(reader)? },
@@ -195,7 +252,18 @@ impl Change {
                 Change::Zone { no, incarnation, fate }
             }
             7 => Change::ForgetZone { no: id32(reader)?, incarnation: reader.varint()? },
-            8 => Change::NextIds { keyspace: id32(reader)?, run: reader.varint()? },
+            8 => Change::NextIds {
+                keyspace: id32(reader)?,
+                run: reader.varint()?,
+                table: reader.varint()?,
+            },
+            9 => Change::AddTable(Box::new(table(reader)?)),
+            10 => Change::RemoveTable {
+                keyspace: id32(reader)?,
+                level: reader.u8()?,
+                id: reader.varint()?,
+                smallest: bytes(reader)?,
+            },
             _ => return None,
         })
     }

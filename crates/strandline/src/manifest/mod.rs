@@ -11,6 +11,7 @@ use pmem::Durable;
 use pool::Pool;
 
 use crate::level0::run::RunDesc;
+use crate::tree::desc::{Broken, LevelsState, TableDesc};
 use edit::{Change, Edit, Fate};
 
 /// What replaying the log yields.
@@ -20,9 +21,12 @@ pub(crate) struct State {
     pub floor: Seq,
     pub next_keyspace: u32,
     pub next_run: u64,
+    pub next_table: u64,
     pub keyspaces: BTreeMap<u32, KeyspaceState>,
     pub zones: BTreeMap<u32, (u64, Fate)>,
 }
+
+const NO_KEYSPACE: Broken = "a change is about a keyspace that exists";
 
 /// A keyspace in the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,32 +34,41 @@ pub(crate) struct KeyspaceState {
     pub name: String,
     /// By identifier; age is in [`RunDesc::order`].
     pub runs: BTreeMap<u64, RunDesc>,
+    pub levels: LevelsState,
 }
 
 impl State {
-    /// Applies a change; `None` if it contradicts the state, which a sound log never does.
-    fn apply(&mut self, change: &Change) -> Option<()> {
+    /// Applies a change, or names the rule that it breaks, which a sound log never does.
+    fn apply(&mut self, change: &Change) -> Result<(), Broken> {
         match change {
             Change::Epoch(epoch) => self.epoch = *epoch,
             Change::CreateKeyspace { id, name } => {
                 let fresh = KeyspaceState { name: name.clone(), ..KeyspaceState::default() };
                 if self.keyspaces.insert(*id, fresh).is_some() {
-                    return None;
+                    return Err("identifiers of keyspaces are used once");
                 }
-                self.next_keyspace = self.next_keyspace.max(id.checked_add(1)?);
+                self.next_keyspace = self.next_keyspace.max(id.saturating_add(1));
             }
             Change::DropKeyspace { id } => {
-                self.keyspaces.remove(id)?;
+                self.keyspaces.remove(id).ok_or(NO_KEYSPACE)?;
             }
             Change::AddRun(desc) => {
-                let runs = &mut self.keyspaces.get_mut(&desc.keyspace)?.runs;
+                let runs = &mut self.keyspace(desc.keyspace)?.runs;
                 if runs.insert(desc.id, (**desc).clone()).is_some() {
-                    return None;
+                    return Err("identifiers of runs are used once");
                 }
-                self.next_run = self.next_run.max(desc.id.checked_add(1)?);
+                self.next_run = self.next_run.max(desc.id.saturating_add(1));
             }
             Change::RemoveRun { keyspace, id } => {
-                self.keyspaces.get_mut(keyspace)?.runs.remove(id)?;
+                let removed = self.keyspace(*keyspace)?.runs.remove(id);
+                removed.ok_or("a run that is removed is there")?;
+            }
+            Change::AddTable(desc) => {
+                self.keyspace(desc.keyspace)?.levels.add(desc)?;
+                self.next_table = self.next_table.max(desc.id.saturating_add(1));
+            }
+            Change::RemoveTable { keyspace, level, id, smallest } => {
+                self.keyspace(*keyspace)?.levels.remove(*level, smallest, *id)?;
             }
             Change::Zone { no, incarnation, fate } => {
                 self.zones.insert(*no, (*incarnation, *fate));
@@ -65,15 +78,25 @@ impl State {
                     self.zones.remove(no);
                 }
             }
-            Change::NextIds { keyspace, run } => {
+            Change::NextIds { keyspace, run, table } => {
                 self.next_keyspace = self.next_keyspace.max(*keyspace);
                 self.next_run = self.next_run.max(*run);
+                self.next_table = self.next_table.max(*table);
             }
         }
-        Some(())
+        Ok(())
     }
 
-    fn apply_edit(&mut self, edit: &Edit) -> Option<()> {
+    fn keyspace(&mut self, id: u32) -> Result<&mut KeyspaceState, Broken> {
+        self.keyspaces.get_mut(&id).ok_or(NO_KEYSPACE)
+    }
+
+    /// All tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableDesc> {
+        self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables())
+    }
+
+    fn apply_edit(&mut self, edit: &Edit) -> Result<(), Broken> {
         self.floor = self.floor.max(edit.floor);
         edit.changes.iter().try_for_each(|change| self.apply(change))
     }
@@ -82,11 +105,17 @@ impl State {
     fn snapshot(&self) -> Edit {
         let mut changes = vec![
             Change::Epoch(self.epoch),
-            Change::NextIds { keyspace: self.next_keyspace, run: self.next_run },
+            Change::NextIds {
+                keyspace: self.next_keyspace,
+                run: self.next_run,
+                table: self.next_table,
+            },
         ];
         for (id, keyspace) in &self.keyspaces {
             changes.push(Change::CreateKeyspace { id: *id, name: keyspace.name.clone() });
             changes.extend(keyspace.runs.values().map(|run| Change::AddRun(Box::new(run.clone()))));
+            let tables = keyspace.levels.tables();
+            changes.extend(tables.map(|table| Change::AddTable(Box::new(table.clone()))));
         }
         changes.extend(self.zones.iter().map(|(no, (incarnation, fate))| Change::Zone {
             no: *no,
@@ -98,7 +127,7 @@ impl State {
 
     /// The state that a fresh pool's log begins with: one keyspace, named `default`.
     pub(crate) fn fresh() -> State {
-        let mut state = State { next_run: 1, ..State::default() };
+        let mut state = State { next_run: 1, next_table: 1, ..State::default() };
         let default = KeyspaceState { name: "default".into(), ..KeyspaceState::default() };
         state.keyspaces.insert(0, default);
         state.next_keyspace = 1;
@@ -113,13 +142,14 @@ impl State {
     pub(crate) fn replay(payloads: &[Vec<u8>]) -> Result<State> {
         let mut state = State::default();
         for (number, payload) in payloads.iter().enumerate() {
-            let sound = Edit::decode(payload).and_then(|edit| state.apply_edit(&edit));
-            if sound.is_none() {
+            let applied = match Edit::decode(payload) {
+                Some(edit) => state.apply_edit(&edit),
+                None => Err("an edit is made of known changes"),
+            };
+            if let Err(broken) = applied {
                 return Err(Error::corruption(
                     "open",
-                    format!(
-                        "manifest edit {number} does not fit those before it; restore a copy of the pool"
-                    ),
+                    format!("manifest edit {number} breaks the rule that {broken}; restore a copy of the pool"),
                 ));
             }
         }
@@ -146,11 +176,11 @@ impl Manifest {
             if planted::is(Bug::FloorWithoutSequence) { floor.saturating_sub(1) } else { floor };
         let edit = Edit { floor, changes };
         let mut next = self.state.clone();
-        next.apply_edit(&edit).ok_or_else(|| {
+        next.apply_edit(&edit).map_err(|broken| {
             Error::new(
                 base::ErrorKind::Internal,
                 "manifest",
-                "an edit contradicts the state; reopen the store and report this",
+                format!("an edit breaks the rule that {broken}; reopen the store and report this"),
             )
         })?;
         let payload = edit.encode();
@@ -187,6 +217,22 @@ mod tests {
         }
     }
 
+    fn table(id: u64, smallest: &[u8], largest: &[u8]) -> TableDesc {
+        TableDesc {
+            id,
+            keyspace: 0,
+            level: 3,
+            len: 1000,
+            sum: 7,
+            entries: 10,
+            deletions: 1,
+            min_seq: 2,
+            max_seq: 20,
+            smallest: smallest.to_vec(),
+            largest: largest.to_vec(),
+        }
+    }
+
     #[test]
     fn a_snapshot_rebuilds_the_state() {
         let mut state = State::fresh();
@@ -196,6 +242,9 @@ mod tests {
                 Change::Epoch(3),
                 Change::CreateKeyspace { id: 1, name: "other".into() },
                 Change::AddRun(Box::new(desc(5))),
+                Change::AddTable(Box::new(table(8, b"a", b"c"))),
+                Change::AddTable(Box::new(table(9, b"d", b"f"))),
+                Change::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },
                 Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
                 Change::Zone {
                     no: 3,
@@ -210,11 +259,12 @@ mod tests {
         let again = State::replay(&[state.encode_snapshot()]).expect("replays");
         assert_eq!(again, state);
         assert_eq!((again.next_run, again.next_keyspace, again.floor), (6, 2, 42));
+        assert_eq!((again.next_table, again.tables().count()), (10, 1));
     }
 
     #[test]
     fn the_bytes_are_those_of_format_version_1() {
-        let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x02\x00\x07default";
+        let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x01\x02\x00\x07default";
         assert_eq!(State::fresh().encode_snapshot(), fresh);
     }
 
@@ -222,7 +272,11 @@ mod tests {
     fn contradictions_and_random_bytes_are_refused() {
         let mut state = State::fresh();
         let remove = Edit { floor: 0, changes: vec![Change::RemoveRun { keyspace: 0, id: 9 }] };
-        assert!(state.apply_edit(&remove).is_none());
+        assert_eq!(state.apply_edit(&remove), Err("a run that is removed is there"));
+        let twice = [table(1, b"a", b"c"), table(2, b"c", b"c")];
+        let changes = twice.map(|table| Change::AddTable(Box::new(table))).to_vec();
+        let overlap = state.apply_edit(&Edit { floor: 0, changes });
+        assert_eq!(overlap, Err("tables of a level are disjoint"));
         let good = State::fresh().encode_snapshot();
         for at in 0..good.len() {
             for cut in [&good[..at], &[&good[..at], &[0xff; 12]].concat()] {

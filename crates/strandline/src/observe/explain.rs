@@ -17,6 +17,13 @@ pub enum Source {
         /// Entries in the run.
         entries: u64,
     },
+    /// A table on SSD.
+    Table {
+        /// Its level.
+        level: usize,
+        /// Number of the table.
+        id: u64,
+    },
 }
 
 /// One probe and what it found.

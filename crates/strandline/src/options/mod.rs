@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
+pub use sst::Compression;
 
 /// Where persistent memory comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,18 @@ pub enum PmSource {
     Path(PathBuf),
     /// Memory of this process: nothing outlives it.
     Heap,
+}
+
+/// Where tables go when persistent memory fills up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SsdSource {
+    /// A directory `sst` in the store's directory; none for a store in memory of this process.
+    #[default]
+    Auto,
+    /// This directory.
+    Path(PathBuf),
+    /// Nowhere: all data stays in persistent memory.
+    None,
 }
 
 /// Settings of a store. All have defaults; see [`TABLE`] for units and advice.
@@ -34,6 +47,20 @@ pub struct Options {
     pub frozen_memtables_max: u32,
     /// Bytes of DRAM for indexes; memtables are frozen early to keep it.
     pub dram_budget: u64,
+    /// Where tables go.
+    pub ssd: SsdSource,
+    /// Bytes that tables may take; 0: what the device has.
+    pub ssd_size: u64,
+    /// Read and write tables past the page cache.
+    pub ssd_direct: bool,
+    /// How blocks of tables are compressed.
+    pub compression: Compression,
+    /// Bytes at which a table is cut.
+    pub table_bytes: u64,
+    /// Bytes of DRAM, out of `dram_budget`, for blocks of tables.
+    pub block_cache: u64,
+    /// Bytes per second that compactions write at most; 0: no limit.
+    pub compaction_rate: u64,
     /// Background threads; 0: the caller drives background work.
     pub background_threads: u32,
     /// Threads that recovery uses; 0: one per processor.
@@ -50,7 +77,14 @@ impl Default for Options {
             memtable_bytes: 64 << 20,
             frozen_memtables_max: 4,
             dram_budget: 1 << 30,
-            background_threads: 1,
+            ssd: SsdSource::Auto,
+            ssd_size: 0,
+            ssd_direct: false,
+            compression: Compression::Lz4,
+            table_bytes: 32 << 20,
+            block_cache: 256 << 20,
+            compaction_rate: 0,
+            background_threads: 2,
             recovery_threads: 0,
         }
     }
@@ -114,14 +148,58 @@ pub const TABLE: &[Row] = &[
         name: "dram_budget",
         unit: "bytes",
         default: "1G",
-        doc: "DRAM for memtable indexes and fences. A memtable is frozen early when its index takes its share: a \
-              quarter of what runs leave, divided by the keyspaces.",
+        doc: "DRAM for the block cache, memtable indexes and fences. A memtable is frozen early when its index takes \
+              its share: a quarter of what the cache and runs leave, divided by the keyspaces.",
+    },
+    Row {
+        name: "ssd",
+        unit: "auto, none or a path",
+        default: "auto",
+        doc: "Where tables go when persistent memory fills up: a directory `sst` in the store's directory, nowhere (all \
+              data stays in persistent memory), or a directory of your own.",
+    },
+    Row {
+        name: "ssd_size",
+        unit: "bytes; 0: no limit",
+        default: "0",
+        doc: "Bytes that tables may take. Beyond it compaction stops, and with persistent memory full writes get \
+              NoSpace.",
+    },
+    Row {
+        name: "ssd_direct",
+        unit: "true or false",
+        default: "false",
+        doc: "Read and write tables past the page cache (O_DIRECT).",
+    },
+    Row {
+        name: "compression",
+        unit: "none, snappy, lz4 or zstd",
+        default: "lz4",
+        doc: "How blocks of new tables are compressed.",
+    },
+    Row {
+        name: "table_bytes",
+        unit: "bytes",
+        default: "32M",
+        doc: "Size at which a table is cut. Larger: fewer files; smaller: less is rewritten at a time.",
+    },
+    Row {
+        name: "block_cache",
+        unit: "bytes",
+        default: "256M",
+        doc: "DRAM, out of dram_budget and at most half of it, for data, index and filter blocks of tables.",
+    },
+    Row {
+        name: "compaction_rate",
+        unit: "bytes per second; 0: no limit",
+        default: "0",
+        doc: "What compactions write at most. Too little slows writers once persistent memory fills up.",
     },
     Row {
         name: "background_threads",
-        unit: "0 or 1",
-        default: "1",
-        doc: "0 leaves freezing and merging to the writers and to explicit calls.",
+        unit: "count, at most 64",
+        default: "2",
+        doc: "Threads that freeze, merge and compact; 0 leaves that to the writers and to explicit calls.",
     },
     Row {
         name: "recovery_threads",
@@ -196,8 +274,30 @@ impl Options {
             "frozen_memtables_max" => self.frozen_memtables_max = count()?,
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => {
-                self.background_threads = count().filter(|threads| *threads <= 1)?;
+                self.background_threads = count().filter(|threads| *threads <= 64)?;
             }
+            "ssd" => {
+                self.ssd = match text {
+                    "auto" => SsdSource::Auto,
+                    "none" => SsdSource::None,
+                    "" => return None,
+                    path => SsdSource::Path(path.into()),
+                };
+            }
+            "ssd_size" => self.ssd_size = parse_size(text)?,
+            "ssd_direct" => self.ssd_direct = text.parse().ok()?,
+            "compression" => {
+                self.compression = match text {
+                    "none" => Compression::None,
+                    "snappy" => Compression::Snappy,
+                    "lz4" => Compression::Lz4,
+                    "zstd" => Compression::Zstd,
+                    _ => return None,
+                };
+            }
+            "table_bytes" => self.table_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
+            "block_cache" => self.block_cache = parse_size(text)?,
+            "compaction_rate" => self.compaction_rate = parse_size(text)?,
             "recovery_threads" => self.recovery_threads = count()?,
             _ => return None,
         }
@@ -221,6 +321,13 @@ mod tests {
             recovery_threads: 5,
             zone_size: 7,
             pm: PmSource::Heap,
+            ssd: SsdSource::None,
+            ssd_size: 1,
+            ssd_direct: true,
+            compression: Compression::Zstd,
+            table_bytes: 1,
+            block_cache: 1,
+            compaction_rate: 1,
         };
         for row in TABLE {
             options.set(row.name, row.default).expect(row.name);

@@ -18,7 +18,7 @@ use crate::manifest::State;
 use crate::manifest::edit::{Change, Fate};
 use crate::media::hash;
 use crate::memtable::Memtable;
-use crate::memtable::record::Kind;
+use crate::tree::Tree;
 use crate::view::View;
 
 /// Pause between looks at work that somebody else does.
@@ -56,7 +56,12 @@ impl Engine {
         let id = self.room_for_keyspace()?;
         let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
         let active = Arc::new(Memtable::new(1, Vec::new()));
-        let view = View { number: 1, memtables: vec![active], runs: Vec::new() };
+        let view = View {
+            number: 1,
+            memtables: vec![active],
+            runs: Vec::new(),
+            tree: Arc::new(Tree::default()),
+        };
         let space = Arc::new(Space::new(id, name, view, 1, None));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
@@ -114,6 +119,7 @@ impl Engine {
         drop(pass);
         self.await_visible(last_seq)?;
         jobs.abandon(self, &space);
+        self.abandon_compactions(&space);
         let view = space.view.load_full();
         let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
         let runs =
@@ -128,11 +134,17 @@ impl Engine {
         let _durable = self.edit(changes)?;
         zones.iter().for_each(|zone| zone.retire());
         view.runs.iter().for_each(|run| run.set_installed(false));
+        view.tree.tables().for_each(|(_, table)| table.set_dropped());
         self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
         // Handles may keep the keyspace; they must not keep its zones.
         *space.clean_tail() = CleanTail::default();
         let empty = Arc::new(Memtable::new(view.active().order + 1, Vec::new()));
-        let gone = View { number: 0, memtables: vec![empty], runs: Vec::new() };
+        let gone = View {
+            number: 0,
+            memtables: vec![empty],
+            runs: Vec::new(),
+            tree: Arc::new(Tree::default()),
+        };
         space.view.store(Arc::new(gone));
         drop((view, zones));
         self.bury();
@@ -159,7 +171,7 @@ impl Engine {
         };
         while newest.iter().any(waits) {
             self.check_writable("flush")?;
-            match self.work(usize::MAX)? {
+            match self.work_on_indexes(usize::MAX)? {
                 Worked::Did => {}
                 Worked::Idle | Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
                 Worked::Short if short < SHORT_MAX => {
@@ -180,20 +192,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Merges the runs of each keyspace into one.
+    /// Brings all data of each keyspace down to one place: the deepest level on SSD that has any, or, where there is no
+    /// SSD, one run.
     pub(crate) fn compact(&self) -> Result<()> {
         self.check_writable("compact")?;
         for space in self.spaces() {
+            if self.tables.is_some() {
+                self.compact_levels(&space, (None, None))?;
+                continue;
+            }
             // The jobs are held throughout, so that nobody else changes the runs.
             let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             jobs.finish(self)?;
             let view = space.view.load_full();
             if view.runs.len() > 1 {
-                let mut merge = MergeJob::new(self, &space, &view, 0..view.runs.len());
+                // Nobody else marks runs while the jobs are held.
+                let merge = MergeJob::begin(self, &space, &view, 0..view.runs.len());
                 drop(view);
-                let merged = merge.step(self, usize::MAX);
+                let merged = merge.map(|mut merge| merge.step(self, usize::MAX));
                 self.throttle.merging(0, 0);
-                let _whole = merged?;
+                let _whole = merged.transpose()?;
             }
             drop(jobs);
             self.bury();
@@ -215,14 +233,9 @@ impl Engine {
         }
         let mut values = Vec::with_capacity(keys.len());
         for key in keys {
-            let entry = self.find_in(&view, space, key, seq, &mut ())?;
-            let value = match entry {
-                Some(entry) if entry.kind != Kind::Delete => {
-                    Some(self.media.value(&entry)?.to_vec())
-                }
-                _ => None,
-            };
-            values.push(value);
+            let found = self.find_in(&view, space, key, seq, &mut ())?;
+            let found = found.filter(|found| !found.deletes());
+            values.push(found.map(|found| found.value(&self.media).map(<[u8]>::to_vec)).transpose()?);
         }
         Ok(values)
     }

@@ -94,7 +94,7 @@ impl Engine {
         let fresh = Arc::new(space.new_memtable(Vec::new()));
         let mut memtables = vec![Arc::clone(&fresh)];
         memtables.extend(view.memtables.iter().cloned());
-        let next = View { number: view.number + 1, memtables, runs: view.runs.clone() };
+        let next = View { number: view.number + 1, memtables, ..(*view).clone() };
         let next = Arc::new(next);
         let geometry = self.media.pool.geometry();
         let pass = self.gate.enter_to_switch();
@@ -207,6 +207,17 @@ impl Engine {
     #[cold]
     fn no_space(&self, len: u64) -> Error {
         let space = self.media.pool.space();
+        if let Some(trouble) = self.last_trouble() {
+            return Error::new(
+                trouble.kind(),
+                "write",
+                format!(
+                    "persistent memory is full, and records cannot leave it for SSD ({}): {}",
+                    trouble.operation(),
+                    trouble.context()
+                ),
+            );
+        }
         Error::new(
             ErrorKind::NoSpace,
             "write",
@@ -248,7 +259,7 @@ impl Engine {
         // Merges that do not keep up let runs pile up, and reads suffer.
         let runs_debt = runs.saturating_sub(RUNS_SOFT) * full / RUNS_SOFT;
         // Half of what runs leave of the budget is for memtables that wait; beyond it they are waited for.
-        let budget = self.options.dram_budget;
+        let budget = self.options.dram_budget - self.cache_bytes();
         let half_left = (budget.saturating_sub(lasting) / 2).max(1);
         let dram_debt = memtables.saturating_sub(half_left) * full / half_left;
         let memtables_debt = backlog_debt.max(dram_debt);
@@ -264,10 +275,17 @@ impl Engine {
         let (geometry, available) = (self.media.pool.geometry(), headroom + fronts);
         let kept = (2 * geometry.zone_len()).min(available / 4 * 3);
         let scarce = headroom < 2 * geometry.zone_len();
-        self.throttle.set_pace(available - kept, entries, backlog, scarce);
+        let seconds = if self.can_drain() {
+            self.throttle.drain_time(self.level0_left())
+        } else {
+            self.throttle.merge_time(entries)
+        };
+        self.throttle.set_pace(available - kept, seconds, backlog, scarce);
         let share = half_left / (2 * spaces.len().max(1) as u64);
         self.throttle.index_bytes.store(share.max(INDEX_BYTES_MIN), Relaxed);
-        let most = self.options.memtable_bytes.min(geometry.capacity() / 4);
+        // Level 0 must have room beside memtables that fill and wait.
+        let share = if self.tables.is_some() { 8 } else { 4 };
+        let most = self.options.memtable_bytes.min(geometry.capacity() / share);
         // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
         // It ends just before a zone does, because the rest of that zone is lost to it.
         let zone = geometry.zone_len();

@@ -95,7 +95,7 @@ impl FreezeJob {
             builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
-                bottom: view.runs.is_empty(),
+                bottom: view.runs.is_empty() && view.tree.is_empty(),
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
             last: None,
@@ -139,9 +139,11 @@ impl FreezeJob {
             .cloned()
             .collect();
         let runs = run.into_iter().chain(view.runs.iter().cloned()).collect();
-        engine.swap_view(&self.space, View { number: view.number + 1, memtables, runs });
+        engine.swap_view(&self.space, View { number: view.number + 1, memtables, runs, ..(*view).clone() });
         retired.iter().for_each(|zone| zone.retire());
         self.space.reclaimed.store(false, Relaxed);
+        // Level 0 may be due.
+        engine.signal.raise();
         engine.throttle.froze(self.memtable.bytes.load(Relaxed), begun.elapsed());
         Ok(())
     }

@@ -127,16 +127,32 @@ pub(crate) enum Worked {
 }
 
 impl Engine {
-    /// Does up to `quantum` entries of background work.
+    /// Does up to `quantum` entries of background work: on indexes in persistent memory first, because memtables
+    /// that wait hold DRAM; on the levels where there is none of that, or another thread is at it.
     pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
         if self.read_only {
             return Ok(Worked::Idle);
         }
-        let Ok(mut jobs) = self.jobs.try_lock() else { return Ok(Worked::Busy) };
-        let Some(mut turn) = jobs.turn(self) else {
+        let indexes = self.work_on_indexes(quantum)?;
+        if indexes == Worked::Did {
+            return Ok(Worked::Did);
+        }
+        let levels = self.work_on_levels(quantum)?;
+        if (indexes, levels) == (Worked::Idle, Worked::Idle) {
             self.throttle.asked.store(false, Relaxed);
-            return Ok(Worked::Idle);
-        };
+        }
+        Ok(match (indexes, levels) {
+            (_, Worked::Did) => Worked::Did,
+            (Worked::Idle, other) | (other, Worked::Idle) => other,
+            (_, Worked::Short) => Worked::Short,
+            (indexes, _) => indexes,
+        })
+    }
+
+    /// Carries the freeze or the merge on by up to `quantum` entries.
+    pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
+        let Ok(mut jobs) = self.jobs.try_lock() else { return Ok(Worked::Busy) };
+        let Some(mut turn) = jobs.turn(self) else { return Ok(Worked::Idle) };
         let mut progress = jobs.step(turn, self, quantum);
         if matches!(progress, Ok(Progress::Blocked)) && jobs.merge.is_some() {
             turn = Turn::Merge;
@@ -190,11 +206,16 @@ impl Engine {
                 continue;
             }
             let view = space.view.load();
-            let entries: Vec<u64> = view.runs.iter().map(|run| run.entries()).collect();
-            let need =
-                Need { debt: self.throttle.urgency(), reclaimed: space.reclaimed.load(Relaxed) };
-            if let Some(choice) = pick_runs(&entries, need) {
-                return Some(MergeJob::new(self, &space, &view, choice));
+            // Runs on their way to SSD are the oldest.
+            let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
+            let entries: Vec<u64> = free.map(|run| run.entries()).collect();
+            // Where there are levels, compactions free space; merges only keep runs few.
+            let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
+            let need = Need { debt, reclaimed: space.reclaimed.load(Relaxed) };
+            let merge = pick_runs(&entries, need)
+                .and_then(|choice| MergeJob::begin(self, &space, &view, choice));
+            if merge.is_some() {
+                return merge;
             }
         }
         None

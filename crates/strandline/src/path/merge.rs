@@ -74,9 +74,9 @@ struct Cleaner {
 }
 
 impl MergeJob {
-    /// Merges `view.runs[choice]`. `view` is current. Meanwhile nobody takes runs away, and only
-    /// newer ones come.
-    pub(crate) fn new(
+    /// Merges `view.runs[choice]`, which the caller marked busy. `view` is current. Meanwhile nobody takes these runs
+    /// away, and only newer ones come.
+    fn new(
         engine: &Engine,
         space: &Arc<Space>,
         view: &View,
@@ -94,7 +94,7 @@ impl MergeJob {
             builder: Some(RunBuilder::new(&engine.media, name, entries)),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
-                bottom: choice.end == view.runs.len(),
+                bottom: choice.end == view.runs.len() && view.tree.is_empty(),
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
@@ -103,6 +103,22 @@ impl MergeJob {
             inputs,
             begun: Instant::now(),
         }
+    }
+
+    /// Merges `view.runs[choice]` if nobody is at them.
+    pub(crate) fn begin(
+        engine: &Engine,
+        space: &Arc<Space>,
+        view: &View,
+        choice: std::ops::Range<usize>,
+    ) -> Option<MergeJob> {
+        let inputs = &view.runs[choice.clone()];
+        let taken = inputs.iter().take_while(|run| run.busy.take()).count();
+        if taken < inputs.len() {
+            inputs[..taken].iter().for_each(|run| run.busy.release());
+            return None;
+        }
+        Some(MergeJob::new(engine, space, view, choice))
     }
 
     pub(crate) fn space(&self) -> &Arc<Space> {
@@ -249,9 +265,15 @@ impl MergeJob {
         let newer = view.runs[..first].iter();
         let older = view.runs[first..].iter().filter(|run| !is_input(run));
         let runs = newer.chain(run.iter()).chain(older).cloned().collect();
-        let next = View { number: view.number + 1, memtables: view.memtables.clone(), runs };
+        let next = View { number: view.number + 1, runs, ..(*view).clone() };
         engine.swap_view(&self.space, next);
         first == 0
+    }
+}
+
+impl Drop for MergeJob {
+    fn drop(&mut self) {
+        self.inputs.iter().for_each(|run| run.busy.release());
     }
 }
 

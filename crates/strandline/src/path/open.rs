@@ -1,25 +1,28 @@
 //! Opening, making and closing a store: where its pool is, who holds it, and what runs beside it.
 //!
-//! A store is a directory with a file `STORE` that names the pool. The pool is made first and named last, by
-//! a rename, so a creation that was killed leaves either nothing or a pool that the next open finishes.
+//! A store is a directory with a file `STORE` that names the pool and the directory of tables. The pool is made first
+//! and named last, by a rename, so a creation that was killed leaves either nothing or a pool that the next open
+//! finishes.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, PoolFile, Prefault, Region};
 use pool::{Format, Pool};
+use ssd::Fs;
 
 use super::admin::ZONE_CHANGE_BYTES;
 use super::recover::recover;
 use crate::engine::Engine;
 use crate::manifest::State;
 use crate::media::Media;
-use crate::options::{Options, PmSource};
+use crate::options::{Options, PmSource, SsdSource};
+use crate::tree::tables::{Shelf, Tables};
 
 const IDENTITY: &str = "STORE";
 const POOL: &str = "pool";
+const SST: &str = "sst";
 const HEADER: &str = "strandline store 1";
 /// Smallest memtable: below it every write would freeze one.
 const MEMTABLE_BYTES_MIN: u64 = 256;
@@ -38,7 +41,7 @@ pub(crate) enum Access {
 /// Opens the store at `path`, making it if the options allow that.
 pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<Engine>> {
     check_options(&options)?;
-    let (region, lazy) = match &options.pm {
+    let (region, lazy, shelf) = match &options.pm {
         PmSource::Heap if access == Access::Read => {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -49,11 +52,39 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
         PmSource::Heap => {
             let region = Arc::new(Region::heap(options.pm_size, None)?);
             format_if_new(&region, &options)?;
-            (region, false)
+            (region, false, heap_shelf(&options)?)
         }
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
     };
-    assemble(region, options, access, lazy)
+    assemble(region, shelf, options, access, lazy)
+}
+
+/// Where a store in memory of this process puts its tables: nobody finds them again, so they must be the only ones.
+fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
+    let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
+    let shelf = open_shelf(dir.clone(), options)?;
+    let tables = Tables::new(shelf, 0);
+    if !tables.present()?.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!(
+                "{} holds tables, and a store with pm=heap begins with none; name an empty directory",
+                dir.display()
+            ),
+        ));
+    }
+    open_shelf(dir.clone(), options).map(Some)
+}
+
+/// The directory of tables, made if need be.
+fn open_shelf(dir: PathBuf, options: &Options) -> Result<Shelf> {
+    let fs = ssd::best(options.ssd_direct);
+    fs.create_dir_all(&dir)?;
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs.sync_dir(parent)?;
+    }
+    Ok(Shelf { fs, dir })
 }
 
 fn check_options(options: &Options) -> Result<()> {
@@ -78,27 +109,35 @@ fn check_options(options: &Options) -> Result<()> {
 }
 
 /// Maps the pool of the store at `path`, making it if need be; tells whether its pages are yet to be mapped.
-fn open_file(path: &Path, options: &Options, access: Access) -> Result<(Arc<Region>, bool)> {
-    let named = read_identity(path)?;
-    if let (Some(named), PmSource::Path(given)) = (&named, &options.pm)
-        && !same_file(&path.join(named), given)
-    {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "open",
-            format!(
-                "store {} keeps its pool at {}, not at {}; leave pm out or open another store",
-                path.display(),
-                path.join(named).display(),
-                given.display()
-            ),
-        ));
-    }
-    if let Some(named) = named {
+fn open_file(
+    path: &Path,
+    options: &Options,
+    access: Access,
+) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
+    if let Some(named) = read_identity(path)? {
+        if let PmSource::Path(given) = &options.pm {
+            check_place(path, "pm", &path.join(&named.pool), given)?;
+        }
         let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let file =
-            PoolFile::open(&path.join(&named), mode).map_err(|error| missing(path, error))?;
-        return Ok((Arc::new(file.map(Prefault::Lazy)?), true));
+            PoolFile::open(&path.join(&named.pool), mode).map_err(|error| missing(path, error))?;
+        let region = Arc::new(file.map(Prefault::Lazy)?);
+        let dir = match (&named.ssd, &options.ssd) {
+            (_, SsdSource::None) | (None, SsdSource::Auto) => None,
+            (Some(dir), SsdSource::Auto) => Some(path.join(dir)),
+            (Some(dir), SsdSource::Path(given)) => {
+                check_place(path, "ssd", &path.join(dir), given)?;
+                Some(path.join(dir))
+            }
+            (None, SsdSource::Path(_)) if access == Access::Read => None,
+            (None, SsdSource::Path(given)) => {
+                // From now on the store has tables there.
+                let dir = absolute(given)?;
+                write_identity(path, &Identity { ssd: Some(dir.clone()), ..named })?;
+                Some(dir)
+            }
+        };
+        return Ok((region, true, dir.map(|dir| open_shelf(dir, options)).transpose()?));
     }
     if access == Access::Read || !options.create_if_missing {
         return Err(Error::new(
@@ -107,7 +146,29 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<(Arc<Regi
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
-    Ok((create_file(path, options)?, false))
+    let (region, shelf) = create_file(path, options)?;
+    Ok((region, false, shelf))
+}
+
+/// Refuses a place that is not the one that the store names.
+fn check_place(store: &Path, option: &str, named: &Path, given: &Path) -> Result<()> {
+    if same_file(named, given) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "open",
+        format!(
+            "store {} has {option} at {}, not at {}; leave {option} out or open another store",
+            store.display(),
+            named.display(),
+            given.display()
+        ),
+    ))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Error::io("open", path.display().to_string(), error))
 }
 
 fn missing(path: &Path, error: Error) -> Error {
@@ -125,7 +186,7 @@ fn missing(path: &Path, error: Error) -> Error {
     )
 }
 
-fn create_file(path: &Path, options: &Options) -> Result<Arc<Region>> {
+fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Shelf>)> {
     let failed = |what: &Path, error: std::io::Error| {
         Error::io("open", format!("making {}; choose a writable directory", what.display()), error)
     };
@@ -137,13 +198,16 @@ fn create_file(path: &Path, options: &Options) -> Result<Arc<Region>> {
         ));
     }
     std::fs::create_dir_all(path).map_err(|error| failed(path, error))?;
-    let named = match &options.pm {
-        PmSource::Path(given) => {
-            std::path::absolute(given).map_err(|error| failed(given, error))?
-        }
+    let pool = match &options.pm {
+        PmSource::Path(given) => absolute(given)?,
         _ => PathBuf::from(POOL),
     };
-    let at = path.join(&named);
+    let ssd = match &options.ssd {
+        SsdSource::Auto => Some(PathBuf::from(SST)),
+        SsdSource::Path(given) => Some(absolute(given)?),
+        SsdSource::None => None,
+    };
+    let at = path.join(&pool);
     // A device has its own size. A file that a killed creation left begins with zeroes as long as nothing
     // was formatted; anything else is opened as it is, so that what is not ours is told and not touched.
     let file = match std::fs::metadata(&at) {
@@ -156,8 +220,9 @@ fn create_file(path: &Path, options: &Options) -> Result<Arc<Region>> {
     };
     let region = Arc::new(file.map(Prefault::Now)?);
     format_if_new(&region, options)?;
-    write_identity(path, &named).map_err(|error| failed(&path.join(IDENTITY), error))?;
-    Ok(region)
+    let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
+    write_identity(path, &Identity { pool, ssd })?;
+    Ok((region, shelf))
 }
 
 /// Whether the first bytes of a file, as many as there are, are zeroes.
@@ -203,8 +268,14 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The pool that the store's identity file names, relative to the store or absolute.
-fn read_identity(path: &Path) -> Result<Option<PathBuf>> {
+/// What the store's identity file says. Places are relative to the store or absolute.
+struct Identity {
+    pool: PathBuf,
+    /// The directory of tables, if it has any.
+    ssd: Option<PathBuf>,
+}
+
+fn read_identity(path: &Path) -> Result<Option<Identity>> {
     let file = path.join(IDENTITY);
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
@@ -228,33 +299,40 @@ fn read_identity(path: &Path) -> Result<Option<PathBuf>> {
             format!("{} names no pool; write `pool PATH` into its second line", file.display()),
         )
     })?;
-    Ok(Some(PathBuf::from(pool)))
+    let ssd = lines.next().and_then(|line| line.strip_prefix("ssd ")).map(PathBuf::from);
+    Ok(Some(Identity { pool: PathBuf::from(pool), ssd }))
 }
 
-/// Names the pool, durably and in one piece.
-fn write_identity(path: &Path, pool: &Path) -> std::io::Result<()> {
+/// Names the store's places, durably and in one piece.
+fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
+    let mut text = format!("{HEADER}\npool {}\n", identity.pool.display());
+    if let Some(ssd) = &identity.ssd {
+        text.push_str(&format!("ssd {}\n", ssd.display()));
+    }
     let staged = path.join(format!("{IDENTITY}.new"));
-    let mut file = std::fs::File::create(&staged)?;
-    writeln!(file, "{HEADER}\npool {}", pool.display())?;
-    file.sync_all()?;
-    std::fs::rename(&staged, path.join(IDENTITY))?;
-    std::fs::File::open(path)?.sync_all()
+    let fs = ssd::Posix::new(false);
+    if fs.exists(&staged)? {
+        fs.remove(&staged)?;
+    }
+    ssd::durable_install(&fs, &staged, &path.join(IDENTITY), |file| file.append(text.as_bytes()))
 }
 
 /// Opens the store in `region`, formatting it if nothing was ever in it.
 pub(crate) fn open_region(
     region: Arc<Region>,
+    shelf: Option<Shelf>,
     options: Options,
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
         format_if_new(&region, &options)?;
     }
-    assemble(region, options, access, false)
+    assemble(region, shelf, options, access, false)
 }
 
 fn assemble(
     region: Arc<Region>,
+    shelf: Option<Shelf>,
     options: Options,
     access: Access,
     lazy: bool,
@@ -277,7 +355,9 @@ fn assemble(
         threads => threads as usize,
     };
     let read_only = access == Access::Read;
-    let recovered = recover(&media, &replay.payloads, read_only, threads)?;
+    let cache = options.block_cache.min(options.dram_budget / 2);
+    let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, cache)));
+    let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
     let engine = Arc::new(Engine::new(media, options, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
@@ -318,10 +398,10 @@ impl Engine {
     pub(crate) fn close(&self) {
         self.closed.store(true, std::sync::atomic::Ordering::Release);
         self.signal.raise();
-        let worker = self.worker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(worker) = worker {
-            // The pool's lock goes with the thread, so that the store can be opened again at once. A panic
-            // in it was caught and poisoned the store.
+        let mut workers = self.workers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for worker in workers.drain(..) {
+            // The pool's lock goes with the threads, so that the store can be opened again at once. A panic
+            // in one was caught and poisoned the store.
             let _ended = worker.join();
         }
     }

@@ -3,6 +3,7 @@
 //! - **R1** pin the View, then load the visible number, then see that the View is still current
 //! - **R2** memtables, newest first
 //! - **R3** index runs, newest first, each behind its filter
+//! - **R4** levels on SSD, from the top, one table each, behind its filter
 //!
 //! The order in R1 matters: a number loaded before the View is pinned may lie below what a merge has
 //! dropped meanwhile, and a View pinned before a memtable switch may lack commits that the number covers.
@@ -13,10 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::Guard;
 use base::planted::{self, Bug};
 use base::{Error, Result, Seq};
+use sst::EntryKind;
 
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::media::{Entry, hash};
+use crate::media::{Entry, Media, hash};
 use crate::memtable::record::Kind;
 use crate::observe::explain::{Probe, Source, Trace};
 use crate::view::View;
@@ -48,6 +50,40 @@ impl Pinning {
     }
 }
 
+/// A version that a look-up found.
+pub(crate) enum Found {
+    Record(Entry),
+    Table(sst::Hit),
+}
+
+impl Found {
+    #[inline]
+    fn seq(&self) -> Seq {
+        match self {
+            Found::Record(entry) => entry.seq,
+            Found::Table(hit) => hit.seq,
+        }
+    }
+
+    /// Whether it says that the key is not there.
+    #[inline]
+    pub(crate) fn deletes(&self) -> bool {
+        match self {
+            Found::Record(entry) => entry.kind == Kind::Delete,
+            Found::Table(hit) => hit.kind == EntryKind::Delete,
+        }
+    }
+
+    /// Its value. A record's is good as long as the View is pinned.
+    #[inline]
+    pub(crate) fn value<'f>(&'f self, media: &'f Media) -> Result<&'f [u8]> {
+        match self {
+            Found::Record(entry) => media.value(entry),
+            Found::Table(hit) => Ok(hit.value()),
+        }
+    }
+}
+
 impl Engine {
     /// R1.
     #[inline]
@@ -63,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// R2 and R3 in a pinned View.
+    /// R2 to R4 in a pinned View.
     #[inline]
     pub(crate) fn find_in(
         &self,
@@ -72,10 +108,14 @@ impl Engine {
         key: &[u8],
         at: Seq,
         trace: &mut impl Trace,
-    ) -> Result<Option<Entry>> {
-        let found = self.search(view, key, at, trace)?;
+    ) -> Result<Option<Found>> {
+        let found = match self.search(view, key, at, trace)? {
+            Some(entry) => Some(Found::Record(entry)),
+            None if view.tree.is_empty() => None,
+            None => view.tree.get(key, at, trace)?.map(Found::Table),
+        };
         if let Some(lost) = &space.lost {
-            lost.check(&space.name, key, found.map(|entry| entry.seq))?;
+            lost.check(&space.name, key, found.as_ref().map(Found::seq))?;
         }
         Ok(found)
     }
@@ -136,8 +176,8 @@ impl Engine {
         let (view, visible) = self.pin(space)?;
         let at = at.unwrap_or(visible);
         match self.find_in(&view, space, key, at, &mut ())? {
-            Some(entry) if entry.kind != Kind::Delete => {
-                out.extend_from_slice(self.media.value(&entry)?);
+            Some(found) if !found.deletes() => {
+                out.extend_from_slice(found.value(&self.media)?);
                 Ok(true)
             }
             _ => Ok(false),

@@ -30,6 +30,9 @@ use crate::media::{Leaf, Media, hash};
 use crate::memtable::Memtable;
 use crate::memtable::record::{ExtentRef, Kind};
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::tree::Tree;
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
 use crate::view::View;
 
 /// What an open found and did.
@@ -43,6 +46,8 @@ pub struct Report {
     pub survivors_dropped: u64,
     /// Zones that nothing reached; an open for writing cleared their words.
     pub zones_swept: u64,
+    /// Files of tables that the manifest does not name; an open for writing removed them.
+    pub tables_swept: u64,
     /// Last sequence number that counts.
     pub cut: Seq,
     /// Records that were acknowledged and are damaged or lost.
@@ -80,6 +85,7 @@ pub(crate) struct Recovered {
     pub spaces: BTreeMap<u32, Arc<Space>>,
     pub visible: Seq,
     pub graveyard: Arc<Graveyard>,
+    pub tables: Option<Arc<Tables>>,
     pub report: Report,
 }
 
@@ -112,11 +118,13 @@ impl Zones<'_> {
 pub(crate) fn recover(
     media: &Arc<Media>,
     payloads: &[Vec<u8>],
+    tables: Option<Arc<Tables>>,
     read_only: bool,
     threads: usize,
 ) -> Result<Recovered> {
     let begun = Instant::now();
     let mut state = State::replay(payloads)?;
+    let trees = open_trees(&state, tables.as_ref())?;
     if !read_only {
         let _durable = media.pool.flush_log()?;
     }
@@ -129,6 +137,8 @@ pub(crate) fn recover(
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
+    let broken_tables = broken_tables(&trees, threads);
+    decided.damage.extend(broken_tables);
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
         survivors_dropped: decided.survivors,
@@ -180,6 +190,10 @@ pub(crate) fn recover(
     if !read_only {
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
+        if let Some(tables) = &tables {
+            tables.number_from(state.next_table);
+            report.tables_swept = tables.sweep(&state.tables().map(|table| table.id).collect())?;
+        }
     }
     let spaces = state
         .keyspaces
@@ -187,13 +201,15 @@ pub(crate) fn recover(
         .map(|(id, keyspace)| {
             let memtable = memtables.get(id).filter(|memtable| !memtable.is_empty()).cloned();
             let runs = runs.remove(id).unwrap_or_default();
-            (*id, open_space(*id, &keyspace.name, memtable, runs, decided.lost_from(*id)))
+            let tree = trees.get(id).cloned().unwrap_or_default();
+            let lost = decided.lost_from(*id);
+            (*id, open_space(*id, &keyspace.name, memtable, (runs, tree), lost))
         })
         .collect();
     report.cut = decided.cut;
     report.elapsed = begun.elapsed();
     let manifest = Manifest { state };
-    Ok(Recovered { manifest, spaces, visible: decided.cut, graveyard, report })
+    Ok(Recovered { manifest, spaces, visible: decided.cut, graveyard, tables, report })
 }
 
 fn refuse(media: &Media, damage: &[Damage]) -> Error {
@@ -223,15 +239,51 @@ fn open_space(
     id: u32,
     name: &str,
     memtable: Option<Arc<Memtable>>,
-    runs: Vec<Arc<Run>>,
+    (runs, tree): (Vec<Arc<Run>>, Arc<Tree>),
     lost: Option<Lost>,
 ) -> Arc<Space> {
     let newest = memtable.iter().map(|memtable| memtable.order);
     let order = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
     let active = Arc::new(Memtable::new(order + 1, Vec::new()));
     let memtables = std::iter::once(active).chain(memtable).collect();
-    let view = View { number: 1, memtables, runs };
+    let view = View { number: 1, memtables, runs, tree };
     Arc::new(Space::new(id, name, view, order + 1, lost))
+}
+
+/// The tables that the manifest names, by keyspace; none of them is read yet.
+fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u32, Arc<Tree>>> {
+    let Some(tables) = tables else {
+        return match state.tables().count() {
+            0 => Ok(BTreeMap::new()),
+            count => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "open",
+                format!("the store has {count} tables on SSD; leave ssd out, or name their directory"),
+            )),
+        };
+    };
+    let keyspaces = state.keyspaces.iter();
+    Ok(keyspaces
+        .map(|(id, keyspace)| {
+            (*id, Arc::new(Tree::new(tables, &keyspace.levels, &Tree::default())))
+        })
+        .collect())
+}
+
+/// Tables that are missing, have another length, or whose ends do not decode. Reads that need them fail, others go on.
+fn broken_tables(trees: &BTreeMap<u32, Arc<Tree>>, threads: usize) -> Vec<Damage> {
+    let tables: Vec<&Arc<Table>> =
+        trees.values().flat_map(|tree| tree.tables().map(|(_, table)| table)).collect();
+    let opened = in_parallel(&tables, threads, |table| table.open().map(drop));
+    let broken = tables.iter().zip(opened).filter_map(|(table, opened)| {
+        opened.err().map(|error| Damage {
+            zone: None,
+            at: 0,
+            len: table.desc.len,
+            what: error.context().to_owned(),
+        })
+    });
+    broken.collect()
 }
 
 /// Runs by keyspace, newest first, and those that cannot be opened.

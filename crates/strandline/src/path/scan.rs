@@ -15,6 +15,8 @@ use crate::iter::{Cursor, Way};
 use crate::keyspace::Space;
 use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
+use sst::EntryKind;
+use crate::tree::walk::Walk;
 use crate::view::View;
 
 /// A scan in progress.
@@ -27,11 +29,23 @@ pub(crate) struct Scan {
     upper: Bound<Vec<u8>>,
     view: Arc<View>,
     way: Way,
+    /// Over memtables and runs.
     cursors: Vec<Cursor>,
-    /// The cursor whose head the scan stands on.
-    current: Option<usize>,
+    /// Over levels on SSD, the upper first.
+    walks: Vec<Walk>,
+    current: Place,
+    /// Scratch: the key that is being passed.
+    passed: Vec<u8>,
     /// No bound lies ahead, and no damage needs to be told of.
     takes_all: bool,
+}
+
+/// What a scan stands on: the head of a cursor, or of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Record(usize),
+    Table(usize),
 }
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
@@ -63,20 +77,57 @@ impl Scan {
             view: Arc::clone(&view),
             way: Way::Forward,
             cursors: Vec::new(),
-            current: None,
+            walks: Vec::new(),
+            current: Place::Nowhere,
+            passed: Vec::new(),
             takes_all: false,
         })
     }
 
-    /// The entry the scan stands on.
+    /// Whether the scan stands on a key.
     #[inline]
-    pub(crate) fn current(&self) -> Option<&Entry> {
-        self.cursors.get(self.current?)?.head.as_ref()
+    pub(crate) fn valid(&self) -> bool {
+        self.current != Place::Nowhere
     }
 
+    /// The record the scan stands on, if it does stand on one.
     #[inline]
-    pub(crate) fn media(&self) -> &Media {
-        &self.media
+    fn record(&self, at: usize) -> Option<&Entry> {
+        self.cursors.get(at)?.head.as_ref()
+    }
+
+    /// The key the scan stands on.
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        match self.current {
+            Place::Record(at) => self.record(at).map(|entry| self.media.key(entry)),
+            Place::Table(at) => self.walks.get(at).map(Walk::key),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// The value of that key.
+    #[inline]
+    pub(crate) fn value(&self) -> Result<Option<&[u8]>> {
+        match self.current {
+            Place::Record(at) => self.record(at).map(|entry| self.media.value(entry)).transpose(),
+            Place::Table(at) => Ok(self.walks.get(at).map(Walk::value)),
+            Place::Nowhere => Ok(None),
+        }
+    }
+
+    /// Number of the entry the scan stands on, and whether it deletes.
+    fn standing(&self) -> Option<(Seq, bool)> {
+        match self.current {
+            Place::Record(at) => {
+                self.record(at).map(|entry| (entry.seq, entry.kind == Kind::Delete))
+            }
+            Place::Table(at) => {
+                let head = self.walks.get(at)?.head()?;
+                Some((head.seq, head.kind == EntryKind::Delete))
+            }
+            Place::Nowhere => None,
+        }
     }
 
     /// Positions on the first key from `from` on, going `way`, within the bounds.
@@ -94,7 +145,8 @@ impl Scan {
         let from = tighter(from, near, way);
         let media = &*self.media;
         self.cursors.clear();
-        self.current = None;
+        self.walks.clear();
+        self.current = Place::Nowhere;
         self.way = way;
         let far = match way {
             Way::Forward => &self.upper,
@@ -109,16 +161,23 @@ impl Scan {
         for run in &self.view.runs {
             self.cursors.push(Cursor::run(media, run, from, way, self.at)?);
         }
+        for (_, level) in self.view.tree.levels() {
+            if !level.tables.is_empty() {
+                self.walks.push(Walk::new(level, from, way, self.at)?);
+            }
+        }
         self.settle()
     }
 
     /// Moves on to the next key going `way`; turns round if need be.
     #[inline]
     pub(crate) fn step(&mut self, way: Way) -> Result<()> {
-        let Some(current) = self.current() else { return Ok(()) };
+        if !self.valid() {
+            return Ok(());
+        }
         // A View is replaced seldom, and what the old one holds is wanted.
         if way != self.way || self.is_behind() {
-            let key = self.media.key(current).to_vec();
+            let key = self.key().map(<[u8]>::to_vec).unwrap_or_default();
             return self.seek(Bound::Excluded(&key), way);
         }
         self.pass()?;
@@ -135,15 +194,41 @@ impl Scan {
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
         let media = &*self.media;
-        if let [only] = &mut self.cursors[..] {
+        if let [only] = &mut self.cursors[..]
+            && self.walks.is_empty()
+        {
             return only.advance(media);
         }
-        let Some(key) = self.current().map(|current| media.key(current)) else { return Ok(()) };
+        if !self.walks.is_empty() {
+            return self.pass_in_levels();
+        }
+        let Place::Record(at) = self.current else { return Ok(()) };
+        let Some(key) = self.record(at).map(|current| media.key(current)) else { return Ok(()) };
         for cursor in &mut self.cursors {
             if cursor.head.as_ref().is_some_and(|head| media.key(head) == key) {
                 cursor.advance(media)?;
             }
         }
+        Ok(())
+    }
+
+    /// As [`Scan::pass`] where there are levels: a walk's key goes as it moves, so it is copied.
+    fn pass_in_levels(&mut self) -> Result<()> {
+        let media = &*self.media;
+        let mut here = std::mem::take(&mut self.passed);
+        here.clear();
+        here.extend_from_slice(self.key().unwrap_or_default());
+        for cursor in &mut self.cursors {
+            if cursor.head.as_ref().is_some_and(|head| media.key(head) == here) {
+                cursor.advance(media)?;
+            }
+        }
+        for walk in &mut self.walks {
+            if walk.head().is_some() && walk.key() == here {
+                walk.advance()?;
+            }
+        }
+        self.passed = here;
         Ok(())
     }
 
@@ -155,8 +240,9 @@ impl Scan {
             && let Some(head) = &only.head
             && head.kind != Kind::Delete
             && self.takes_all
+            && self.walks.is_empty()
         {
-            self.current = Some(0);
+            self.current = Place::Record(0);
             return Ok(());
         }
         self.settle_among()
@@ -165,28 +251,52 @@ impl Scan {
     #[inline(never)]
     fn settle_among(&mut self) -> Result<()> {
         loop {
-            self.current = nearest(&self.cursors, &self.media, self.way);
-            let Some(entry) = self.current() else { return self.end() };
+            self.current = self.nearest();
+            let (Some(key), Some((seq, deletes))) = (self.key(), self.standing()) else {
+                return self.end();
+            };
             let within = match self.way {
-                Way::Forward => below(&self.media, entry, &self.upper),
-                Way::Backward => above(&self.media, entry, &self.lower),
+                Way::Forward => below(key, &self.upper),
+                Way::Backward => above(key, &self.lower),
             };
             if !within {
                 return self.end();
             }
             if let Some(lost) = &self.space.lost {
-                lost.check(&self.space.name, self.media.key(entry), Some(entry.seq))?;
+                lost.check(&self.space.name, key, Some(seq))?;
             }
-            if entry.kind != Kind::Delete {
+            if !deletes {
                 return Ok(());
             }
             self.pass()?;
         }
     }
 
+    /// What comes next going the scan's way. Of equal keys records come before tables, which are older, and upper
+    /// levels before lower ones.
+    fn nearest(&self) -> Place {
+        let mut place = nearest(&self.cursors, &self.media, self.way).map(Place::Record);
+        let mut best = match place {
+            Some(Place::Record(at)) => self.record(at).map(|entry| self.media.key(entry)),
+            _ => None,
+        };
+        for (no, walk) in self.walks.iter().enumerate() {
+            let nearer = walk.head().is_some()
+                && best.is_none_or(|best| match self.way {
+                    Way::Forward => walk.key() < best,
+                    Way::Backward => walk.key() > best,
+                });
+            if nearer {
+                place = Some(Place::Table(no));
+                best = Some(walk.key());
+            }
+        }
+        place.unwrap_or(Place::Nowhere)
+    }
+
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.
     fn end(&mut self) -> Result<()> {
-        self.current = None;
+        self.current = Place::Nowhere;
         if self.space.lost.is_some() {
             return Err(Error::corruption(
                 "iterate",
@@ -219,19 +329,19 @@ fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
 }
 
 #[inline]
-fn below(media: &Media, entry: &Entry, upper: &Bound<Vec<u8>>) -> bool {
+fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
     match upper {
-        Bound::Included(upper) => media.key(entry) <= &upper[..],
-        Bound::Excluded(upper) => media.key(entry) < &upper[..],
+        Bound::Included(upper) => key <= &upper[..],
+        Bound::Excluded(upper) => key < &upper[..],
         Bound::Unbounded => true,
     }
 }
 
 #[inline]
-fn above(media: &Media, entry: &Entry, lower: &Bound<Vec<u8>>) -> bool {
+fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
     match lower {
-        Bound::Included(lower) => media.key(entry) >= &lower[..],
-        Bound::Excluded(lower) => media.key(entry) > &lower[..],
+        Bound::Included(lower) => key >= &lower[..],
+        Bound::Excluded(lower) => key > &lower[..],
         Bound::Unbounded => true,
     }
 }

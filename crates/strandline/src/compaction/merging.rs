@@ -1,0 +1,68 @@
+//! Several ordered streams as one: a binary heap of streams, the one with the next entry on top.
+
+use std::cmp::Ordering;
+
+use base::Result;
+
+use super::stream::Stream;
+use crate::media::Media;
+
+/// Streams in heap order; those that have ended are gone.
+pub(crate) struct Merging {
+    heap: Vec<Stream>,
+}
+
+impl Merging {
+    /// Merges `streams`, each positioned on its first entry.
+    pub(crate) fn new(media: &Media, streams: Vec<Stream>) -> Merging {
+        let heap = streams.into_iter().filter(|stream| stream.key(media).is_some()).collect();
+        let mut merging = Merging { heap };
+        for at in (0..merging.heap.len() / 2).rev() {
+            merging.sift_down(media, at);
+        }
+        merging
+    }
+
+    /// The stream that stands on the next entry.
+    #[inline]
+    pub(crate) fn head(&self) -> Option<&Stream> {
+        self.heap.first()
+    }
+
+    /// Passes the next entry.
+    pub(crate) fn advance(&mut self, media: &Media) -> Result<()> {
+        let Some(top) = self.heap.first_mut() else { return Ok(()) };
+        top.advance(media)?;
+        if top.key(media).is_none() {
+            self.heap.swap_remove(0);
+        }
+        self.sift_down(media, 0);
+        Ok(())
+    }
+
+    fn sift_down(&mut self, media: &Media, mut at: usize) {
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heap.len() && self.precedes(media, child, least) {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+
+    /// Lower keys first; of equal keys, newer versions.
+    fn precedes(&self, media: &Media, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.heap[a], &self.heap[b]);
+        match a.key(media).cmp(&b.key(media)) {
+            Ordering::Less => true,
+            Ordering::Equal => a.seq() > b.seq(),
+            Ordering::Greater => false,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Writes the tables that a merge yields: begun when needed, cut at a size, synced, read back and compared.
+
+use std::sync::Arc;
+
+use base::checksum::Sum;
+use base::planted::{self, Bug};
+use base::{Error, Result, Seq};
+use ssd::Append;
+use sst::{Compression, EntryKind, Sink, Writer, WriterOptions};
+
+use crate::tree::desc::TableDesc;
+use crate::tree::level::Level;
+use crate::tree::tables::Tables;
+
+/// Bytes that the file is handed at once.
+const BUFFER: usize = 1 << 20;
+/// Bytes compared at a time when a table is read back.
+const READ_BACK: usize = 1 << 20;
+/// A table is cut when it overlaps this many times its size of the level below.
+const OVERLAP_MAX: u64 = 10;
+
+/// Where tables go and what they look like.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputOptions {
+    pub keyspace: u32,
+    pub keyspace_name: String,
+    pub level: u8,
+    /// Bytes at which a table is cut.
+    pub table_bytes: u64,
+    pub block_bytes: usize,
+    pub compression: Compression,
+    pub filter_bits_per_key: f64,
+}
+
+/// The tables of one merge.
+pub(crate) struct Output {
+    tables: Arc<Tables>,
+    options: OutputOptions,
+    below: Option<Arc<Level>>,
+    open: Option<Open>,
+    done: Vec<TableDesc>,
+}
+
+struct Open {
+    id: u64,
+    writer: Writer<FileSink>,
+    /// Table of the level below that the next key is compared with, and bytes of it overlapped so far.
+    overlap_from: usize,
+}
+
+/// A file with a buffer before it and a checksum over it.
+struct FileSink {
+    file: Box<dyn Append>,
+    buffer: Vec<u8>,
+    sum: Sum,
+}
+
+impl Sink for FileSink {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sum.update(bytes);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER {
+            self.flush()?;
+            self.file.advise_written();
+        }
+        Ok(())
+    }
+}
+
+impl FileSink {
+    fn flush(&mut self) -> Result<()> {
+        self.file.append(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Output {
+    pub(crate) fn new(
+        tables: &Arc<Tables>,
+        options: OutputOptions,
+        below: Option<Arc<Level>>,
+    ) -> Output {
+        Output { tables: Arc::clone(tables), options, below, open: None, done: Vec::new() }
+    }
+
+    /// Ends the table under way if `key`, which is not in it, should begin another.
+    pub(crate) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let full = open.writer.estimated_len() >= self.options.table_bytes;
+        if full || self.overlaps_much(open, key) { self.end_table() } else { Ok(()) }
+    }
+
+    fn overlaps_much(&self, open: &Open, key: &[u8]) -> bool {
+        let Some(below) = &self.below else { return false };
+        let most = OVERLAP_MAX * self.options.table_bytes;
+        let mut overlapped = 0;
+        for table in &below.tables[open.overlap_from..] {
+            if table.desc.largest[..] >= *key {
+                break;
+            }
+            overlapped += table.desc.len;
+            if overlapped > most {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        seq: Seq,
+        kind: EntryKind,
+        value: &[u8],
+    ) -> Result<()> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let open = self.begin_table(key)?;
+                self.open.insert(open)
+            }
+        };
+        open.writer.add(key, seq, kind, value)
+    }
+
+    fn begin_table(&self, key: &[u8]) -> Result<Open> {
+        let (id, file) = self.tables.create()?;
+        let options = WriterOptions {
+            compression: self.options.compression,
+            block_bytes: self.options.block_bytes,
+            filter_bits_per_key: self.options.filter_bits_per_key,
+            column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
+            file_number: id,
+            ..WriterOptions::default()
+        };
+        let sink = FileSink { file, buffer: Vec::with_capacity(BUFFER), sum: Sum::default() };
+        let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
+        Ok(Open { id, writer: Writer::new(sink, options), overlap_from })
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let written = self.finish(open)?;
+        self.done.push(written);
+        Ok(())
+    }
+
+    fn finish(&self, open: Open) -> Result<TableDesc> {
+        let id = open.id;
+        let ended = open.writer.finish().and_then(|(mut sink, summary)| {
+            sink.flush()?;
+            if !planted::is(Bug::SkipTableSync) {
+                sink.file.sync()?;
+            }
+            Ok((sink.sum.value(), summary))
+        });
+        let desc = ended.map(|(sum, summary)| TableDesc {
+            id,
+            keyspace: self.options.keyspace,
+            level: self.options.level,
+            len: summary.len,
+            sum,
+            entries: summary.entries,
+            deletions: summary.deletions,
+            min_seq: summary.min_seq,
+            max_seq: summary.max_seq,
+            smallest: summary.smallest,
+            largest: summary.largest,
+        });
+        let verified = desc.and_then(|desc| {
+            verify(&self.tables, &desc)?;
+            Ok(desc)
+        });
+        if verified.is_err() {
+            self.tables.bury(id);
+        }
+        verified
+    }
+
+    /// Ends the last table and hands all of them over.
+    pub(crate) fn end(&mut self) -> Result<Vec<TableDesc>> {
+        self.end_table()?;
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// Gives up what was written.
+    pub(crate) fn abandon(&mut self) {
+        self.open.take().into_iter().for_each(|open| self.tables.bury(open.id));
+        self.done.drain(..).for_each(|desc| self.tables.bury(desc.id));
+    }
+}
+
+/// Reads a table back and compares it with what was written.
+pub(crate) fn verify(tables: &Tables, desc: &TableDesc) -> Result<()> {
+    let file = tables.fs.open(&tables.path(desc.id))?;
+    let mut sum = Sum::default();
+    let mut buffer = vec![0; READ_BACK.min(desc.len as usize)];
+    let mut at = 0;
+    while at < desc.len {
+        let len = (desc.len - at).min(buffer.len() as u64) as usize;
+        file.read_at(at, &mut buffer[..len])?;
+        sum.update(&buffer[..len]);
+        at += len as u64;
+    }
+    if file.len() == desc.len && sum.value() == desc.sum {
+        return Ok(());
+    }
+    Err(Error::corruption(
+        "verify",
+        format!(
+            "{} does not read back as it was written; see to the device, it is written anew",
+            tables.path(desc.id).display()
+        ),
+    ))
+}

@@ -1,0 +1,164 @@
+//! Inputs of a merge as ordered streams: keys ascend, versions of a key descend.
+
+use std::sync::Arc;
+
+use base::{Result, Seq};
+use sst::{EntryKind, Uncached};
+
+use crate::level0::run::Run;
+use crate::media::{Entry, Leaf, Media};
+use crate::memtable::is_skipped;
+use crate::memtable::record::Kind;
+use crate::tree::blocks::File;
+use crate::tree::table::Table;
+
+/// Index blocks read from a run at a time.
+const BATCH_BLOCKS: u64 = 16;
+/// Records prefetched ahead of the one that is read.
+const AHEAD: usize = 12;
+
+/// An ordered input.
+pub(crate) enum Stream {
+    Run(RunStream),
+    Tables(TableStream),
+}
+
+/// Walks the entries of a run.
+pub(crate) struct RunStream {
+    run: Arc<Run>,
+    next: u64,
+    batch: Vec<u64>,
+    at: usize,
+    head: Option<Entry>,
+}
+
+/// Walks disjoint tables one after the other.
+pub(crate) struct TableStream {
+    rest: std::vec::IntoIter<Arc<Table>>,
+    cursor: Option<sst::Cursor<Uncached<File>>>,
+}
+
+impl Stream {
+    /// A stream over a run, from key `from` on.
+    pub(crate) fn run(media: &Media, run: &Arc<Run>, from: Option<&[u8]>) -> Result<Stream> {
+        let mut batch = Vec::new();
+        let first = match from {
+            Some(key) => run.first_after(media, key, true, &mut batch)?,
+            None => 0,
+        };
+        let next = first + batch.len() as u64;
+        let mut stream = RunStream { run: Arc::clone(run), next, batch, at: 0, head: None };
+        stream.advance(media)?;
+        Ok(Stream::Run(stream))
+    }
+
+    /// A stream over disjoint tables in key order, from key `from` on.
+    pub(crate) fn tables(tables: Vec<Arc<Table>>, from: Option<&[u8]>) -> Result<Stream> {
+        let mut stream = TableStream { rest: tables.into_iter(), cursor: None };
+        stream.next_table(from)?;
+        Ok(Stream::Tables(stream))
+    }
+
+    /// The user key of the entry it stands on; `None` at the end.
+    #[inline]
+    pub(crate) fn key<'s>(&'s self, media: &'s Media) -> Option<&'s [u8]> {
+        match self {
+            Stream::Run(stream) => stream.head.as_ref().map(|head| media.key(head)),
+            Stream::Tables(stream) => stream.cursor.as_ref().map(|cursor| cursor.key()),
+        }
+    }
+
+    /// Sequence number of the entry it stands on; 0 at the end.
+    #[inline]
+    pub(crate) fn seq(&self) -> Seq {
+        match self {
+            Stream::Run(stream) => stream.head.map_or(0, |head| head.seq),
+            Stream::Tables(stream) => stream.cursor.as_ref().map_or(0, |cursor| cursor.seq()),
+        }
+    }
+
+    /// What the entry it stands on says of its key.
+    pub(crate) fn kind(&self) -> EntryKind {
+        match self {
+            Stream::Run(stream) => match stream.head.map(|head| head.kind) {
+                Some(Kind::Put | Kind::PutExtent) => EntryKind::Value,
+                Some(Kind::Delete | Kind::Blank) | None => EntryKind::Delete,
+            },
+            Stream::Tables(stream) => {
+                stream.cursor.as_ref().map_or(EntryKind::Delete, |cursor| cursor.kind())
+            }
+        }
+    }
+
+    /// Its value; one in an extent is checked here.
+    pub(crate) fn value<'s>(&'s self, media: &'s Media) -> Result<&'s [u8]> {
+        match self {
+            Stream::Run(stream) => {
+                stream.head.as_ref().map_or(Ok(&[][..]), |head| media.value(head))
+            }
+            Stream::Tables(stream) => {
+                Ok(stream.cursor.as_ref().map_or(&[][..], |cursor| cursor.value()))
+            }
+        }
+    }
+
+    /// Moves on to the next entry.
+    #[inline]
+    pub(crate) fn advance(&mut self, media: &Media) -> Result<()> {
+        match self {
+            Stream::Run(stream) => stream.advance(media),
+            Stream::Tables(stream) => stream.advance(),
+        }
+    }
+}
+
+impl RunStream {
+    fn advance(&mut self, media: &Media) -> Result<()> {
+        loop {
+            if self.at == self.batch.len() {
+                self.batch.clear();
+                self.at = 0;
+                self.run.leaves(media, self.next, false, BATCH_BLOCKS, 0, &mut self.batch)?;
+                self.next += self.batch.len() as u64;
+                self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch(Leaf(*leaf)));
+            }
+            let Some(leaf) = self.batch.get(self.at).map(|leaf| Leaf(*leaf)) else {
+                self.head = None;
+                return Ok(());
+            };
+            if let Some(ahead) = self.batch.get(self.at + AHEAD) {
+                media.prefetch(Leaf(*ahead));
+            }
+            self.at += 1;
+            let entry = media.entry(leaf)?;
+            if !is_skipped(&entry) {
+                self.head = Some(entry);
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl TableStream {
+    fn next_table(&mut self, from: Option<&[u8]>) -> Result<()> {
+        self.cursor = None;
+        for table in self.rest.by_ref() {
+            let mut cursor = table.uncached()?.cursor();
+            match from {
+                Some(key) => cursor.seek(key, sst::SEQ_MAX)?,
+                None => cursor.first()?,
+            }
+            if cursor.valid() {
+                self.cursor = Some(cursor);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.next()?;
+        if cursor.valid() { Ok(()) } else { self.next_table(None) }
+    }
+}

@@ -1,0 +1,641 @@
+//! C: records leave persistent memory for tables on SSD, and tables sink from level to level.
+//!
+//! - **C1** pick: level 0 as a whole, or one table ([`crate::compaction::pick`])
+//! - **C2** place: claim the inputs, split their keys into parts, hand each to a merge engine
+//! - **C3** merge the parts, on as many threads as come; tables are synced and read back
+//! - **C4** install: directory synced, then one edit, then a View without the inputs
+//! - **C5** retire: zones and files go when their last reader does
+//!
+//! The order never varies: table synced, directory synced, edit durable, persistent memory freed. A failed
+//! compaction leaves its inputs as they are and is tried again.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+
+use super::job::Worked;
+use crate::compaction::engine::{Merge, MergeTask, Poll};
+use crate::compaction::output::OutputOptions;
+use crate::compaction::pick::{Choice, Level0Facts, Picture, TableFacts, pick, pick_level0};
+use crate::compaction::retain::Retention;
+use crate::engine::Engine;
+use crate::keyspace::{CleanTail, Space};
+use crate::level0::run::Run;
+use crate::manifest::edit::{Change, Fate};
+use crate::memtable::zone::Zone;
+use crate::tree::Tree;
+use crate::tree::desc::{LEVELS, TableDesc};
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
+use crate::view::View;
+
+/// Bits of Bloom filter for a key of a table: one look-up in a hundred goes wrong.
+const FILTER_BITS_PER_KEY: f64 = 10.0;
+/// Bytes of a data block.
+const BLOCK_BYTES: usize = 4096;
+/// How long a failed compaction is left alone.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What is under way, and what went wrong last.
+#[derive(Default)]
+pub(crate) struct Compactions {
+    under_way: Vec<Arc<Compaction>>,
+    failed_at: Option<Instant>,
+}
+
+/// A compaction under way.
+pub(crate) struct Compaction {
+    space: Arc<Space>,
+    /// All runs of level 0 at its begin; none if tables sink.
+    runs: Vec<Arc<Run>>,
+    /// Inputs with their levels.
+    tables: Vec<(usize, Arc<Table>)>,
+    into: usize,
+    parts: Vec<Mutex<Part>>,
+    /// Parts that are not done.
+    left: AtomicUsize,
+    failed: AtomicBool,
+    entries: u64,
+    begun: Instant,
+}
+
+/// A range of the keys.
+#[derive(Default)]
+struct Part {
+    task: Option<Box<dyn MergeTask>>,
+    made: Vec<TableDesc>,
+}
+
+impl Compaction {
+    fn is_level0(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Entries that all parts have passed; parts that are being carried on are not asked.
+    fn passed(&self) -> u64 {
+        let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
+        tasks.map(|part| part.task.as_ref().map_or(0, |task| task.passed())).sum()
+    }
+}
+
+impl Drop for Compaction {
+    fn drop(&mut self) {
+        self.runs.iter().for_each(|run| run.busy.release());
+        self.tables.iter().for_each(|(_, table)| table.busy.release());
+    }
+}
+
+fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    fn compactions(&self) -> MutexGuard<'_, Compactions> {
+        self.compactions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries some compaction on by up to `quantum` entries, beginning one if it is due.
+    pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
+        let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
+        tables.remove_dead();
+        let mut under_way = {
+            let mut compactions = self.compactions();
+            let level0 = compactions.under_way.iter().any(|each| each.is_level0());
+            if !level0 && let Some(begun) = self.begin_due(&mut compactions, true)? {
+                compactions.under_way.insert(0, begun);
+            }
+            compactions.under_way.clone()
+        };
+        loop {
+            for compaction in &under_way {
+                if let Some(worked) = self.carry_on(compaction, quantum)? {
+                    return Ok(worked);
+                }
+            }
+            let mut compactions = self.compactions();
+            let most = self.options.background_threads.max(1) as usize;
+            if compactions.under_way.len() >= most {
+                return Ok(Worked::Busy);
+            }
+            let Some(begun) = self.begin_due(&mut compactions, false)? else {
+                let idle = compactions.under_way.is_empty();
+                return Ok(if idle { Worked::Idle } else { Worked::Busy });
+            };
+            compactions.under_way.push(Arc::clone(&begun));
+            under_way = vec![begun];
+        }
+    }
+
+    /// Carries a part on that nobody else is at; `None` if there is none.
+    fn carry_on(&self, compaction: &Arc<Compaction>, quantum: usize) -> Result<Option<Worked>> {
+        if compaction.parts.is_empty() {
+            // A table that only moves.
+            let first = compaction.left.swap(0, Relaxed) == 1;
+            return if first { self.end(compaction).map(Some) } else { Ok(None) };
+        }
+        for part in &compaction.parts {
+            let Ok(mut part) = part.try_lock() else { continue };
+            let Some(task) = &mut part.task else { continue };
+            match task.poll(quantum) {
+                Ok(Poll::Working) => {}
+                Ok(Poll::Done(made)) => {
+                    part.made = made;
+                    part.task = None;
+                    drop(part);
+                    if compaction.left.fetch_sub(1, Relaxed) == 1 {
+                        return self.end(compaction).map(Some);
+                    }
+                }
+                Err(error) => {
+                    drop(part);
+                    return self.fail(compaction, error).map(Some);
+                }
+            }
+            self.update_debt();
+            return Ok(Some(Worked::Did));
+        }
+        Ok(None)
+    }
+
+    /// C4 and C5, or what is left of them when something goes wrong.
+    fn end(&self, compaction: &Arc<Compaction>) -> Result<Worked> {
+        if compaction.failed.load(Relaxed) {
+            return Ok(Worked::Busy);
+        }
+        if let Err(error) = self.install(compaction) {
+            return self.fail(compaction, error);
+        }
+        self.forget(compaction);
+        self.bury();
+        self.update_reserve();
+        self.update_debt();
+        self.short.store(false, Relaxed);
+        self.set_trouble(None);
+        Ok(Worked::Did)
+    }
+
+    fn forget(&self, compaction: &Arc<Compaction>) {
+        self.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
+    }
+
+    /// Gives a compaction up: its outputs go, its inputs stay. What the device refuses is tried again later;
+    /// damage is not, since merging on would spread it.
+    fn fail(&self, compaction: &Arc<Compaction>, error: Error) -> Result<Worked> {
+        if compaction.failed.swap(true, Relaxed) {
+            return Ok(Worked::Busy);
+        }
+        for part in &compaction.parts {
+            let mut part = lock(part);
+            part.task.take().into_iter().for_each(|mut task| task.cancel());
+            self.discard(part.made.drain(..));
+        }
+        self.forget(compaction);
+        self.set_trouble(Some(&error));
+        match error.kind() {
+            _ if self.poison.is_set() => Err(error),
+            ErrorKind::Corruption => {
+                compaction.space.unmergeable.store(true, Relaxed);
+                let _first_wins = self.damage_met.set(error.to_string());
+                Ok(Worked::Did)
+            }
+            _ => {
+                self.compactions().failed_at = Some(Instant::now());
+                self.short.store(true, Relaxed);
+                Ok(Worked::Short)
+            }
+        }
+    }
+
+    fn discard(&self, made: impl Iterator<Item = TableDesc>) {
+        if let Some(tables) = &self.tables {
+            made.for_each(|desc| tables.bury(desc.id));
+        }
+    }
+
+    /// Gives up what is under way in `space`.
+    pub(crate) fn abandon_compactions(&self, space: &Arc<Space>) {
+        let under_way = self.compactions().under_way.clone();
+        for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
+            compaction.failed.store(true, Relaxed);
+            for part in &compaction.parts {
+                let mut part = lock(part);
+                part.task.take().into_iter().for_each(|mut task| task.cancel());
+                self.discard(part.made.drain(..));
+            }
+            self.forget(compaction);
+        }
+    }
+
+    /// Begins a compaction that is due; only one of level 0 if `level0`.
+    fn begin_due(
+        &self,
+        compactions: &mut Compactions,
+        level0: bool,
+    ) -> Result<Option<Arc<Compaction>>> {
+        let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
+        if lately && self.options.background_threads > 0 {
+            return Ok(None);
+        }
+        for space in self.spaces() {
+            if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
+                continue;
+            }
+            let view = space.view.load_full();
+            let bounds = self.level0_bounds(&view)?;
+            let picture = self.picture(&view, &bounds);
+            let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
+            let Some(choice) = choice else { continue };
+            let begun = self.begin(&space, &view, choice);
+            match begun {
+                Ok(begun) => {
+                    compactions.failed_at = None;
+                    if begun.as_ref().is_some_and(|begun| begun.parts.len() > 1) {
+                        // Others may take parts.
+                        self.signal.raise();
+                    }
+                    return Ok(begun);
+                }
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    space.unmergeable.store(true, Relaxed);
+                    let _first_wins = self.damage_met.set(error.to_string());
+                }
+                Err(error) => {
+                    self.set_trouble(Some(&error));
+                    compactions.failed_at = Some(Instant::now());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lowest and highest key of level 0.
+    fn level0_bounds(&self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut bounds: Option<(Vec<u8>, Vec<u8>)> = None;
+        for run in &view.runs {
+            let (smallest, largest) = run.bounds(&self.media)?;
+            bounds = Some(match bounds {
+                None => (smallest.to_vec(), largest.to_vec()),
+                Some((low, high)) => {
+                    (low.min(smallest.to_vec()), high.max(largest.to_vec()))
+                }
+            });
+        }
+        Ok(bounds)
+    }
+
+    /// What the pick looks at.
+    fn picture<'v>(
+        &self,
+        view: &'v View,
+        bounds: &'v Option<(Vec<u8>, Vec<u8>)>,
+    ) -> Picture<'v> {
+        let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
+        for (number, level) in view.tree.levels() {
+            levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
+        }
+        Picture {
+            level0: Level0Facts {
+                bytes: view.runs.iter().map(|run| run.record_bytes()).sum(),
+                bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
+                busy: view.runs.iter().any(|run| run.busy.is_taken()),
+            },
+            levels,
+            level0_bytes: self.level0_bytes(),
+            pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
+        }
+    }
+
+    /// C2: claims the inputs and splits the work; `None` if somebody else was quicker.
+    fn begin(
+        &self,
+        space: &Arc<Space>,
+        view: &View,
+        choice: Choice,
+    ) -> Result<Option<Arc<Compaction>>> {
+        let (runs, from, into, onto) = match choice {
+            Choice::Level0 { into, onto } => (view.runs.clone(), None, into, onto),
+            Choice::Table { from, table, onto } => {
+                (Vec::new(), Some((from, table..table + 1)), from + 1, onto)
+            }
+        };
+        let upper = from.map_or((0, Vec::new()), |(level, range)| {
+            (level, view.tree.level(level).tables[range].to_vec())
+        });
+        self.begin_with(space, view, runs, upper, (into, onto))
+    }
+
+    /// As [`Engine::begin`], of any runs, tables of one level, and tables of the level that they go to.
+    pub(crate) fn begin_with(
+        &self,
+        space: &Arc<Space>,
+        view: &View,
+        runs: Vec<Arc<Run>>,
+        (level, upper): (usize, Vec<Arc<Table>>),
+        (into, onto): (usize, std::ops::Range<usize>),
+    ) -> Result<Option<Arc<Compaction>>> {
+        let Some(tables) = &self.tables else { return Ok(None) };
+        let lower = view.tree.level(into).tables[onto].to_vec();
+        let inputs = upper.iter().map(|table| (level, Arc::clone(table)));
+        let inputs: Vec<(usize, Arc<Table>)> =
+            inputs.chain(lower.iter().map(|table| (into, Arc::clone(table)))).collect();
+        let mut compaction = Compaction {
+            space: Arc::clone(space),
+            runs: Vec::new(),
+            tables: Vec::new(),
+            into,
+            parts: Vec::new(),
+            left: AtomicUsize::new(1),
+            failed: AtomicBool::new(false),
+            entries: 0,
+            begun: Instant::now(),
+        };
+        // What is claimed here is released when the compaction goes, whatever happens.
+        for run in runs {
+            if !run.busy.take() {
+                return Ok(None);
+            }
+            compaction.entries += run.entries();
+            compaction.runs.push(run);
+        }
+        for (level, table) in inputs {
+            if !table.busy.take() {
+                return Ok(None);
+            }
+            compaction.entries += table.desc.entries;
+            compaction.tables.push((level, table));
+        }
+        let moves = compaction.runs.is_empty() && lower.is_empty() && upper.len() == 1;
+        if !moves {
+            let horizon = self.snapshots.horizon(&self.ring);
+            let deeper = view.tree.levels().filter(|(number, _)| *number > into);
+            let deeper: Vec<_> = deeper.map(|(_, level)| Arc::clone(level)).collect();
+            let merge = Merge {
+                media: Arc::clone(&self.media),
+                tables: Arc::clone(tables),
+                runs: compaction.runs.clone(),
+                levels: [upper, lower].into_iter().filter(|tables| !tables.is_empty()).collect(),
+                from: None,
+                before: None,
+                below: deeper.first().cloned(),
+                retention: Retention { horizon, deeper },
+                output: self.output_options(space, into),
+            };
+            for merge in self.split(merge) {
+                let task = self.merges.submit(merge)?;
+                compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
+            }
+            compaction.left = AtomicUsize::new(compaction.parts.len());
+        }
+        Ok(Some(Arc::new(compaction)))
+    }
+
+    fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
+        OutputOptions {
+            keyspace: space.id,
+            keyspace_name: space.name.clone(),
+            level: into as u8,
+            table_bytes: self.options.table_bytes,
+            block_bytes: BLOCK_BYTES,
+            compression: self.options.compression,
+            filter_bits_per_key: FILTER_BITS_PER_KEY,
+        }
+    }
+
+    /// Splits a merge by keys into as many parts as there are threads and whole tables to write.
+    fn split(&self, merge: Merge) -> Vec<Merge> {
+        let bytes = self.merges.estimate(&merge).bytes;
+        let most = (bytes / self.options.table_bytes.max(1)).max(1);
+        let parts = u64::from(self.options.background_threads.max(1)).min(most) as usize;
+        let bounds = boundaries(&merge, parts);
+        let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+        let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
+        froms.zip(befores).map(|(from, before)| Merge { from, before, ..merge.clone() }).collect()
+    }
+
+    /// C4 and C5.
+    fn install(&self, compaction: &Compaction) -> Result<()> {
+        let Some(tables) = &self.tables else { return Ok(()) };
+        let space = &compaction.space;
+        let moved = compaction.parts.is_empty();
+        let made: Vec<TableDesc> = if moved {
+            let tables = compaction.tables.iter();
+            tables.map(|(_, t)| TableDesc { level: compaction.into as u8, ..t.desc.clone() }).collect()
+        } else {
+            compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
+        };
+        let late = planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync);
+        if !moved && !late {
+            tables.sync_dir()?;
+        }
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if space.dropped.load(Relaxed) {
+            self.discard(made.into_iter());
+            return Ok(());
+        }
+        let view = space.view.load_full();
+        let is_input = |run: &Arc<Run>| compaction.runs.iter().any(|each| Arc::ptr_eq(each, run));
+        let staying: Vec<Arc<Run>> =
+            view.runs.iter().filter(|run| !is_input(run)).cloned().collect();
+        let dead = dead_zones(&compaction.runs, &staying);
+        let id = space.id;
+        let mut changes: Vec<Change> = Vec::new();
+        changes.extend(
+            compaction.runs.iter().map(|run| Change::RemoveRun { keyspace: id, id: run.desc.id }),
+        );
+        changes.extend(compaction.tables.iter().map(|(level, table)| Change::RemoveTable {
+            keyspace: id,
+            level: *level as u8,
+            id: table.desc.id,
+            smallest: table.desc.smallest.clone(),
+        }));
+        changes.extend(made.into_iter().map(|desc| Change::AddTable(Box::new(desc))));
+        changes.extend(dead.iter().map(|zone| Change::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate: Fate::Retired,
+        }));
+        if planted::is(Bug::FreeBeforeEdit) {
+            dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+        }
+        let _durable = self.edit(changes)?;
+        if planted::is(Bug::EditBeforeDirectorySync) {
+            tables.sync_dir()?;
+        }
+        let tree = self.tree_of(tables, id, &view.tree);
+        let next = View { number: view.number + 1, runs: staying, tree, ..(*view).clone() };
+        self.swap_view(space, next);
+        compaction.runs.iter().for_each(|run| run.set_installed(false));
+        if !moved {
+            compaction.tables.iter().for_each(|(_, table)| table.set_dropped());
+        }
+        {
+            let mut tail = space.clean_tail();
+            if tail.zone.as_ref().is_some_and(|zone| dead.iter().any(|d| d.no == zone.no)) {
+                *tail = CleanTail::default();
+            }
+        }
+        dead.iter().for_each(|zone| zone.retire());
+        let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
+        if compaction.is_level0() {
+            let elapsed = compaction.begun.elapsed();
+            self.throttle.drained(compaction.entries, freed, elapsed);
+        }
+        Ok(())
+    }
+
+    /// The tables of keyspace `id` as the manifest has them.
+    fn tree_of(&self, tables: &Arc<Tables>, id: u32, before: &Tree) -> Arc<Tree> {
+        let manifest = self.manifest();
+        let state = manifest.state.keyspaces.get(&id);
+        Arc::new(state.map_or_else(Tree::default, |state| Tree::new(tables, &state.levels, before)))
+    }
+
+    /// Bytes of records in level 0 at which it is compacted: while that much is on its way to SSD, as much again and
+    /// two memtables have room.
+    pub(crate) fn level0_bytes(&self) -> u64 {
+        self.media.pool.geometry().capacity() / 10 * 3
+    }
+
+    /// Entries that the compaction of level 0 under way has yet to pass; those that the next one would, if there is
+    /// none.
+    pub(crate) fn level0_left(&self) -> u64 {
+        let under_way = self.compactions().under_way.first().cloned();
+        match under_way.filter(|compaction| compaction.is_level0()) {
+            Some(compaction) => compaction.entries.saturating_sub(compaction.passed()),
+            None => {
+                let runs = |space: Arc<Space>| -> u64 {
+                    space.view.load().runs.iter().map(|run| run.entries()).sum()
+                };
+                // As much again lies in the level that they go to.
+                2 * self.spaces().into_iter().map(runs).sum::<u64>()
+            }
+        }
+    }
+
+    /// Compacts the keys from `smallest` to `largest`, or all, down to the deepest level that has any of them.
+    pub(crate) fn compact_levels(
+        &self,
+        space: &Arc<Space>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        let mut level = 0;
+        while level < LEVELS {
+            self.check_writable("compact")?;
+            let begun = {
+                let mut compactions = self.compactions();
+                let view = space.view.load_full();
+                let next = self.next_by_hand(space, &view, level, range)?;
+                match next {
+                    ByHand::Nothing(deeper) => {
+                        level = deeper;
+                        continue;
+                    }
+                    ByHand::Busy => None,
+                    ByHand::Begun(begun) => {
+                        compactions.under_way.insert(0, Arc::clone(&begun));
+                        Some(begun)
+                    }
+                }
+            };
+            let Some(begun) = begun else {
+                if self.work_on_levels(usize::MAX)? != Worked::Did {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                continue;
+            };
+            level = begun.into;
+            self.signal.raise();
+            while self.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, &begun)) {
+                if self.carry_on(&begun, usize::MAX)?.is_none() {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+            if begun.failed.load(Relaxed) {
+                let closed = || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
+                return Err(self.last_trouble().unwrap_or_else(closed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next step down from `level` of a compaction by hand.
+    fn next_by_hand(
+        &self,
+        space: &Arc<Space>,
+        view: &View,
+        level: usize,
+        (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<ByHand> {
+        let span = |tables: &[Arc<Table>]| {
+            let low = tables.first().map(|table| table.desc.smallest.clone());
+            low.zip(tables.last().map(|table| table.desc.largest.clone()))
+        };
+        let bounds = self.level0_bounds(view)?;
+        let (runs, upper, into, span) = if level == 0 {
+            let within = |(low, high): &(Vec<u8>, Vec<u8>)| {
+                largest.is_none_or(|key| &low[..] <= key) && smallest.is_none_or(|key| &high[..] >= key)
+            };
+            let Some(span) = bounds.filter(within) else { return Ok(ByHand::Nothing(1)) };
+            let into = self.picture(view, &None).base();
+            (view.runs.clone(), Vec::new(), into, span)
+        } else {
+            let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
+            if bottom.is_none_or(|(bottom, _)| bottom <= level) {
+                return Ok(ByHand::Nothing(LEVELS));
+            }
+            let here = view.tree.level(level);
+            let first = smallest.map_or(0, |key| here.first_from(key, false));
+            let rest = here.tables[first..].iter();
+            let within = rest.take_while(|t| largest.is_none_or(|key| &t.desc.smallest[..] <= key));
+            let upper: Vec<Arc<Table>> = within.cloned().collect();
+            let Some(span) = span(&upper) else { return Ok(ByHand::Nothing(level + 1)) };
+            (Vec::new(), upper, level + 1, span)
+        };
+        let onto = view.tree.level(into).overlapping(&span.0, &span.1);
+        let begun = self.begin_with(space, view, runs, (level, upper), (into, onto))?;
+        Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
+    }
+}
+
+/// What a compaction by hand does next.
+enum ByHand {
+    /// Nothing at this level; go on with that one.
+    Nothing(usize),
+    /// Somebody else is at these tables.
+    Busy,
+    Begun(Arc<Compaction>),
+}
+
+/// Zones that only `runs` name.
+fn dead_zones(runs: &[Arc<Run>], staying: &[Arc<Run>]) -> Vec<Arc<Zone>> {
+    let named: BTreeSet<u32> =
+        staying.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
+    let mut seen = BTreeSet::new();
+    let zones = runs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
+    zones.filter(|zone| !named.contains(&zone.no) && seen.insert(zone.no)).cloned().collect()
+}
+
+/// At most `parts - 1` keys that split a merge into about equal parts: where tables begin, or else blocks of the
+/// longest run.
+fn boundaries(merge: &Merge, parts: usize) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> =
+        merge.levels.iter().flatten().map(|table| table.desc.smallest.clone()).collect();
+    if keys.len() < 4 * parts
+        && let Some(run) = merge.runs.iter().max_by_key(|run| run.entries())
+    {
+        let blocks = run.fences.len();
+        let sampled = (1..4 * parts).map(|i| i * blocks / (4 * parts));
+        keys.extend(sampled.map(|block| run.fences.separator(block).to_vec()));
+    }
+    keys.retain(|key| !key.is_empty());
+    keys.sort();
+    keys.dedup();
+    let mut chosen: Vec<Vec<u8>> =
+        (1..parts).filter_map(|part| keys.get(part * keys.len() / parts).cloned()).collect();
+    chosen.dedup();
+    chosen
+}

@@ -1,0 +1,133 @@
+//! What the manifest knows of tables, and the rules that every edit must keep.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use base::Seq;
+
+/// Levels on SSD, numbered from 1. Level 0 lies in persistent memory.
+pub(crate) const LEVELS: usize = 6;
+
+/// What the manifest stores about a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableDesc {
+    /// Names the file; never reused.
+    pub id: u64,
+    pub keyspace: u32,
+    /// 1 to [`LEVELS`].
+    pub level: u8,
+    /// Bytes of the file, and their checksum.
+    pub len: u64,
+    pub sum: u64,
+    pub entries: u64,
+    pub deletions: u64,
+    pub min_seq: Seq,
+    pub max_seq: Seq,
+    /// Lowest and highest user key.
+    pub smallest: Vec<u8>,
+    pub largest: Vec<u8>,
+}
+
+/// A rule that an edit breaks.
+pub(crate) type Broken = &'static str;
+
+/// The tables of a keyspace by level and lowest key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LevelsState {
+    levels: [BTreeMap<Vec<u8>, TableDesc>; LEVELS],
+}
+
+impl LevelsState {
+    /// Levels from 1 on, their tables in key order.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = impl Iterator<Item = &TableDesc>> {
+        self.levels.iter().map(BTreeMap::values)
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableDesc> {
+        self.levels().flatten()
+    }
+
+    /// Adds a table if no rule forbids it.
+    pub(crate) fn add(&mut self, desc: &TableDesc) -> Result<(), Broken> {
+        has_entries(desc)?;
+        has_ordered_bounds(desc)?;
+        let level = level_of(desc.level).ok_or("levels are numbered from 1 to 6")?;
+        is_disjoint(&self.levels[level], desc)?;
+        self.levels[level].insert(desc.smallest.clone(), desc.clone());
+        Ok(())
+    }
+
+    /// Removes table `id` of `level`, whose lowest key is `smallest`.
+    pub(crate) fn remove(&mut self, level: u8, smallest: &[u8], id: u64) -> Result<(), Broken> {
+        let level = level_of(level).ok_or("levels are numbered from 1 to 6")?;
+        match self.levels[level].remove(smallest) {
+            Some(desc) if desc.id == id => Ok(()),
+            _ => Err("a table that is removed is there"),
+        }
+    }
+}
+
+fn level_of(level: u8) -> Option<usize> {
+    usize::from(level).checked_sub(1).filter(|level| *level < LEVELS)
+}
+
+fn has_entries(desc: &TableDesc) -> Result<(), Broken> {
+    if desc.entries > 0 && desc.len > 0 { Ok(()) } else { Err("a table has entries") }
+}
+
+fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
+    let ordered = desc.smallest <= desc.largest && desc.min_seq <= desc.max_seq;
+    if ordered { Ok(()) } else { Err("the bounds of a table are in order") }
+}
+
+/// I-TREE-1.
+fn is_disjoint(level: &BTreeMap<Vec<u8>, TableDesc>, desc: &TableDesc) -> Result<(), Broken> {
+    let mut below = level.range::<[u8], _>((Bound::Unbounded, Bound::Included(&desc.largest[..])));
+    match below.next_back() {
+        Some((_, other)) if other.largest >= desc.smallest => {
+            Err("tables of a level are disjoint")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn desc(id: u64, smallest: &str, largest: &str) -> TableDesc {
+        TableDesc {
+            id,
+            keyspace: 0,
+            level: 1,
+            len: 1,
+            sum: 0,
+            entries: 1,
+            deletions: 0,
+            min_seq: 1,
+            max_seq: 1,
+            smallest: smallest.into(),
+            largest: largest.into(),
+        }
+    }
+
+    #[test]
+    fn overlapping_tables_are_refused() {
+        let mut state = LevelsState::default();
+        assert_eq!(state.add(&desc(1, "d", "f")), Ok(()));
+        assert_eq!(state.add(&desc(2, "h", "h")), Ok(()));
+        for (smallest, largest) in
+            [("a", "d"), ("f", "g"), ("e", "e"), ("a", "z"), ("g", "h"), ("h", "k"), ("d", "f")]
+        {
+            let refused = state.add(&desc(3, smallest, largest));
+            assert_eq!(refused, Err("tables of a level are disjoint"), "{smallest}..{largest}");
+        }
+        for (id, smallest, largest) in [(4, "a", "c"), (5, "g", "g"), (6, "i", "z")] {
+            assert_eq!(state.add(&desc(id, smallest, largest)), Ok(()));
+        }
+        assert_eq!(state.remove(1, b"d", 2), Err("a table that is removed is there"));
+        assert_eq!(state.remove(1, b"h", 2), Ok(()));
+        assert_eq!(state.remove(7, b"h", 2), Err("levels are numbered from 1 to 6"));
+        assert_eq!(state.tables().map(|desc| desc.id).collect::<Vec<_>>(), [4, 5, 6]);
+    }
+}

@@ -1,0 +1,92 @@
+//! The levels on SSD: which tables a keyspace has, as one immutable value, and the files behind them (R4).
+//!
+//! **I-TREE-1** Tables of a level are disjoint: no two hold the same user key.
+//! **I-TREE-2** All versions of a key in a deeper level are older than those in a level above it, and these
+//! older than those in runs and memtables.
+//! **I-TREE-3** A table that an edit names was written whole, synced and verified, and so was its directory.
+//! **I-TREE-4** A file is removed only after the edit that drops its table is durable and its last reader left.
+
+pub(crate) mod blocks;
+pub(crate) mod desc;
+pub(crate) mod level;
+pub(crate) mod table;
+pub(crate) mod tables;
+pub(crate) mod walk;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Result, Seq};
+use sst::Hit;
+
+use desc::{LEVELS, LevelsState};
+use level::Level;
+use table::Table;
+use tables::Tables;
+
+use crate::observe::explain::{Probe, Source, Trace};
+
+/// The tables of a keyspace at a moment.
+#[derive(Clone, Default)]
+pub(crate) struct Tree {
+    /// From level 1 on.
+    levels: [Arc<Level>; LEVELS],
+}
+
+impl Tree {
+    /// The tables that the manifest names, opened when first read; those of `before` are taken over.
+    pub(crate) fn new(tables: &Arc<Tables>, state: &LevelsState, before: &Tree) -> Tree {
+        let open: BTreeMap<u64, &Arc<Table>> =
+            before.tables().map(|(_, table)| (table.desc.id, table)).collect();
+        let mut tree = Tree::default();
+        for (slot, level) in tree.levels.iter_mut().zip(state.levels()) {
+            let tables = level.map(|desc| match open.get(&desc.id) {
+                Some(table) => Arc::clone(table),
+                None => Arc::new(Table::new(tables, desc.clone())),
+            });
+            *slot = Arc::new(Level::new(tables.collect()));
+        }
+        tree
+    }
+
+    /// Whether there is any table.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.iter().all(|level| level.tables.is_empty())
+    }
+
+    /// Levels with their numbers, from the newest data to the oldest.
+    pub(crate) fn levels(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Level>)> {
+        self.levels.iter().enumerate().map(|(at, level)| (at + 1, level))
+    }
+
+    /// Tables of one level, in key order.
+    pub(crate) fn level(&self, number: usize) -> &Arc<Level> {
+        &self.levels[number - 1]
+    }
+
+    /// All tables with their levels.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.levels().flat_map(|(number, level)| level.tables.iter().map(move |t| (number, t)))
+    }
+
+    /// The newest version of `key` that is not younger than `at` (R4).
+    pub(crate) fn get(&self, key: &[u8], at: Seq, trace: &mut impl Trace) -> Result<Option<Hit>> {
+        for (number, level) in self.levels() {
+            let Some(table) = level.table_of(key) else { continue };
+            let open = table.open()?;
+            let passed_filter = open.may_contain(key)?;
+            let hit = if passed_filter { open.get(key, at)? } else { None };
+            trace.probe(|| Probe {
+                source: Source::Table { level: number, id: table.desc.id },
+                passed_filter,
+                found: hit.is_some(),
+                bytes: hit.as_ref().map_or(0, |hit| (key.len() + hit.value().len()) as u64),
+            });
+            if hit.is_some() {
+                return Ok(hit);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,104 @@
+//! A table of the tree: what the manifest says of it, and its file, opened when first read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use base::{Error, ErrorKind, Result};
+use sst::{Layout, Uncached};
+
+use super::blocks::{CachedBlocks, File};
+use super::desc::TableDesc;
+use super::tables::Tables;
+use crate::busy::Busy;
+use crate::compaction::pick::TableFacts;
+
+/// A table; its file goes with its last holder once an edit dropped it (I-TREE-4).
+pub(crate) struct Table {
+    pub desc: TableDesc,
+    tables: Arc<Tables>,
+    open: OnceLock<Arc<sst::Table<CachedBlocks>>>,
+    /// A compaction under way reads it.
+    pub busy: Busy,
+    dropped: AtomicBool,
+}
+
+
+impl Table {
+    pub(crate) fn new(tables: &Arc<Tables>, desc: TableDesc) -> Table {
+        Table {
+            desc,
+            tables: Arc::clone(tables),
+            open: OnceLock::new(),
+            busy: Busy::default(),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// What the pick of compactions looks at.
+    pub(crate) fn facts(&self) -> TableFacts<'_> {
+        TableFacts {
+            bytes: self.desc.len,
+            smallest: &self.desc.smallest,
+            largest: &self.desc.largest,
+            busy: self.busy.is_taken(),
+        }
+    }
+
+    /// Marks that no durable edit names this table.
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// The open table.
+    ///
+    /// # Errors
+    /// `Corruption` if the file is missing, has another length, or its ends do not decode.
+    #[inline]
+    pub(crate) fn open(&self) -> Result<&Arc<sst::Table<CachedBlocks>>> {
+        match self.open.get() {
+            Some(open) => Ok(open),
+            None => self.open_now(),
+        }
+    }
+
+    #[cold]
+    fn open_now(&self) -> Result<&Arc<sst::Table<CachedBlocks>>> {
+        let path = self.tables.path(self.desc.id);
+        let lost = |what: &str| {
+            Error::corruption(
+                "open",
+                format!(
+                    "{} of keyspace {} {what}; restore the file, or save the rest with `strandline repair`",
+                    path.display(),
+                    self.desc.keyspace
+                ),
+            )
+        };
+        let file = self.tables.fs.open(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => lost("is missing"),
+            _ => error,
+        })?;
+        if file.len() != self.desc.len {
+            return Err(lost(&format!("has {} bytes instead of {}", file.len(), self.desc.len)));
+        }
+        let file = File(file);
+        let layout = Layout::open(&file)?;
+        let blocks = CachedBlocks::new(self.desc.id, file, &self.tables.cache);
+        Ok(self.open.get_or_init(|| Arc::new(sst::Table::new(Arc::new(layout), blocks))))
+    }
+
+    /// The same table, read past the cache: for reading all of it once.
+    pub(crate) fn uncached(&self) -> Result<Arc<sst::Table<Uncached<File>>>> {
+        let open = self.open()?;
+        let file = File(Arc::clone(&open.blocks().file().0));
+        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Uncached(file))))
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if self.dropped.load(Ordering::Acquire) {
+            self.tables.bury(self.desc.id);
+        }
+    }
+}

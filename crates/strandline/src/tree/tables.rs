@@ -1,0 +1,110 @@
+//! The files of all tables of a store: their names, numbers, and their end.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{ErrorKind, Result};
+use ssd::{Append, Fs};
+
+use crate::cache::BlockCache;
+
+/// Where the tables of a store are.
+pub(crate) struct Shelf {
+    pub fs: Arc<dyn Fs>,
+    pub dir: PathBuf,
+}
+
+/// The directory of tables with the cache over them.
+pub(crate) struct Tables {
+    pub fs: Arc<dyn Fs>,
+    pub cache: Arc<BlockCache>,
+    dir: PathBuf,
+    next: AtomicU64,
+    dead: Mutex<Vec<u64>>,
+}
+
+impl Tables {
+    /// Tables on `shelf`, with `cache` bytes of block cache.
+    pub(crate) fn new(shelf: Shelf, cache: u64) -> Tables {
+        Tables {
+            fs: shelf.fs,
+            dir: shelf.dir,
+            cache: Arc::new(BlockCache::new(cache)),
+            next: AtomicU64::new(1),
+            dead: Mutex::default(),
+        }
+    }
+
+    /// Numbers tables from `next` on at least.
+    pub(crate) fn number_from(&self, next: u64) {
+        self.next.fetch_max(next, Relaxed);
+    }
+
+    /// Where table `id` is.
+    pub(crate) fn path(&self, id: u64) -> PathBuf {
+        self.dir.join(file_name(id))
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes the file of a new table.
+    pub(crate) fn create(&self) -> Result<(u64, Box<dyn Append>)> {
+        let id = self.next.fetch_add(1, Relaxed);
+        Ok((id, self.fs.create(&self.path(id))?))
+    }
+
+    /// Makes the names of new files durable.
+    pub(crate) fn sync_dir(&self) -> Result<()> {
+        self.fs.sync_dir(&self.dir)
+    }
+
+    /// Notes that the file of a table may go.
+    pub(crate) fn bury(&self, id: u64) {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+    }
+
+    /// Removes the files of dead tables. What cannot be removed now is left for the next open's sweep.
+    pub(crate) fn remove_dead(&self) {
+        let dead = std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner));
+        for id in dead {
+            self.cache.purge(id);
+            let _swept_later = self.fs.remove(&self.path(id));
+        }
+    }
+
+    /// Removes files of tables that the manifest does not name, and numbers new ones above all that were there.
+    /// Returns how many went.
+    pub(crate) fn sweep(&self, named: &BTreeSet<u64>) -> Result<u64> {
+        let mut swept = 0;
+        for id in self.present()? {
+            self.next.fetch_max(id + 1, Relaxed);
+            if !named.contains(&id) {
+                self.fs.remove(&self.path(id))?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Numbers of the files that are there.
+    pub(crate) fn present(&self) -> Result<Vec<u64>> {
+        match self.fs.list(&self.dir) {
+            Ok(names) => Ok(names.iter().filter_map(|name| number(name)).collect()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The name of table `id`, as RocksDB names its tables.
+pub(crate) fn file_name(id: u64) -> String {
+    format!("{id:06}.sst")
+}
+
+fn number(name: &str) -> Option<u64> {
+    name.strip_suffix(".sst")?.parse().ok()
+}

@@ -1,0 +1,194 @@
+//! An ordered walk over one level. It yields at most one version per key, the one that is visible at the walk's
+//! snapshot; deletions included.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base::{Result, Seq};
+use sst::{EntryKind, SEQ_MAX};
+
+use super::blocks::CachedBlocks;
+use super::level::Level;
+use crate::iter::Way;
+
+type Cursor = sst::Cursor<CachedBlocks>;
+
+/// A walk over a level.
+pub(crate) struct Walk {
+    level: Arc<Level>,
+    way: Way,
+    at: Seq,
+    /// Position of the table that the cursor is in.
+    table: usize,
+    cursor: Option<Cursor>,
+    /// Where the walk stands; none at the end.
+    head: Option<Head>,
+    key: Vec<u8>,
+    /// Backward, the cursor is past the head already: its value is kept here.
+    value: Vec<u8>,
+}
+
+/// What the entry that a walk stands on says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub seq: Seq,
+    pub kind: EntryKind,
+}
+
+impl Walk {
+    /// A walk from `from` on.
+    pub(crate) fn new(level: &Arc<Level>, from: Bound<&[u8]>, way: Way, at: Seq) -> Result<Walk> {
+        let mut walk = Walk {
+            level: Arc::clone(level),
+            way,
+            at,
+            table: 0,
+            cursor: None,
+            head: None,
+            key: Vec::new(),
+            value: Vec::new(),
+        };
+        match way {
+            Way::Forward => walk.begin_forward(from)?,
+            Way::Backward => walk.begin_backward(from)?,
+        }
+        Ok(walk)
+    }
+
+    #[inline]
+    pub(crate) fn head(&self) -> Option<Head> {
+        self.head
+    }
+
+    /// The key of the head.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The value of the head.
+    pub(crate) fn value(&self) -> &[u8] {
+        match (&self.cursor, self.way) {
+            (Some(cursor), Way::Forward) => cursor.value(),
+            _ => &self.value,
+        }
+    }
+
+    /// Moves to the next visible version of another key.
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        match self.way {
+            Way::Forward => {
+                if let Some(cursor) = &mut self.cursor {
+                    cursor.next()?;
+                    while cursor.valid() && cursor.key() == self.key {
+                        cursor.next()?;
+                    }
+                }
+                self.settle_forward()
+            }
+            Way::Backward => self.settle_backward(),
+        }
+    }
+
+    fn open(&mut self, table: usize) -> Result<Option<&mut Cursor>> {
+        self.table = table;
+        self.cursor = match self.level.tables.get(table) {
+            Some(table) => Some(table.open()?.cursor()),
+            None => None,
+        };
+        Ok(self.cursor.as_mut())
+    }
+
+    fn begin_forward(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        let at = self.at;
+        let table = match from {
+            Bound::Unbounded => 0,
+            Bound::Included(key) => self.level.first_from(key, false),
+            Bound::Excluded(key) => self.level.first_from(key, true),
+        };
+        if let Some(cursor) = self.open(table)? {
+            match from {
+                Bound::Unbounded => cursor.first()?,
+                Bound::Included(key) => cursor.seek(key, at)?,
+                Bound::Excluded(key) => {
+                    cursor.seek(key, 0)?;
+                    while cursor.valid() && cursor.key() == key {
+                        cursor.next()?;
+                    }
+                }
+            }
+        }
+        self.settle_forward()
+    }
+
+    /// Stands on the next entry that is visible.
+    fn settle_forward(&mut self) -> Result<()> {
+        self.head = None;
+        while let Some(cursor) = &mut self.cursor {
+            while cursor.valid() && cursor.seq() > self.at {
+                cursor.next()?;
+            }
+            if cursor.valid() {
+                self.key.clear();
+                self.key.extend_from_slice(cursor.key());
+                self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
+                return Ok(());
+            }
+            if let Some(cursor) = self.open(self.table + 1)? {
+                cursor.first()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_backward(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        // The table with `key` in its bounds, or the one before.
+        let holding = |level: &Level, key: &[u8]| {
+            let first = level.first_from(key, false);
+            let holds = level.tables.get(first).is_some_and(|t| &t.desc.smallest[..] <= key);
+            if holds { Some(first) } else { first.checked_sub(1) }
+        };
+        let table = match from {
+            Bound::Unbounded => self.level.tables.len().checked_sub(1),
+            Bound::Included(key) | Bound::Excluded(key) => holding(&self.level, key),
+        };
+        let Some(table) = table else { return Ok(()) };
+        if let Some(cursor) = self.open(table)? {
+            match from {
+                Bound::Unbounded => cursor.last()?,
+                Bound::Included(key) => cursor.seek_for_prev(key, 0)?,
+                Bound::Excluded(key) => cursor.seek_for_prev(key, SEQ_MAX)?,
+            }
+        }
+        self.settle_backward()
+    }
+
+    /// Takes the next key's versions in, oldest first, and stands on the newest that is visible.
+    fn settle_backward(&mut self) -> Result<()> {
+        self.head = None;
+        while self.head.is_none() {
+            let Some(cursor) = &mut self.cursor else { return Ok(()) };
+            if !cursor.valid() {
+                let Some(before) = self.table.checked_sub(1) else {
+                    self.cursor = None;
+                    return Ok(());
+                };
+                if let Some(cursor) = self.open(before)? {
+                    cursor.last()?;
+                }
+                continue;
+            }
+            self.key.clear();
+            self.key.extend_from_slice(cursor.key());
+            while cursor.valid() && cursor.key() == self.key {
+                if cursor.seq() <= self.at {
+                    self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
+                    self.value.clear();
+                    self.value.extend_from_slice(cursor.value());
+                }
+                cursor.prev()?;
+            }
+        }
+        Ok(())
+    }
+}
