@@ -3,10 +3,11 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use common::{Driver, heap};
-use strandline::{Db, Options};
+use strandline::{Compression, Db, Options, SsdSource};
 use testkit::{Generator, Keys, Op, Profile, Transcript};
 
 /// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
@@ -16,8 +17,16 @@ fn profile(keys: Keys) -> Profile {
 
 fn driver(options: Options, spaces: u32) -> Driver {
     let region = heap(options.pm_size);
+    if options.ssd == SsdSource::None {
+        return Driver::with_spaces(spaces, move || {
+            Db::open_region(Arc::clone(&region), options.clone()).expect("open")
+        });
+    }
+    let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::new());
+    fs.create_dir_all(Path::new("/sst")).expect("directory");
     Driver::with_spaces(spaces, move || {
-        Db::open_region(Arc::clone(&region), options.clone()).expect("open")
+        let (region, fs) = (Arc::clone(&region), Arc::clone(&fs));
+        Db::open_on(region, fs, "/sst", options.clone()).expect("open")
     })
 }
 
@@ -36,7 +45,20 @@ fn base() -> Options {
         memtable_bytes: 128 << 10,
         background_threads: 0,
         recovery_threads: 1,
+        ssd: SsdSource::None,
         ..Options::default()
+    }
+}
+
+/// Little persistent memory, small tables, and all else on SSD.
+fn levels() -> Options {
+    Options {
+        pm_size: 4 << 20,
+        memtable_bytes: 64 << 10,
+        table_bytes: 64 << 10,
+        block_cache: 1 << 20,
+        ssd: SsdSource::Auto,
+        ..base()
     }
 }
 
@@ -60,6 +82,18 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ("tight pool", Options { pm_size: 6 << 20, ..base() }),
         ("tight pool, background", Options { pm_size: 6 << 20, background_threads: 1, ..base() }),
         ("parallel recovery", Options { recovery_threads: 4, frozen_memtables_max: 1, ..base() }),
+        ("levels", levels()),
+        ("levels, background", Options { background_threads: 2, ..levels() }),
+        ("levels, no cache", Options { block_cache: 0, compression: Compression::None, ..levels() }),
+        ("levels, tiny tables", Options { table_bytes: 4 << 10, memtable_bytes: 8 << 10, ..levels() }),
+        (
+            "levels, four threads",
+            Options { background_threads: 4, compression: Compression::Zstd, ..levels() },
+        ),
+        (
+            "levels, large zones",
+            Options { pm_size: 12 << 20, zone_size: 64 << 10, compression: Compression::Snappy, ..levels() },
+        ),
     ]
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Throttle {
     entry_ps: AtomicU64,
     /// The same of compactions.
     drain_ps: AtomicU64,
+    /// Entries that the compaction of level 0 under way has yet to pass; `u64::MAX` if there is none.
+    drain_left: AtomicU64,
     /// Entries that the merge under way has passed.
     passed: AtomicU64,
     /// DRAM that its new run takes.
@@ -93,6 +95,7 @@ impl Throttle {
             due_ns: AtomicU64::new(0),
             entry_ps: AtomicU64::new(ENTRY_PS),
             drain_ps: AtomicU64::new(ENTRY_PS),
+            drain_left: AtomicU64::new(u64::MAX),
             passed: AtomicU64::new(0),
             building: AtomicU64::new(0),
             freeze_bps: AtomicU64::new(*PACE.end()),
@@ -169,6 +172,11 @@ impl Throttle {
         self.freeze_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
     }
 
+    /// Notes how many entries the compaction of level 0 under way has yet to pass; `None` if there is none.
+    pub(crate) fn draining(&self, left: Option<u64>) {
+        self.drain_left.store(left.unwrap_or(u64::MAX), Relaxed);
+    }
+
     /// Notes that a compaction of level 0 passed `entries` and freed `freed` bytes in `elapsed`.
     pub(crate) fn drained(&self, entries: u64, freed: u64, elapsed: Duration) {
         let rate = (freed as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
@@ -184,9 +192,13 @@ impl Throttle {
         left as f64 * self.entry_ps.load(Relaxed) as f64 / 1e12
     }
 
-    /// How long compactions take for `entries`.
+    /// How long the compaction of level 0 under way will take; where there is none, one of `entries`.
     pub(crate) fn drain_time(&self, entries: u64) -> f64 {
-        entries as f64 * self.drain_ps.load(Relaxed) as f64 / 1e12
+        let left = match self.drain_left.load(Relaxed) {
+            u64::MAX => entries,
+            left => left,
+        };
+        left as f64 * self.drain_ps.load(Relaxed) as f64 / 1e12
     }
 
     /// Sets the pace at which `available` bytes last until space was reclaimed, in `seconds`; with a `backlog`, not

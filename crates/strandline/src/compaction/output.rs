@@ -125,6 +125,7 @@ impl Output {
     }
 
     fn begin_table(&self, key: &[u8]) -> Result<Open> {
+        self.tables.check_room(self.options.table_bytes)?;
         let (id, file) = self.tables.create()?;
         let options = WriterOptions {
             compression: self.options.compression,
@@ -172,8 +173,9 @@ impl Output {
             verify(&self.tables, &desc)?;
             Ok(desc)
         });
-        if verified.is_err() {
-            self.tables.bury(id);
+        match &verified {
+            Ok(desc) => self.tables.count(desc.len),
+            Err(_) => self.tables.bury(id, 0),
         }
         verified
     }
@@ -186,8 +188,8 @@ impl Output {
 
     /// Gives up what was written.
     pub(crate) fn abandon(&mut self) {
-        self.open.take().into_iter().for_each(|open| self.tables.bury(open.id));
-        self.done.drain(..).for_each(|desc| self.tables.bury(desc.id));
+        self.open.take().into_iter().for_each(|open| self.tables.bury(open.id, 0));
+        self.done.drain(..).for_each(|desc| self.tables.bury(desc.id, desc.len));
     }
 }
 

@@ -6,7 +6,11 @@ use std::time::Duration;
 use base::Seq;
 use pmem::{Durability, StatsSnapshot};
 
+use crate::cache::CacheFigures;
 use crate::engine::Engine;
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
+use crate::view::View;
 
 /// Figures about an open store.
 #[derive(Clone, Debug)]
@@ -50,10 +54,52 @@ pub struct Properties {
     pub slowed: Duration,
     /// Why writes are refused, if they are.
     pub refusing_writes: Option<String>,
+    /// The levels on SSD, if the store has any.
+    pub ssd: Option<SsdProperties>,
     /// Damage that a background merge met, if one did: the keyspace is merged no more, reads and writes go on.
     pub damage_met: Option<String>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceProperties>,
+}
+
+/// Figures about the levels on SSD.
+#[derive(Clone, Debug)]
+pub struct SsdProperties {
+    /// Where the tables are.
+    pub dir: std::path::PathBuf,
+    /// How files are read and written.
+    pub fs: String,
+    /// Bytes of all files, those that readers still hold included.
+    pub bytes: u64,
+    /// Bytes that they may take; 0: what the device has.
+    pub limit: u64,
+    /// The block cache.
+    pub cache: CacheFigures,
+    /// What compactions did since the store was opened.
+    pub compactions: CompactionFigures,
+    /// What the last compaction failed of, unless one has succeeded since.
+    pub trouble: Option<String>,
+}
+
+/// What compactions did since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionFigures {
+    /// Compactions of level 0.
+    pub level0: u64,
+    /// Compactions of other levels.
+    pub levels: u64,
+    /// Tables that only moved.
+    pub moves: u64,
+    /// Compactions that failed; their inputs stayed.
+    pub failed: u64,
+    /// Entries that were read.
+    pub entries: u64,
+    /// Bytes of tables that were read.
+    pub read_bytes: u64,
+    /// Bytes of tables that were written.
+    pub written_bytes: u64,
+    /// Time from begin to end, all together.
+    pub time: Duration,
 }
 
 /// Figures about a keyspace.
@@ -73,6 +119,52 @@ pub struct KeyspaceProperties {
     pub fences_dram_bytes: u64,
     /// Index runs, newest first.
     pub runs: Vec<RunProperties>,
+    /// Levels on SSD that have tables, from the top.
+    pub levels: Vec<LevelProperties>,
+}
+
+/// Figures about a level.
+#[derive(Clone, Debug)]
+pub struct LevelProperties {
+    /// Its number.
+    pub level: usize,
+    /// Its tables, in key order.
+    pub tables: Vec<TableProperties>,
+}
+
+/// A live file: what the store knows of a table.
+#[derive(Clone, Debug)]
+pub struct TableProperties {
+    /// Number of the table.
+    pub id: u64,
+    /// Its file.
+    pub path: std::path::PathBuf,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Entries, deletions included.
+    pub entries: u64,
+    /// Deletions.
+    pub deletions: u64,
+    /// Lowest key.
+    pub smallest: Vec<u8>,
+    /// Highest key.
+    pub largest: Vec<u8>,
+    /// Lowest sequence number of the entries.
+    pub min_seq: Seq,
+    /// Highest sequence number of the entries.
+    pub max_seq: Seq,
+}
+
+impl LevelProperties {
+    /// Bytes of all its files.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+
+    /// Entries of all its tables.
+    pub fn entries(&self) -> u64 {
+        self.tables.iter().map(|table| table.entries).sum()
+    }
 }
 
 /// Figures about an index run.
@@ -101,7 +193,9 @@ impl Properties {
         let keyspaces: Vec<KeyspaceProperties> =
             engine.spaces().iter().map(|space| keyspace(space)).collect();
         let held = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum::<u64>();
-        let dram_bytes = held + engine.throttle.building();
+        let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
+        let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.charged);
+        let dram_bytes = held + cached + engine.throttle.building();
         Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),
@@ -121,10 +215,23 @@ impl Properties {
             anonymous_bytes: anonymous_bytes(),
             debt: engine.throttle.debt(),
             slowed: engine.throttle.slept(),
+            ssd,
             damage_met: engine.damage_met.get().cloned(),
             refusing_writes: engine.check_writable("write").err().map(|error| error.to_string()),
             keyspaces,
         }
+    }
+}
+
+fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
+    SsdProperties {
+        dir: tables.dir().to_owned(),
+        fs: tables.fs.describe(),
+        bytes: tables.bytes(),
+        limit: engine.options.ssd_size,
+        cache: tables.cache.figures(),
+        compactions: engine.compaction_figures(),
+        trouble: engine.last_trouble().map(|error| error.to_string()),
     }
 }
 
@@ -158,5 +265,31 @@ fn keyspace(space: &crate::keyspace::Space) -> KeyspaceProperties {
                 max_seq: run.desc.max_seq,
             })
             .collect(),
+        levels: levels(&view),
+    }
+}
+
+fn levels(view: &View) -> Vec<LevelProperties> {
+    let filled = view.tree.levels().filter(|(_, level)| !level.tables.is_empty());
+    filled
+        .map(|(number, level)| LevelProperties {
+            level: number,
+            tables: level.tables.iter().map(|table| properties(table)).collect(),
+        })
+        .collect()
+}
+
+fn properties(table: &Table) -> TableProperties {
+    let desc = &table.desc;
+    TableProperties {
+        id: desc.id,
+        path: table.path(),
+        bytes: desc.len,
+        entries: desc.entries,
+        deletions: desc.deletions,
+        smallest: desc.smallest.clone(),
+        largest: desc.largest.clone(),
+        min_seq: desc.min_seq,
+        max_seq: desc.max_seq,
     }
 }

@@ -238,7 +238,7 @@ impl Engine {
         let (soft, headroom) = (self.soft_headroom(), self.headroom());
         let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
         let spaces = self.spaces();
-        let (mut waiting, mut runs, mut entries, mut fronts) = (0, 0, 0, 0);
+        let (mut waiting, mut runs, mut entries, mut in_runs, mut fronts) = (0, 0, 0, 0, 0);
         let (mut memtables, mut lasting) = (0, self.throttle.building());
         for space in &spaces {
             let view = space.view.load();
@@ -248,7 +248,7 @@ impl Engine {
                 runs = runs.max(view.runs.len() as u64);
             }
             entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
-            entries += view.runs.iter().map(|run| run.entries()).sum::<u64>();
+            in_runs += view.runs.iter().map(|run| run.entries()).sum::<u64>();
             fronts += space.front.room();
             memtables += view.memtables.iter().map(|m| m.index.bytes() as u64).sum::<u64>();
             lasting += view.runs.iter().map(|run| run.dram_bytes() as u64).sum::<u64>();
@@ -276,9 +276,10 @@ impl Engine {
         let kept = (2 * geometry.zone_len()).min(available / 4 * 3);
         let scarce = headroom < 2 * geometry.zone_len();
         let seconds = if self.can_drain() {
-            self.throttle.drain_time(self.level0_left())
+            // As much again lies in the level that the runs go to.
+            self.throttle.drain_time(2 * in_runs)
         } else {
-            self.throttle.merge_time(entries)
+            self.throttle.merge_time(entries + in_runs)
         };
         self.throttle.set_pace(available - kept, seconds, backlog, scarce);
         let share = half_left / (2 * spaces.len().max(1) as u64);

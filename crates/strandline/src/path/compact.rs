@@ -27,6 +27,7 @@ use crate::keyspace::{CleanTail, Space};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::zone::Zone;
+use crate::observe::properties::CompactionFigures;
 use crate::tree::Tree;
 use crate::tree::desc::{LEVELS, TableDesc};
 use crate::tree::table::Table;
@@ -45,6 +46,7 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(crate) struct Compactions {
     under_way: Vec<Arc<Compaction>>,
     failed_at: Option<Instant>,
+    figures: CompactionFigures,
 }
 
 /// A compaction under way.
@@ -141,7 +143,7 @@ impl Engine {
             let Ok(mut part) = part.try_lock() else { continue };
             let Some(task) = &mut part.task else { continue };
             match task.poll(quantum) {
-                Ok(Poll::Working) => {}
+                Ok(Poll::Working) => drop(part),
                 Ok(Poll::Done(made)) => {
                     part.made = made;
                     part.task = None;
@@ -155,6 +157,7 @@ impl Engine {
                     return self.fail(compaction, error).map(Some);
                 }
             }
+            self.note_draining(compaction);
             self.update_debt();
             return Ok(Some(Worked::Did));
         }
@@ -179,6 +182,9 @@ impl Engine {
     }
 
     fn forget(&self, compaction: &Arc<Compaction>) {
+        if compaction.is_level0() {
+            self.throttle.draining(None);
+        }
         self.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
     }
 
@@ -194,6 +200,7 @@ impl Engine {
             self.discard(part.made.drain(..));
         }
         self.forget(compaction);
+        self.compactions().figures.failed += 1;
         self.set_trouble(Some(&error));
         match error.kind() {
             _ if self.poison.is_set() => Err(error),
@@ -212,7 +219,7 @@ impl Engine {
 
     fn discard(&self, made: impl Iterator<Item = TableDesc>) {
         if let Some(tables) = &self.tables {
-            made.for_each(|desc| tables.bury(desc.id));
+            made.for_each(|desc| tables.bury(desc.id, desc.len));
         }
     }
 
@@ -437,6 +444,7 @@ impl Engine {
             return Ok(());
         }
         let view = space.view.load_full();
+        let written: u64 = made.iter().map(|desc| desc.len).sum();
         let is_input = |run: &Arc<Run>| compaction.runs.iter().any(|each| Arc::ptr_eq(each, run));
         let staying: Vec<Arc<Run>> =
             view.runs.iter().filter(|run| !is_input(run)).cloned().collect();
@@ -480,11 +488,27 @@ impl Engine {
         }
         dead.iter().for_each(|zone| zone.retire());
         let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
+        let elapsed = compaction.begun.elapsed();
         if compaction.is_level0() {
-            let elapsed = compaction.begun.elapsed();
             self.throttle.drained(compaction.entries, freed, elapsed);
         }
+        let figures = &mut self.compactions().figures;
+        match (moved, compaction.is_level0()) {
+            (true, _) => figures.moves += 1,
+            (false, true) => figures.level0 += 1,
+            (false, false) => figures.levels += 1,
+        }
+        if !moved {
+            figures.entries += compaction.entries;
+            figures.read_bytes += compaction.tables.iter().map(|(_, t)| t.desc.len).sum::<u64>();
+            figures.written_bytes += written;
+            figures.time += elapsed;
+        }
         Ok(())
+    }
+
+    pub(crate) fn compaction_figures(&self) -> CompactionFigures {
+        self.compactions().figures
     }
 
     /// The tables of keyspace `id` as the manifest has them.
@@ -500,19 +524,10 @@ impl Engine {
         self.media.pool.geometry().capacity() / 10 * 3
     }
 
-    /// Entries that the compaction of level 0 under way has yet to pass; those that the next one would, if there is
-    /// none.
-    pub(crate) fn level0_left(&self) -> u64 {
-        let under_way = self.compactions().under_way.first().cloned();
-        match under_way.filter(|compaction| compaction.is_level0()) {
-            Some(compaction) => compaction.entries.saturating_sub(compaction.passed()),
-            None => {
-                let runs = |space: Arc<Space>| -> u64 {
-                    space.view.load().runs.iter().map(|run| run.entries()).sum()
-                };
-                // As much again lies in the level that they go to.
-                2 * self.spaces().into_iter().map(runs).sum::<u64>()
-            }
+    /// Notes how far the compaction of level 0 under way has come, for the pace of writers.
+    fn note_draining(&self, compaction: &Compaction) {
+        if compaction.is_level0() {
+            self.throttle.draining(Some(compaction.entries.saturating_sub(compaction.passed())));
         }
     }
 

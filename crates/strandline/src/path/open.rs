@@ -63,7 +63,7 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
 fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
     let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
     let shelf = open_shelf(dir.clone(), options)?;
-    let tables = Tables::new(shelf, 0);
+    let tables = Tables::new(shelf, 0, 0);
     if !tables.present()?.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
@@ -356,7 +356,7 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     let cache = options.block_cache.min(options.dram_budget / 2);
-    let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, cache)));
+    let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
     let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
     let engine = Arc::new(Engine::new(media, options, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]

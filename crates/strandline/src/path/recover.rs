@@ -263,6 +263,7 @@ fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u3
         };
     };
     let keyspaces = state.keyspaces.iter();
+    state.tables().for_each(|table| tables.count(table.len));
     Ok(keyspaces
         .map(|(id, keyspace)| {
             (*id, Arc::new(Tree::new(tables, &keyspace.levels, &Tree::default())))

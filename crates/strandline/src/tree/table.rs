@@ -1,5 +1,6 @@
 //! A table of the tree: what the manifest says of it, and its file, opened when first read.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -34,6 +35,11 @@ impl Table {
         }
     }
 
+    /// Its file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.tables.path(self.desc.id)
+    }
+
     /// What the pick of compactions looks at.
     pub(crate) fn facts(&self) -> TableFacts<'_> {
         TableFacts {
@@ -63,7 +69,7 @@ impl Table {
 
     #[cold]
     fn open_now(&self) -> Result<&Arc<sst::Table<CachedBlocks>>> {
-        let path = self.tables.path(self.desc.id);
+        let path = self.path();
         let lost = |what: &str| {
             Error::corruption(
                 "open",
@@ -98,7 +104,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         if self.dropped.load(Ordering::Acquire) {
-            self.tables.bury(self.desc.id);
+            self.tables.bury(self.desc.id, self.desc.len);
         }
     }
 }

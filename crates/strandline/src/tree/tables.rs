@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{ErrorKind, Result};
+use base::{Error, ErrorKind, Result};
 use ssd::{Append, Fs};
 
 use crate::cache::BlockCache;
@@ -21,18 +21,24 @@ pub(crate) struct Tables {
     pub fs: Arc<dyn Fs>,
     pub cache: Arc<BlockCache>,
     dir: PathBuf,
+    /// Bytes that files may take; 0: what the device has.
+    limit: u64,
     next: AtomicU64,
-    dead: Mutex<Vec<u64>>,
+    /// Bytes of files that tables or dead tables have.
+    bytes: AtomicU64,
+    dead: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Tables {
-    /// Tables on `shelf`, with `cache` bytes of block cache.
-    pub(crate) fn new(shelf: Shelf, cache: u64) -> Tables {
+    /// Tables on `shelf` of at most `limit` bytes, with `cache` bytes of block cache.
+    pub(crate) fn new(shelf: Shelf, limit: u64, cache: u64) -> Tables {
         Tables {
             fs: shelf.fs,
             dir: shelf.dir,
+            limit,
             cache: Arc::new(BlockCache::new(cache)),
             next: AtomicU64::new(1),
+            bytes: AtomicU64::new(0),
             dead: Mutex::default(),
         }
     }
@@ -51,6 +57,23 @@ impl Tables {
         &self.dir
     }
 
+    /// Refuses a table of `len` bytes where the limit leaves no room for it.
+    pub(crate) fn check_room(&self, len: u64) -> Result<()> {
+        let used = self.bytes();
+        if self.limit == 0 || used + len <= self.limit {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NoSpace,
+            "compact",
+            format!(
+                "tables in {} take {used} of {} bytes; raise ssd_size, or delete keys and compact",
+                self.dir.display(),
+                self.limit
+            ),
+        ))
+    }
+
     /// Makes the file of a new table.
     pub(crate) fn create(&self) -> Result<(u64, Box<dyn Append>)> {
         let id = self.next.fetch_add(1, Relaxed);
@@ -62,16 +85,27 @@ impl Tables {
         self.fs.sync_dir(&self.dir)
     }
 
-    /// Notes that the file of a table may go.
-    pub(crate) fn bury(&self, id: u64) {
-        self.dead.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+    /// Bytes of all files, those whose last reader has yet to leave included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Notes that a file of `len` bytes is there.
+    pub(crate) fn count(&self, len: u64) {
+        self.bytes.fetch_add(len, Relaxed);
+    }
+
+    /// Notes that the file of a table may go, `len` bytes of which were counted.
+    pub(crate) fn bury(&self, id: u64, len: u64) {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).push((id, len));
     }
 
     /// Removes the files of dead tables. What cannot be removed now is left for the next open's sweep.
     pub(crate) fn remove_dead(&self) {
         let dead = std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner));
-        for id in dead {
+        for (id, len) in dead {
             self.cache.purge(id);
+            self.bytes.fetch_sub(len, Relaxed);
             let _swept_later = self.fs.remove(&self.path(id));
         }
     }
