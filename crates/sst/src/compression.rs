@@ -1,4 +1,11 @@
 //! Compression of blocks.
+//!
+//! Compressed blocks begin with a varint of their length before compression; only Snappy has its own.
+
+use std::cell::RefCell;
+
+use base::codec::{Reader, put_varint};
+use zstd::zstd_safe::{CCtx, CParameter, DCtx, DDict};
 
 /// How the blocks of a table are compressed. The numbers are those in block trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,4 +19,228 @@ pub enum Compression {
     Lz4 = 4,
     /// Zstandard frames.
     Zstd = 7,
+}
+
+/// LZ4 with more effort; reading does not differ.
+const LZ4HC: u8 = 5;
+
+impl Compression {
+    /// What RocksDB calls it in the properties.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "NoCompression",
+            Self::Snappy => "Snappy",
+            Self::Lz4 => "LZ4",
+            Self::Zstd => "ZSTD",
+        }
+    }
+}
+
+/// Why bytes cannot be decompressed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// They are not what their kind says.
+    Damaged(&'static str),
+    /// They would become longer than the cap, in bytes.
+    TooLong(u64),
+    /// A kind that this crate does not read.
+    Unsupported(String),
+}
+
+/// A dictionary that all data blocks of a table build on.
+pub(crate) struct Dictionary {
+    bytes: Vec<u8>,
+    zstd: DDict<'static>,
+}
+
+impl Dictionary {
+    pub fn new(bytes: Vec<u8>) -> Option<Self> {
+        let zstd = DDict::try_create(&bytes)?;
+        Some(Self { bytes, zstd })
+    }
+}
+
+impl std::fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dictionary({} bytes)", self.bytes.len())
+    }
+}
+
+thread_local! {
+    // Making one costs more than decompressing a block.
+    static ZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+}
+
+/// Decompresses `bytes` of that kind into at most `cap` bytes.
+pub(crate) fn decompress(
+    kind: u8,
+    bytes: &[u8],
+    dictionary: Option<&Dictionary>,
+    cap: u64,
+) -> Result<Vec<u8>, Failure> {
+    if let Some(name) = foreign(kind) {
+        return Err(Failure::Unsupported(name.into()));
+    }
+    let damaged = Failure::Damaged;
+    if kind == Compression::Snappy as u8 {
+        let len = snap::raw::decompress_len(bytes).map_err(|_| damaged("no length"))?;
+        let mut out = room(len as u64, cap)?;
+        out.resize(len, 0);
+        let done = snap::raw::Decoder::new().decompress(bytes, &mut out);
+        return match done {
+            Ok(n) if n == len => Ok(out),
+            _ => Err(damaged("not what Snappy writes")),
+        };
+    }
+    let mut reader = Reader::new(bytes);
+    let len = reader.varint().ok_or(damaged("no length"))?;
+    let rest = &bytes[reader.position()..];
+    let mut out = room(len, cap)?;
+    let len = out.capacity().min(len as usize);
+    if kind == Compression::Lz4 as u8 || kind == LZ4HC {
+        // One byte of LZ4 stands for at most 255.
+        if len / 255 > rest.len() {
+            return Err(damaged("LZ4 cannot become that long"));
+        }
+        out.resize(len, 0);
+        let done = match dictionary {
+            Some(dictionary) => {
+                lz4_flex::block::decompress_into_with_dict(rest, &mut out, &dictionary.bytes)
+            }
+            None => lz4_flex::block::decompress_into(rest, &mut out),
+        };
+        return match done {
+            Ok(n) if n == len => Ok(out),
+            _ => Err(damaged("not what LZ4 writes")),
+        };
+    }
+    if kind != Compression::Zstd as u8 {
+        return Err(Failure::Unsupported(format!("compression of kind {kind}")));
+    }
+    let done = ZSTD.with_borrow_mut(|context| {
+        let context = context.get_or_insert_with(DCtx::create);
+        match dictionary {
+            Some(dictionary) => context.decompress_using_ddict(&mut out, rest, &dictionary.zstd),
+            None => context.decompress(&mut out, rest),
+        }
+    });
+    match done {
+        Ok(n) if n == len && out.len() == len => Ok(out),
+        _ => Err(damaged("not what Zstandard writes")),
+    }
+}
+
+/// Kinds that RocksDB has and this crate has not.
+fn foreign(kind: u8) -> Option<&'static str> {
+    match kind {
+        2 => Some("zlib compression"),
+        3 => Some("bzip2 compression"),
+        6 => Some("Xpress compression"),
+        0x40 => Some("compression of Zstandard before its first release"),
+        0x80..=0xfe => Some("compression by a custom manager"),
+        _ => None,
+    }
+}
+
+/// An empty vector of exactly that capacity.
+fn room(len: u64, cap: u64) -> Result<Vec<u8>, Failure> {
+    let mut out = Vec::new();
+    let fits = usize::try_from(len).is_ok_and(|n| len <= cap && out.try_reserve_exact(n).is_ok());
+    if fits { Ok(out) } else { Err(Failure::TooLong(len)) }
+}
+
+/// Compresses blocks of one table. Its buffers are used again.
+pub(crate) struct Compressor {
+    kind: Compression,
+    out: Vec<u8>,
+    snappy: snap::raw::Encoder,
+    zstd: Option<CCtx<'static>>,
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Compressor({:?})", self.kind)
+    }
+}
+
+impl Compressor {
+    /// For blocks of that kind; `level` is for Zstandard.
+    pub fn new(kind: Compression, level: i32) -> Self {
+        let zstd = (kind == Compression::Zstd).then(|| {
+            let mut context = CCtx::create();
+            // Refused only for levels out of range; then the library's own default stays.
+            _ = context.set_parameter(CParameter::CompressionLevel(level));
+            context
+        });
+        Self { kind, out: Vec::new(), snappy: snap::raw::Encoder::new(), zstd }
+    }
+
+    /// Kind and bytes to store for `block`: the block itself where compression saves less than an eighth.
+    pub fn pack<'a>(&'a mut self, block: &'a [u8]) -> (Compression, &'a [u8]) {
+        let worth = block.len() - block.len() / 8;
+        self.out.clear();
+        let done = match self.kind {
+            Compression::None => None,
+            Compression::Snappy => {
+                self.out.resize(snap::raw::max_compress_len(block.len()), 0);
+                self.snappy.compress(block, &mut self.out).ok()
+            }
+            Compression::Lz4 => {
+                put_varint(&mut self.out, block.len() as u64);
+                let head = self.out.len();
+                self.out.resize(head + lz4_flex::block::get_maximum_output_size(block.len()), 0);
+                lz4_flex::block::compress_into(block, &mut self.out[head..]).ok().map(|n| n + head)
+            }
+            Compression::Zstd => self.zstd.as_mut().and_then(|context| {
+                put_varint(&mut self.out, block.len() as u64);
+                let head = self.out.len();
+                self.out.resize(head + zstd::zstd_safe::compress_bound(block.len()), 0);
+                context.compress2(&mut self.out[head..], block).ok().map(|n| n + head)
+            }),
+        };
+        match done {
+            Some(len) if len <= worth => (self.kind, &self.out[..len]),
+            _ => (Compression::None, block),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAP: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let block: Vec<u8> = (0..5000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        for kind in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+            let mut packer = Compressor::new(kind, 0);
+            for _ in 0..2 {
+                let (tag, packed) = packer.pack(&block);
+                assert_eq!(tag, kind);
+                assert_eq!(decompress(tag as u8, packed, None, CAP).unwrap(), block);
+                assert!(matches!(
+                    decompress(tag as u8, packed, None, 100),
+                    Err(Failure::TooLong(_))
+                ));
+            }
+            assert_eq!(packer.pack(b"abc").0, Compression::None);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let block = vec![7; 4096];
+        for kind in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+            let mut packer = Compressor::new(kind, 0);
+            let packed = packer.pack(&block).1.to_vec();
+            for cut in 0..packed.len() {
+                assert!(decompress(kind as u8, &packed[..cut], None, CAP).is_err());
+            }
+        }
+        for kind in [2, 3, 6, 8, 9, 0x40, 0x80, 0xff] {
+            assert!(matches!(decompress(kind, &[1, 2], None, CAP), Err(Failure::Unsupported(_))));
+        }
+    }
 }

@@ -5,7 +5,13 @@ use std::sync::Arc;
 
 use base::{Result, Seq};
 
-use crate::{Block, Blocks, Cursor, EntryKind, Finding, Layout};
+use crate::block::cursor::BlockCursor;
+use crate::block::{Block, Role};
+use crate::cursor::Cursor;
+use crate::filter;
+use crate::index::IndexCursor;
+use crate::key::{EntryKind, Target, foreign_kind, split};
+use crate::layout::{Blocks, Filter, Layout};
 
 /// A table that can be asked: a layout, and a way to get its blocks.
 #[derive(Debug)]
@@ -29,6 +35,7 @@ pub struct Hit {
 
 impl Hit {
     /// The value's bytes; empty for deletions.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         self.block.bytes().get(self.range.clone()).unwrap_or_default()
     }
@@ -41,33 +48,102 @@ impl<B: Blocks> Table<B> {
     }
 
     /// The fixed parts.
+    #[inline]
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
     /// Where the blocks come from.
+    #[inline]
     pub fn blocks(&self) -> &B {
         &self.blocks
     }
 
     /// The newest entry of `key` whose sequence number is at most `at`. Range deletions are not looked at.
-    pub fn get(&self, _key: &[u8], _at: Seq) -> Result<Option<Hit>> {
+    pub fn get(&self, key: &[u8], at: Seq) -> Result<Option<Hit>> {
+        if !self.may_contain(key)? {
+            return Ok(None);
+        }
+        let Some(target) = self.place(key, at) else { return Ok(None) };
+        let mut index = IndexCursor::new(self)?;
+        index.seek(self, &target)?;
+        let mut data = BlockCursor::nowhere();
+        while let Some(handle) = index.handle() {
+            data.enter(self.blocks.get(&self.layout, handle, Role::Data)?);
+            data.find(&target).map_err(|damage| self.layout.damage(data.block(), damage))?;
+            if data.valid() {
+                return self.hit(key, &data);
+            }
+            // Versions of a key may go on in the next block.
+            index.next(self)?;
+        }
         Ok(None)
     }
 
+    /// Where entries of `key` begin that are visible at `at`; `None` where none can be.
+    #[inline]
+    pub(crate) fn place<'k>(&self, key: &'k [u8], at: Seq) -> Option<Target<'k>> {
+        match self.layout.global_seq() {
+            None => Some(Target::at(key, at)),
+            // What is stored is another number than what counts.
+            Some(seq) => (seq <= at).then(|| Target::at(key, crate::SEQ_MAX)),
+        }
+    }
+
+    fn hit(&self, key: &[u8], data: &BlockCursor) -> Result<Option<Hit>> {
+        let (user, word) = split(data.key());
+        if user != key {
+            return Ok(None);
+        }
+        let kind = self.kind(word, data.block())?;
+        let seq = self.layout.global_seq().unwrap_or(word >> 8);
+        Ok(Some(Hit { seq, kind, block: data.block().clone(), range: data.value_range() }))
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self, trailer: u64, block: &Block) -> Result<EntryKind> {
+        let number = trailer as u8;
+        match EntryKind::from_u8(number) {
+            Some(kind) => Ok(kind),
+            None => Err(self.foreign(number, block)),
+        }
+    }
+
+    #[cold]
+    fn foreign(&self, number: u8, block: &Block) -> base::Error {
+        let what = foreign_kind(number);
+        self.layout.unsupported(&format!("{what} ({number:#04x}) at offset {}", block.offset()))
+    }
+
     /// Whether the table may hold `key`. `false` is certain; without a usable filter the answer is `true`.
-    pub fn may_contain(&self, _key: &[u8]) -> Result<bool> {
-        Ok(true)
+    #[inline]
+    pub fn may_contain(&self, key: &[u8]) -> Result<bool> {
+        let handle = match self.layout.filter() {
+            Filter::None => return Ok(true),
+            Filter::Full(handle) => handle,
+            Filter::Parted(top) => match self.filter_part(top, key)? {
+                Some(handle) => handle,
+                None => return Ok(true),
+            },
+        };
+        let block = self.blocks.get(&self.layout, handle, Role::Filter)?;
+        Ok(filter::may_contain(block.bytes(), key))
+    }
+
+    /// The part of the filter that knows `key`.
+    ///
+    /// All versions of a key are in one part or the last of it and the first of the next; the part for the
+    /// newest version has seen the key in either case.
+    fn filter_part(&self, top: crate::Handle, key: &[u8]) -> Result<Option<crate::Handle>> {
+        let block = self.blocks.get(&self.layout, top, Role::FilterIndex)?;
+        let mut cursor = BlockCursor::new(block);
+        let done = cursor.seek(&Target::at(key, crate::SEQ_MAX));
+        done.map_err(|damage| self.layout.damage(cursor.block(), damage))?;
+        Ok(cursor.valid().then(|| cursor.handle()))
     }
 
     /// A cursor over all entries, not yet placed.
     pub fn cursor(self: &Arc<Self>) -> Cursor<B> {
         Cursor::new(self.clone())
-    }
-
-    /// Reads everything and compares it with everything else. An error means that the check itself could
-    /// not go on; what it found is in the list.
-    pub fn verify(self: &Arc<Self>) -> Result<Vec<Finding>> {
-        Ok(Vec::new())
     }
 }

@@ -1,0 +1,215 @@
+//! Moving over the entries of one block.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::codec::Reader;
+use smallvec::SmallVec;
+
+use super::{Block, Damage, Values, nothing};
+use crate::handle::{Handle, read_signed};
+use crate::key::Target;
+
+/// A place in a block. The key is put together in a buffer that is used again.
+#[derive(Debug)]
+pub(crate) struct BlockCursor {
+    block: Arc<Block>,
+    key: SmallVec<[u8; 128]>,
+    value: Range<usize>,
+    /// Where the entry begins; the end of the entries where the cursor is on none.
+    at: usize,
+    next: usize,
+    /// What the value says, where values are handles.
+    handle: Handle,
+}
+
+impl BlockCursor {
+    /// On no entry of `block`.
+    pub fn new(block: Arc<Block>) -> Self {
+        let end = block.entries_end;
+        Self {
+            block,
+            key: SmallVec::new(),
+            value: 0..0,
+            at: end,
+            next: end,
+            handle: Handle::default(),
+        }
+    }
+
+    /// On no entry of no block.
+    pub fn nowhere() -> Self {
+        Self::new(nothing())
+    }
+
+    /// Goes over to `block`, on none of its entries. Keeps its buffer.
+    pub fn enter(&mut self, block: Arc<Block>) {
+        self.block = block;
+        self.leave();
+    }
+
+    /// Off every entry.
+    pub fn leave(&mut self) {
+        self.at = self.block.entries_end;
+        self.next = self.at;
+    }
+
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.at < self.block.entries_end
+    }
+
+    #[inline]
+    pub fn block(&self) -> &Arc<Block> {
+        &self.block
+    }
+
+    /// The whole key; of no use where the cursor is on no entry.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    #[inline]
+    pub fn value_range(&self) -> Range<usize> {
+        self.value.clone()
+    }
+
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        &self.block.bytes[self.value.clone()]
+    }
+
+    #[inline]
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// To the first entry.
+    pub fn first(&mut self) -> Result<(), Damage> {
+        self.key.clear();
+        self.land(0)
+    }
+
+    /// To the last entry.
+    pub fn last(&mut self) -> Result<(), Damage> {
+        match self.block.restarts {
+            0 => self.leave(),
+            restarts => self.walk_to(restarts - 1, self.block.entries_end)?,
+        }
+        Ok(())
+    }
+
+    /// To the next entry.
+    #[inline]
+    pub fn next(&mut self) -> Result<(), Damage> {
+        self.land(self.next)
+    }
+
+    /// To the entry before; off every entry where this is the first.
+    pub fn prev(&mut self) -> Result<(), Damage> {
+        let stop = self.at;
+        if stop == 0 || !self.valid() {
+            self.leave();
+            return Ok(());
+        }
+        let (mut low, mut high) = (0, self.block.restarts);
+        while high - low > 1 {
+            let mid = low + (high - low) / 2;
+            if self.block.restart(mid) < stop {
+                low = mid;
+            } else {
+                high = mid;
+            }
+        }
+        self.walk_to(low, stop)
+    }
+
+    /// To the first entry that is not less than `target`.
+    #[inline]
+    pub fn seek(&mut self, target: &Target<'_>) -> Result<(), Damage> {
+        if self.block.restarts == 0 {
+            return Ok(());
+        }
+        let restart = self.block.restart_before(target)?;
+        self.seek_from(restart, target)
+    }
+
+    /// To the first entry not less than `target` from restart `restart` on.
+    fn seek_from(&mut self, restart: usize, target: &Target<'_>) -> Result<(), Damage> {
+        self.key.clear();
+        self.land(self.block.restart(restart))?;
+        while self.valid() && self.block.order(&self.key, target) == Ordering::Less {
+            self.land(self.next)?;
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::seek`] where only an entry of that very user key matters: the hash index, if there is
+    /// one, names the restart to begin at.
+    #[inline]
+    pub fn find(&mut self, target: &Target<'_>) -> Result<(), Damage> {
+        if let Some(restart) = self.block.hashed_restart(target.user) {
+            self.seek_from(restart, target)?;
+            // Only a hit is certain: another key may live in the same bucket.
+            if self.valid() && target.same_user(&self.key) {
+                return Ok(());
+            }
+        }
+        self.seek(target)
+    }
+
+    /// Along the entries from a restart to the one that ends at `stop`.
+    fn walk_to(&mut self, restart: usize, stop: usize) -> Result<(), Damage> {
+        self.key.clear();
+        self.land(self.block.restart(restart))?;
+        while self.next < stop {
+            self.land(self.next)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the entry at `at`, the one behind the entry whose key is in the buffer.
+    #[inline(always)]
+    fn land(&mut self, at: usize) -> Result<(), Damage> {
+        let block = &*self.block;
+        if at >= block.entries_end {
+            self.leave();
+            return Ok(());
+        }
+        let entry = match block.entry(at) {
+            Some(entry) if entry.shared <= self.key.len() => entry,
+            _ => return Err(self.damaged(at)),
+        };
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(&block.bytes[entry.key()]);
+        self.value = entry.value();
+        self.at = at;
+        self.next = entry.next;
+        if block.values != Values::Sized {
+            let value = &self.block.bytes[self.value.clone()];
+            let whole = block.values == Values::SizedHandles || entry.shared == 0;
+            self.handle = match handle_in(value, (!whole).then_some(self.handle)) {
+                Some(handle) => handle,
+                None => return Err(self.damaged(at)),
+            };
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn damaged(&mut self, at: usize) -> Damage {
+        self.leave();
+        Damage { at, what: "no entry can be decoded" }
+    }
+}
+
+/// The handle in an index value; `before` is that of the entry before, where the value builds on it.
+fn handle_in(value: &[u8], before: Option<Handle>) -> Option<Handle> {
+    let mut reader = Reader::new(value);
+    match before {
+        None => Handle::read(&mut reader),
+        Some(before) => before.follower(read_signed(&mut reader)?),
+    }
+}

@@ -1,0 +1,252 @@
+//! Blocks: sorted entries with shared prefixes, and restart points where a whole key stands.
+//!
+//! ```text
+//! entries    { varint shared, varint unshared, varint value length, key tail, value }
+//! restarts   u32 each: offset of an entry that shares nothing with the one before
+//! [hash      one byte a bucket, u16 number of buckets]
+//! footer     u32: number of restarts, flags in the top bits
+//! ```
+
+pub(crate) mod build;
+pub(crate) mod cursor;
+mod entry;
+mod hash;
+
+use std::sync::Arc;
+
+use crate::key::Target;
+use std::cmp::Ordering;
+
+/// What a block is for. A cache may treat roles differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Entries.
+    Data,
+    /// Where data blocks lie, or where the parts of such a block lie.
+    Index,
+    /// A filter, or a part of one.
+    Filter,
+    /// Where the parts of a filter lie.
+    FilterIndex,
+    /// Range deletions.
+    RangeDeletes,
+    /// A dictionary for compression.
+    Dictionary,
+    /// Properties.
+    Properties,
+    /// The directory of all blocks but data blocks.
+    MetaIndex,
+}
+
+/// What the keys of a block are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// A user key and eight bytes.
+    Internal,
+    /// A user key, or a name.
+    Plain,
+}
+
+/// What the values of a block are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// Bytes with their length before the key tail.
+    Sized,
+    /// The same, and what is there begins with a handle.
+    SizedHandles,
+    /// Handles that tell their own length. Behind a shared prefix only the difference in size stands.
+    Handles,
+    /// The same, followed by the first key of the block and its length.
+    HandlesAndKeys,
+}
+
+impl Values {
+    /// Whether the length of the value stands before the key tail.
+    #[inline]
+    fn sized(self) -> bool {
+        matches!(self, Self::Sized | Self::SizedHandles)
+    }
+}
+
+/// How the bytes of a block are to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Entries.
+    Entries(Keys, Values),
+    /// No entries: a filter or a dictionary.
+    Raw,
+}
+
+/// What is wrong in a block, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// Offset in the block after decompression.
+    pub at: usize,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
+/// A verified, decompressed block, parsed far enough that no cursor can run over its end.
+#[derive(Debug)]
+pub struct Block {
+    bytes: Vec<u8>,
+    /// Offset in the file, for messages.
+    offset: u64,
+    keys: Keys,
+    values: Values,
+    /// Where entries end and restarts begin.
+    entries_end: usize,
+    restarts: usize,
+    /// Buckets of the hash index, behind the restarts; 0: none.
+    buckets: usize,
+}
+
+const HASH_INDEX: u32 = 1 << 31;
+/// Only a hint that keys are evenly spread.
+const UNIFORM_KEYS: u32 = 1 << 29;
+const SEPARATE_VALUES: u32 = 1 << 28;
+const RESTARTS_MAX: u32 = (1 << 28) - 1;
+
+/// Why a block cannot be understood.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Damaged(Damage),
+    Unsupported(&'static str),
+}
+
+impl Block {
+    pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, Refusal> {
+        let Shape::Entries(keys, values) = shape else {
+            let (keys, values) = (Keys::Plain, Values::Sized);
+            return Ok(Self {
+                bytes,
+                offset,
+                keys,
+                values,
+                entries_end: 0,
+                restarts: 0,
+                buckets: 0,
+            });
+        };
+        let damaged = |at, what| Refusal::Damaged(Damage { at, what });
+        let Some((mut front, footer)) = bytes.split_last_chunk::<4>() else {
+            return Err(damaged(0, "the block is too short for its footer"));
+        };
+        let footer = u32::from_le_bytes(*footer);
+        if footer & SEPARATE_VALUES != 0 {
+            return Err(Refusal::Unsupported("values apart from keys in a data block"));
+        }
+        let mut buckets = 0;
+        if footer & HASH_INDEX != 0 {
+            let short = || damaged(front.len(), "the block is too short for its hash index");
+            let (rest, number) = front.split_last_chunk::<2>().ok_or_else(short)?;
+            buckets = usize::from(u16::from_le_bytes(*number));
+            front = rest.get(..rest.len().wrapping_sub(buckets)).ok_or_else(short)?;
+            if buckets == 0 {
+                return Err(damaged(rest.len(), "the hash index has no buckets"));
+            }
+        }
+        let restarts = footer & !(HASH_INDEX | UNIFORM_KEYS);
+        if restarts > RESTARTS_MAX {
+            return Err(Refusal::Unsupported("an unknown flag in a block footer"));
+        }
+        let restarts = restarts as usize;
+        let entries_end = front.len().checked_sub(4 * restarts);
+        let Some(entries_end) = entries_end else {
+            return Err(damaged(front.len(), "the block is too short for its restarts"));
+        };
+        let block = Self { bytes, offset, keys, values, entries_end, restarts, buckets };
+        block.check_restarts().map_err(Refusal::Damaged)?;
+        Ok(block)
+    }
+
+    /// Restarts begin at 0, ascend, and point at entries; an empty block has one at 0 or none.
+    fn check_restarts(&self) -> Result<(), Damage> {
+        let damaged = |what| Err(Damage { at: self.entries_end, what });
+        if self.entries_end == 0 {
+            let fine = self.restarts == 0 || self.restarts == 1 && self.restart(0) == 0;
+            return if fine { Ok(()) } else { damaged("an empty block has restarts") };
+        }
+        if self.restarts == 0 || self.restart(0) != 0 {
+            return damaged("the first restart is not at the first entry");
+        }
+        let words =
+            self.bytes[self.entries_end..self.entries_end + 4 * self.restarts].as_chunks().0;
+        let offsets = words.iter().map(|word| u32::from_le_bytes(*word));
+        if !offsets.is_sorted_by(|a, b| a < b)
+            || self.restart(self.restarts - 1) >= self.entries_end
+        {
+            return damaged("restarts do not ascend or point behind the entries");
+        }
+        Ok(())
+    }
+
+    /// The block's bytes without trailer.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of heap that it holds.
+    pub fn charge(&self) -> usize {
+        self.bytes.capacity() + size_of::<Self>() + 2 * size_of::<usize>()
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where restart `i` points; `i` is below [`Self::restarts`].
+    #[inline]
+    fn restart(&self, i: usize) -> usize {
+        let mut word = [0; 4];
+        word.copy_from_slice(&self.bytes[self.entries_end + 4 * i..][..4]);
+        u32::from_le_bytes(word) as usize
+    }
+
+    /// The last restart whose key is less than `target`, or the first restart.
+    #[inline]
+    fn restart_before(&self, target: &Target<'_>) -> Result<usize, Damage> {
+        let (mut low, mut high) = (0, self.restarts);
+        while high - low > 1 {
+            let mid = low + (high - low) / 2;
+            if self.order(self.restart_key(mid)?, target) == Ordering::Less {
+                low = mid;
+            } else {
+                high = mid;
+            }
+        }
+        Ok(low)
+    }
+
+    #[inline]
+    fn restart_key(&self, i: usize) -> Result<&[u8], Damage> {
+        let at = self.restart(i);
+        match self.entry(at) {
+            Some(entry) if entry.shared == 0 => Ok(&self.bytes[entry.key()]),
+            _ => Err(Damage { at, what: "no whole key stands at a restart" }),
+        }
+    }
+
+    /// How a stored key stands to `target`.
+    #[inline]
+    fn order(&self, stored: &[u8], target: &Target<'_>) -> Ordering {
+        match self.keys {
+            Keys::Internal => target.order_of(stored),
+            Keys::Plain => stored.cmp(target.user),
+        }
+    }
+}
+
+/// A block that every cursor may begin with.
+pub(crate) fn nothing() -> Arc<Block> {
+    static NOTHING: std::sync::OnceLock<Arc<Block>> = std::sync::OnceLock::new();
+    let make = || {
+        let shape = Shape::Raw;
+        let (bytes, offset) = (Vec::new(), 0);
+        match Block::parse(bytes, offset, shape) {
+            Ok(block) => Arc::new(block),
+            Err(_) => unreachable!("raw blocks always parse"),
+        }
+    };
+    NOTHING.get_or_init(make).clone()
+}

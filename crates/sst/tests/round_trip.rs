@@ -1,0 +1,150 @@
+//! What is written is read, under every option and by every way of reading.
+
+mod common;
+
+use std::cmp::Reverse;
+
+use common::{Key, Model, all, entry, open, options, write};
+use proptest::prelude::*;
+use sst::{EntryKind, SEQ_MAX, Writer, WriterOptions};
+
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => proptest::collection::vec(prop_oneof![Just(0_u8), Just(97), Just(255)], 0..6),
+        2 => "key[0-9]{4}".prop_map(String::into_bytes),
+        1 => proptest::collection::vec(any::<u8>(), 0..300),
+    ]
+}
+
+fn kinds() -> impl Strategy<Value = EntryKind> {
+    prop_oneof![
+        6 => Just(EntryKind::Value),
+        1 => Just(EntryKind::Delete),
+        1 => Just(EntryKind::Merge),
+        1 => Just(EntryKind::SingleDelete),
+    ]
+}
+
+fn models() -> impl Strategy<Value = Model> {
+    let seqs = prop_oneof![0..20_u64, Just(SEQ_MAX), any::<u32>().prop_map(u64::from)];
+    let values = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..20),
+        (0..400_usize).prop_map(|len| vec![7; len]),
+    ];
+    let entry = (keys(), seqs, kinds(), values)
+        .prop_map(|(key, seq, kind, value)| ((key, Reverse(seq)), (kind, value)));
+    proptest::collection::vec(entry, 0..200).prop_map(Model::from_iter)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn reads_what_was_written(
+        model in models(),
+        pick in any::<u64>(),
+        probes in proptest::collection::vec((keys(), 0..25_u64), 20),
+    ) {
+        let (bytes, summary) = write(&model, options(pick));
+        prop_assert_eq!(summary.len, bytes.len() as u64);
+        prop_assert_eq!(summary.entries, model.len() as u64);
+        let table = open(bytes).unwrap();
+        let wanted: Vec<_> = model.clone().into_iter().collect();
+        prop_assert_eq!(&all(&table).unwrap(), &wanted);
+        prop_assert_eq!(table.verify().unwrap(), vec![]);
+
+        let mut back = Vec::new();
+        let mut cursor = table.cursor();
+        cursor.last().unwrap();
+        while cursor.valid() {
+            back.push(entry(&cursor));
+            cursor.prev().unwrap();
+        }
+        back.reverse();
+        prop_assert_eq!(&back, &wanted);
+
+        let stored = model.keys().map(|(key, seq)| (key.clone(), seq.0));
+        for (key, seq) in stored.chain(probes) {
+            let place: Key = (key.clone(), Reverse(seq));
+            let behind = model.range(place.clone()..).next();
+            cursor.seek(&key, seq).unwrap();
+            let there = cursor.valid().then(|| entry(&cursor));
+            prop_assert_eq!(there, behind.map(|(k, v)| (k.clone(), v.clone())));
+
+            let before = model.range(..=place).next_back();
+            cursor.seek_for_prev(&key, seq).unwrap();
+            let there = cursor.valid().then(|| entry(&cursor));
+            prop_assert_eq!(there, before.map(|(k, v)| (k.clone(), v.clone())));
+
+            let hit = table.get(&key, seq).unwrap();
+            let hit = hit.map(|hit| (hit.seq, hit.kind, hit.value().to_vec()));
+            let wanted = behind.filter(|((found, _), _)| *found == key);
+            prop_assert_eq!(hit, wanted.map(|((_, seq), (kind, value))| (seq.0, *kind, value.clone())));
+        }
+    }
+}
+
+#[test]
+fn disorder_is_refused() {
+    let add = |steps: &[(&[u8], u64)]| {
+        let mut writer = Writer::new(Vec::new(), WriterOptions::default());
+        steps.iter().try_for_each(|(key, seq)| writer.add(key, *seq, EntryKind::Value, b""))
+    };
+    assert!(add(&[(b"a", 5), (b"a", 4), (b"b", 9)]).is_ok());
+    for steps in [
+        &[(&b"b"[..], 1_u64), (&b"a"[..], 1)][..],
+        &[(b"a", 4), (b"a", 5)],
+        &[(b"a", 4), (b"a", 4)],
+        &[(b"a", SEQ_MAX + 1)],
+    ] {
+        assert_eq!(add(steps).unwrap_err().kind(), base::ErrorKind::InvalidArgument);
+    }
+    let external = WriterOptions { external: true, ..WriterOptions::default() };
+    let mut writer = Writer::new(Vec::new(), external);
+    assert!(writer.add(b"a", 1, EntryKind::Value, b"").is_err());
+    assert!(writer.add(b"a", 0, EntryKind::Value, b"").is_ok());
+    assert!(writer.add_range_delete(b"b", b"b", 0).is_err());
+}
+
+#[test]
+fn range_deletions_come_back_sorted() {
+    let mut writer = Writer::new(Vec::new(), WriterOptions::default());
+    writer.add(b"m", 9, EntryKind::Value, b"v").unwrap();
+    for (begin, end, seq) in [("p", "q", 3), ("a", "c", 5), ("a", "z", 8), ("a", "b", 5)] {
+        writer.add_range_delete(begin.as_bytes(), end.as_bytes(), seq).unwrap();
+    }
+    let (bytes, summary) = writer.finish().unwrap();
+    assert_eq!((summary.smallest.as_slice(), summary.largest.as_slice()), (&b"a"[..], &b"z"[..]));
+    assert_eq!((summary.min_seq, summary.max_seq, summary.range_deletes), (3, 9, 3));
+    let table = open(bytes.clone()).unwrap();
+    let found = table.layout().range_deletes(&bytes).unwrap();
+    let found: Vec<_> =
+        found.iter().map(|range| (range.begin[0], range.end[0], range.seq)).collect();
+    assert_eq!(found, [(b'a', b'z', 8), (b'a', b'c', 5), (b'p', b'q', 3)]);
+}
+
+#[test]
+fn a_global_number_stands_for_all() {
+    let model = Model::from_iter(
+        ["a", "b", "c"].map(|key| ((key.into(), Reverse(0)), (EntryKind::Value, key.into()))),
+    );
+    let external = WriterOptions { external: true, ..WriterOptions::default() };
+    let (bytes, _) = write(&model, external);
+    let layout = sst::Layout::open(&bytes).unwrap();
+    assert_eq!(layout.global_seq(), Some(0));
+    let layout = std::sync::Arc::new(layout.with_global_seq(50));
+    let table = std::sync::Arc::new(sst::Table::new(layout, sst::Uncached(bytes)));
+    assert!(table.get(b"b", 49).unwrap().is_none());
+    assert_eq!(table.get(b"b", 50).unwrap().unwrap().seq, 50);
+    let mut cursor = table.cursor();
+    let mut at = |key: &[u8], seq, back: bool| {
+        if back { cursor.seek_for_prev(key, seq) } else { cursor.seek(key, seq) }.unwrap();
+        cursor.valid().then(|| cursor.key()[0])
+    };
+    assert_eq!(at(b"b", 50, false), Some(b'b'));
+    assert_eq!(at(b"b", 49, false), Some(b'c'));
+    assert_eq!(at(b"c", 49, false), None);
+    assert_eq!(at(b"b", 50, true), Some(b'b'));
+    assert_eq!(at(b"b", 51, true), Some(b'a'));
+    assert_eq!(at(b"zz", 51, true), Some(b'c'));
+}
