@@ -1,9 +1,11 @@
 //! Every back end does the same.
 
+mod scratch;
 mod suite;
 
+use scratch::Scratch;
 use ssd::{Disk, Faulty, Memory, Posix};
-use suite::{Scratch, conform};
+use suite::conform;
 
 #[test]
 fn posix() {

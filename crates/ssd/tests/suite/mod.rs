@@ -1,31 +1,10 @@
 //! What every file system does.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base::ErrorKind::{Corruption, Exists, InvalidArgument, Io, NotFound};
 use base::{ErrorKind, Result};
 use ssd::Fs;
-
-/// A directory of the operating system, gone with this.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ssd-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _best_effort = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn kind<T>(result: Result<T>) -> ErrorKind {
     match result {
@@ -35,7 +14,7 @@ fn kind<T>(result: Result<T>) -> ErrorKind {
 }
 
 /// Bytes that differ from place to place.
-pub fn pattern(from: u64, len: usize) -> Vec<u8> {
+fn pattern(from: u64, len: usize) -> Vec<u8> {
     (from..from + len as u64).map(|i| (i ^ i >> 8 ^ i >> 16) as u8 | 1).collect()
 }
 
