@@ -2,18 +2,19 @@
 
 mod append;
 mod read;
+mod whole;
 
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Error, ErrorKind, Result};
+use base::Result;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::fs::{Append, Fs, Read};
-use crate::refused::refused;
+use crate::refused::{not_a_file, refused};
 
 pub(crate) use append::Appending;
 pub(crate) use read::Reading;
@@ -121,8 +122,7 @@ impl Fs for Posix {
 pub(crate) fn length_of(path: &Path, file: &fs::File) -> Result<u64> {
     let metadata = file.metadata().map_err(|e| refused("open", path, e))?;
     if !metadata.is_file() {
-        let context = format!("{} is not a regular file; name one", path.display());
-        return Err(Error::new(ErrorKind::InvalidArgument, "open", context));
+        return Err(not_a_file(path));
     }
     Ok(metadata.len())
 }

@@ -44,3 +44,10 @@ pub(crate) fn failed_before(operation: &'static str, path: &Path) -> Error {
     );
     Error::new(ErrorKind::Closed, operation, context)
 }
+
+/// Only regular files are read and written.
+#[cold]
+pub(crate) fn not_a_file(path: &Path) -> Error {
+    let context = format!("{} is not a regular file; name one", path.display());
+    Error::new(ErrorKind::InvalidArgument, "open", context)
+}

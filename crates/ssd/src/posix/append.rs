@@ -9,6 +9,7 @@ use base::Result;
 use rustix::fs::Advice;
 
 use super::Opened;
+use super::whole::write_all;
 use crate::aligned::{Aligned, BLOCK};
 use crate::fs::Append;
 use crate::refused::{failed_before, refused};
@@ -63,7 +64,7 @@ impl Appending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.gathered {
             Some(gathered) => gathered.add(&self.file, bytes)?,
-            None => write_all(&self.file, bytes, self.len)?,
+            None => write_all(bytes, self.len, |b, at| self.file.write_at(b, at))?,
         }
         self.len += bytes.len() as u64;
         Ok(())
@@ -86,7 +87,7 @@ impl Gathered {
             self.len += now.len();
             bytes = later;
             if self.len == self.buffer.bytes().len() {
-                write_all(file, self.buffer.bytes(), self.at)?;
+                write_all(self.buffer.bytes(), self.at, |b, at| file.write_at(b, at))?;
                 self.at += self.len as u64;
                 self.len = 0;
             }
@@ -103,7 +104,7 @@ impl Gathered {
         let padded = self.len.next_multiple_of(BLOCK);
         let buffer = self.buffer.bytes_mut();
         buffer[self.len..padded].fill(0);
-        write_all(file, &buffer[..padded], self.at)?;
+        write_all(&buffer[..padded], self.at, |b, at| file.write_at(b, at))?;
         if padded > self.len {
             file.set_len(self.at + self.len as u64)?;
         }
@@ -113,19 +114,6 @@ impl Gathered {
         self.len -= whole;
         Ok(())
     }
-}
-
-/// Writes all of `bytes`: short writes go on, interrupted ones are repeated, one without progress fails.
-fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write_at(bytes, at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(n) => (bytes, at) = (&bytes[n..], at + n as u64),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
 }
 
 impl Append for Appending {

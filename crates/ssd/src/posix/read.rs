@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use base::Result;
 use rustix::fs::Advice;
 
+use super::whole::read_all;
 use super::{Opened, length_of};
 use crate::aligned::{Aligned, BLOCK, blocks_of};
 use crate::fs::Read;
@@ -28,40 +29,15 @@ impl Reading {
     }
 }
 
-/// Reads until `out` is full or the file ends; returns how many bytes came.
-fn read_all(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < out.len() {
-        match file.read_at(&mut out[done..], at + done as u64) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(done)
-}
-
-/// As [`read_all`], past the page cache: by whole blocks, of which the wanted part is copied.
+/// Reads past the page cache: by whole blocks, of which the wanted part is copied.
 fn read_direct(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
     let (from, len) = blocks_of(at, out.len());
     let mut blocks = Aligned::new(len);
-    let mut done = 0;
-    while done < len {
-        match file.read_at(&mut blocks.bytes_mut()[done..], from + done as u64) {
-            // A read that ends inside a block has met the end of the file.
-            Ok(n) if !n.is_multiple_of(BLOCK) || n == 0 => {
-                done += n;
-                break;
-            }
-            Ok(n) => done += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
+    let blocks = &mut blocks.bytes_mut()[..len];
+    let done = read_all(blocks, from, BLOCK, |out, at| file.read_at(out, at))?;
     let skip = (at - from) as usize;
     let got = done.saturating_sub(skip).min(out.len());
-    out[..got].copy_from_slice(&blocks.bytes()[skip..skip + got]);
+    out[..got].copy_from_slice(&blocks[skip..skip + got]);
     Ok(got)
 }
 
@@ -71,8 +47,11 @@ impl Read for Reading {
         if i64::try_from(at).is_err() {
             return Err(ends_early(&self.path, at, out.len(), 0));
         }
-        let read = if self.direct { read_direct } else { read_all };
-        let got = read(&self.file, out, at).map_err(|e| refused("read", &self.path, e))?;
+        let got = match self.direct {
+            true => read_direct(&self.file, out, at),
+            false => read_all(out, at, 1, |out, at| self.file.read_at(out, at)),
+        };
+        let got = got.map_err(|e| refused("read", &self.path, e))?;
         if got < out.len() {
             return Err(ends_early(&self.path, at, out.len(), got));
         }

@@ -1,0 +1,254 @@
+//! [`Faulty`]: a file system on which calls fail by rule.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::Result;
+
+use crate::call::Call;
+use crate::fs::{Append, Fs, Read};
+use crate::refused::{failed_before, refused};
+use crate::rule::{Failure, Rule};
+
+/// Another file system, some calls of which fail.
+#[derive(Debug)]
+pub struct Faulty<F> {
+    inner: Arc<F>,
+    ledger: Arc<Ledger>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    rules: Vec<Rule>,
+    counts: [u64; Call::ALL.len()],
+    struck: u64,
+}
+
+impl<F: Fs> Faulty<F> {
+    /// No call fails yet.
+    pub fn new(inner: F) -> Self {
+        Self { inner: Arc::new(inner), ledger: Arc::default() }
+    }
+
+    /// These rules hold from now on, in place of any before; their counts begin now. The first that is due
+    /// decides.
+    pub fn set_rules(&self, rules: Vec<Rule>) {
+        self.ledger.lock().rules = rules;
+    }
+
+    /// Calls of a kind so far, those that failed included.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.ledger.lock().counts[call as usize]
+    }
+
+    /// Calls of all kinds so far.
+    pub fn all_calls(&self) -> u64 {
+        self.ledger.lock().counts.iter().sum()
+    }
+
+    /// How often a rule made a call fail.
+    pub fn struck(&self) -> u64 {
+        self.ledger.lock().struck
+    }
+
+    /// The file system behind.
+    pub fn inner(&self) -> &F {
+        &self.inner
+    }
+}
+
+impl Ledger {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call; how it fails, if it does.
+    fn strikes(&self, call: Call, paths: &[&Path]) -> Option<Failure> {
+        let mut entries = self.lock();
+        entries.counts[call as usize] += 1;
+        // Every rule counts every call, also one that another rule fails.
+        let due: Vec<_> = entries.rules.iter_mut().map(|r| r.strikes(call, paths)).collect();
+        let failure = due.into_iter().flatten().next();
+        entries.struck += u64::from(failure.is_some());
+        failure
+    }
+
+    /// As [`strikes`](Self::strikes), where a failed call does nothing.
+    fn check(&self, call: Call, paths: &[&Path]) -> Result<()> {
+        match self.strikes(call, paths) {
+            Some(failure) => Err(refused(call.name(), paths[0], failure.errno())),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Appending<F> {
+    fs: Arc<F>,
+    ledger: Arc<Ledger>,
+    path: PathBuf,
+    inner: Box<dyn Append>,
+    synced: u64,
+    failed: bool,
+}
+
+impl<F: Fs> Appending<F> {
+    /// Runs one call, or fails it; a failure is final.
+    fn once(
+        &mut self,
+        call: Call,
+        act: impl FnOnce(&mut dyn Append) -> Result<()>,
+        fail: impl FnOnce(&mut Self, Failure) -> Result<()>,
+    ) -> Result<()> {
+        if self.failed {
+            return Err(failed_before(call.name(), &self.path));
+        }
+        let result = match self.ledger.strikes(call, &[&self.path]) {
+            None => act(self.inner.as_mut()),
+            Some(failure) => fail(self, failure)
+                .and_then(|()| Err(refused(call.name(), &self.path, failure.errno()))),
+        };
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Puts a file in this one's place that has zeros where this one was not synced.
+    fn lose_pages(&self) -> Result<()> {
+        let mut bytes = vec![0; self.inner.len() as usize];
+        self.fs.open(&self.path)?.read_at(0, &mut bytes[..self.synced as usize])?;
+        self.fs.remove(&self.path)?;
+        let mut file = self.fs.create(&self.path)?;
+        file.append(&bytes)?;
+        file.sync()
+    }
+}
+
+impl<F: Fs> Append for Appending<F> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let fail = |file: &mut Self, failure| match failure {
+            Failure::Short => file.inner.append(&bytes[..bytes.len() / 2]),
+            _ => Ok(()),
+        };
+        self.once(Call::Append, |inner| inner.append(bytes), fail)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let fail = |file: &mut Self, failure| match failure {
+            Failure::LosesPages => file.lose_pages(),
+            _ => Ok(()),
+        };
+        self.once(Call::Sync, |inner| inner.sync(), fail)?;
+        self.synced = self.inner.len();
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn advise_written(&mut self) {
+        self.inner.advise_written();
+    }
+}
+
+struct Reading {
+    ledger: Arc<Ledger>,
+    inner: Arc<dyn Read>,
+}
+
+impl Read for Reading {
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.ledger.check(Call::Read, &[self.path()])?;
+        self.inner.read_at(at, out)
+    }
+
+    fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
+        self.ledger.check(Call::Read, &[self.path()])?;
+        self.inner.read_many(ranges)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn will_need(&self, at: u64, len: u64) {
+        self.inner.will_need(at, len);
+    }
+}
+
+impl<F: Fs> Fs for Faulty<F> {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.ledger.check(Call::CreateDir, &[dir])?;
+        self.inner.create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.ledger.check(Call::List, &[dir])?;
+        self.inner.list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.ledger.check(Call::Exists, &[path])?;
+        self.inner.exists(path)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
+        self.ledger.check(Call::Create, &[path])?;
+        Ok(Box::new(Appending {
+            inner: self.inner.create(path)?,
+            fs: Arc::clone(&self.inner),
+            ledger: Arc::clone(&self.ledger),
+            path: path.to_path_buf(),
+            synced: 0,
+            failed: false,
+        }))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
+        self.ledger.check(Call::Open, &[path])?;
+        let inner = self.inner.open(path)?;
+        Ok(Arc::new(Reading { ledger: Arc::clone(&self.ledger), inner }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.ledger.check(Call::Rename, &[from, to])?;
+        self.inner.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.ledger.check(Call::Link, &[to, from])?;
+        self.inner.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.ledger.check(Call::Remove, &[path])?;
+        self.inner.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        self.ledger.check(Call::RemoveDir, &[path])?;
+        self.inner.remove_dir(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.ledger.check(Call::SyncDir, &[dir])?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        self.ledger.check(Call::FreeBytes, &[dir])?;
+        self.inner.free_bytes(dir)
+    }
+
+    fn describe(&self) -> String {
+        format!("faulty {}", self.inner.describe())
+    }
+}
