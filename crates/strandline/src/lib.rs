@@ -57,13 +57,13 @@ mod view;
 
 pub use base::{Error, ErrorKind, Result, Seq, limits};
 pub use batch::Batch;
+pub use cache::CacheFigures;
 pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
 pub use observe::explain::{Probe, Source, TimedProbe};
 pub use observe::properties::{
-    CompactionFigures, KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
-    TableProperties,
+    CompactionFigures, KeyspaceProperties, LevelProperties, Properties, RunProperties,
+    SsdProperties, TableProperties,
 };
-pub use cache::CacheFigures;
 pub use options::{Compression, Options, PmSource, Row, SsdSource, TABLE as OPTIONS, parse_size};
 pub use path::check::CheckReport;
 pub use path::recover::{Damage, Report as RecoveryReport};

@@ -22,7 +22,7 @@ fn driver(options: Options, spaces: u32) -> Driver {
             Db::open_region(Arc::clone(&region), options.clone()).expect("open")
         });
     }
-    let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::new());
+    let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
     fs.create_dir_all(Path::new("/sst")).expect("directory");
     Driver::with_spaces(spaces, move || {
         let (region, fs) = (Arc::clone(&region), Arc::clone(&fs));
@@ -84,15 +84,26 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ("parallel recovery", Options { recovery_threads: 4, frozen_memtables_max: 1, ..base() }),
         ("levels", levels()),
         ("levels, background", Options { background_threads: 2, ..levels() }),
-        ("levels, no cache", Options { block_cache: 0, compression: Compression::None, ..levels() }),
-        ("levels, tiny tables", Options { table_bytes: 4 << 10, memtable_bytes: 8 << 10, ..levels() }),
+        (
+            "levels, no cache",
+            Options { block_cache: 0, compression: Compression::None, ..levels() },
+        ),
+        (
+            "levels, tiny tables",
+            Options { table_bytes: 4 << 10, memtable_bytes: 8 << 10, ..levels() },
+        ),
         (
             "levels, four threads",
             Options { background_threads: 4, compression: Compression::Zstd, ..levels() },
         ),
         (
             "levels, large zones",
-            Options { pm_size: 12 << 20, zone_size: 64 << 10, compression: Compression::Snappy, ..levels() },
+            Options {
+                pm_size: 12 << 20,
+                zone_size: 64 << 10,
+                compression: Compression::Snappy,
+                ..levels()
+            },
         ),
     ]
 }

@@ -208,8 +208,8 @@ mod tests {
             ("0 99 a-z", "nothing"),
             ("0 100 a-z", "level 0 into 6 onto 0..0"),
             ("0 100 a-z!", "nothing"),
-            ("0 100 d-k | 6 50 a-c 50 e-f 50 k-l 50 m-n", "level 0 into 6 onto 1..3"),
-            ("0 100 d-k | 6 50 a-c 50 e-f! 50 k-l", "nothing"),
+            ("0 100 d-k | 6 25 a-c 25 e-f 25 k-l 25 m-n", "level 0 into 6 onto 1..3"),
+            ("0 100 d-k | 6 25 a-c 25 e-f! 25 k-l", "nothing"),
             // The bottom has outgrown what level 0 gives: a level above it takes that.
             ("0 100 a-z | 6 1000 a-m 200 n-z", "level 0 into 4 onto 0..0"),
             // Level 5 has a target of 100: the fuller of both goes first, the cheaper table of it.

@@ -71,8 +71,9 @@ impl Versions {
     /// The versions: number, kind, value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Seq, EntryKind, &[u8])> {
         let starts = std::iter::once(0).chain(self.kept.iter().map(|version| version.end));
-        self.kept.iter().zip(starts).map(|(version, start)| {
-            (version.seq, version.kind, &self.bytes[start..version.end])
-        })
+        self.kept
+            .iter()
+            .zip(starts)
+            .map(|(version, start)| (version.seq, version.kind, &self.bytes[start..version.end]))
     }
 }

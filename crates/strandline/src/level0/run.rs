@@ -1,7 +1,7 @@
 //! A run: an immutable sorted index over records that stay in their zones (R3).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use base::checksum::{mix, sum64};
 use base::codec::{Reader, put_varint};
@@ -72,6 +72,7 @@ pub(crate) struct Run {
     graveyard: Arc<Graveyard>,
     /// A merge or compaction under way reads it.
     pub busy: Busy,
+    bounds: OnceLock<(Vec<u8>, Vec<u8>)>,
     /// Whether a durable edit names this run; else its extents go when the last holder does.
     installed: AtomicBool,
     seed: u64,
@@ -178,6 +179,7 @@ impl Run {
             extents,
             graveyard: Arc::clone(graveyard),
             busy: Busy::default(),
+            bounds: OnceLock::new(),
             installed: AtomicBool::new(false),
         }
     }
@@ -197,15 +199,18 @@ impl Run {
     }
 
     /// Its lowest and its highest key.
-    pub(crate) fn bounds<'m>(&self, media: &'m Media) -> Result<(&'m [u8], &'m [u8])> {
-        let (mut first, mut last) = (Vec::new(), Vec::new());
-        self.leaves(media, 0, false, 1, 0, &mut first)?;
-        self.leaves(media, self.entries() - 1, true, 1, 0, &mut last)?;
-        let key = |leaves: &[u64]| -> Result<&'m [u8]> {
+    pub(crate) fn bounds(&self, media: &Media) -> Result<&(Vec<u8>, Vec<u8>)> {
+        if let Some(bounds) = self.bounds.get() {
+            return Ok(bounds);
+        }
+        let key = |from: u64, backward: bool| -> Result<Vec<u8>> {
+            let mut leaves = Vec::new();
+            self.leaves(media, from, backward, 1, 0, &mut leaves)?;
             let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
-            Ok(media.key(&media.entry(leaf)?))
+            Ok(media.key(&media.entry(leaf)?).to_vec())
         };
-        Ok((key(&first)?, key(&last)?))
+        let bounds = (key(0, false)?, key(self.entries() - 1, true)?);
+        Ok(self.bounds.get_or_init(|| bounds))
     }
 
     /// DRAM held.

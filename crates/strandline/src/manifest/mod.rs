@@ -149,7 +149,9 @@ impl State {
             if let Err(broken) = applied {
                 return Err(Error::corruption(
                     "open",
-                    format!("manifest edit {number} breaks the rule that {broken}; restore a copy of the pool"),
+                    format!(
+                        "manifest edit {number} breaks the rule that {broken}; restore a copy of the pool"
+                    ),
                 ));
             }
         }

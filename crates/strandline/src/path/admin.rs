@@ -235,7 +235,8 @@ impl Engine {
         for key in keys {
             let found = self.find_in(&view, space, key, seq, &mut ())?;
             let found = found.filter(|found| !found.deletes());
-            values.push(found.map(|found| found.value(&self.media).map(<[u8]>::to_vec)).transpose()?);
+            values
+                .push(found.map(|found| found.value(&self.media).map(<[u8]>::to_vec)).transpose()?);
         }
         Ok(values)
     }

@@ -253,7 +253,7 @@ impl Engine {
             }
             let view = space.view.load_full();
             let bounds = self.level0_bounds(&view)?;
-            let picture = self.picture(&view, &bounds);
+            let picture = self.picture(&view, bounds);
             let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
             let Some(choice) = choice else { continue };
             let begun = self.begin(&space, &view, choice);
@@ -280,26 +280,20 @@ impl Engine {
     }
 
     /// Lowest and highest key of level 0.
-    fn level0_bounds(&self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let mut bounds: Option<(Vec<u8>, Vec<u8>)> = None;
+    fn level0_bounds<'v>(&self, view: &'v View) -> Result<Option<(&'v [u8], &'v [u8])>> {
+        let mut bounds: Option<(&[u8], &[u8])> = None;
         for run in &view.runs {
             let (smallest, largest) = run.bounds(&self.media)?;
             bounds = Some(match bounds {
-                None => (smallest.to_vec(), largest.to_vec()),
-                Some((low, high)) => {
-                    (low.min(smallest.to_vec()), high.max(largest.to_vec()))
-                }
+                None => (smallest, largest),
+                Some((low, high)) => (low.min(smallest), high.max(largest)),
             });
         }
         Ok(bounds)
     }
 
     /// What the pick looks at.
-    fn picture<'v>(
-        &self,
-        view: &'v View,
-        bounds: &'v Option<(Vec<u8>, Vec<u8>)>,
-    ) -> Picture<'v> {
+    fn picture<'v>(&self, view: &'v View, bounds: Option<(&'v [u8], &'v [u8])>) -> Picture<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
@@ -307,7 +301,7 @@ impl Engine {
         Picture {
             level0: Level0Facts {
                 bytes: view.runs.iter().map(|run| run.record_bytes()).sum(),
-                bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
+                bounds,
                 busy: view.runs.iter().any(|run| run.busy.is_taken()),
             },
             levels,
@@ -430,7 +424,9 @@ impl Engine {
         let moved = compaction.parts.is_empty();
         let made: Vec<TableDesc> = if moved {
             let tables = compaction.tables.iter();
-            tables.map(|(_, t)| TableDesc { level: compaction.into as u8, ..t.desc.clone() }).collect()
+            tables
+                .map(|(_, t)| TableDesc { level: compaction.into as u8, ..t.desc.clone() })
+                .collect()
         } else {
             compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
         };
@@ -557,7 +553,7 @@ impl Engine {
                 }
             };
             let Some(begun) = begun else {
-                if self.work_on_levels(usize::MAX)? != Worked::Did {
+                if self.work(usize::MAX)? != Worked::Did {
                     std::thread::sleep(Duration::from_micros(100));
                 }
                 continue;
@@ -570,7 +566,8 @@ impl Engine {
                 }
             }
             if begun.failed.load(Relaxed) {
-                let closed = || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
+                let closed =
+                    || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
                 return Err(self.last_trouble().unwrap_or_else(closed));
             }
         }
@@ -591,11 +588,12 @@ impl Engine {
         };
         let bounds = self.level0_bounds(view)?;
         let (runs, upper, into, span) = if level == 0 {
-            let within = |(low, high): &(Vec<u8>, Vec<u8>)| {
-                largest.is_none_or(|key| &low[..] <= key) && smallest.is_none_or(|key| &high[..] >= key)
+            let within = |(low, high): &(&[u8], &[u8])| {
+                largest.is_none_or(|key| *low <= key) && smallest.is_none_or(|key| *high >= key)
             };
-            let Some(span) = bounds.filter(within) else { return Ok(ByHand::Nothing(1)) };
-            let into = self.picture(view, &None).base();
+            let Some((low, high)) = bounds.filter(within) else { return Ok(ByHand::Nothing(1)) };
+            let span = (low.to_vec(), high.to_vec());
+            let into = self.picture(view, bounds).base();
             (view.runs.clone(), Vec::new(), into, span)
         } else {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());

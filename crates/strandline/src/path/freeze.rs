@@ -139,7 +139,10 @@ impl FreezeJob {
             .cloned()
             .collect();
         let runs = run.into_iter().chain(view.runs.iter().cloned()).collect();
-        engine.swap_view(&self.space, View { number: view.number + 1, memtables, runs, ..(*view).clone() });
+        engine.swap_view(
+            &self.space,
+            View { number: view.number + 1, memtables, runs, ..(*view).clone() },
+        );
         retired.iter().for_each(|zone| zone.retire());
         self.space.reclaimed.store(false, Relaxed);
         // Level 0 may be due.

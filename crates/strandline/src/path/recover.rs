@@ -258,7 +258,9 @@ fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u3
             count => Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "open",
-                format!("the store has {count} tables on SSD; leave ssd out, or name their directory"),
+                format!(
+                    "the store has {count} tables on SSD; leave ssd out, or name their directory"
+                ),
             )),
         };
     };

@@ -15,9 +15,9 @@ use crate::iter::{Cursor, Way};
 use crate::keyspace::Space;
 use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
-use sst::EntryKind;
 use crate::tree::walk::Walk;
 use crate::view::View;
+use sst::EntryKind;
 
 /// A scan in progress.
 pub(crate) struct Scan {

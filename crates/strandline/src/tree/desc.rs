@@ -84,9 +84,7 @@ fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
 fn is_disjoint(level: &BTreeMap<Vec<u8>, TableDesc>, desc: &TableDesc) -> Result<(), Broken> {
     let mut below = level.range::<[u8], _>((Bound::Unbounded, Bound::Included(&desc.largest[..])));
     match below.next_back() {
-        Some((_, other)) if other.largest >= desc.smallest => {
-            Err("tables of a level are disjoint")
-        }
+        Some((_, other)) if other.largest >= desc.smallest => Err("tables of a level are disjoint"),
         _ => Ok(()),
     }
 }

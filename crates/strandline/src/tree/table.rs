@@ -23,7 +23,6 @@ pub(crate) struct Table {
     dropped: AtomicBool,
 }
 
-
 impl Table {
     pub(crate) fn new(tables: &Arc<Tables>, desc: TableDesc) -> Table {
         Table {
