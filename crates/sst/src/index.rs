@@ -34,6 +34,11 @@ impl IndexCursor {
         bottom.valid().then(|| bottom.handle())
     }
 
+    /// What divides the data block from the next, as stored.
+    pub fn separator(&self) -> &[u8] {
+        if self.two_level { self.part.key() } else { self.top.key() }
+    }
+
     /// To the block that would hold the first entry not less than `target`.
     #[inline]
     pub fn seek<B: Blocks>(&mut self, table: &Table<B>, target: &Target<'_>) -> Result<()> {

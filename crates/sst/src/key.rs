@@ -106,13 +106,32 @@ impl<'a> Target<'a> {
     #[inline]
     pub fn order_of(&self, stored: &[u8]) -> Ordering {
         let (user, trailer) = split(stored);
-        user.cmp(self.user).then_with(|| self.trailer.cmp(&trailer))
+        compare(user, self.user).then_with(|| self.trailer.cmp(&trailer))
     }
 
     #[inline]
     pub fn same_user(&self, stored: &[u8]) -> bool {
         split(stored).0 == self.user
     }
+}
+
+/// What `a.cmp(b)` gives. For short keys a call of the C library costs more than the comparison.
+#[inline]
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    let len = a.len().min(b.len());
+    if !(8..=64).contains(&len) {
+        return a.cmp(b);
+    }
+    let (words_a, words_b) = (a[..len].as_chunks::<8>().0, b[..len].as_chunks::<8>().0);
+    // The last word overlaps the one before; what it repeats is equal.
+    let last = a[..len].last_chunk::<8>().into_iter().zip(b[..len].last_chunk::<8>());
+    for (a, b) in words_a.iter().zip(words_b).chain(last) {
+        let (a, b) = (u64::from_be_bytes(*a), u64::from_be_bytes(*b));
+        if a != b {
+            return a.cmp(&b);
+        }
+    }
+    a.len().cmp(&b.len())
 }
 
 /// Bytes that both begin with.
@@ -201,6 +220,24 @@ mod tests {
         }
         separator(&internal(b"the quick", 1), b"the who", &mut out);
         assert_eq!(split(&out).0, b"the r");
+    }
+
+    #[test]
+    fn compares_as_slices_do() {
+        let base: Vec<u8> = (0..80).map(|i| i * 3).collect();
+        for a_len in 0..80 {
+            for b_len in [0, 7, 8, 9, 15, 16, 17, 63, 64, 65, 79] {
+                let (a, mut b) = (&base[..a_len], base[..b_len].to_vec());
+                assert_eq!(compare(a, &b), a.cmp(&b));
+                for at in 0..b_len {
+                    for change in [1, 0x80, 0xff] {
+                        b[at] ^= change;
+                        assert_eq!(compare(a, &b), a.cmp(&b));
+                        b[at] ^= change;
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -152,6 +152,10 @@ impl Layout {
         self.two_level
     }
 
+    pub(crate) fn index_has_internal_keys(&self) -> bool {
+        self.index_keys == Keys::Internal
+    }
+
     /// Reads, verifies and decompresses one block; what a cache calls on a miss.
     ///
     /// # Errors
@@ -307,12 +311,19 @@ impl Layout {
     /// All range deletions, ascending by begin, then descending by sequence number. Their ends may overlap.
     pub fn range_deletes(&self, file: &dyn ReadAt) -> Result<Vec<RangeDelete>> {
         let Some(handle) = self.range_deletes else { return Ok(Vec::new()) };
-        let block = Arc::new(self.load(file, handle, Role::RangeDeletes)?);
+        self.range_deletes_in(&Arc::new(self.load(file, handle, Role::RangeDeletes)?))
+    }
+
+    pub(crate) fn range_deletes_at(&self) -> Option<Handle> {
+        self.range_deletes
+    }
+
+    pub(crate) fn range_deletes_in(&self, block: &Arc<Block>) -> Result<Vec<RangeDelete>> {
         let mut found = Vec::new();
-        for (key, end) in self.entries(&block)? {
+        for (key, end) in self.entries(block)? {
             let (begin, trailer) = split(&key);
             if trailer as u8 != RANGE_DELETE {
-                return Err(self.damaged(handle.offset, "another kind among range deletions"));
+                return Err(self.damaged(block.offset(), "another kind among range deletions"));
             }
             let seq = self.global_seq.unwrap_or(trailer >> 8);
             found.push(RangeDelete { begin: begin.to_vec(), end, seq });

@@ -10,7 +10,7 @@ use crate::block::{Block, Role};
 use crate::cursor::Cursor;
 use crate::filter;
 use crate::index::IndexCursor;
-use crate::key::{EntryKind, Target, foreign_kind, split};
+use crate::key::{EntryKind, RangeDelete, Target, foreign_kind, split};
 use crate::layout::{Blocks, Filter, Layout};
 
 /// A table that can be asked: a layout, and a way to get its blocks.
@@ -140,6 +140,13 @@ impl<B: Blocks> Table<B> {
         let done = cursor.seek(&Target::at(key, crate::SEQ_MAX));
         done.map_err(|damage| self.layout.damage(cursor.block(), damage))?;
         Ok(cursor.valid().then(|| cursor.handle()))
+    }
+
+    /// All range deletions, ascending by begin, then descending by sequence number. Their ends may overlap.
+    pub fn range_deletes(&self) -> Result<Vec<RangeDelete>> {
+        let Some(handle) = self.layout.range_deletes_at() else { return Ok(Vec::new()) };
+        let block = self.blocks.get(&self.layout, handle, Role::RangeDeletes)?;
+        self.layout.range_deletes_in(&block)
     }
 
     /// A cursor over all entries, not yet placed.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use base::codec::Reader;
 use smallvec::SmallVec;
 
-use super::{Block, Damage, Values, nothing};
+use super::{Block, Damage, Keys, Values, nothing};
 use crate::handle::{Handle, read_signed};
-use crate::key::Target;
+use crate::key::{TRAILER_LEN, Target, common_prefix};
 
 /// A place in a block. The key is put together in a buffer that is used again.
 #[derive(Debug)]
@@ -139,7 +139,13 @@ impl BlockCursor {
     /// To the first entry not less than `target` from restart `restart` on.
     fn seek_from(&mut self, restart: usize, target: &Target<'_>) -> Result<(), Damage> {
         self.key.clear();
-        self.land(self.block.restart(restart))?;
+        let mut at = self.block.restart(restart);
+        if self.block.keys == Keys::Internal && self.block.values == Values::Sized {
+            let skimmed = skim(&self.block, at, target);
+            self.key.extend_from_slice(&target.user[..skimmed.shared]);
+            at = skimmed.at;
+        }
+        self.land(at)?;
         while self.valid() && self.block.order(&self.key, target) == Ordering::Less {
             self.land(self.next)?;
         }
@@ -203,6 +209,54 @@ impl BlockCursor {
         self.leave();
         Damage { at, what: "no entry can be decoded" }
     }
+}
+
+/// How far a search got without putting keys together.
+struct Skimmed {
+    /// An entry; all before it are less than the target.
+    at: usize,
+    /// Bytes of the target that its key begins with, as many as it shares with the key before.
+    shared: usize,
+}
+
+/// Goes along entries from the restart at `from` for as long as they are less than `target`, comparing
+/// only what is new in each. The last key that was compared agrees with the target in `matched` bytes and
+/// is less in the next. A key that shares more than these with it is less for the same byte. Of one that
+/// shares no more, the shared bytes are those of the target, and what follows can be compared.
+///
+/// Stops early where neither helps, so that the caller has to compare on. Damage is left to the caller too.
+#[inline]
+fn skim(block: &Block, from: usize, target: &Target<'_>) -> Skimmed {
+    // The last entry of which the shared bytes are those of the target.
+    let mut known = Skimmed { at: from, shared: 0 };
+    let (mut at, mut matched, mut differs) = (from, 0, false);
+    while let Some(entry) = block.entry(at) {
+        if entry.shared > matched {
+            if !differs {
+                break;
+            }
+            at = entry.next;
+            continue;
+        }
+        known = Skimmed { at, shared: entry.shared };
+        let tail = &block.bytes[entry.key()];
+        let Some((user, trailer)) = tail.split_last_chunk::<TRAILER_LEN>() else { break };
+        let rest = &target.user[entry.shared..];
+        let same = common_prefix(user, rest);
+        matched = entry.shared + same;
+        differs = same < user.len() && same < rest.len();
+        let less = match (user.get(same), rest.get(same)) {
+            (Some(stored), Some(wanted)) => stored < wanted,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => u64::from_le_bytes(*trailer) > target.trailer,
+        };
+        if !less {
+            break;
+        }
+        at = entry.next;
+    }
+    known
 }
 
 /// The handle in an index value; `before` is that of the entry before, where the value builds on it.

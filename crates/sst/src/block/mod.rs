@@ -14,7 +14,7 @@ mod hash;
 
 use std::sync::Arc;
 
-use crate::key::Target;
+use crate::key::{Target, compare};
 use std::cmp::Ordering;
 
 /// What a block is for. A cache may treat roles differently.
@@ -232,7 +232,7 @@ impl Block {
     fn order(&self, stored: &[u8], target: &Target<'_>) -> Ordering {
         match self.keys {
             Keys::Internal => target.order_of(stored),
-            Keys::Plain => stored.cmp(target.user),
+            Keys::Plain => compare(stored, target.user),
         }
     }
 }

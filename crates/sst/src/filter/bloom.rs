@@ -74,7 +74,9 @@ impl BloomBuilder {
     pub fn finish(&self) -> Vec<u8> {
         let mut out = vec![0; self.len()];
         let bits_len = out.len() - TRAILER;
-        let probes = probes(self.millibits_per_key);
+        // By what a key really got: rounding up to whole lines gives small filters more.
+        let keys = self.hashes.len().max(1) as u64;
+        let probes = probes(bits_len as u64 * 8000 / keys);
         let lines = out[..bits_len].as_chunks_mut::<LINE>().0;
         for hash in &self.hashes {
             let line = &mut lines[line_of(*hash, bits_len / LINE)];

@@ -56,7 +56,7 @@ pub struct Summary {
     pub data_bytes: u64,
     /// Bytes of index blocks before compression.
     pub index_bytes: u64,
-    /// Bytes of the filter, without its trailer.
+    /// Bytes of the filter.
     pub filter_bytes: u64,
     /// The properties as they were written.
     pub properties: Properties,

@@ -13,6 +13,8 @@ use sst::{
 pub type Key = (Vec<u8>, std::cmp::Reverse<u64>);
 /// All entries of a table in their order.
 pub type Model = BTreeMap<Key, (EntryKind, Vec<u8>)>;
+/// One of them.
+pub type Entry = (Key, (EntryKind, Vec<u8>));
 /// A table in memory.
 pub type MemTable = Arc<Table<Uncached<Vec<u8>>>>;
 
@@ -29,13 +31,13 @@ pub fn open(bytes: Vec<u8>) -> base::Result<MemTable> {
     Ok(Arc::new(Table::new(layout, Uncached(bytes))))
 }
 
-pub fn entry(cursor: &Cursor<Uncached<Vec<u8>>>) -> (Key, (EntryKind, Vec<u8>)) {
+pub fn entry(cursor: &Cursor<Uncached<Vec<u8>>>) -> Entry {
     let key = (cursor.key().to_vec(), std::cmp::Reverse(cursor.seq()));
     (key, (cursor.kind(), cursor.value().to_vec()))
 }
 
 /// Every entry, front to back.
-pub fn all(table: &MemTable) -> base::Result<Vec<(Key, (EntryKind, Vec<u8>))>> {
+pub fn all(table: &MemTable) -> base::Result<Vec<Entry>> {
     let mut cursor = table.cursor();
     let mut found = Vec::new();
     cursor.first()?;
