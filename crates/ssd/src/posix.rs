@@ -83,12 +83,11 @@ impl Fs for Posix {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|e| refused("rename", from, e))
+        fs::rename(from, to).map_err(|e| refused("rename", blamed(from, to), e))
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        let taken = |e: &io::Error| e.kind() == io::ErrorKind::AlreadyExists;
-        fs::hard_link(from, to).map_err(|e| refused("link", if taken(&e) { to } else { from }, e))
+        fs::hard_link(from, to).map_err(|e| refused("link", blamed(from, to), e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -116,6 +115,11 @@ impl Fs for Posix {
     fn describe(&self) -> String {
         if self.direct { "posix O_DIRECT" } else { "posix" }.to_string()
     }
+}
+
+/// Which of two paths a refusal is about.
+fn blamed<'p>(from: &'p Path, to: &'p Path) -> &'p Path {
+    if fs::exists(from).unwrap_or(false) { to } else { from }
 }
 
 /// Only files are read; a directory or a device is a wrong path.

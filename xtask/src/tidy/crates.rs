@@ -13,16 +13,17 @@ const DENIES: (&str, &str) = ("crates/sim", "crates/sim/src/lazy.rs");
 const DENY: &str = "#![deny(unsafe_code)]";
 
 /// Which crates of the project each may use; `base` is at the bottom, tools are on top.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("strandline-base", &[]),
     ("strandline-pmem", &["strandline-base"]),
     ("strandline-art", &["strandline-base"]),
+    ("strandline-ssd", &["strandline-base"]),
     ("strandline-pool", &["strandline-base", "strandline-pmem"]),
     ("strandline", &["strandline-art", "strandline-base", "strandline-pmem", "strandline-pool"]),
     // It measures the memory itself beside the engine.
     ("strandline-bench", &["strandline", "strandline-pmem"]),
     ("strandline-cli", &["strandline", "strandline-bench"]),
-    ("strandline-sim", &["strandline-base", "strandline-pmem"]),
+    ("strandline-sim", &["strandline-base", "strandline-pmem", "strandline-ssd"]),
     ("strandline-testkit", &[]),
 ];
 /// What anyone may use for tests, and no one otherwise.

@@ -136,6 +136,27 @@ impl File {
         bytes.truncate(pick(&lengths, chosen));
         File::durable(bytes)
     }
+
+    /// What `choice` decides, in words; takes the entries that it needs.
+    pub(super) fn tell(
+        &self,
+        unit: usize,
+        choice: &mut impl Iterator<Item = u16>,
+        each: &mut impl FnMut(String),
+    ) {
+        for (sector, durable) in self.unsynced(unit) {
+            let start = sector * unit;
+            let versions = self.versions(start, start + unit, start + durable);
+            let kept = pick(&versions, choice.next()) - start;
+            let all = versions[versions.len() - 1] - start;
+            each(format!("sector {sector} has {kept} of {all} bytes"));
+        }
+        let lengths = self.lengths();
+        if lengths.len() > 1 {
+            let len = pick(&lengths, choice.next());
+            each(format!("length {len} of {}", self.bytes.len()));
+        }
+    }
 }
 
 fn pick(versions: &[usize], choice: Option<u16>) -> usize {
