@@ -90,7 +90,7 @@ impl Lie {
 
 impl fmt::Display for Lie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of each {} of *{}*", self.what, self.call, self.on)
+        write!(f, "each {} on *{}* is {}", self.call, self.on, self.what)
     }
 }
 

@@ -3,6 +3,8 @@
 //! Files only grow. So every version that a sector ever had is a beginning of what it holds now, followed
 //! by zeros, and a length is enough to say which.
 
+use std::fmt;
+
 use super::Doubt;
 
 /// How much of a sync is done; all of it but in tests that plant a fault.
@@ -18,6 +20,18 @@ pub enum Heed {
     AllButLast,
     /// Of a file, all but its length.
     AllButLength,
+}
+
+impl fmt::Display for Heed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Heed::Whole => "done",
+            Heed::Ignored => "ignored",
+            Heed::AllButFirst => "done but for the first sector",
+            Heed::AllButLast => "done but for the last sector",
+            Heed::AllButLength => "done but for the length",
+        })
+    }
 }
 
 /// A file.
