@@ -113,7 +113,7 @@ pub(crate) struct Direct(Gathered);
 
 impl Direct {
     pub(crate) fn new() -> Self {
-        Self(Gathered::new(true))
+        Self(Gathered::new())
     }
 }
 

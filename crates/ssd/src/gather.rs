@@ -1,4 +1,4 @@
-//! [`Gathered`]: appended bytes that wait until they make one large write.
+//! [`Gathered`]: appended bytes that wait until they make one large write past the page cache.
 
 use std::fs::File;
 use std::io;
@@ -13,20 +13,19 @@ const GATHER: usize = 256 << 10;
 /// The end of a file, not written yet.
 pub(crate) struct Gathered {
     buffer: Aligned,
-    /// Where the buffer begins in the file; past the page cache, a multiple of [`BLOCK`].
+    /// Where the buffer begins in the file; a multiple of [`BLOCK`].
     at: u64,
     len: usize,
-    direct: bool,
 }
 
 impl Gathered {
-    /// The end of an empty file; `direct` if it is written past the page cache.
-    pub(crate) fn new(direct: bool) -> Self {
-        Self { buffer: Aligned::new(GATHER), at: 0, len: 0, direct }
+    /// The end of an empty file.
+    pub(crate) fn new() -> Self {
+        Self { buffer: Aligned::new(GATHER), at: 0, len: 0 }
     }
 
     /// Adds bytes. Whenever the buffer is full, `full` writes it at the given place; it may put another
-    /// empty buffer of the same length there instead.
+    /// buffer of the same length there instead.
     pub(crate) fn add(
         &mut self,
         mut bytes: &[u8],
@@ -47,25 +46,20 @@ impl Gathered {
         Ok(())
     }
 
-    /// Writes what is gathered. Past the page cache a block that is not full is padded with zeros, which
-    /// are cut off again, and stays gathered: the next append continues it.
+    /// Writes what is gathered. A block that is not full is padded with zeros, which are cut off again, and
+    /// stays gathered: the next append continues it.
     pub(crate) fn write_tail(&mut self, file: &File) -> io::Result<()> {
-        let padded = if self.direct { self.len.next_multiple_of(BLOCK) } else { self.len };
+        let padded = self.len.next_multiple_of(BLOCK);
         let buffer = self.buffer.bytes_mut();
         buffer[self.len..padded].fill(0);
         write_all(&buffer[..padded], self.at, |b, at| file.write_at(b, at))?;
         if padded > self.len {
             file.set_len(self.at + self.len as u64)?;
         }
-        let whole = if self.direct { self.len / BLOCK * BLOCK } else { self.len };
+        let whole = self.len / BLOCK * BLOCK;
         buffer.copy_within(whole..padded, 0);
         self.at += whole as u64;
         self.len -= whole;
         Ok(())
     }
-}
-
-/// An empty buffer for [`Gathered::add`].
-pub(crate) fn empty_buffer() -> Aligned {
-    Aligned::new(GATHER)
 }

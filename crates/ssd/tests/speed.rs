@@ -35,7 +35,7 @@ fn figures() {
             file.append(&[i as u8; BLOCK]).unwrap();
         }
         file.sync().unwrap();
-        let written = (BLOCKS as usize * BLOCK >> 20) as f64 / begun.elapsed().as_secs_f64();
+        let written = (BLOCKS * BLOCK as u64 / (1 << 20)) as f64 / begun.elapsed().as_secs_f64();
         drop(file);
         let file = fs.open(&path).unwrap();
         let (mut at, mut reads) = (1u64, 0);

@@ -17,6 +17,9 @@ use crate::aligned::{Aligned, BLOCK};
 /// Operations in flight at most.
 const DEPTH: usize = 64;
 
+/// Bytes in buffers that a ring keeps for later.
+const SPARE: usize = 2 << 20;
+
 /// What an operation does with its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -58,6 +61,7 @@ pub(super) struct Ring {
     ring: IoUring,
     slots: Vec<Option<Slot>>,
     in_flight: usize,
+    spare: Vec<Aligned>,
 }
 
 impl Ring {
@@ -69,7 +73,26 @@ impl Ring {
         if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Write::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Self { ring, slots: (0..DEPTH).map(|_| None).collect(), in_flight: 0 })
+        Ok(Self {
+            ring,
+            slots: (0..DEPTH).map(|_| None).collect(),
+            in_flight: 0,
+            spare: Vec::new(),
+        })
+    }
+
+    /// A buffer of at least `len` bytes; what it holds is left over from earlier use.
+    pub(super) fn buffer(&mut self, len: usize) -> Aligned {
+        let spare = self.spare.pop().filter(|buffer| buffer.bytes().len() >= len);
+        spare.unwrap_or_else(|| Aligned::new(len))
+    }
+
+    /// Keeps a buffer for [`buffer`](Self::buffer).
+    pub(super) fn keep(&mut self, buffer: Aligned) {
+        let kept: usize = self.spare.iter().map(|spare| spare.bytes().len()).sum();
+        if kept + buffer.bytes().len() <= SPARE {
+            self.spare.push(buffer);
+        }
     }
 
     /// Operations in flight.
