@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pmem::Site;
+use ssd::Call;
 
+use crate::log::DiskCall;
 use crate::media::Waste;
 
 macro_rules! counters {
@@ -70,6 +72,10 @@ counters! {
         recoveries,
         /// Images with two or more commits in flight.
         images_in_flight,
+        /// Images with something in doubt on the disk.
+        disk_images,
+        /// Of these, images with something in doubt in memory too.
+        mixed_images,
         /// Different (crash site, pattern of torn lines, recovered cut).
         distinct,
         /// Crashes after or inside the recovery from a crash.
@@ -99,13 +105,20 @@ counters! {
     }
 }
 
-/// What was seen of one persist site.
+/// What was seen of one persist site, or of one kind of call on one kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiteCount {
     /// Events.
     pub events: u64,
     /// Crash points right after an event of the site.
     pub points: u64,
+}
+
+impl SiteCount {
+    fn add(&mut self, other: &SiteCount) {
+        self.events += other.events;
+        self.points += other.points;
+    }
 }
 
 /// Everything counted.
@@ -117,6 +130,8 @@ pub struct Counters {
     pub probe: Probe,
     /// By site, in the order of [`Site::ALL`].
     pub sites: Vec<SiteCount>,
+    /// By call that changes the disk, and [kind](crate::log::DiskCall::kind) of file.
+    pub calls: BTreeMap<(Call, String), SiteCount>,
     /// Flushes and fences of the workloads themselves.
     pub waste: Waste,
     /// Recoveries by cut.
@@ -129,6 +144,7 @@ impl Default for Counters {
             totals: Totals::default(),
             probe: Probe::default(),
             sites: vec![SiteCount::default(); Site::ALL.len()],
+            calls: BTreeMap::new(),
             waste: Waste::default(),
             cuts: BTreeMap::new(),
         }
@@ -141,8 +157,10 @@ impl Counters {
         self.totals.add(&other.totals);
         self.probe.add(&other.probe);
         for (mine, theirs) in self.sites.iter_mut().zip(&other.sites) {
-            mine.events += theirs.events;
-            mine.points += theirs.points;
+            mine.add(theirs);
+        }
+        for (call, theirs) in &other.calls {
+            self.calls.entry(call.clone()).or_default().add(theirs);
         }
         self.waste.add(&other.waste);
         other.cuts.iter().for_each(|(&cut, n)| *self.cuts.entry(cut).or_default() += n);
@@ -151,6 +169,15 @@ impl Counters {
     /// Counts of one site.
     pub fn site(&self, site: Site) -> SiteCount {
         self.sites[site as usize]
+    }
+
+    /// Counts of one kind of call on one kind of file.
+    pub fn call(&self, call: Call, kind: &str) -> SiteCount {
+        self.calls.get(&(call, kind.to_string())).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn call_mut(&mut self, call: &DiskCall) -> &mut SiteCount {
+        self.calls.entry((call.call, call.kind().to_string())).or_default()
     }
 
     /// Sites at which a crash was tried.
@@ -178,6 +205,9 @@ impl fmt::Display for Counters {
                 writeln!(f, "{:>20} {events} events, {points} crash points", format!("{site:?}"))?;
             }
         }
+        for ((call, kind), SiteCount { events, points }) in &self.calls {
+            writeln!(f, "{:>20} {events} events, {points} crash points", format!("{call} {kind}"))?;
+        }
         let w = self.waste;
         writeln!(
             f,
@@ -198,6 +228,8 @@ pub struct Floors {
     pub shares: Vec<(&'static str, &'static str, u64)>,
     /// Sites at which crashes must have been tried.
     pub sites: Vec<Site>,
+    /// Calls, with kinds of files, right after which crashes must have been tried.
+    pub calls: Vec<(Call, &'static str)>,
 }
 
 impl Floors {
@@ -226,6 +258,8 @@ impl Floors {
         }
         let bare = self.sites.iter().filter(|&&s| counters.site(s).points == 0);
         low.extend(bare.map(|s| format!("no crash was tried at {s:?}")));
+        let bare = self.calls.iter().filter(|(call, kind)| counters.call(*call, kind).points == 0);
+        low.extend(bare.map(|(call, kind)| format!("no crash was tried at {call} {kind}")));
         // A mutant that was planted must have been noticed; there is no floor below "all".
         let Totals { mutants, killed, .. } = counters.totals;
         if killed < mutants {
@@ -250,8 +284,9 @@ mod tests {
         floors.least.push(("kills", 1));
         floors.shares.push(("images_in_flight", "images", 50));
         floors.sites.push(Site::Run);
+        floors.calls.push((Call::Sync, ".sst"));
         counters.totals.mutants = 2;
         let low = floors.check(&counters).unwrap_err();
-        assert_eq!(low.lines().count(), 4, "{low}");
+        assert_eq!(low.lines().count(), 5, "{low}");
     }
 }

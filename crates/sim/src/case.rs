@@ -6,7 +6,7 @@ use crate::check::Violation;
 use crate::media::Mode;
 use crate::op::{Op, Shape};
 use crate::rng::Rng;
-use crate::sabotage::Sabotage;
+use crate::sabotage::Planted;
 
 /// What is run before the power goes.
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ pub struct Case {
     pub seed: u64,
     /// What a power cut takes.
     pub mode: Mode,
-    /// The fault planted at a persist site, if any.
-    pub sabotage: Option<Sabotage>,
+    /// The fault planted, if any.
+    pub sabotage: Option<Planted>,
     /// The operations, in the order in which each thread takes its own.
     pub ops: Vec<Op>,
     /// Which thread takes the next step; see [`Schedule`](crate::run::Schedule).
@@ -46,8 +46,8 @@ impl Case {
 
     /// The same with a fault planted.
     #[must_use]
-    pub fn sabotaged(mut self, sabotage: Option<Sabotage>) -> Self {
-        self.sabotage = sabotage;
+    pub fn sabotaged(mut self, sabotage: Option<impl Into<Planted>>) -> Self {
+        self.sabotage = sabotage.map(Into::into);
         self
     }
 }

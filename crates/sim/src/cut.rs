@@ -1,15 +1,17 @@
 //! Which of the possible images a power cut leaves: all of them where that is affordable, else a graded
 //! choice that puts the likely killers first.
 //!
-//! An image is a choice of one candidate per torn line. Grades, in order:
+//! An image is a choice of one outcome for each [`Doubt`]: for every torn line of memory one of its
+//! candidates, for everything that is not durable on the disk one of its versions. Memory and disk lose
+//! power together, so their doubts stand in one row. Grades, in order:
 //!
 //! ```text
 //! all        every choice, if there are no more than the limit
 //! extremes   nothing kept, everything kept
-//! singles    one line kept, torn or lost, all others the opposite
-//! subsets    whole lines kept or lost in every combination, or else pairs and their complements
+//! singles    one kept, torn or lost, all others the opposite
+//! subsets    whole ones kept or lost in every combination, or else pairs and their complements
 //! orders     the oldest k kept, the newest k kept (new bytes without old ones); the same by address
-//! random     seeded: whole lines, torn lines, and a mixture
+//! random     seeded: whole ones, torn ones, and a mixture
 //! ```
 
 use crate::media::Torn;
@@ -20,9 +22,9 @@ use crate::rng::Rng;
 pub struct CutLimits {
     /// Every image is taken where there are no more than this many.
     pub exhaustive: usize,
-    /// Otherwise: torn contents tried per line while the others are whole.
+    /// Otherwise: outcomes tried of each doubt while the others are whole.
     pub singles: usize,
-    /// Otherwise: images of whole lines kept or lost.
+    /// Otherwise: images of which each part is kept or lost whole.
     pub subsets: usize,
     /// Otherwise: random images.
     pub random: usize,
@@ -41,27 +43,51 @@ impl CutLimits {
     }
 }
 
-/// Number of images at a point, saturating.
-pub fn states(torn: &[Torn]) -> u128 {
-    torn.iter().fold(1, |n: u128, t| n.saturating_mul(t.count() as u128))
+/// Something that a power cut decides. Outcome 0 is that it is lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubt {
+    /// Outcomes, at least two.
+    pub count: usize,
+    /// The outcome that all of it is kept.
+    pub kept: u16,
+    /// When it was last changed.
+    pub newest: u64,
 }
 
-/// Calls `each` with choices, one candidate per line of `torn`, until it returns false. Tells whether it
+impl From<&Torn> for Doubt {
+    fn from(torn: &Torn) -> Self {
+        let candidates = &torn.candidates;
+        Self { count: torn.count(), kept: candidates.kept as u16, newest: candidates.newest }
+    }
+}
+
+impl From<ssd::Doubt> for Doubt {
+    fn from(doubt: ssd::Doubt) -> Self {
+        Self { count: doubt.count, kept: (doubt.count - 1) as u16, newest: doubt.newest }
+    }
+}
+
+/// Number of images at a point, saturating.
+pub fn states(doubts: &[Doubt]) -> u128 {
+    doubts.iter().fold(1, |n: u128, d| n.saturating_mul(d.count as u128))
+}
+
+/// Calls `each` with choices, one outcome for each of `doubts`, until it returns false. Tells whether it
 /// was never stopped. A choice may come twice; images are told apart by hash.
 pub fn cuts(
-    torn: &[Torn],
+    doubts: &[Doubt],
     limits: &CutLimits,
     rng: &mut Rng,
     each: &mut dyn FnMut(&[u16]) -> bool,
 ) -> bool {
-    if states(torn) <= limits.exhaustive as u128 {
-        return odometer(torn, each);
+    if states(doubts) <= limits.exhaustive as u128 {
+        return odometer(doubts, each);
     }
     let mut g = Grades {
-        lost: vec![0; torn.len()],
-        kept: torn.iter().map(|t| t.candidates.kept as u16).collect(),
-        choice: vec![0; torn.len()],
-        torn,
+        lost: vec![0; doubts.len()],
+        kept: doubts.iter().map(|d| d.kept).collect(),
+        choice: vec![0; doubts.len()],
+        doubts,
         each,
     };
     g.extremes()
@@ -71,19 +97,19 @@ pub fn cuts(
         && g.random(limits, rng)
 }
 
-fn odometer(torn: &[Torn], each: &mut dyn FnMut(&[u16]) -> bool) -> bool {
-    let mut choice = vec![0u16; torn.len()];
+fn odometer(doubts: &[Doubt], each: &mut dyn FnMut(&[u16]) -> bool) -> bool {
+    let mut choice = vec![0u16; doubts.len()];
     loop {
         if !each(&choice) {
             return false;
         }
         let mut i = 0;
         loop {
-            if i == torn.len() {
+            if i == doubts.len() {
                 return true;
             }
             choice[i] += 1;
-            if usize::from(choice[i]) < torn[i].count() {
+            if usize::from(choice[i]) < doubts[i].count {
                 break;
             }
             choice[i] = 0;
@@ -93,7 +119,7 @@ fn odometer(torn: &[Torn], each: &mut dyn FnMut(&[u16]) -> bool) -> bool {
 }
 
 struct Grades<'a> {
-    torn: &'a [Torn],
+    doubts: &'a [Doubt],
     lost: Vec<u16>,
     kept: Vec<u16>,
     choice: Vec<u16>,
@@ -105,9 +131,9 @@ impl Grades<'_> {
         (self.each)(&self.choice)
     }
 
-    /// Emits the choice that keeps exactly the lines for which `keep` holds.
+    /// Emits the choice that keeps exactly those for which `keep` holds.
     fn whole(&mut self, keep: impl Fn(usize) -> bool) -> bool {
-        for i in 0..self.torn.len() {
+        for i in 0..self.doubts.len() {
             self.choice[i] = if keep(i) { self.kept[i] } else { self.lost[i] };
         }
         self.emit()
@@ -118,11 +144,11 @@ impl Grades<'_> {
     }
 
     fn singles(&mut self, limits: &CutLimits, rng: &mut Rng) -> bool {
-        for i in 0..self.torn.len() {
+        for i in 0..self.doubts.len() {
             if !(self.whole(|j| j == i) && self.whole(|j| j != i)) {
                 return false;
             }
-            let count = self.torn[i].count();
+            let count = self.doubts[i].count;
             for n in 0..limits.singles.min(count) {
                 let pick = if count <= limits.singles { n } else { rng.below(count) };
                 for others in [&self.lost, &self.kept] {
@@ -138,7 +164,7 @@ impl Grades<'_> {
     }
 
     fn subsets(&mut self, limits: &CutLimits, rng: &mut Rng) -> bool {
-        let n = self.torn.len();
+        let n = self.doubts.len();
         if n < usize::BITS as usize - 1 && 1usize << n <= limits.subsets {
             return (0..1usize << n).all(|set| self.whole(|i| set >> i & 1 == 1));
         }
@@ -157,8 +183,8 @@ impl Grades<'_> {
     }
 
     fn orders(&mut self) -> bool {
-        let mut by_age: Vec<usize> = (0..self.torn.len()).collect();
-        by_age.sort_by_key(|&i| (self.torn[i].candidates.newest, i));
+        let mut by_age: Vec<usize> = (0..self.doubts.len()).collect();
+        by_age.sort_by_key(|&i| (self.doubts[i].newest, i));
         let mut rank = vec![0; by_age.len()];
         by_age.iter().enumerate().for_each(|(r, &i)| rank[i] = r);
         (1..rank.len()).all(|k| {
@@ -171,14 +197,14 @@ impl Grades<'_> {
 
     fn random(&mut self, limits: &CutLimits, rng: &mut Rng) -> bool {
         for n in 0..limits.random {
-            for i in 0..self.torn.len() {
+            for i in 0..self.doubts.len() {
                 let torn = match n % 3 {
                     0 => 0,
                     1 => 100,
                     _ => 20,
                 };
                 self.choice[i] = if rng.percent(torn) {
-                    rng.below(self.torn[i].count()) as u16
+                    rng.below(self.doubts[i].count) as u16
                 } else if rng.percent(50) {
                     self.kept[i]
                 } else {
@@ -200,7 +226,7 @@ mod tests {
     use crate::media::{Media, Mode};
     use pmem::Site;
 
-    fn torn(lines: u32) -> Vec<Torn> {
+    fn doubts(lines: u32) -> Vec<Doubt> {
         let mut media = Media::new(Mode::Adr, &[0; 1024]);
         for line in 0..lines {
             let event = Event::Store {
@@ -213,15 +239,15 @@ mod tests {
             };
             media.apply(&event, &[1; 8]);
         }
-        media.torn()
+        media.torn().iter().map(Doubt::from).collect()
     }
 
     #[test]
     fn all_choices_when_few() {
         let mut seen = Vec::new();
-        let torn = torn(3);
-        assert_eq!(states(&torn), 8);
-        assert!(cuts(&torn, &CutLimits::default(), &mut Rng::new(1), &mut |c| {
+        let doubts = doubts(3);
+        assert_eq!(states(&doubts), 8);
+        assert!(cuts(&doubts, &CutLimits::default(), &mut Rng::new(1), &mut |c| {
             seen.push(c.to_vec());
             true
         }));
@@ -232,10 +258,10 @@ mod tests {
 
     #[test]
     fn graded_choices_hold_the_extremes_and_stop_on_demand() {
-        let torn = torn(16);
+        let doubts = doubts(16);
         let (mut none, mut all, mut newest_only, mut n) = (false, false, false, 0);
         let limits = CutLimits::default();
-        assert!(cuts(&torn, &limits, &mut Rng::new(1), &mut |c| {
+        assert!(cuts(&doubts, &limits, &mut Rng::new(1), &mut |c| {
             none |= c.iter().all(|&x| x == 0);
             all |= c.iter().all(|&x| x == 1);
             newest_only |= c[15] == 1 && c[..15].iter().all(|&x| x == 0);
@@ -243,6 +269,6 @@ mod tests {
             true
         }));
         assert!(none && all && newest_only && n < 1000);
-        assert!(!cuts(&torn, &limits, &mut Rng::new(1), &mut |_| false));
+        assert!(!cuts(&doubts, &limits, &mut Rng::new(1), &mut |_| false));
     }
 }

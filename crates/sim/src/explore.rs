@@ -3,12 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pmem::{Region, Site};
+use pmem::Region;
+use ssd::{Disk, Fs};
 
-use crate::campaign::Counters;
+use crate::campaign::{Counters, SiteCount};
 use crate::case::{Case, Failure};
 use crate::check::{Expect, Fold, Outcome, Rule, Violation};
-use crate::cut::{CutLimits, cuts, states};
+use crate::cut::{CutLimits, Doubt, cuts, states};
+use crate::files::{Files, Survivor, Survivors};
 use crate::follow::Dive;
 use crate::hash::{self, HashMap64, HashSet64};
 use crate::history::{History, State};
@@ -17,7 +19,7 @@ use crate::log::{Event, Log};
 use crate::media::{Media, Mode, Torn, patch, unpatch};
 use crate::pm::SimPm;
 use crate::rng::Rng;
-use crate::sabotage::Sabotage;
+use crate::sabotage::Planted;
 use crate::system::System;
 
 /// Whether recovery is run on memory that decides line by line.
@@ -81,6 +83,7 @@ pub(crate) struct Rig {
     pub(crate) pm: Arc<SimPm>,
     pub(crate) spare: Option<Region>,
     pub(crate) image: Vec<u8>,
+    pub(crate) files: Files,
 }
 
 /// Explores cases of one system.
@@ -92,11 +95,14 @@ pub struct Explorer<'s, S: System> {
     rigs: Vec<Option<Rig>>,
     lazy: Arc<LazyPm>,
     lazy_spare: Option<Region>,
+    lazy_files: Files,
+    /// The disk before any store is made.
+    pub(crate) blank: Arc<Disk>,
     /// What recovery makes of an image; none if it refuses.
     seen: HashMap64<Option<Outcome>>,
     distinct: HashSet64,
     budget: u64,
-    sabotage: Option<Sabotage>,
+    sabotage: Option<Planted>,
 }
 
 /// A crash point under exploration.
@@ -105,7 +111,11 @@ pub(crate) struct Point<'a, 'h> {
     event: usize,
     log: &'a Log,
     pub(crate) expect: Expect<'h>,
+    /// The doubts in memory.
     pub(crate) torn: &'a [Torn],
+    pub(crate) disk: &'a Arc<Disk>,
+    /// The doubts on the disk.
+    on_disk: &'a [Doubt],
     pub(crate) hash: u64,
     pub(crate) depth: usize,
     in_recovery: bool,
@@ -117,8 +127,16 @@ impl Point<'_, '_> {
         self.log.events[..self.event].iter().rev().find(|e| e.is_media())
     }
 
+    /// A number for what happened last.
     fn site(&self) -> u64 {
-        self.last().and_then(Event::site).map_or(0, |s: Site| s as u64 + 1)
+        match self.last() {
+            Some(event) => match (event.site(), self.log.call(event)) {
+                (Some(site), _) => site as u64 + 1,
+                (None, Some(call)) => call.call as u64 + 0x80,
+                (None, None) => 0,
+            },
+            None => 0,
+        }
     }
 
     pub(crate) fn describe(&self, crash: &str) -> String {
@@ -127,7 +145,7 @@ impl Point<'_, '_> {
             (_, true) => "recovery",
             (_, false) => "after recovery",
         };
-        let last = self.last().map_or("nothing yet".to_string(), Event::to_string);
+        let last = self.last().map_or("nothing yet".to_string(), |e| self.log.describe(e));
         format!("{phase}, event {} of {}, {last}: {crash}", self.event, self.log.len())
     }
 
@@ -140,7 +158,9 @@ impl Point<'_, '_> {
             };
             format!("line {} {fate}", t.line)
         });
-        self.describe(&format!("power cut [{}]", lines.collect::<Vec<_>>().join(", ")))
+        let files = self.disk.tell(choice.get(self.torn.len()..).unwrap_or_default());
+        let fates: Vec<String> = lines.chain(files).collect();
+        self.describe(&format!("power cut [{}]", fates.join(", ")))
     }
 }
 
@@ -163,6 +183,8 @@ impl<'s, S: System> Explorer<'s, S> {
             rigs: Vec::new(),
             lazy: LazyPm::new(),
             lazy_spare: None,
+            lazy_files: Files::default(),
+            blank: Arc::new(system.disk()),
             seen: HashMap64::default(),
             distinct: HashSet64::default(),
             budget: 0,
@@ -178,7 +200,8 @@ impl<'s, S: System> Explorer<'s, S> {
         self.budget = self.counters.totals.images + self.limits.max_images;
         let result = self.record(case).and_then(|(log, history)| {
             let zeros = vec![0; self.system.region_len() as usize];
-            self.level(case, Media::new(case.mode, &zeros), &log, &history, None, 0)
+            let start = (Media::new(case.mode, &zeros), Arc::clone(&self.blank));
+            self.level(case, start, &log, &history, None, 0)
         });
         self.counters.totals.distinct = self.distinct.len() as u64;
         let rigs = self.rigs.iter().flatten();
@@ -199,6 +222,7 @@ impl<'s, S: System> Explorer<'s, S> {
             pm: SimPm::recorder(None),
             spare: None,
             image: Vec::new(),
+            files: Files::default(),
         });
         // Recoveries are sabotaged as the workload is.
         rig.pm.set_sabotage(self.sabotage);
@@ -209,12 +233,12 @@ impl<'s, S: System> Explorer<'s, S> {
         self.rigs[depth] = Some(rig);
     }
 
-    /// Explores the crash points of a run that began with `media`. Until its store was open, `before`
-    /// tells what must hold.
+    /// Explores the crash points of a run that began with this memory and disk. Until its store was open,
+    /// `before` tells what must hold.
     pub(crate) fn level(
         &mut self,
         case: &Case,
-        mut media: Media,
+        (mut media, mut disk): (Media, Arc<Disk>),
         log: &Log,
         history: &History,
         before: Option<Expect<'_>>,
@@ -230,6 +254,9 @@ impl<'s, S: System> Explorer<'s, S> {
                 return Ok(());
             }
             media.replay(log, done..event);
+            if let Some(changed) = log.disk_after(done..event) {
+                disk = Arc::clone(changed);
+            }
             done = event;
             let in_recovery = depth > 0 && event <= history.born();
             let expect = match before {
@@ -237,12 +264,15 @@ impl<'s, S: System> Explorer<'s, S> {
                 _ => history.expect(event),
             };
             let torn = media.torn();
+            let on_disk: Vec<Doubt> = disk.doubts().into_iter().map(Doubt::from).collect();
             let point = Point {
                 case,
                 event,
                 log,
                 expect,
                 torn: &torn,
+                disk: &disk,
+                on_disk: &on_disk,
                 hash: media.hash(),
                 depth,
                 in_recovery,
@@ -259,7 +289,7 @@ impl<'s, S: System> Explorer<'s, S> {
         self.dive(case, &mut later, depth)
     }
 
-    /// The crash points of a run: before each event that concerns memory, and at the end. Marks that
+    /// The crash points of a run: before each event that concerns memory or the disk, and at the end. Marks that
     /// stand before an event have then been made, which is when the oracle demands most.
     fn points(&mut self, case: &Case, log: &Log, depth: usize, salt: u64) -> Vec<usize> {
         let mut points: Vec<usize> = (0..=log.len())
@@ -271,8 +301,8 @@ impl<'s, S: System> Explorer<'s, S> {
             .collect();
         if depth == 0 {
             self.counters.totals.events += log.len() as u64;
-            for site in log.events.iter().filter_map(Event::site) {
-                self.counters.sites[site as usize].events += 1;
+            for event in &log.events {
+                self.count(log, event, |count| count.events += 1);
             }
         } else if points.len() > self.limits.deep_points {
             let mut rng = Rng::fork(case.seed, salt ^ depth as u64);
@@ -283,16 +313,24 @@ impl<'s, S: System> Explorer<'s, S> {
         points
     }
 
+    /// Counts an event at its site, or with calls of its kind.
+    fn count(&mut self, log: &Log, event: &Event, up: impl FnOnce(&mut SiteCount)) {
+        if let Some(site) = event.site() {
+            up(&mut self.counters.sites[site as usize]);
+        } else if let Some(call) = log.call(event) {
+            up(self.counters.call_mut(call));
+        }
+    }
+
     fn point<'h>(
         &mut self,
         point: &Point<'_, 'h>,
         media: &Media,
         later: &mut Vec<Dive<'h>>,
     ) -> Result<(), Violation> {
-        let totals = &mut self.counters.totals;
-        totals.points += 1;
-        if let Some(site) = point.last().and_then(Event::site) {
-            self.counters.sites[site as usize].points += 1;
+        self.counters.totals.points += 1;
+        if let Some(event) = point.last() {
+            self.count(point.log, event, |count| count.points += 1);
         }
         let limits = if point.depth == 0 { self.limits.top } else { self.limits.deep };
         let (enumerate, lazy) = match self.limits.lazily {
@@ -301,21 +339,26 @@ impl<'s, S: System> Explorer<'s, S> {
             Lazily::Instead(n) => (false, n),
         };
         if enumerate {
-            totals.exhaustive_points += u64::from(states(point.torn) <= limits.exhaustive as u128);
+            let mut doubts: Vec<Doubt> = point.torn.iter().map(Doubt::from).collect();
+            doubts.extend(point.on_disk);
+            let all = states(&doubts) <= limits.exhaustive as u128;
+            self.counters.totals.exhaustive_points += u64::from(all);
+            let mut survivors = Survivors::new(point.disk);
             let mut rig = self.take_rig(point.depth);
             rig.image.clear();
             rig.image.extend_from_slice(media.durable());
             let mut result = Ok(());
             let mut rng = Rng::fork(point.case.seed, point.hash ^ point.event as u64);
-            cuts(point.torn, &limits, &mut rng, &mut |choice| {
-                result = self.image(&mut rig, point, choice, later);
+            cuts(&doubts, &limits, &mut rng, &mut |choice| {
+                let files = survivors.get(&choice[point.torn.len()..]);
+                result = self.image(&mut rig, point, choice, files, later);
                 result.is_ok() && !self.spent()
             });
             self.put_rig(point.depth, rig);
             result?;
         }
         if lazy > 0 {
-            self.lazily(point, media.durable(), lazy)?;
+            self.each_disk_lazily(point, media.durable(), lazy)?;
         }
         let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(7) ^ point.event as u64);
         if point.depth + 1 < self.limits.levels
@@ -333,13 +376,17 @@ impl<'s, S: System> Explorer<'s, S> {
         rig: &mut Rig,
         point: &Point<'_, 'h>,
         choice: &[u16],
+        files: &Survivor,
         later: &mut Vec<Dive<'h>>,
     ) -> Result<(), Violation> {
         let deltas = point.torn.iter().zip(choice);
         let hash = deltas.fold(point.hash, |h, (t, &c)| h ^ t.candidates.deltas[usize::from(c)]);
+        let hash = hash ^ files.hash;
         let totals = &mut self.counters.totals;
         totals.images += 1;
         totals.images_in_flight += u64::from(point.in_flight >= 2);
+        totals.disk_images += u64::from(!point.on_disk.is_empty());
+        totals.mixed_images += u64::from(!point.on_disk.is_empty() && !point.torn.is_empty());
         totals.double_crashes += u64::from(point.depth > 0);
         totals.crashes_in_recovery += u64::from(point.in_recovery);
         let (outcome, store) = match self.seen.get(&hash) {
@@ -349,8 +396,9 @@ impl<'s, S: System> Explorer<'s, S> {
                 patch(&mut rig.image, point.torn, choice);
                 let region = rig.pm.region(&rig.image, rig.spare.take());
                 unpatch(&mut rig.image, point.torn);
+                let fs = rig.files.boot(&files.disk, &rig.pm);
                 rig.pm.set_fuel(self.limits.fuel);
-                match guard(|| self.open(region)) {
+                match guard(|| self.open(region, fs)) {
                     Ok((store, outcome)) => {
                         self.seen.insert(hash, Some(outcome));
                         (Some(outcome), Some(store))
@@ -368,7 +416,7 @@ impl<'s, S: System> Explorer<'s, S> {
             (Some(outcome), Some(accepted), store) => {
                 self.tally(point, choice, outcome.cut);
                 let Some(store) = store else { return Ok(()) };
-                self.follow(rig, point, (choice, hash), (accepted, outcome), store, later)
+                self.follow(rig, point, (choice, hash, files), (accepted, outcome), store, later)
             }
             (None, _, _) if !point.expect.created() => {
                 self.counters.totals.unmade += 1;
@@ -380,14 +428,17 @@ impl<'s, S: System> Explorer<'s, S> {
                 patch(&mut rig.image, point.torn, choice);
                 let region = rig.pm.region(&rig.image, None);
                 unpatch(&mut rig.image, point.torn);
-                Err(self.explain(point, region).after(point.describe_cut(choice)))
+                let fs = rig.files.boot(&files.disk, &rig.pm);
+                Err(self.explain(point, region, fs).after(point.describe_cut(choice)))
             }
         }
     }
 
     fn tally(&mut self, point: &Point<'_, '_>, choice: &[u16], cut: u64) {
-        let pattern = point.torn.iter().zip(choice).fold(cut << 8 | point.site(), |h, (t, &c)| {
-            let class = if usize::from(c) == t.candidates.kept { u64::MAX } else { c.into() };
+        let kept = point.torn.iter().map(|t| t.candidates.kept as u16);
+        let kept = kept.chain(point.on_disk.iter().map(|d| d.kept));
+        let pattern = kept.zip(choice).fold(cut << 8 | point.site(), |h, (kept, &c)| {
+            let class = if c == kept { u64::MAX } else { c.into() };
             (h ^ class).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
         });
         self.distinct.insert(crate::rng::splitmix(pattern));
@@ -396,18 +447,42 @@ impl<'s, S: System> Explorer<'s, S> {
         }
     }
 
+    /// Runs recoveries lazily on each of a few disks that may survive; memory decides as it is read.
+    fn each_disk_lazily(
+        &mut self,
+        point: &Point<'_, '_>,
+        durable: &[u8],
+        most: u32,
+    ) -> Result<(), Violation> {
+        let mut choices = Vec::new();
+        let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(19) ^ point.event as u64);
+        cuts(point.on_disk, &self.limits.deep, &mut rng, &mut |choice| {
+            choices.push(choice.to_vec());
+            true
+        });
+        let each = most.div_ceil(choices.len() as u32);
+        let mut survivors = Survivors::new(point.disk);
+        choices.iter().try_for_each(|choice| {
+            let files = Arc::clone(&survivors.get(choice).disk);
+            self.lazily(point, durable, (choice, &files), each)
+        })
+    }
+
     fn lazily(
         &mut self,
         point: &Point<'_, '_>,
         durable: &[u8],
+        (on_disk, files): (&[u16], &Arc<Disk>),
         most: u32,
     ) -> Result<(), Violation> {
         let lazy = Arc::clone(&self.lazy);
         lazy.begin(point.torn);
         for _ in 0..most {
             let region = lazy.region(durable, self.limits.fuel, self.lazy_spare.take());
-            let opened = guard(|| self.open(region));
-            let leaf = lazy.leaf();
+            let fs = self.lazy_files.boot(files, &lazy);
+            let opened = guard(|| self.open(region, fs));
+            let mut leaf = lazy.leaf();
+            leaf.choice.extend(on_disk);
             let totals = &mut self.counters.totals;
             totals.lazy_leaves += 1;
             totals.lazy_states =
@@ -422,10 +497,10 @@ impl<'s, S: System> Explorer<'s, S> {
                 Ok(_) => {
                     let mut image = durable.to_vec();
                     patch(&mut image, point.torn, &leaf.choice);
-                    let region = SimPm::recorder(None).region(&image, None);
-                    return Err(self
-                        .explain(point, region)
-                        .after(point.describe_cut(&leaf.choice)));
+                    let pm = SimPm::recorder(None);
+                    let fs = Files::default().boot(files, &pm);
+                    let violation = self.explain(point, pm.region(&image, None), fs);
+                    return Err(violation.after(point.describe_cut(&leaf.choice)));
                 }
             }
             if !lazy.advance() {
@@ -436,8 +511,12 @@ impl<'s, S: System> Explorer<'s, S> {
         Ok(())
     }
 
-    pub(crate) fn open(&self, region: Region) -> Result<(S::Store, Outcome), Violation> {
-        let store = self.system.open(region).map_err(|e| Violation::refused(&e))?;
+    pub(crate) fn open(
+        &self,
+        region: Region,
+        fs: Arc<dyn Fs>,
+    ) -> Result<(S::Store, Outcome), Violation> {
+        let store = self.system.open(region, fs).map_err(|e| Violation::refused(&e))?;
         let fold = self.fold(&store)?;
         let (cut, leaks) = (self.system.cut(&store), self.system.leaks(&store));
         Ok((store, Outcome { cut, fold, leaks }))
@@ -453,9 +532,14 @@ impl<'s, S: System> Explorer<'s, S> {
         Ok(fold)
     }
 
-    pub(crate) fn explain(&self, point: &Point<'_, '_>, region: Region) -> Violation {
+    pub(crate) fn explain(
+        &self,
+        point: &Point<'_, '_>,
+        region: Region,
+        fs: Arc<dyn Fs>,
+    ) -> Violation {
         let explained = guard(|| {
-            let (store, outcome) = self.open(region)?;
+            let (store, outcome) = self.open(region, fs)?;
             let mut state = State::new();
             let _ = self.system.visit(&store, &mut |keyspace, key, value| {
                 state.insert((keyspace, key.to_vec()), value.to_vec());

@@ -1,8 +1,13 @@
 //! What follows a recovery: the store is worked with, and crashes again.
 
+use std::sync::Arc;
+
+use ssd::Disk;
+
 use crate::case::Case;
 use crate::check::{Accepted, Expect, Outcome, Rule, Violation};
 use crate::explore::{Explorer, Point, Rig, guard};
+use crate::files::Survivor;
 use crate::history::History;
 use crate::log::Log;
 use crate::media::{Media, patch, unpatch};
@@ -14,6 +19,7 @@ use crate::system::System;
 /// A recorded recovery and what was done after it, to be crashed in its turn.
 pub(crate) struct Dive<'h> {
     media: Media,
+    disk: Arc<Disk>,
     log: Log,
     history: History,
     before: Expect<'h>,
@@ -34,7 +40,8 @@ impl<S: System> Explorer<'_, S> {
     ) -> Result<(), Violation> {
         for dive in later.drain(..) {
             self.counters.totals.kills_cut += u64::from(dive.killed && !self.spent());
-            self.level(case, dive.media, &dive.log, &dive.history, Some(dive.before), depth + 1)
+            let start = (dive.media, dive.disk);
+            self.level(case, start, &dive.log, &dive.history, Some(dive.before), depth + 1)
                 .map_err(|v| v.after(dive.crash))?;
         }
         Ok(())
@@ -54,7 +61,7 @@ impl<S: System> Explorer<'_, S> {
         &mut self,
         rig: &mut Rig,
         point: &Point<'_, 'h>,
-        (choice, hash): (&[u16], u64),
+        (choice, hash, files): (&[u16], u64, &Survivor),
         (accepted, outcome): (Accepted, Outcome),
         store: S::Store,
         later: &mut Vec<Dive<'h>>,
@@ -80,11 +87,12 @@ impl<S: System> Explorer<'_, S> {
         rig.spare = self.system.close(store);
         if dive {
             patch(&mut rig.image, point.torn, choice);
-            let media = Media::with_hash(point.case.mode, &rig.image, hash);
+            let media = Media::with_hash(point.case.mode, &rig.image, hash ^ files.hash);
             unpatch(&mut rig.image, point.torn);
             let before = point.expect.raised(accepted);
             let crash = point.describe_cut(choice) + &then(&ops);
-            later.push(Dive { media, log, history, before, crash, killed: false });
+            let disk = Arc::clone(&files.disk);
+            later.push(Dive { media, disk, log, history, before, crash, killed: false });
         }
         Ok(())
     }
@@ -126,8 +134,11 @@ impl<S: System> Explorer<'_, S> {
         self.counters.totals.kills += 1;
         let mut rig = self.take_rig(point.depth);
         let region = rig.pm.region(&media.visible(), rig.spare.take());
+        // What was not durable still is not, and is older than anything that follows.
+        rig.pm.set_begun(media.tick());
+        let fs = rig.files.boot(point.disk, &rig.pm);
         rig.pm.set_fuel(self.limits.fuel);
-        let (store, outcome) = match guard(|| self.open(region)) {
+        let (store, outcome) = match guard(|| self.open(region, fs)) {
             Ok(opened) => opened,
             Err(v) if !point.expect.created() && v.says_unmade() => {
                 self.put_rig(point.depth, rig);
@@ -137,7 +148,8 @@ impl<S: System> Explorer<'_, S> {
         };
         let Some(accepted) = point.expect.check(&outcome) else {
             let region = rig.pm.region(&media.visible(), None);
-            return Err(self.explain(point, region));
+            let fs = rig.files.boot(point.disk, &rig.pm);
+            return Err(self.explain(point, region, fs));
         };
         self.counters.probe.add(&self.system.probe(&store));
         let born = rig.pm.mark();
@@ -150,7 +162,8 @@ impl<S: System> Explorer<'_, S> {
         rig.spare = self.system.close(store);
         self.put_rig(point.depth, rig);
         let crash = point.describe("process kill") + &then(&ops);
-        later.push(Dive { media, log, history, before: point.expect, crash, killed: true });
+        let (disk, before) = (Arc::clone(point.disk), point.expect);
+        later.push(Dive { media, disk, log, history, before, crash, killed: true });
         Ok(())
     }
 }

@@ -52,6 +52,16 @@ pub fn bytes(seed: u64, bytes: &[u8]) -> u64 {
     fold(h ^ 0x8ebc_6af0_9c88_c6e3, 0xd6e8_feb8_6659_fd93)
 }
 
+/// The hash of a disk: the sum of its files and directories, so that of an empty disk is zero.
+pub fn disk(disk: &ssd::Disk) -> u64 {
+    let mut sum = 0u64;
+    disk.visit(&mut |path, content| {
+        let name = bytes(u64::from(content.is_some()) + 1, path.as_bytes());
+        sum = sum.wrapping_add(bytes(name, content.unwrap_or_default()));
+    });
+    sum
+}
+
 /// The share of one entry in its state's hash.
 #[inline]
 pub fn entry(keyspace: u8, key: &[u8], value: &[u8]) -> u64 {

@@ -7,7 +7,7 @@ use crate::case::{Case, Failure};
 use crate::explore::{Explorer, Limits};
 use crate::media::Mode;
 use crate::op::Shape;
-use crate::sabotage::Sabotage;
+use crate::sabotage::Planted;
 use crate::system::System;
 
 /// Explores the cases of `seeds`; the first that fails is shrunk.
@@ -53,9 +53,10 @@ pub fn hunt<S: System>(
     mode: Mode,
     seeds: Range<u64>,
     limits: &Limits,
-    sabotage: Option<Sabotage>,
+    sabotage: Option<impl Into<Planted>>,
     counters: &mut Counters,
 ) -> Verdict {
+    let sabotage: Option<Planted> = sabotage.map(Into::into);
     let mut explorer = Explorer::new(system, limits.clone());
     let found = seeds
         .map(|seed| Case::new(seed, shape, mode).sabotaged(sabotage))

@@ -8,12 +8,14 @@
 //! This is the one file of the crate with `unsafe` in it, for [`Region::rewrite`].
 #![allow(unsafe_code)]
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use base::LINE;
 use pmem::{Domain, Region, Site};
+use ssd::{Call, Heed, Watch};
 
 use crate::hash;
 use crate::media::{LineBytes, Torn};
@@ -265,6 +267,14 @@ impl Domain for LazyPm {
     }
 }
 
+/// The disk is decided before the run begins; its calls only count.
+impl Watch for LazyPm {
+    fn before(&self, _call: Call, _path: &Path) -> Heed {
+        self.enter();
+        Heed::Whole
+    }
+}
+
 /// The runs of ones in a mask, as ranges.
 fn runs(mask: u64) -> impl Iterator<Item = (usize, usize)> {
     let mut rest = mask;
@@ -308,7 +318,8 @@ mod tests {
     #[test]
     fn forks_only_on_what_is_read_and_covers_every_image() {
         let (media, torn) = torn();
-        assert_eq!(crate::cut::states(&torn), 512);
+        let doubts: Vec<_> = torn.iter().map(crate::cut::Doubt::from).collect();
+        assert_eq!(crate::cut::states(&doubts), 512);
         let pm = LazyPm::new();
         pm.begin(&torn);
         let (mut leaves, mut states, mut seen) = (0, 0, Vec::new());

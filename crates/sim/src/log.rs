@@ -1,8 +1,11 @@
 //! What a run did to memory, in order: recorded once, replayed for every crash point.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use pmem::Site;
+use ssd::{Call, Disk};
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,13 @@ pub enum Event {
         /// The persist site.
         site: Site,
     },
+    /// A call changed the disk.
+    Disk {
+        /// Which of [`Log::calls`].
+        call: u32,
+        /// The acting virtual thread.
+        thread: u16,
+    },
     /// Something the history remarks upon, such as an acknowledgement; memory does not change.
     Mark,
 }
@@ -56,17 +66,17 @@ pub enum StoreKind {
 }
 
 impl Event {
-    /// The persist site of the event; marks have none.
+    /// The persist site of the event; calls on the disk and marks have none.
     pub fn site(&self) -> Option<Site> {
         match *self {
             Event::Store { site, .. } | Event::Flush { site, .. } | Event::Fence { site, .. } => {
                 Some(site)
             }
-            Event::Mark => None,
+            Event::Disk { .. } | Event::Mark => None,
         }
     }
 
-    /// Whether memory is concerned.
+    /// Whether memory or the disk is concerned.
     pub fn is_media(&self) -> bool {
         !matches!(self, Event::Mark)
     }
@@ -82,8 +92,36 @@ impl fmt::Display for Event {
                 write!(f, "T{thread} flushed {len} bytes at {at} ({site:?})")
             }
             Event::Fence { thread, site } => write!(f, "T{thread} fenced ({site:?})"),
+            Event::Disk { call, thread } => write!(f, "T{thread} made call {call} on the disk"),
             Event::Mark => write!(f, "mark"),
         }
+    }
+}
+
+/// A call that changed the disk.
+#[derive(Clone, Debug)]
+pub struct DiskCall {
+    /// What was called.
+    pub call: Call,
+    /// On which path.
+    pub path: String,
+    /// What the disk was then.
+    pub disk: Arc<Disk>,
+}
+
+impl DiskCall {
+    /// The kind of file, as far as its name tells: `.sst` of `db/0012.sst`, `MANIFEST-` of `MANIFEST-0007`,
+    /// `wal` of the directory `db/wal`.
+    pub fn kind(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let extension = name.rfind('.').map(|dot| &name[dot..]);
+        extension.unwrap_or_else(|| name.trim_end_matches(|c: char| c.is_ascii_digit()))
+    }
+}
+
+impl fmt::Display for DiskCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.call, self.path)
     }
 }
 
@@ -94,6 +132,8 @@ pub struct Log {
     pub events: Vec<Event>,
     /// The stored bytes that [`Event::Store`] refers to.
     pub bytes: Vec<u8>,
+    /// The calls that [`Event::Disk`] refers to.
+    pub calls: Vec<DiskCall>,
 }
 
 impl Log {
@@ -111,6 +151,7 @@ impl Log {
     pub fn clear(&mut self) {
         self.events.clear();
         self.bytes.clear();
+        self.calls.clear();
     }
 
     /// Appends a store.
@@ -133,6 +174,36 @@ impl Log {
     /// Appends a fence.
     pub fn fence(&mut self, site: Site, thread: u16) {
         self.events.push(Event::Fence { thread, site });
+    }
+
+    /// Appends a call that left `disk`.
+    pub fn disk(&mut self, thread: u16, call: Call, path: String, disk: Disk) {
+        self.events.push(Event::Disk { call: self.calls.len() as u32, thread });
+        self.calls.push(DiskCall { call, path, disk: Arc::new(disk) });
+    }
+
+    /// The call of an event, if it is one on the disk.
+    pub fn call(&self, event: &Event) -> Option<&DiskCall> {
+        match event {
+            Event::Disk { call, .. } => self.calls.get(*call as usize),
+            _ => None,
+        }
+    }
+
+    /// The disk after the events of a range, if one of them changed it.
+    pub fn disk_after(&self, events: Range<usize>) -> Option<&Arc<Disk>> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        self.events[events].iter().rev().find_map(|e| self.call(e)).map(|call| &call.disk)
+    }
+
+    /// An event, in words.
+    pub fn describe(&self, event: &Event) -> String {
+        match (self.call(event), event) {
+            (Some(call), Event::Disk { thread, .. }) => format!("T{thread} made the call: {call}"),
+            _ => event.to_string(),
+        }
     }
 
     /// Appends a mark and returns its index.

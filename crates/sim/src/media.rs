@@ -175,6 +175,11 @@ impl Media {
         }
     }
 
+    /// Events replayed so far.
+    pub fn tick(&self) -> u64 {
+        self.tick
+    }
+
     /// The mode it was made with.
     pub fn mode(&self) -> Mode {
         self.mode
@@ -225,18 +230,18 @@ impl Media {
     /// Replays one event; `bytes` are those of its log.
     pub fn apply(&mut self, event: &Event, bytes: &[u8]) {
         self.settle();
+        self.tick += 1;
         match *event {
             Event::Store { at, len, data, kind, thread, .. } => {
                 self.store(at, &bytes[data as usize..(data + len) as usize], kind, thread);
             }
             Event::Flush { at, len, thread, .. } => self.flush(at, len, thread),
             Event::Fence { thread, .. } => self.fence(thread),
-            Event::Mark => {}
+            Event::Disk { .. } | Event::Mark => {}
         }
     }
 
     fn store(&mut self, at: u32, bytes: &[u8], kind: StoreKind, thread: u16) {
-        self.tick += 1;
         let (tick, atomic) = (self.tick, kind == StoreKind::Word);
         let mut rest = bytes;
         for (line, range) in split(at, bytes.len() as u32) {

@@ -1,19 +1,24 @@
-//! [`SimPm`]: watches a region and writes down what happens to it.
+//! [`SimPm`]: watches a region, and the disk beside it, and writes down what happens to them.
 //!
 //! The workload runs once. Power cuts are not acted out: the recorded log is replayed into a
 //! [`Media`] up to any event, and whatever that may leave behind is explored afterwards, without
 //! unwinding the store and without running it again.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pmem::{Domain, Region, Site};
+use ssd::{Call, Disk, Heed, Watch};
 
 use crate::log::{Log, StoreKind};
 use crate::media::{Media, Mode};
-use crate::sabotage::Sabotage;
+use crate::sabotage::{Planted, Sabotage};
 
-/// Records every store, flush and fence on one region, with the virtual thread that made it.
+/// Records every store, flush and fence on one region, and every call on one disk, in one order and with
+/// the virtual thread that made it.
+///
+/// The disk is a [`Memory`](ssd::Memory) that was made [`watched`](ssd::Memory::watched) by this.
 pub struct SimPm {
     thread: AtomicU16,
     muted: AtomicBool,
@@ -26,14 +31,26 @@ pub struct SimPm {
 struct Tape {
     base: Option<Media>,
     log: Log,
-    sabotage: Option<Sabotage>,
+    /// What [`Media::tick`] was when the log began.
+    begun: u64,
+    sabotage: Option<Planted>,
     struck: u64,
+}
+
+impl Tape {
+    /// The fault in memory that is planted at `site`.
+    fn sabotage(&self, site: Site) -> Option<Sabotage> {
+        match self.sabotage {
+            Some(Planted::Memory(sabotage)) if sabotage.site == site => Some(sabotage),
+            _ => None,
+        }
+    }
 }
 
 impl SimPm {
     /// A recorder for a region whose first bytes the caller keeps itself.
     pub fn recorder(sabotage: Option<Sabotage>) -> Arc<Self> {
-        let tape = Tape { sabotage, ..Tape::default() };
+        let tape = Tape { sabotage: sabotage.map(Planted::Memory), ..Tape::default() };
         Arc::new(Self {
             thread: AtomicU16::new(0),
             muted: AtomicBool::new(false),
@@ -64,6 +81,7 @@ impl SimPm {
     pub fn boot(media: Media) -> (Arc<Self>, Region) {
         let pm = Self::recorder(None);
         let region = pm.region(&media.visible(), None);
+        pm.set_begun(media.tick());
         pm.tape().base = Some(media);
         (pm, region)
     }
@@ -75,6 +93,7 @@ impl SimPm {
     /// If memory is short.
     pub fn region(self: &Arc<Self>, bytes: &[u8], reuse: Option<Region>) -> Region {
         self.tape().log.clear();
+        self.set_begun(0);
         self.set_thread(0);
         self.restore(bytes, reuse)
     }
@@ -92,6 +111,11 @@ impl SimPm {
         let _ = region.copy(Site::Format, 0, bytes);
         self.muted.store(false, Relaxed);
         region
+    }
+
+    /// The log begins where a [`Media`] stands that has seen so many events.
+    pub(crate) fn set_begun(&self, tick: u64) {
+        self.tape().begun = tick;
     }
 
     /// What follows is done by virtual thread `thread`.
@@ -121,8 +145,8 @@ impl SimPm {
     }
 
     /// Plants a fault, or none.
-    pub fn set_sabotage(&self, sabotage: Option<Sabotage>) {
-        self.tape().sabotage = sabotage;
+    pub fn set_sabotage(&self, sabotage: Option<impl Into<Planted>>) {
+        self.tape().sabotage = sabotage.map(Into::into);
     }
 
     /// Takes the log; `spare` is recorded into from now on.
@@ -168,8 +192,9 @@ impl Domain for SimPm {
         };
         let thread = self.thread.load(Relaxed);
         let mut tape = self.tape();
-        let Tape { log, sabotage, struck, .. } = &mut *tape;
-        match sabotage.filter(|s| s.site == site) {
+        let sabotage = tape.sabotage(site);
+        let Tape { log, struck, .. } = &mut *tape;
+        match sabotage {
             Some(s) => *struck += u64::from(s.store(log, thread, at, bytes, kind)),
             None => log.store(site, thread, at, bytes, kind),
         }
@@ -179,8 +204,9 @@ impl Domain for SimPm {
         self.burn();
         let thread = self.thread.load(Relaxed);
         let mut tape = self.tape();
-        let Tape { log, sabotage, struck, .. } = &mut *tape;
-        match sabotage.filter(|s| s.site == site) {
+        let sabotage = tape.sabotage(site);
+        let Tape { log, struck, .. } = &mut *tape;
+        match sabotage {
             Some(s) => *struck += u64::from(s.flush(log, thread, at, len as u64)),
             None => log.flush(site, thread, at, len as u64),
         }
@@ -190,8 +216,9 @@ impl Domain for SimPm {
         self.burn();
         let thread = self.thread.load(Relaxed);
         let mut tape = self.tape();
-        let Tape { log, sabotage, struck, .. } = &mut *tape;
-        match sabotage.filter(|s| s.site == site) {
+        let sabotage = tape.sabotage(site);
+        let Tape { log, struck, .. } = &mut *tape;
+        match sabotage {
             Some(s) => *struck += u64::from(s.fence(log, thread)),
             None => log.fence(site, thread),
         }
@@ -199,5 +226,29 @@ impl Domain for SimPm {
 
     fn load(&self, _region: &Region, _at: u64, _len: usize) {
         self.burn();
+    }
+}
+
+impl Watch for SimPm {
+    fn before(&self, call: Call, path: &Path) -> Heed {
+        self.burn();
+        let mut tape = self.tape();
+        match tape.sabotage {
+            Some(Planted::Disk(lie)) if lie.is_about(call, path) => {
+                tape.struck += 1;
+                lie.what
+            }
+            _ => Heed::Whole,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        let tape = self.tape();
+        tape.begun + tape.log.len() as u64 + 1
+    }
+
+    fn changed(&self, call: Call, path: &Path, disk: &Disk) {
+        let (thread, path) = (self.thread.load(Relaxed), path.to_string_lossy().into_owned());
+        self.tape().log.disk(thread, call, path, disk.clone());
     }
 }

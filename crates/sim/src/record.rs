@@ -26,10 +26,11 @@ impl<S: System> Explorer<'_, S> {
     fn execute(&mut self, rig: &mut Rig, case: &Case) -> Result<History, Violation> {
         let zeros = vec![0; self.system.region_len() as usize];
         let region = rig.pm.region(&zeros, rig.spare.take());
+        let fs = rig.files.boot(&self.blank, &rig.pm);
         rig.pm.set_fuel(u64::MAX);
         let failed =
             |e: base::Error| Violation::new(Rule::N8, format!("no store can be made: {e}"));
-        let mut store = self.system.create(region).map_err(failed)?;
+        let mut store = self.system.create(region, fs).map_err(failed)?;
         let mut history = History::new(State::new(), self.system.cut(&store), rig.pm.mark());
         let mut schedule = &case.schedule[..];
         for (i, ops) in case.ops.split(|op| *op == Op::Reopen).enumerate() {
@@ -66,7 +67,7 @@ impl<S: System> Explorer<'_, S> {
             rig.pm.restore(&media.visible(), None)
         });
         rig.pm.set_thread(0);
-        let (store, outcome) = self.open(region)?;
+        let (store, outcome) = self.open(region, rig.files.go_on())?;
         let mut so_far = history.clone();
         so_far.finish()?;
         if so_far.expect(usize::MAX - 1).check(&outcome).is_none() {

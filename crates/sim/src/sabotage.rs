@@ -1,11 +1,14 @@
-//! Persist mutants: a flush or fence of one site is dropped or shortened while the run is recorded.
+//! Persist mutants: what should make bytes durable is dropped or shortened while the run is recorded. In
+//! memory that is a flush or fence of one site, on the disk a sync of files or directories of one kind.
 //!
 //! The engine is not changed for this; it believes that everything was done.
 
 use std::fmt;
+use std::path::Path;
 
 use base::LINE;
 use pmem::Site;
+use ssd::{Call, Heed};
 
 use crate::log::{Log, StoreKind};
 
@@ -53,6 +56,71 @@ pub struct Sabotage {
 impl fmt::Display for Sabotage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} at {:?}", self.what, self.site)
+    }
+}
+
+/// A disk that says it has synced, and has not, or not all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lie {
+    /// [`Call::Sync`] or [`Call::SyncDir`].
+    pub call: Call,
+    /// Part of the paths that are lied about; empty for all.
+    pub on: &'static str,
+    /// How much is done.
+    pub what: Heed,
+}
+
+impl Lie {
+    /// Every lie about paths that contain `on`.
+    pub fn all(on: &'static str) -> [Lie; 5] {
+        let sync = |what| Lie { call: Call::Sync, on, what };
+        [
+            sync(Heed::Ignored),
+            sync(Heed::AllButFirst),
+            sync(Heed::AllButLast),
+            sync(Heed::AllButLength),
+            Lie { call: Call::SyncDir, on, what: Heed::Ignored },
+        ]
+    }
+
+    pub(crate) fn is_about(self, call: Call, path: &Path) -> bool {
+        call == self.call && path.to_string_lossy().contains(self.on)
+    }
+}
+
+impl fmt::Display for Lie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "each {} on *{}* is {}", self.call, self.on, self.what)
+    }
+}
+
+/// A fault that is planted while a run is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Planted {
+    /// In memory.
+    Memory(Sabotage),
+    /// On the disk.
+    Disk(Lie),
+}
+
+impl From<Sabotage> for Planted {
+    fn from(sabotage: Sabotage) -> Self {
+        Planted::Memory(sabotage)
+    }
+}
+
+impl From<Lie> for Planted {
+    fn from(lie: Lie) -> Self {
+        Planted::Disk(lie)
+    }
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Planted::Memory(sabotage) => sabotage.fmt(f),
+            Planted::Disk(lie) => lie.fmt(f),
+        }
     }
 }
 

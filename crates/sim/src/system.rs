@@ -1,7 +1,10 @@
 //! [`System`]: what a store must offer to be run in the world that loses power.
 
+use std::sync::Arc;
+
 use base::Result;
 use pmem::Region;
+use ssd::{Disk, Fs};
 
 use crate::campaign::Probe;
 use crate::op::Op;
@@ -31,11 +34,11 @@ pub enum Progress {
 /// Takes one visible entry: keyspace, key, value.
 pub type Show<'a> = dyn FnMut(u8, &[u8], &[u8]) + 'a;
 
-/// A store in one region, whose operations can be taken apart into steps.
+/// A store in one region and on one disk, whose operations can be taken apart into steps.
 ///
 /// Everything runs on one real thread. Several operations are under way at once; a scheduler chooses
 /// which takes the next step, so the finer the steps, the more interleavings are tried. Memory may be
-/// reached through the region only, and whatever is done must follow from the calls alone: no clocks, no
+/// reached through the region only, files through `fs` only, and whatever is done must follow from the calls alone: no clocks, no
 /// random state, no threads.
 pub trait System {
     /// An open store.
@@ -48,14 +51,20 @@ pub trait System {
     /// Length of the region in bytes, in whole lines.
     fn region_len(&self) -> u64;
 
-    /// Makes an empty store in a zeroed region and opens it. When this returns, the store is durable.
-    fn create(&self, region: Region) -> Result<Self::Store>;
+    /// The disk before the store is made; the size of its sectors decides how finely files are torn.
+    fn disk(&self) -> Disk {
+        Disk::default()
+    }
 
-    /// Recovers the store in the region and opens it. Where none was completely made the error is
+    /// Makes an empty store in a zeroed region, with its files in `fs`, and opens it. When this returns, the
+    /// store is durable. Stores without files ignore `fs`.
+    fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Self::Store>;
+
+    /// Recovers the store in the region and `fs`, and opens it. Where none was completely made the error is
     /// `NotFound`: then, and only then, may it be made again.
-    fn open(&self, region: Region) -> Result<Self::Store>;
+    fn open(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Self::Store>;
 
-    /// Drops the store; handing the region back saves an allocation per crash image.
+    /// Drops the store with every handle of a file; handing the region back saves an allocation per crash image.
     fn close(&self, store: Self::Store) -> Option<Region>;
 
     /// Begins an operation; never [`Op::Reopen`].

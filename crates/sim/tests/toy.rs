@@ -143,7 +143,8 @@ fn every_bug_is_found() {
         let limits = Limits { fuel: 20_000, ..limits() };
         let abandons = if bug == Bug::VoidNotDurable { 20 } else { 0 };
         let shape = Shape { reads: 20, abandons, ..shape() };
-        let verdict = hunt(&toy, &shape, Mode::Adr, 0..300, &limits, None, &mut counters);
+        let verdict =
+            hunt(&toy, &shape, Mode::Adr, 0..300, &limits, None::<Sabotage>, &mut counters);
         expect_killed(&format!("{bug:?}"), &verdict);
         let Verdict::Killed(failure) = verdict else { unreachable!("expected above") };
         assert!(rules.contains(&failure.violation.rule), "{bug:?} is not {rules:?}");

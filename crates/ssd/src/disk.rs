@@ -73,8 +73,8 @@ impl Disk {
         Self { unit: sector, nodes, changes: Vec::new(), next: ROOT + 1, tick: 0 }
     }
 
-    /// When the next changes happen, on the caller's own scale; told by [`Doubt::newest`].
-    pub fn set_tick(&mut self, tick: u64) {
+    /// When the next changes happen, on a scale of the caller's; told by [`Doubt::newest`].
+    pub(crate) fn set_tick(&mut self, tick: u64) {
         self.tick = tick;
     }
 

@@ -33,6 +33,7 @@ struct State {
     disk: Disk,
     /// Handles by file; what is open is kept although its last name may be gone.
     open: BTreeMap<u32, u32>,
+    untouched: bool,
 }
 
 impl Default for Memory {
@@ -59,7 +60,7 @@ impl Memory {
     }
 
     fn with(disk: Disk, capacity: u64, watch: Option<Arc<dyn Watch>>) -> Self {
-        let state = Mutex::new(State { disk, open: BTreeMap::new() });
+        let state = Mutex::new(State { disk, open: BTreeMap::new(), untouched: true });
         Self { shared: Arc::new(Shared { state, capacity, watch }) }
     }
 
@@ -67,6 +68,11 @@ impl Memory {
     /// leave; the disk itself is what a killed process leaves.
     pub fn disk(&self) -> Disk {
         self.shared.state().disk.clone()
+    }
+
+    /// Whether the disk is still the one that this began with.
+    pub fn is_untouched(&self) -> bool {
+        self.shared.state().untouched
     }
 }
 
@@ -76,18 +82,46 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one call, watched.
+    /// Makes one call.
     fn call<T>(
         &self,
         call: Call,
         path: &Path,
         act: impl FnOnce(&mut State, Heed) -> Result<T, Errno>,
     ) -> Result<T> {
+        self.watched(call, path, act).map_err(|errno| refused(call.name(), path, errno))
+    }
+
+    /// Makes one call that gives what is `from` the name `to`.
+    fn call_to(
+        &self,
+        call: Call,
+        [from, to]: [&Path; 2],
+        act: impl FnOnce(&mut State, Heed) -> Result<(), Errno>,
+    ) -> Result<()> {
+        self.watched(call, to, act).map_err(|errno| {
+            let there = self.state().disk.exists(from).unwrap_or(false);
+            refused(call.name(), if there { to } else { from }, errno)
+        })
+    }
+
+    fn watched<T>(
+        &self,
+        call: Call,
+        path: &Path,
+        act: impl FnOnce(&mut State, Heed) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
         let heed = self.watch.as_ref().map_or(Heed::Whole, |watch| watch.before(call, path));
         let mut state = self.state();
-        let result = act(&mut state, heed).map_err(|errno| refused(call.name(), path, errno))?;
-        if let (Some(watch), true) = (&self.watch, call.changes()) {
-            watch.changed(call, path, &mut state.disk);
+        if let Some(watch) = &self.watch {
+            state.disk.set_tick(watch.now());
+        }
+        let result = act(&mut state, heed)?;
+        if call.changes() {
+            state.untouched = false;
+            if let Some(watch) = &self.watch {
+                watch.changed(call, path, &state.disk);
+            }
         }
         Ok(result)
     }
@@ -102,7 +136,7 @@ impl Shared {
 
 impl State {
     fn forget(&mut self) {
-        let State { disk, open } = self;
+        let State { disk, open, .. } = self;
         disk.forget(|id| open.contains_key(&id));
     }
 }
@@ -239,11 +273,11 @@ impl Fs for Memory {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.shared.call(Call::Rename, from, |state, _| state.disk.rename(from, to))
+        self.shared.call_to(Call::Rename, [from, to], |state, _| state.disk.rename(from, to))
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.shared.call(Call::Link, to, |state, _| state.disk.link(from, to))
+        self.shared.call_to(Call::Link, [from, to], |state, _| state.disk.link(from, to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

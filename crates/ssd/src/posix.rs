@@ -1,8 +1,6 @@
 //! [`Posix`]: files by ordinary system calls.
 
-mod append;
 mod read;
-mod whole;
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,10 +11,10 @@ use base::Result;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::append::{Appending, Cached, Direct};
 use crate::fs::{Append, Fs, Read};
 use crate::refused::{not_a_file, refused};
 
-pub(crate) use append::Appending;
 pub(crate) use read::Reading;
 
 /// Files of the operating system.
@@ -31,11 +29,25 @@ pub(crate) struct Opened {
     pub(crate) direct: bool,
 }
 
+impl Opened {
+    /// The file that was created, to be written.
+    pub(crate) fn appending(self, path: &Path) -> Box<dyn Append> {
+        match self.direct {
+            true => Box::new(Appending::new(path, self.file, Direct::new())),
+            false => Box::new(Appending::new(path, self.file, Cached)),
+        }
+    }
+}
+
 impl Posix {
     /// Files read and written through the page cache or, with `direct`, past it. A file system that cannot
     /// do that is used through the page cache.
     pub fn new(direct: bool) -> Self {
         Self { direct }
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct
     }
 
     pub(crate) fn create_file(&self, path: &Path) -> Result<Opened> {
@@ -75,7 +87,7 @@ impl Fs for Posix {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
-        Ok(Box::new(Appending::new(path, self.create_file(path)?)))
+        Ok(self.create_file(path)?.appending(path))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
@@ -83,12 +95,11 @@ impl Fs for Posix {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|e| refused("rename", from, e))
+        fs::rename(from, to).map_err(|e| refused("rename", blamed(from, to), e))
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        let taken = |e: &io::Error| e.kind() == io::ErrorKind::AlreadyExists;
-        fs::hard_link(from, to).map_err(|e| refused("link", if taken(&e) { to } else { from }, e))
+        fs::hard_link(from, to).map_err(|e| refused("link", blamed(from, to), e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -116,6 +127,11 @@ impl Fs for Posix {
     fn describe(&self) -> String {
         if self.direct { "posix O_DIRECT" } else { "posix" }.to_string()
     }
+}
+
+/// Which of two paths a refusal is about.
+fn blamed<'p>(from: &'p Path, to: &'p Path) -> &'p Path {
+    if fs::exists(from).unwrap_or(false) { to } else { from }
 }
 
 /// Only files are read; a directory or a device is a wrong path.

@@ -11,7 +11,13 @@ pub trait Watch: Send + Sync {
     /// told that all was.
     fn before(&self, call: Call, path: &Path) -> Heed;
 
-    /// A call that [changes](Call::changes) something was made, with this result. A file is known by the path
-    /// it was created under.
-    fn changed(&self, call: Call, path: &Path, disk: &mut Disk);
+    /// The time, on a scale of the watcher's: what is changed now was changed then. See
+    /// [`Doubt::newest`](crate::Doubt::newest).
+    fn now(&self) -> u64 {
+        0
+    }
+
+    /// A call that [changes](Call::changes) something was made, and left this. A file is known by the path
+    /// that it was created under, a rename or link by the name that it gave.
+    fn changed(&self, _call: Call, _path: &Path, _disk: &Disk) {}
 }

@@ -4,7 +4,7 @@ mod scratch;
 mod suite;
 
 use scratch::Scratch;
-use ssd::{Disk, Faulty, Memory, Posix};
+use ssd::{Disk, Faulty, Memory, Posix, Uring};
 use suite::conform;
 
 #[test]
@@ -17,6 +17,27 @@ fn posix() {
 fn posix_past_the_page_cache() {
     let scratch = Scratch::new("direct");
     conform(&Posix::new(true), scratch.path());
+}
+
+#[test]
+fn io_uring() {
+    for direct in [false, true] {
+        match Uring::new(direct) {
+            Ok(fs) => {
+                let scratch = Scratch::new(if direct { "uring-direct" } else { "uring" });
+                conform(&fs, scratch.path());
+            }
+            Err(error) => eprintln!("SKIPPED, and io_uring is NOT TESTED here: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_best_there_is() {
+    let scratch = Scratch::new("best");
+    let fs = ssd::best(false);
+    conform(fs.as_ref(), scratch.path());
+    println!("{}", fs.describe());
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Watch for Tap {
         if self.ignore == Some(call) { self.heed } else { Heed::Whole }
     }
 
-    fn changed(&self, _call: Call, _path: &Path, disk: &mut Disk) {
+    fn changed(&self, _call: Call, _path: &Path, disk: &Disk) {
         self.seen.lock().unwrap().push(disk.clone());
     }
 }

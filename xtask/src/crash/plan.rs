@@ -121,6 +121,7 @@ pub fn plan() -> Plan {
         ],
         shares: vec![("images_in_flight", "images", 50)],
         sites: Site::ALL.to_vec(),
+        calls: Vec::new(),
     };
     let hunting = Limits {
         top: CutLimits { exhaustive: 8, singles: 1, subsets: 8, random: 4 },

@@ -8,6 +8,7 @@ use base::{Error, ErrorKind, Result};
 use bumpalo::Bump;
 use pmem::Region;
 use sim::{Op, Probe, Progress, Show, System, Write as Change};
+use ssd::Fs;
 use strandline::steps::{self, Read, Step, Stepped, Write};
 use strandline::{Db, Keyspace, Options, ReadOptions, Snapshot};
 
@@ -173,7 +174,7 @@ impl System for Engine {
         tables + self.zones * ZONE_LEN
     }
 
-    fn create(&self, region: Region) -> Result<Store> {
+    fn create(&self, region: Region, _fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
         let region = Arc::new(region);
         let format = pool::Format { zone_len: ZONE_LEN, manifest_len: MANIFEST_LEN };
@@ -182,7 +183,7 @@ impl System for Engine {
         self.store(region, db)
     }
 
-    fn open(&self, region: Region) -> Result<Store> {
+    fn open(&self, region: Region, _fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
         let region = Arc::new(region);
         steps::formatted(&region)?;

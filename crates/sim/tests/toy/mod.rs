@@ -10,10 +10,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
 use pmem::{Durable, InFlight, Region, Site};
 use sim::{Op, Probe, Progress, Show, System, Write};
+use ssd::Fs;
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,13 +280,13 @@ impl System for Toy {
         self.len
     }
 
-    fn create(&self, region: Region) -> Result<Open> {
+    fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Open> {
         let flushed = region.flush(region.store_u64(Site::Format, 0, MAGIC));
         let _ = region.fence(flushed);
-        self.open(region)
+        self.open(region, fs)
     }
 
-    fn open(&self, region: Region) -> Result<Open> {
+    fn open(&self, region: Region, _fs: Arc<dyn Fs>) -> Result<Open> {
         if region.load_u64(0) != MAGIC {
             return Err(Error::new(ErrorKind::NotFound, "open", "no toy in this region"));
         }

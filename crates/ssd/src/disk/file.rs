@@ -3,6 +3,8 @@
 //! Files only grow. So every version that a sector ever had is a beginning of what it holds now, followed
 //! by zeros, and a length is enough to say which.
 
+use std::fmt;
+
 use super::Doubt;
 
 /// How much of a sync is done; all of it but in tests that plant a fault.
@@ -18,6 +20,18 @@ pub enum Heed {
     AllButLast,
     /// Of a file, all but its length.
     AllButLength,
+}
+
+impl fmt::Display for Heed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Heed::Whole => "done",
+            Heed::Ignored => "ignored",
+            Heed::AllButFirst => "done but for the first sector",
+            Heed::AllButLast => "done but for the last sector",
+            Heed::AllButLength => "done but for the length",
+        })
+    }
 }
 
 /// A file.
@@ -135,6 +149,27 @@ impl File {
         let chosen = if lengths.len() > 1 { choice.next() } else { None };
         bytes.truncate(pick(&lengths, chosen));
         File::durable(bytes)
+    }
+
+    /// What `choice` decides, in words; takes the entries that it needs.
+    pub(super) fn tell(
+        &self,
+        unit: usize,
+        choice: &mut impl Iterator<Item = u16>,
+        each: &mut impl FnMut(String),
+    ) {
+        for (sector, durable) in self.unsynced(unit) {
+            let start = sector * unit;
+            let versions = self.versions(start, start + unit, start + durable);
+            let kept = pick(&versions, choice.next()) - start;
+            let all = versions[versions.len() - 1] - start;
+            each(format!("sector {sector} has {kept} of {all} bytes"));
+        }
+        let lengths = self.lengths();
+        if lengths.len() > 1 {
+            let len = pick(&lengths, choice.next());
+            each(format!("length {len} of {}", self.bytes.len()));
+        }
     }
 }
 

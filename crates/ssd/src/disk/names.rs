@@ -5,6 +5,7 @@
 //! newer. A rename is one change: it is kept or lost as a whole.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What a file or directory is known by, whatever its names.
 pub(super) type Id = u32;
@@ -54,6 +55,24 @@ impl What {
         match self {
             What::Set(_, id) | What::Move(_, _, id) => Some(*id),
             What::Clear(_) => None,
+        }
+    }
+
+    /// The name that this gives to a file or directory.
+    pub(super) fn name_of(&self, id: Id) -> Option<&str> {
+        match self {
+            What::Set((_, name), of) | What::Move(_, (_, name), of) if *of == id => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Set((_, name), _) => write!(f, "new name {name}"),
+            What::Clear((_, name)) => write!(f, "removal of {name}"),
+            What::Move((_, from), (_, to), _) => write!(f, "rename of {from} to {to}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::names::{Dir, closed};
+use super::names::{Dir, Id, closed};
 use super::{Disk, Node, ROOT};
 
 /// Something that a power cut now would decide: the content of a sector, the length of a file, or whether a
@@ -13,7 +13,7 @@ use super::{Disk, Node, ROOT};
 pub struct Doubt {
     /// Outcomes, at least two.
     pub count: usize,
-    /// When this was last changed: see [`Disk::set_tick`].
+    /// When this was last changed, on the scale of [`Watch::now`](crate::Watch::now).
     pub newest: u64,
 }
 
@@ -69,6 +69,35 @@ impl Disk {
         disk.changes.clear();
         disk.drop_unreachable();
         disk
+    }
+
+    /// What `choice` decides, in words, one for each of [`doubts`](Self::doubts).
+    pub fn tell(&self, choice: &[u16]) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut rest = choice.iter().copied();
+        let named = self.named();
+        for (id, node) in &self.nodes {
+            if let (Node::File(file), true) = (node, named.contains(id)) {
+                let name = self.name_of(*id);
+                file.tell(self.unit, &mut rest, &mut |what| words.push(format!("{name}: {what}")));
+            }
+        }
+        let fates = rest.map(|c| if c > 0 { "kept" } else { "lost" });
+        let changes = self.changes.iter().zip(fates);
+        words.extend(changes.map(|(change, fate)| format!("{} {fate}", change.what)));
+        words
+    }
+
+    /// A name that a file has, or else had or may get.
+    fn name_of(&self, id: Id) -> &str {
+        let dirs = self.nodes.values().filter_map(|node| match node {
+            Node::Dir(dir) => Some(dir),
+            Node::File(_) => None,
+        });
+        let names = dirs.flat_map(|dir| dir.now.iter().chain(&dir.durable));
+        let named = names.into_iter().find(|(_, of)| **of == id).map(|(name, _)| name.as_str());
+        let changed = || self.changes.iter().find_map(|c| c.what.name_of(id));
+        named.or_else(changed).unwrap_or("a file without a name")
     }
 
     fn drop_unreachable(&mut self) {

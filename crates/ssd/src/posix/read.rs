@@ -4,20 +4,21 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::Result;
 use rustix::fs::Advice;
 
-use super::whole::read_all;
 use super::{Opened, length_of};
 use crate::aligned::{Aligned, BLOCK, blocks_of};
 use crate::fs::Read;
 use crate::refused::{ends_early, refused};
+use crate::whole::read_all;
 
 /// A file open for reading.
 pub(crate) struct Reading {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     direct: bool,
     len: u64,
 }
@@ -25,7 +26,16 @@ pub(crate) struct Reading {
 impl Reading {
     pub(crate) fn new(path: &Path, opened: Opened) -> Result<Self> {
         let len = length_of(path, &opened.file)?;
-        Ok(Self { path: path.to_path_buf(), file: opened.file, direct: opened.direct, len })
+        let Opened { file, direct } = opened;
+        Ok(Self { path: path.to_path_buf(), file: Arc::new(file), direct, len })
+    }
+
+    pub(crate) fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct
     }
 }
 

@@ -1,0 +1,81 @@
+//! The disk beside the memory: booted for each image, and what a power cut may make of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ssd::{Disk, Fs, Memory, Watch};
+
+use crate::hash;
+
+/// The file system of one depth of crashes.
+#[derive(Default)]
+pub(crate) struct Files {
+    booted: Option<Booted>,
+}
+
+struct Booted {
+    from: Arc<Disk>,
+    memory: Memory,
+    fs: Arc<dyn Fs>,
+}
+
+impl Files {
+    /// A file system with what is on `disk`, watched by `watch`, which is always the same. Where the last
+    /// one began with this very disk and nothing was changed, that is it: stores that leave the disk alone
+    /// pay nothing for it.
+    pub(crate) fn boot<W: Watch + 'static>(
+        &mut self,
+        disk: &Arc<Disk>,
+        watch: &Arc<W>,
+    ) -> Arc<dyn Fs> {
+        let same = |b: &&mut Booted| Arc::ptr_eq(&b.from, disk) && b.memory.is_untouched();
+        if let Some(booted) = self.booted.as_mut().filter(same) {
+            return Arc::clone(&booted.fs);
+        }
+        let memory = Memory::watched(Disk::clone(disk), Arc::clone(watch) as Arc<dyn Watch>);
+        let fs: Arc<dyn Fs> = Arc::new(memory.clone());
+        self.booted = Some(Booted { from: Arc::clone(disk), memory, fs: Arc::clone(&fs) });
+        fs
+    }
+
+    /// The file system as the last process left it, for the next one.
+    ///
+    /// # Panics
+    /// If none was booted.
+    pub(crate) fn go_on(&self) -> Arc<dyn Fs> {
+        Arc::clone(&self.booted.as_ref().expect("a process ran before").fs)
+    }
+}
+
+/// A disk after a power cut, all of it durable.
+#[derive(Clone)]
+pub(crate) struct Survivor {
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) hash: u64,
+}
+
+/// The survivors of a disk at one crash point, each made once.
+pub(crate) struct Survivors<'d> {
+    disk: &'d Arc<Disk>,
+    made: BTreeMap<Vec<u16>, Survivor>,
+}
+
+impl<'d> Survivors<'d> {
+    pub(crate) fn new(disk: &'d Arc<Disk>) -> Self {
+        Self { disk, made: BTreeMap::new() }
+    }
+
+    /// What is left if power decides as `choice` says.
+    pub(crate) fn get(&mut self, choice: &[u16]) -> &Survivor {
+        if !self.made.contains_key(choice) {
+            // With nothing in doubt the disk survives as it is.
+            let disk = match choice.is_empty() {
+                true => Arc::clone(self.disk),
+                false => Arc::new(self.disk.survivor(choice)),
+            };
+            let hash = hash::disk(&disk);
+            self.made.insert(choice.to_vec(), Survivor { disk, hash });
+        }
+        &self.made[choice]
+    }
+}

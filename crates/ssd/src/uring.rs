@@ -1,0 +1,303 @@
+//! [`Uring`]: files by io_uring, where several reads or writes are worth having under way at once.
+//!
+//! A single read is a `pread`, which costs less. Names, and the sync at the end, are ordinary calls too.
+
+mod ring;
+
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::Result;
+
+use crate::aligned::{Aligned, blocks_of};
+use crate::append::{Appending, Way};
+use crate::fs::{Append, Fs, Read};
+use crate::gather::Gathered;
+use crate::posix::{Posix, Reading};
+use crate::refused::{ends_early, refused};
+use ring::{Done, Kind, Operation, Ring};
+
+/// Bytes read by one operation at most.
+const PIECE: usize = 256 << 10;
+/// Full buffers of one file on their way at most.
+const WRITES: usize = 8;
+/// Idle rings kept, each with up to 2 MiB of buffers; more are needed only while more threads than that read
+/// or write at once.
+const IDLE: usize = 8;
+
+/// Files by io_uring: [`Read::read_many`] reads all ranges at the same time, and what is written past the page
+/// cache is written while more is appended.
+#[derive(Clone)]
+pub struct Uring {
+    posix: Posix,
+    rings: Arc<Rings>,
+}
+
+/// Rings that nobody uses right now.
+struct Rings {
+    idle: Mutex<Vec<Ring>>,
+}
+
+impl Rings {
+    fn idle(&self) -> MutexGuard<'_, Vec<Ring>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A ring of one's own; none if the kernel gives no more.
+    fn lend(self: &Arc<Self>) -> Option<Lent> {
+        let idle = self.idle().pop();
+        let ring = idle.or_else(|| Ring::new().ok());
+        ring.map(|ring| Lent { ring: Some(ring), owner: Arc::clone(self) })
+    }
+}
+
+/// A ring that goes back to where it came from.
+struct Lent {
+    /// There until this is dropped.
+    ring: Option<Ring>,
+    owner: Arc<Rings>,
+}
+
+impl Deref for Lent {
+    type Target = Ring;
+
+    fn deref(&self) -> &Ring {
+        self.ring.as_ref().expect("lent until dropped")
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Ring {
+        self.ring.as_mut().expect("lent until dropped")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // One that is busy, or too many, is dropped; that waits for what is under way.
+        if let Some(ring) = self.ring.take().filter(|ring| ring.in_flight() == 0) {
+            let mut idle = self.owner.idle();
+            if idle.len() < IDLE {
+                idle.push(ring);
+            }
+        }
+    }
+}
+
+impl Uring {
+    /// Files read and written through the page cache or, with `direct`, past it where the file system can.
+    ///
+    /// # Errors
+    /// `NotSupported` if the kernel has no io_uring, or does not let this process use it.
+    pub fn new(direct: bool) -> Result<Self> {
+        let ring = Ring::new().map_err(|source| {
+            let what = "the kernel refuses io_uring to this process; use the posix back end";
+            base::Error::new(base::ErrorKind::NotSupported, "set up io_uring", what)
+                .with_source(source)
+        })?;
+        let rings = Arc::new(Rings { idle: Mutex::new(vec![ring]) });
+        Ok(Self { posix: Posix::new(direct), rings })
+    }
+}
+
+/// Past the page cache: full buffers are written while the next one is filled.
+struct Queued {
+    gathered: Gathered,
+    ring: Lent,
+}
+
+impl Queued {
+    /// Waits for one write; an error if it failed.
+    fn await_one(ring: &mut Ring) -> io::Result<()> {
+        if let Some(Done { operation, result }) = ring.wait()? {
+            result?;
+            ring.keep(operation.buffer);
+        }
+        Ok(())
+    }
+}
+
+impl Way for Queued {
+    fn write(&mut self, file: &Arc<File>, bytes: &[u8], _at: u64) -> io::Result<()> {
+        let Self { gathered, ring } = self;
+        gathered.add(bytes, |buffer, at| {
+            while ring.in_flight() >= WRITES {
+                Self::await_one(ring)?;
+            }
+            let len = buffer.bytes().len();
+            let buffer = std::mem::replace(buffer, ring.buffer(len));
+            let file = Arc::clone(file);
+            ring.push(Operation { kind: Kind::Write, file, at, buffer, len, tag: 0 });
+            ring.submit()
+        })
+    }
+
+    fn finish(&mut self, file: &File) -> io::Result<()> {
+        while self.ring.in_flight() > 0 {
+            Self::await_one(&mut self.ring)?;
+        }
+        self.gathered.write_tail(file)
+    }
+}
+
+struct ReadingMany {
+    one: Reading,
+    rings: Arc<Rings>,
+}
+
+/// A part of a range that one operation reads.
+struct Piece {
+    range: usize,
+    /// Where it begins in the range.
+    from: usize,
+    len: usize,
+}
+
+impl ReadingMany {
+    fn submit(&self, ring: &mut Ring, tag: usize, at: u64, len: usize) {
+        let (kind, from, span) = match self.one.is_direct() {
+            true => (Kind::ReadDirect, blocks_of(at, len).0, blocks_of(at, len).1),
+            false => (Kind::Read, at, len),
+        };
+        let buffer = ring.buffer(span);
+        let file = Arc::clone(self.one.file());
+        ring.push(Operation { kind, file, at: from, buffer, len: span, tag });
+    }
+
+    /// Takes what a piece read to where it is wanted; hands the buffer back.
+    fn take(&self, piece: &Piece, at: u64, out: &mut [u8], done: Done) -> Result<Aligned> {
+        let Done { operation, result } = done;
+        let got = result.map_err(|source| refused("read", self.path(), source))?;
+        let skip = (at - operation.at) as usize;
+        let got = got.saturating_sub(skip).min(piece.len);
+        if got < piece.len {
+            return Err(ends_early(self.path(), at, piece.len, got));
+        }
+        out.copy_from_slice(&operation.buffer.bytes()[skip..skip + got]);
+        Ok(operation.buffer)
+    }
+
+    fn read_with(&self, ring: &mut Ring, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let pieces: Vec<Piece> = pieces(ranges);
+        let mut next = 0;
+        let mut outcome = Ok(());
+        loop {
+            // After an error nothing new is begun, but what is under way is awaited.
+            while outcome.is_ok() && next < pieces.len() && !ring.is_full() {
+                let Piece { range, from, len } = pieces[next];
+                self.submit(ring, next, ranges[range].0 + from as u64, len);
+                next += 1;
+            }
+            let waited = ring.wait().map_err(|source| refused("read", self.path(), source));
+            let Some(done) = waited? else { return outcome };
+            let piece = &pieces[done.operation.tag];
+            let (at, out) = &mut ranges[piece.range];
+            let out = &mut out[piece.from..piece.from + piece.len];
+            match self.take(piece, *at + piece.from as u64, out, done) {
+                Ok(empty) => ring.keep(empty),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+    }
+}
+
+fn pieces(ranges: &[(u64, &mut [u8])]) -> Vec<Piece> {
+    let cut = |(range, len): (usize, usize)| {
+        let froms = (0..len).step_by(PIECE);
+        froms.map(move |from| Piece { range, from, len: (len - from).min(PIECE) })
+    };
+    ranges.iter().map(|(_, out)| out.len()).enumerate().flat_map(cut).collect()
+}
+
+impl Read for ReadingMany {
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.one.read_at(at, out)
+    }
+
+    fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let beyond = |at: u64, len: usize| at.checked_add(len as u64).is_none_or(|e| e >> 63 > 0);
+        if let Some((at, out)) = ranges.iter().find(|(at, out)| beyond(*at, out.len())) {
+            return Err(ends_early(self.path(), *at, out.len(), 0));
+        }
+        let ring = if ranges.len() > 1 { self.rings.lend() } else { None };
+        match ring {
+            Some(mut ring) => self.read_with(&mut ring, ranges),
+            None => self.one.read_many(ranges),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.one.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.one.path()
+    }
+
+    fn will_need(&self, at: u64, len: u64) {
+        self.one.will_need(at, len);
+    }
+}
+
+impl Fs for Uring {
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
+        let opened = self.posix.create_file(path)?;
+        // Through the page cache a write is a copy, which the kernel would hand to a thread of its own: that was
+        // measured at half the speed of a plain call.
+        match if opened.direct { self.rings.lend() } else { None } {
+            Some(ring) => {
+                let way = Queued { gathered: Gathered::new(), ring };
+                Ok(Box::new(Appending::new(path, opened.file, way)))
+            }
+            None => Ok(opened.appending(path)),
+        }
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
+        let one = Reading::new(path, self.posix.open_file(path)?)?;
+        Ok(Arc::new(ReadingMany { one, rings: Arc::clone(&self.rings) }))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.posix.create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.posix.list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.posix.exists(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.posix.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.posix.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.posix.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        self.posix.remove_dir(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.posix.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> Result<u64> {
+        self.posix.free_bytes(dir)
+    }
+
+    fn describe(&self) -> String {
+        if self.posix.is_direct() { "io_uring O_DIRECT" } else { "io_uring" }.to_string()
+    }
+}
