@@ -84,6 +84,28 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
         "debt, slowed",
         format!("{} of 1000, {:.3} s", properties.debt, properties.slowed.as_secs_f64()),
     );
+    if let Some(ssd) = &properties.ssd {
+        let (cache, done) = (ssd.cache, ssd.compactions);
+        row("ssd", format!("{} bytes, {}", ssd.bytes, ssd.fs));
+        row(
+            "block cache",
+            format!("{} of {}; {} hits, {} misses", cache.charged, cache.budget, cache.hits, cache.misses),
+        );
+        row(
+            "compactions",
+            format!(
+                "{} of level 0, {} of others, {} moves, {} failed; {} entries, read {}, wrote {} bytes, {:.3} s",
+                done.level0,
+                done.levels,
+                done.moves,
+                done.failed,
+                done.entries,
+                done.read_bytes,
+                done.written_bytes,
+                done.time.as_secs_f64()
+            ),
+        );
+    }
     if let Some(why) = &properties.refusing_writes {
         row("refusing writes", why.clone());
     }
@@ -104,6 +126,17 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
                 format!(
                     "{} entries, index {} B, records {} B",
                     run.entries, run.index_bytes, run.record_bytes
+                ),
+            );
+        }
+        for level in &keyspace.levels {
+            row(
+                &format!("  level {}", level.level),
+                format!(
+                    "{} tables, {} entries, {} B",
+                    level.tables.len(),
+                    level.entries(),
+                    level.bytes()
                 ),
             );
         }

@@ -65,6 +65,7 @@ fn source(timed: &TimedProbe) -> (String, &'static str) {
     match timed.probe.source {
         Source::Memtable { order } => (format!("memtable {order}"), "DRAM index, PM records"),
         Source::Run { id, entries } => (format!("run {id} of {entries} entries"), "PM"),
+        Source::Table { level, id } => (format!("level {level}, table {id}"), "SSD"),
     }
 }
 
@@ -87,7 +88,7 @@ fn probe_json(timed: &TimedProbe) -> Value {
     json!({
         "source": source_text,
         "tier": tier,
-        "filter": matches!(probe.source, Source::Run { .. }),
+        "filter": !matches!(probe.source, Source::Memtable { .. }),
         "passed_filter": probe.passed_filter,
         "found": probe.found,
         "bytes": probe.bytes,

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use strandline::{
-    Db, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site, StatsSnapshot,
+    Db, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site, SsdProperties,
+    StatsSnapshot,
 };
 
 use super::check::damage_json;
@@ -63,11 +64,54 @@ fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
     ])?;
+    if let Some(ssd) = &figures.ssd {
+        print_ssd(ssd, out)?;
+    }
     for keyspace in &figures.keyspaces {
         print_keyspace(keyspace, out)?;
     }
     print_recovery(db.recovery(), out)?;
     print_persisted(&figures.persisted, out)
+}
+
+fn print_ssd(ssd: &SsdProperties, out: &mut Out) -> Result<(), Failure> {
+    let (cache, compactions) = (&ssd.cache, &ssd.compactions);
+    out.line("levels on SSD")?;
+    let limit = if ssd.limit == 0 { "no limit".into() } else { both(ssd.limit) };
+    out.rows(&[
+        ("  directory", ssd.dir.display().to_string()),
+        ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
+        ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
+        (
+            "  looked up",
+            format!(
+                "{} hits, {} misses, {} evicted, {} purged, {} not kept",
+                human::count(cache.hits),
+                human::count(cache.misses),
+                human::count(cache.evictions),
+                human::count(cache.purged),
+                human::count(cache.refused)
+            ),
+        ),
+        (
+            "  compactions",
+            format!(
+                "{} of level 0, {} of others, {} moves, {} failed",
+                compactions.level0, compactions.levels, compactions.moves, compactions.failed
+            ),
+        ),
+        (
+            "  they took",
+            format!(
+                "{}, {} entries, read {}, wrote {}",
+                human::time(compactions.time),
+                human::count(compactions.entries),
+                human::bytes(compactions.read_bytes),
+                human::bytes(compactions.written_bytes)
+            ),
+        ),
+        ("  trouble", ssd.trouble.clone().unwrap_or_else(|| "none".into())),
+    ])
 }
 
 /// Entries of all runs.
@@ -106,6 +150,15 @@ fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Fa
             ),
         ),
     ])?;
+    for level in &keyspace.levels {
+        out.line(format_args!(
+            "  level {}: {} tables, {} entries, {}",
+            level.level,
+            level.tables.len(),
+            human::count(level.entries()),
+            human::bytes(level.bytes())
+        ))?;
+    }
     if keyspace.runs.is_empty() {
         return Ok(());
     }
@@ -181,6 +234,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
         "snapshots": figures.snapshots,
         "debt": figures.debt,
         "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
+        "ssd": figures.ssd.as_ref().map(ssd_json),
         "keyspaces": figures.keyspaces.iter().map(keyspace_json).collect::<Vec<Value>>(),
         "recovery": {
             "seconds": report.elapsed.as_secs_f64(),
@@ -192,6 +246,37 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
         },
         "persisted": persisted_json(&figures.persisted),
+    })
+}
+
+fn ssd_json(ssd: &SsdProperties) -> Value {
+    let (cache, compactions) = (&ssd.cache, &ssd.compactions);
+    json!({
+        "directory": ssd.dir,
+        "files": ssd.fs,
+        "bytes": ssd.bytes,
+        "limit": ssd.limit,
+        "cache": {
+            "budget": cache.budget,
+            "charged": cache.charged,
+            "hits": cache.hits,
+            "misses": cache.misses,
+            "inserts": cache.inserts,
+            "evictions": cache.evictions,
+            "purged": cache.purged,
+            "refused": cache.refused,
+        },
+        "compactions": {
+            "level0": compactions.level0,
+            "levels": compactions.levels,
+            "moves": compactions.moves,
+            "failed": compactions.failed,
+            "entries": compactions.entries,
+            "read_bytes": compactions.read_bytes,
+            "written_bytes": compactions.written_bytes,
+            "seconds": compactions.time.as_secs_f64(),
+        },
+        "trouble": ssd.trouble,
     })
 }
 
@@ -222,6 +307,12 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
             human::ratio(keyspace.index_dram_bytes, keyspace.memtable_records),
         "fences_dram_bytes": keyspace.fences_dram_bytes,
         "fences_dram_bytes_per_entry": human::ratio(keyspace.fences_dram_bytes, entries),
+        "levels": keyspace.levels.iter().map(|level| json!({
+            "level": level.level,
+            "tables": level.tables.len(),
+            "entries": level.entries(),
+            "bytes": level.bytes(),
+        })).collect::<Vec<Value>>(),
         "run_entries": entries,
         "runs": runs,
     })
