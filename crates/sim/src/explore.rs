@@ -238,13 +238,14 @@ impl<'s, S: System> Explorer<'s, S> {
     pub(crate) fn level(
         &mut self,
         case: &Case,
-        (mut media, mut disk): (Media, Arc<Disk>),
+        (mut media, disk): (Media, Arc<Disk>),
         log: &Log,
         history: &History,
         before: Option<Expect<'_>>,
         depth: usize,
     ) -> Result<(), Violation> {
         let points = self.points(case, log, depth, media.hash());
+        let mut survivors = Survivors::new(disk);
         let mut done = 0;
         // Breadth first: what one crash fewer shows is shown so.
         let mut later = Vec::new();
@@ -255,7 +256,7 @@ impl<'s, S: System> Explorer<'s, S> {
             }
             media.replay(log, done..event);
             if let Some(changed) = log.disk_after(done..event) {
-                disk = Arc::clone(changed);
+                survivors = Survivors::new(Arc::clone(changed));
             }
             done = event;
             let in_recovery = depth > 0 && event <= history.born();
@@ -264,7 +265,7 @@ impl<'s, S: System> Explorer<'s, S> {
                 _ => history.expect(event),
             };
             let torn = media.torn();
-            let on_disk: Vec<Doubt> = disk.doubts().into_iter().map(Doubt::from).collect();
+            let (disk, on_disk) = (Arc::clone(survivors.disk()), Arc::clone(survivors.doubts()));
             let point = Point {
                 case,
                 event,
@@ -278,7 +279,7 @@ impl<'s, S: System> Explorer<'s, S> {
                 in_recovery,
                 in_flight: expect.in_flight(),
             };
-            self.point(&point, &media, &mut later)?;
+            self.point(&point, &media, &mut survivors, &mut later)?;
             if later.len() >= MOST_DEFERRED {
                 self.dive(case, &mut later, depth)?;
             }
@@ -326,6 +327,7 @@ impl<'s, S: System> Explorer<'s, S> {
         &mut self,
         point: &Point<'_, 'h>,
         media: &Media,
+        survivors: &mut Survivors,
         later: &mut Vec<Dive<'h>>,
     ) -> Result<(), Violation> {
         self.counters.totals.points += 1;
@@ -343,7 +345,6 @@ impl<'s, S: System> Explorer<'s, S> {
             doubts.extend(point.on_disk);
             let all = states(&doubts) <= limits.exhaustive as u128;
             self.counters.totals.exhaustive_points += u64::from(all);
-            let mut survivors = Survivors::new(point.disk);
             let mut rig = self.take_rig(point.depth);
             rig.image.clear();
             rig.image.extend_from_slice(media.durable());
@@ -358,7 +359,7 @@ impl<'s, S: System> Explorer<'s, S> {
             result?;
         }
         if lazy > 0 {
-            self.each_disk_lazily(point, media.durable(), lazy)?;
+            self.each_disk_lazily(point, media.durable(), survivors, lazy)?;
         }
         let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(7) ^ point.event as u64);
         if point.depth + 1 < self.limits.levels
@@ -452,6 +453,7 @@ impl<'s, S: System> Explorer<'s, S> {
         &mut self,
         point: &Point<'_, '_>,
         durable: &[u8],
+        survivors: &mut Survivors,
         most: u32,
     ) -> Result<(), Violation> {
         let mut choices = Vec::new();
@@ -461,7 +463,6 @@ impl<'s, S: System> Explorer<'s, S> {
             true
         });
         let each = most.div_ceil(choices.len() as u32);
-        let mut survivors = Survivors::new(point.disk);
         choices.iter().try_for_each(|choice| {
             let files = Arc::clone(&survivors.get(choice).disk);
             self.lazily(point, durable, (choice, &files), each)

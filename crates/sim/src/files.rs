@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ssd::{Disk, Fs, Memory, Watch};
 
+use crate::cut::Doubt;
 use crate::hash;
 
 /// The file system of one depth of crashes.
@@ -54,23 +55,41 @@ pub(crate) struct Survivor {
     pub(crate) hash: u64,
 }
 
-/// The survivors of a disk at one crash point, each made once.
-pub(crate) struct Survivors<'d> {
-    disk: &'d Arc<Disk>,
+/// The survivors of one disk, each made once.
+pub(crate) struct Survivors {
+    disk: Arc<Disk>,
+    doubts: Arc<[Doubt]>,
     made: BTreeMap<Vec<u16>, Survivor>,
 }
 
-impl<'d> Survivors<'d> {
-    pub(crate) fn new(disk: &'d Arc<Disk>) -> Self {
-        Self { disk, made: BTreeMap::new() }
+/// Survivors kept: a disk that stays as it is for many crash points would have ever more of them.
+const MOST_MADE: usize = 10_000;
+
+impl Survivors {
+    pub(crate) fn new(disk: Arc<Disk>) -> Self {
+        let doubts = disk.doubts().into_iter().map(Doubt::from).collect();
+        Self { disk, doubts, made: BTreeMap::new() }
+    }
+
+    /// The disk that loses power.
+    pub(crate) fn disk(&self) -> &Arc<Disk> {
+        &self.disk
+    }
+
+    /// What power decides on it.
+    pub(crate) fn doubts(&self) -> &Arc<[Doubt]> {
+        &self.doubts
     }
 
     /// What is left if power decides as `choice` says.
     pub(crate) fn get(&mut self, choice: &[u16]) -> &Survivor {
+        if self.made.len() >= MOST_MADE {
+            self.made.clear();
+        }
         if !self.made.contains_key(choice) {
             // With nothing in doubt the disk survives as it is.
             let disk = match choice.is_empty() {
-                true => Arc::clone(self.disk),
+                true => Arc::clone(&self.disk),
                 false => Arc::new(self.disk.survivor(choice)),
             };
             let hash = hash::disk(&disk);

@@ -142,21 +142,21 @@ impl Tables {
 
     fn stages(&self) -> VecDeque<Stage> {
         use Stage::*;
-        let right = [Create, Write, Sync, Rename, SyncDir, Remove, Commit, Fence, Publish];
-        match self.bug {
-            Some(Bug::NoSync) => right.into_iter().filter(|s| *s != Sync).collect(),
-            Some(Bug::NoDirSync) => right.into_iter().filter(|s| *s != SyncDir).collect(),
-            Some(Bug::DirSyncTooEarly) => {
-                [Create, Write, Sync, SyncDir, Rename, Remove, Commit, Fence, Publish].into()
-            }
-            Some(Bug::CommitBeforeSync) => {
-                [Create, Write, Rename, Remove, Commit, Fence, Sync, SyncDir, Publish].into()
-            }
-            Some(Bug::CommitBeforeDirSync) => {
-                [Create, Write, Sync, Rename, Remove, Commit, Fence, SyncDir, Publish].into()
-            }
-            _ => right.into(),
-        }
+        let order = if self.is(Bug::DirSyncTooEarly) {
+            [Create, Write, Sync, SyncDir, Rename, Remove, Commit, Fence, Publish]
+        } else if self.is(Bug::CommitBeforeSync) {
+            [Create, Write, Rename, Remove, Commit, Fence, Sync, SyncDir, Publish]
+        } else if self.is(Bug::CommitBeforeDirSync) {
+            [Create, Write, Sync, Rename, Remove, Commit, Fence, SyncDir, Publish]
+        } else {
+            [Create, Write, Sync, Rename, SyncDir, Remove, Commit, Fence, Publish]
+        };
+        let left_out = match () {
+            () if self.is(Bug::NoSync) => Some(Sync),
+            () if self.is(Bug::NoDirSync) => Some(SyncDir),
+            () => None,
+        };
+        order.into_iter().filter(|stage| Some(*stage) != left_out).collect()
     }
 
     fn load(&self, fs: &dyn Fs, number: u64) -> Result<State> {
