@@ -12,7 +12,7 @@ use std::sync::Arc;
 use common::{TempDir, heap};
 use pmem::{OpenMode, PoolFile, Prefault, Region, Site};
 use pool::{HeaderState, Pool};
-use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
+use strandline::{Batch, Db, ErrorKind, Options, ReadOptions, SsdSource};
 use testkit::{Rng, Value};
 
 const LINE: usize = 64;
@@ -24,6 +24,7 @@ fn options() -> Options {
         zone_size: 16 << 10,
         background_threads: 0,
         recovery_threads: 1,
+        ssd: SsdSource::None,
         ..Options::default()
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::{TempDir, dump, kind_of};
-use strandline::{Batch, Db, ErrorKind, Options, PmSource, ReadOptions};
+use strandline::{Batch, Db, ErrorKind, Options, PmSource, ReadOptions, SsdSource};
 
 const MIB: u64 = 1 << 20;
 
@@ -53,11 +53,16 @@ fn assert_sample(db: &Db) {
 
 /// Every file under `dir` with its bytes.
 fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut all: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(dir)
-        .expect("read_dir")
-        .map(|entry| entry.expect("entry").path())
-        .map(|path| (path.clone(), fs::read(&path).expect("read")))
-        .collect();
+    let mut all: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    for entry in fs::read_dir(dir).expect("read_dir") {
+        let path = entry.expect("entry").path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            let bytes = fs::read(&path).expect("read");
+            all.push((path, bytes));
+        }
+    }
     all.sort();
     all
 }
@@ -556,7 +561,8 @@ fn a_lost_store_file_loses_nothing() {
 fn a_lost_store_file_does_not_hide_a_pool_cut_short() {
     for len in [MIB, MIB + MIB / 2, 2 * MIB - 4096] {
         let dir = TempDir::new("lost-and-cut");
-        let db = open(dir.path()).expect("create");
+        let full = Options { ssd: SsdSource::None, ..options() };
+        let db = Db::open(dir.path(), full).expect("create");
         // The pool is full, so that whatever is cut off is data.
         let mut count = 0_u64;
         while db.put(&count.to_be_bytes(), &[3; 200]).is_ok() {

@@ -14,7 +14,7 @@ use super::job::Worked;
 use super::merge::MergeJob;
 use crate::engine::Engine;
 use crate::keyspace::{CleanTail, Space};
-use crate::manifest::State;
+use crate::manifest::{Manifest, State};
 use crate::manifest::edit::{Change, Fate};
 use crate::media::hash;
 use crate::memtable::Memtable;
@@ -70,12 +70,9 @@ impl Engine {
     /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
     fn room_for_keyspace(&self) -> Result<u32> {
         let manifest = self.manifest();
-        let geometry = self.media.pool.geometry();
-        let zones = u64::from(geometry.zones()) * ZONE_CHANGE_BYTES;
-        let area = geometry.manifest_len().saturating_sub(zones);
-        let state = State { zones: BTreeMap::new(), ..manifest.state.clone() };
-        let used = state.encode_snapshot().len() + NAME_BYTES_MAX;
-        if used as u64 > area / 2 {
+        let (used, area) = self.manifest_use(&manifest);
+        let used = used + NAME_BYTES_MAX as u64;
+        if used > area / 2 {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 "create keyspace",
@@ -87,6 +84,15 @@ impl Engine {
             ));
         }
         Ok(manifest.state.next_keyspace)
+    }
+
+    /// Bytes that keyspaces, runs and tables take in a snapshot of the manifest, and how many there are beside what it
+    /// says of zones.
+    pub(crate) fn manifest_use(&self, manifest: &Manifest) -> (u64, u64) {
+        let geometry = self.media.pool.geometry();
+        let zones = u64::from(geometry.zones()) * ZONE_CHANGE_BYTES;
+        let state = State { zones: BTreeMap::new(), ..manifest.state.clone() };
+        (state.encode_snapshot().len() as u64, geometry.manifest_len().saturating_sub(zones))
     }
 
     /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one

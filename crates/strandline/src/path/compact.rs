@@ -38,6 +38,8 @@ use crate::view::View;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 /// Bytes of a data block.
 const BLOCK_BYTES: usize = 4096;
+/// Bytes that a table takes in the manifest at most, its keys aside.
+const TABLE_CHANGE_BYTES: usize = 96;
 /// How long a failed compaction is left alone.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -439,6 +441,7 @@ impl Engine {
             self.discard(made.into_iter());
             return Ok(());
         }
+        self.check_manifest_room(&made)?;
         let view = space.view.load_full();
         let written: u64 = made.iter().map(|desc| desc.len).sum();
         let is_input = |run: &Arc<Run>| compaction.runs.iter().any(|each| Arc::ptr_eq(each, run));
@@ -501,6 +504,26 @@ impl Engine {
             figures.time += elapsed;
         }
         Ok(())
+    }
+
+    /// Refuses tables that the manifest has no room for: a snapshot of it must fit its area at every open, whatever
+    /// zones and runs there are by then.
+    fn check_manifest_room(&self, made: &[TableDesc]) -> Result<()> {
+        let (used, area) = self.manifest_use(&self.manifest());
+        let keys: usize = made.iter().map(|desc| desc.smallest.len() + desc.largest.len()).sum();
+        let more = (made.len() * TABLE_CHANGE_BYTES + keys) as u64;
+        if used + more <= area / 4 * 3 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NoSpace,
+            "compact",
+            format!(
+                "tables, runs and keyspaces take {used} of {area} bytes in the manifest, and {} more tables need \
+                 {more}; make a larger pool (pm_size), or larger tables (table_bytes)",
+                made.len()
+            ),
+        ))
     }
 
     pub(crate) fn compaction_figures(&self) -> CompactionFigures {

@@ -1,0 +1,341 @@
+//! Data that leaves persistent memory for levels on SSD: what is there, what it costs, what happens when the
+//! device fails.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{TempDir, dump, heap, kind_of};
+use ssd::{Disk, Fs, Memory};
+use strandline::{Compression, Db, ErrorKind, Options, ReadOptions, Region};
+use testkit::Rng;
+
+const MIB: u64 = 1 << 20;
+
+fn options() -> Options {
+    Options {
+        pm_size: 4 * MIB,
+        zone_size: 16 << 10,
+        memtable_bytes: 64 << 10,
+        table_bytes: 128 << 10,
+        block_cache: MIB,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
+    }
+}
+
+/// A store on a heap region and a file system in memory, which can be opened again and again.
+struct Place {
+    region: Arc<Region>,
+    fs: Arc<dyn Fs>,
+}
+
+impl Place {
+    fn new(fs: impl Fs) -> Place {
+        let fs: Arc<dyn Fs> = Arc::new(fs);
+        fs.create_dir_all(Path::new("/sst")).expect("directory");
+        Place { region: heap(options().pm_size), fs }
+    }
+
+    fn open(&self, options: Options) -> Db {
+        self.try_open(options).expect("open")
+    }
+
+    fn try_open(&self, options: Options) -> strandline::Result<Db> {
+        Db::open_on(Arc::clone(&self.region), Arc::clone(&self.fs), "/sst", options)
+    }
+
+    fn tables(&self) -> Vec<String> {
+        self.fs.list(Path::new("/sst")).expect("list")
+    }
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("key{:013}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000_000).into_bytes()
+}
+
+fn value(i: u64, round: u64) -> Vec<u8> {
+    let mut rng = Rng::new(i ^ round << 32);
+    let mut value = format!("{i}/{round} ").into_bytes();
+    value.extend(std::iter::repeat_with(|| rng.next() as u8).take(120));
+    value
+}
+
+fn assert_same(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let space = db.default_keyspace();
+    assert!(dump(space, &ReadOptions::default()) == *model, "a forward scan differs");
+    let mut iter = space.iter(&ReadOptions::default()).expect("iter");
+    iter.seek_to_last().expect("last");
+    for (key, value) in model.iter().rev() {
+        assert_eq!(iter.key(), Some(&key[..]));
+        assert_eq!(iter.value().expect("value"), Some(&value[..]));
+        iter.prev().expect("prev");
+    }
+    assert!(!iter.valid());
+    for (key, value) in model {
+        assert_eq!(space.get(key).expect("get").as_ref(), Some(value));
+    }
+}
+
+fn level_tables(db: &Db) -> usize {
+    db.properties().keyspaces[0].levels.iter().map(|level| level.tables.len()).sum()
+}
+
+/// Puts, overwrites and deletes of several times the pool.
+fn churn(db: &Db, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, seed: u64, count: u64) {
+    let mut rng = Rng::new(seed);
+    for round in 0..count {
+        let i = rng.below(count / 2);
+        if rng.below(5) == 0 {
+            db.delete(&key(i)).expect("delete");
+            model.remove(&key(i));
+        } else {
+            db.put(&key(i), &value(i, round)).expect("put");
+            model.insert(key(i), value(i, round));
+        }
+    }
+}
+
+#[test]
+fn many_times_the_pool_comes_back_exactly() {
+    for (threads, compression) in
+        [(0, Compression::Lz4), (2, Compression::Zstd), (1, Compression::None)]
+    {
+        let place = Place::new(Memory::default());
+        let options = Options { background_threads: threads, compression, ..options() };
+        let mut model = BTreeMap::new();
+        let db = place.open(options.clone());
+        churn(&db, &mut model, 1, 200_000);
+        let figures = db.properties();
+        let ssd = figures.ssd.as_ref().expect("levels");
+        assert!(ssd.compactions.level0 > 5 && ssd.compactions.levels > 5, "{ssd:?}");
+        assert_eq!((ssd.compactions.failed, &ssd.trouble), (0, &None));
+        assert!(model.values().map(|v| v.len() as u64).sum::<u64>() > 8 * MIB);
+        assert_same(&db, &model);
+        assert!(ssd.cache.charged <= ssd.cache.budget);
+        let tables = level_tables(&db);
+        drop(db);
+        let db = place.open(options.clone());
+        assert_eq!(db.recovery().tables_swept, 0);
+        assert_same(&db, &model);
+        let before = db.properties().ssd.expect("levels").cache;
+        assert!(before.hits > 0 && before.misses > 0 && before.charged <= before.budget);
+        assert!(tables > 20 && level_tables(&db) > 20);
+        // By hand: everything at the bottom, no deletion left, no file that is not named.
+        db.compact().expect("compact");
+        let levels = &db.properties().keyspaces[0].levels;
+        assert_eq!(levels.len(), 1, "everything is in one level");
+        assert_eq!(levels[0].entries(), model.len() as u64);
+        assert_eq!(levels[0].tables.iter().map(|table| table.deletions).sum::<u64>(), 0);
+        assert_same(&db, &model);
+        while !db.work(1 << 20).expect("work") {}
+        assert_eq!(place.tables().len(), level_tables(&db));
+        assert!(db.check().expect("check").damage.is_empty());
+    }
+}
+
+#[test]
+fn snapshots_and_iterators_outlive_compactions() {
+    let place = Place::new(Memory::default());
+    let db = place.open(options());
+    let mut model = BTreeMap::new();
+    churn(&db, &mut model, 2, 60_000);
+    let snapshot = db.snapshot();
+    let then = model.clone();
+    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let space = db.default_keyspace();
+    let mut iter = space.iter(&at).expect("iter");
+    iter.seek_to_first().expect("first");
+    for (key, value) in then.iter().take(1000) {
+        assert_eq!((iter.key(), iter.value().expect("value")), (Some(&key[..]), Some(&value[..])));
+        iter.next().expect("next");
+    }
+    churn(&db, &mut model, 3, 60_000);
+    db.compact().expect("compact");
+    for (key, value) in then.iter().skip(1000) {
+        assert_eq!((iter.key(), iter.value().expect("value")), (Some(&key[..]), Some(&value[..])));
+        iter.next().expect("next");
+    }
+    assert!(!iter.valid());
+    assert!(dump(space, &at) == then);
+    assert_same(&db, &model);
+    drop((iter, snapshot));
+    db.compact().expect("compact");
+    assert_same(&db, &model);
+    let prefix = &model.keys().nth(5).expect("keys")[..6];
+    let within = ReadOptions::prefix(prefix);
+    let expected: Vec<_> =
+        model.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
+    assert_eq!(dump(space, &within).into_keys().collect::<Vec<_>>(), expected);
+    let upto = ReadOptions {
+        upper: Some(Bound::Excluded(prefix.to_vec())),
+        ..ReadOptions::default()
+    };
+    assert!(dump(space, &upto).into_keys().eq(model.range(..prefix.to_vec()).map(|(k, _)| k.clone())));
+}
+
+#[test]
+fn keyspaces_are_dropped_with_their_tables() {
+    let place = Place::new(Memory::default());
+    let db = place.open(options());
+    let other = db.create_keyspace("other").expect("create");
+    for i in 0..30_000 {
+        other.put(&key(i), &value(i, 0)).expect("put");
+    }
+    db.compact().expect("compact");
+    assert!(!place.tables().is_empty());
+    let mut iter = other.iter(&ReadOptions::default()).expect("iter");
+    iter.seek_to_first().expect("first");
+    db.drop_keyspace("other").expect("drop");
+    drop(iter);
+    while !db.work(1 << 20).expect("work") {}
+    assert_eq!(place.tables(), Vec::<String>::new());
+    drop(db);
+    assert_eq!(place.open(options()).keyspaces(), ["default"]);
+}
+
+#[test]
+fn files_that_nothing_names_are_swept() {
+    let place = Place::new(Memory::default());
+    let db = place.open(options());
+    for i in 0..30_000 {
+        db.put(&key(i), &value(i, 0)).expect("put");
+    }
+    drop(db);
+    let named = place.tables();
+    for name in ["000900.sst", "000901.sst"] {
+        let mut file = place.fs.create(&Path::new("/sst").join(name)).expect("create");
+        file.append(b"half a table").expect("append");
+    }
+    let db = place.open(options());
+    assert!(db.recovery().tables_swept >= 2);
+    assert!(place.tables().iter().all(|name| named.contains(name)));
+    for i in 30_000..60_000 {
+        db.put(&key(i), &value(i, 0)).expect("put");
+    }
+    db.compact().expect("compact");
+    for i in 0..60_000 {
+        assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)));
+    }
+}
+
+#[test]
+fn missing_and_damaged_tables_are_told() {
+    let place = Place::new(Memory::default());
+    let db = place.open(options());
+    for i in 0..40_000 {
+        db.put(&key(i), &value(i, 0)).expect("put");
+    }
+    db.compact().expect("compact");
+    let victim = db.properties().keyspaces[0].levels[0].tables[2].clone();
+    drop(db);
+    place.fs.remove(&victim.path).expect("remove");
+    let refused = place.try_open(options());
+    assert_eq!(kind_of(refused), ErrorKind::Corruption);
+}
+
+#[test]
+fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
+    for background_threads in [0, 2] {
+        let place = Place::new(Memory::with_capacity(Disk::default(), 3 * MIB));
+        let db = place.open(Options { background_threads, ..options() });
+        let mut acknowledged = 0;
+        let error = loop {
+            match db.put(&key(acknowledged), &value(acknowledged, 0)) {
+                Ok(()) => acknowledged += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        for i in 0..acknowledged {
+            assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)), "key {i}");
+        }
+        assert!(db.properties().ssd.expect("levels").trouble.is_some());
+        drop(db);
+        // A larger device, the same files.
+        let disk = Memory::default();
+        disk.create_dir_all(Path::new("/sst")).expect("directory");
+        for name in place.tables() {
+            let path = Path::new("/sst").join(name);
+            let from = place.fs.open(&path).expect("open");
+            let mut bytes = vec![0; from.len() as usize];
+            from.read_at(0, &mut bytes).expect("read");
+            disk.create(&path).and_then(|mut to| to.append(&bytes)).expect("copy");
+        }
+        let place = Place { region: Arc::clone(&place.region), fs: Arc::new(disk) };
+        let db = place.open(Options { background_threads, ..options() });
+        for i in acknowledged..acknowledged + 10_000 {
+            db.put(&key(i), &value(i, 0)).expect("put");
+        }
+        for i in 0..acknowledged + 10_000 {
+            assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)), "key {i}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_on_tables_is_kept() {
+    let place = Place::new(Memory::default());
+    let limited = Options { ssd_size: 3 * MIB, ..options() };
+    let db = place.open(limited);
+    let mut count = 0;
+    let error = loop {
+        match db.put(&key(count), &value(count, 0)) {
+            Ok(()) => count += 1,
+            Err(error) => break error,
+        }
+        let bytes = db.properties().ssd.expect("levels").bytes;
+        assert!(bytes <= 3 * MIB + 256 * 1024, "{bytes}");
+    };
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(error.to_string().contains("ssd_size"), "{error}");
+}
+
+#[test]
+fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
+    let place = Place::new(Memory::default());
+    let tiny = Options { table_bytes: 1024, ..options() };
+    let db = place.open(tiny.clone());
+    let mut count = 0_u64;
+    let error = loop {
+        match db.put(&count.to_be_bytes(), &[7; 400]) {
+            Ok(()) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    assert!(error.to_string().contains("manifest"), "{error}");
+    drop(db);
+    let db = place.open(tiny);
+    for i in 0..count {
+        assert_eq!(db.get(&i.to_be_bytes()).expect("get").as_deref(), Some(&[7; 400][..]));
+    }
+}
+
+/// On a real file system, through the ordinary open.
+#[test]
+fn a_store_in_a_directory() {
+    let dir = TempDir::new("levels");
+    let options = Options { background_threads: 2, ..options() };
+    let mut model = BTreeMap::new();
+    let db = Db::open(dir.path(), options.clone()).expect("open");
+    churn(&db, &mut model, 7, 100_000);
+    assert_same(&db, &model);
+    drop(db);
+    let db = Db::open_read_only(dir.path(), options.clone()).expect("open");
+    assert_same(&db, &model);
+    assert!(level_tables(&db) > 5);
+    drop(db);
+    let elsewhere = Options { ssd: strandline::SsdSource::Path("/nowhere".into()), ..options.clone() };
+    assert_eq!(kind_of(Db::open(dir.path(), elsewhere)), ErrorKind::InvalidArgument);
+    let without = Options { ssd: strandline::SsdSource::None, ..options.clone() };
+    assert_eq!(kind_of(Db::open(dir.path(), without)), ErrorKind::InvalidArgument);
+    let direct = Options { ssd_direct: true, ..options };
+    let db = Db::open(dir.path(), direct).expect("open");
+    churn(&db, &mut model, 8, 50_000);
+    assert_same(&db, &model);
+}
