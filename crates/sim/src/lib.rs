@@ -31,6 +31,7 @@ mod follow;
 pub mod hash;
 pub mod history;
 pub mod hunt;
+mod lazily;
 pub mod lazy;
 pub mod log;
 pub mod media;
