@@ -93,9 +93,9 @@ pub struct Explorer<'s, S: System> {
     /// What was done so far.
     pub counters: Counters,
     rigs: Vec<Option<Rig>>,
-    lazy: Arc<LazyPm>,
-    lazy_spare: Option<Region>,
-    lazy_files: Files,
+    pub(crate) lazy: Arc<LazyPm>,
+    pub(crate) lazy_spare: Option<Region>,
+    pub(crate) lazy_files: Files,
     /// The disk before any store is made.
     pub(crate) blank: Arc<Disk>,
     /// What recovery makes of an image; none if it refuses.
@@ -108,14 +108,14 @@ pub struct Explorer<'s, S: System> {
 /// A crash point under exploration.
 pub(crate) struct Point<'a, 'h> {
     pub(crate) case: &'a Case,
-    event: usize,
+    pub(crate) event: usize,
     log: &'a Log,
     pub(crate) expect: Expect<'h>,
     /// The doubts in memory.
     pub(crate) torn: &'a [Torn],
     pub(crate) disk: &'a Arc<Disk>,
     /// The doubts on the disk.
-    on_disk: &'a [Doubt],
+    pub(crate) on_disk: &'a [Doubt],
     pub(crate) hash: u64,
     pub(crate) depth: usize,
     in_recovery: bool,
@@ -435,7 +435,7 @@ impl<'s, S: System> Explorer<'s, S> {
         }
     }
 
-    fn tally(&mut self, point: &Point<'_, '_>, choice: &[u16], cut: u64) {
+    pub(crate) fn tally(&mut self, point: &Point<'_, '_>, choice: &[u16], cut: u64) {
         let kept = point.torn.iter().map(|t| t.candidates.kept as u16);
         let kept = kept.chain(point.on_disk.iter().map(|d| d.kept));
         let pattern = kept.zip(choice).fold(cut << 8 | point.site(), |h, (kept, &c)| {
@@ -446,70 +446,6 @@ impl<'s, S: System> Explorer<'s, S> {
         if point.depth == 0 {
             *self.counters.cuts.entry(cut).or_default() += 1;
         }
-    }
-
-    /// Runs recoveries lazily on each of a few disks that may survive; memory decides as it is read.
-    fn each_disk_lazily(
-        &mut self,
-        point: &Point<'_, '_>,
-        durable: &[u8],
-        survivors: &mut Survivors,
-        most: u32,
-    ) -> Result<(), Violation> {
-        let mut choices = Vec::new();
-        let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(19) ^ point.event as u64);
-        cuts(point.on_disk, &self.limits.deep, &mut rng, &mut |choice| {
-            choices.push(choice.to_vec());
-            true
-        });
-        let each = most.div_ceil(choices.len() as u32);
-        choices.iter().try_for_each(|choice| {
-            let files = Arc::clone(&survivors.get(choice).disk);
-            self.lazily(point, durable, (choice, &files), each)
-        })
-    }
-
-    fn lazily(
-        &mut self,
-        point: &Point<'_, '_>,
-        durable: &[u8],
-        (on_disk, files): (&[u16], &Arc<Disk>),
-        most: u32,
-    ) -> Result<(), Violation> {
-        let lazy = Arc::clone(&self.lazy);
-        lazy.begin(point.torn);
-        for _ in 0..most {
-            let region = lazy.region(durable, self.limits.fuel, self.lazy_spare.take());
-            let fs = self.lazy_files.boot(files, &lazy);
-            let opened = guard(|| self.open(region, fs));
-            let mut leaf = lazy.leaf();
-            leaf.choice.extend(on_disk);
-            let totals = &mut self.counters.totals;
-            totals.lazy_leaves += 1;
-            totals.lazy_states =
-                totals.lazy_states.saturating_add(leaf.states.min(u64::MAX.into()) as u64);
-            match opened {
-                Ok((store, outcome)) if point.expect.check(&outcome).is_some() => {
-                    self.lazy_spare = self.system.close(store);
-                    self.tally(point, &leaf.choice, outcome.cut);
-                }
-                Err(v) if !point.expect.created() && v.says_unmade() => totals.unmade += 1,
-                Err(v) => return Err(v.after(point.describe_cut(&leaf.choice))),
-                Ok(_) => {
-                    let mut image = durable.to_vec();
-                    patch(&mut image, point.torn, &leaf.choice);
-                    let pm = SimPm::recorder(None);
-                    let fs = Files::default().boot(files, &pm);
-                    let violation = self.explain(point, pm.region(&image, None), fs);
-                    return Err(violation.after(point.describe_cut(&leaf.choice)));
-                }
-            }
-            if !lazy.advance() {
-                return Ok(());
-            }
-        }
-        self.counters.totals.truncated += 1;
-        Ok(())
     }
 
     pub(crate) fn open(

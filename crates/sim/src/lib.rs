@@ -1,15 +1,18 @@
-//! The world that loses power: crash-state exploration for stores in persistent memory. For tests only.
+//! The world that loses power: crash-state exploration for stores in persistent memory and on SSD. For tests
+//! only.
 //!
-//! A workload runs once while [`SimPm`] writes down every store, flush and fence. The log is then
-//! replayed into a [`Media`], which knows at every event what a power cut may leave behind; the
-//! [`Explorer`] recovers those images and holds what they show against the [`History`].
+//! A workload runs once while [`SimPm`] writes down every store, flush and fence, and every call that changes
+//! the disk, in one order. The log is then replayed into a [`Media`] and a [`Disk`](ssd::Disk), which know at
+//! every event what a power cut may leave behind. Both lose power at once: an image is a choice of what memory
+//! keeps and of what the disk keeps. The [`Explorer`] recovers those images and holds what they show against
+//! the [`History`].
 //!
 //! ```text
 //! rng ─► op ─► case          one seed: operations, schedule, world
 //! run + record ─► log        the workload, step by step, on recorded memory
 //!              └► history    what was asked, in which order, who was told
-//! log ─► media ─► cut        crash points, torn lines, images
-//!                └► lazy     recovery on memory that decides as it is read
+//! log ─► media ─► cut        crash points, torn lines and files, images
+//!     └► files ─┘└► lazy     recovery on memory that decides as it is read, on one disk after the other
 //! explore ─► check           recover each image, compare, crash again inside what follows
 //! sabotage, hunt, campaign   faults planted, counters, floors, shrinking
 //! ```
@@ -28,6 +31,7 @@ mod follow;
 pub mod hash;
 pub mod history;
 pub mod hunt;
+mod lazily;
 pub mod lazy;
 pub mod log;
 pub mod media;

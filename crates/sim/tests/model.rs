@@ -1,7 +1,7 @@
 //! The rules of the model, one by one: what may and what may not be left when power goes.
 
 use pmem::{Region, Site};
-use sim::{Fault, Media, Mode, Sabotage, SimPm};
+use sim::{Event, Fault, Media, Mode, Sabotage, SimPm};
 
 const LEN: usize = 512;
 
@@ -216,4 +216,38 @@ fn endless_runs_are_stopped() {
     loop {
         region.load_u64(0);
     }
+}
+
+#[test]
+fn memory_and_disk_stand_in_one_record() {
+    use sim::log::DiskCall;
+    use ssd::{Call, Disk, Fs, Memory};
+
+    let (pm, region) = SimPm::new(Mode::Adr, 128);
+    let fs = Memory::watched(Disk::new(64), pm.clone());
+    let _ = region.store_u64(Site::Record, 0, 1);
+    pm.set_thread(3);
+    let mut file = fs.create("d7.sst".as_ref()).unwrap();
+    let _ = region.store_u64(Site::Record, 64, 2);
+    file.append(&[1; 100]).unwrap();
+    let mut log = sim::Log::default();
+    pm.swap_log(&mut log);
+    let calls: Vec<_> = log.calls.iter().map(|c| (c.call, c.kind().to_string())).collect();
+    assert_eq!(calls, [(Call::Create, ".sst".into()), (Call::Append, ".sst".into())]);
+    let kind = |path: &str| {
+        let call = DiskCall { call: Call::SyncDir, path: path.into(), disk: Default::default() };
+        call.kind().to_string()
+    };
+    assert_eq!(["/db/MANIFEST-000012", "db/wal", "/"].map(kind), ["MANIFEST-", "wal", ""]);
+    assert!(matches!(log.events[1], Event::Disk { thread: 3, .. }));
+    assert_eq!(log.describe(&log.events[3]), "T3 made the call: append d7.sst");
+    // What is in doubt is as old on the disk as what was done to memory beside it.
+    let mut media = Media::new(Mode::Adr, &[0; 128]);
+    media.replay(&log, 0..log.len());
+    let memory: Vec<u64> = media.torn().iter().map(|t| t.candidates.newest).collect();
+    let disk = log.disk_after(0..log.len()).unwrap();
+    let disk: Vec<u64> = disk.doubts().iter().map(|d| d.newest).collect();
+    assert_eq!((memory, disk), (vec![1, 3], vec![4, 4, 4, 2]));
+    assert!(log.disk_after(0..1).is_none());
+    assert_eq!(log.disk_after(0..3).unwrap().doubts().len(), 1);
 }

@@ -129,3 +129,33 @@ impl Way for Direct {
         self.0.write_tail(file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::ErrorKind;
+
+    #[test]
+    fn a_full_device_is_told_and_is_final() {
+        let path = Path::new("/dev/full");
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        let mut file = Appending::new(path, file, Cached);
+        let error = file.append(b"x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+        assert_eq!(file.append(b"x").unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Closed);
+        assert!(file.is_empty());
+    }
+
+    #[test]
+    fn a_sync_that_fails_is_never_repeated() {
+        // A pipe cannot be synced.
+        let (reader, writer) = std::io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut file = Appending::new(Path::new("pipe"), file, Cached);
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Closed);
+        drop(reader);
+    }
+}

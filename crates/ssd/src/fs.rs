@@ -62,7 +62,8 @@ pub trait Fs: Send + Sync + 'static {
 /// the pages that it could not write, and a second `fsync` that succeeds proves nothing. So every later
 /// call on the handle fails as `Closed`. Write a new file.
 pub trait Append: Send {
-    /// Adds bytes at the end. They last once [`sync`](Self::sync) returns.
+    /// Adds bytes at the end. They last once [`sync`](Self::sync) returns. Past the page cache they may be
+    /// gathered until then: readers do not see them, and they go with the process.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Makes the bytes and the length of the file durable. Its *name* is durable only by

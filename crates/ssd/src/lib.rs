@@ -1,4 +1,40 @@
-//! Files that last.
+//! Files that last: what the engine asks of an SSD, on real ones and on one that loses power.
+//!
+//! ```text
+//! Fs ─ create ─► Append   written once, from front to back; sync
+//!    ─ open ───► Read     anywhere, several ranges at once
+//!    ─ rename, link, remove, sync_dir
+//!
+//! durable_install         write, sync, rename, sync the directory
+//! ```
+//!
+//! | back end | what it is for |
+//! |---|---|
+//! | [`Posix`] | ordinary calls, through the page cache or past it |
+//! | [`Uring`] | the same files; ranges are read at the same time, direct writes are queued; see [`best`] |
+//! | [`Memory`] | tests: deterministic, and its [`Disk`] tells what a power cut would leave |
+//! | [`Faulty`] | tests: any of these, with calls that fail by [`Rule`] |
+//!
+//! # What lasts
+//!
+//! | after | the process dies | power fails |
+//! |---|---|---|
+//! | [`append`](Append::append) | through the page cache, kept | any part may be kept, zeros may stand for the rest, the length may be any it had |
+//! | [`sync`](Append::sync) of the file | kept | bytes and length kept; whether the file has its name is open |
+//! | [`create`](Fs::create), [`rename`](Fs::rename), [`link`](Fs::link), [`remove`](Fs::remove) | kept | happened or not, each whole; of one name in their order |
+//! | [`sync_dir`](Fs::sync_dir) | kept | names of that directory kept, not the directory's own |
+//! | [`durable_install`] | kept | kept; before it returns, the old file or the new one, never part of one |
+//!
+//! # What goes wrong, and what is told
+//!
+//! | what | error | and then |
+//! |---|---|---|
+//! | device or quota full (`ENOSPC`, `EDQUOT`) | `NoSpace` | free space and write a new file |
+//! | name missing, name taken | `NotFound`, `Exists` | |
+//! | file shorter than what is read | `Corruption`, with path and offset | |
+//! | `append` or `sync` failed | `Io`, `NoSpace` | the handle answers `Closed` from then on: see [`Append`] |
+//! | call interrupted, write or read cut short | none | repeated until it is whole; a write without progress is `Io` |
+//! | anything else | `Io`, with the operating system's reason | |
 #![deny(unsafe_code)]
 
 mod aligned;

@@ -4,6 +4,7 @@ mod read;
 
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -111,7 +112,9 @@ impl Fs for Posix {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let file = fs::File::open(dir).map_err(|e| refused("sync directory", dir, e))?;
+        let only_directories = OFlags::DIRECTORY.bits() as i32;
+        let opened = OpenOptions::new().read(true).custom_flags(only_directories).open(dir);
+        let file = opened.map_err(|e| refused("sync directory", dir, e))?;
         match file.sync_all() {
             // Some file systems sync no directories.
             Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),

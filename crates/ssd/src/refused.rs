@@ -51,3 +51,26 @@ pub(crate) fn not_a_file(path: &Path) -> Error {
     let context = format!("{} is not a regular file; name one", path.display());
     Error::new(ErrorKind::InvalidArgument, "open", context)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_kinds_and_name_the_path() {
+        for (errno, kind) in [
+            (Errno::NOSPC, ErrorKind::NoSpace),
+            (Errno::DQUOT, ErrorKind::NoSpace),
+            (Errno::NOENT, ErrorKind::NotFound),
+            (Errno::EXIST, ErrorKind::Exists),
+            (Errno::IO, ErrorKind::Io),
+            (Errno::MFILE, ErrorKind::Io),
+        ] {
+            let error = refused("append", Path::new("/db/7.sst"), errno);
+            assert_eq!(error.kind(), kind);
+            assert!(error.to_string().contains("/db/7.sst"), "{error}");
+        }
+        let error = ends_early(Path::new("/db/7.sst"), 4096, 100, 3).to_string();
+        assert!(error.contains("/db/7.sst") && error.contains("4096"), "{error}");
+    }
+}

@@ -301,3 +301,89 @@ impl Fs for Uring {
         if self.posix.is_direct() { "io_uring O_DIRECT" } else { "io_uring" }.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::ErrorKind;
+
+    fn uring(direct: bool) -> Option<Uring> {
+        let uring = Uring::new(direct);
+        uring.inspect_err(|e| eprintln!("SKIPPED, and io_uring is NOT TESTED here: {e}")).ok()
+    }
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("ssd-uring-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_queued_write_that_fails_is_told_and_is_final() {
+        let Some(uring) = uring(false) else { return };
+        let path = Path::new("/dev/full");
+        let file = File::options().write(true).open(path).unwrap();
+        let ring = uring.rings.lend().unwrap();
+        let mut file = Appending::new(path, file, Queued { gathered: Gathered::new(), ring });
+        let written = file.append(&vec![1; 1 << 20]).and_then(|()| file.sync());
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Closed);
+    }
+
+    #[test]
+    fn a_read_that_fails_is_told_once_all_are_over() {
+        let Some(uring) = uring(false) else { return };
+        let path = scratch("write-only");
+        let file = File::options().write(true).create(true).truncate(true).open(&path).unwrap();
+        file.set_len(100_000).unwrap();
+        let one = Reading::new(&path, crate::posix::Opened { file, direct: false }).unwrap();
+        let many = ReadingMany { one, rings: Arc::clone(&uring.rings) };
+        let mut buffers = vec![[0; 512]; 100];
+        let ranges =
+            buffers.iter_mut().enumerate().map(|(i, b)| (i as u64 * 512, b.as_mut_slice()));
+        let error = many.read_many(&mut ranges.collect::<Vec<_>>()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn files_may_be_dropped_while_writes_are_under_way() {
+        let Some(uring) = uring(true) else { return };
+        for i in 0..20 {
+            let path = scratch(&format!("dropped-{i}"));
+            let mut file = uring.create(&path).unwrap();
+            file.append(&vec![i; 3 << 20]).unwrap();
+            drop(file);
+            std::fs::remove_file(path).unwrap();
+        }
+        assert!(uring.rings.idle().iter().all(|ring| ring.in_flight() == 0));
+    }
+
+    #[test]
+    fn threads_read_at_the_same_time() {
+        let Some(uring) = uring(false) else { return };
+        let path = scratch("threads");
+        let bytes: Vec<u8> = (0..600_000u32).map(|i| (i ^ i >> 8) as u8).collect();
+        let mut file = uring.create(&path).unwrap();
+        file.append(&bytes).unwrap();
+        file.sync().unwrap();
+        let file = uring.open(&path).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (file, bytes) = (&file, &bytes);
+                scope.spawn(move || {
+                    for turn in 0..30 {
+                        let len = 1 + turn * 170;
+                        let at = |i: usize| (thread * 1000 + i * 3001) % (bytes.len() - len);
+                        let mut outs = vec![vec![0; len]; 100];
+                        let ranges = outs.iter_mut().enumerate();
+                        let ranges = ranges.map(|(i, out)| (at(i) as u64, out.as_mut_slice()));
+                        file.read_many(&mut ranges.collect::<Vec<_>>()).unwrap();
+                        for (i, out) in outs.iter().enumerate() {
+                            assert_eq!(*out, bytes[at(i)..at(i) + len]);
+                        }
+                    }
+                });
+            }
+        });
+        std::fs::remove_file(path).unwrap();
+    }
+}

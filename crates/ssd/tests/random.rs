@@ -1,0 +1,169 @@
+//! Random calls: the file system in memory does what the operating system does, and power cuts keep to the
+//! rules of the model.
+
+mod scratch;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base::{ErrorKind, Result};
+use scratch::Scratch;
+use ssd::{Disk, Fs, Memory, Posix};
+
+/// A generator that is good enough to pick calls.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write,
+    MakeDir,
+    Rename,
+    Link,
+    Remove,
+    RemoveDir,
+    SyncDir,
+}
+
+const STEPS: [Step; 9] = [
+    Step::Write,
+    Step::Write,
+    Step::Write,
+    Step::MakeDir,
+    Step::Rename,
+    Step::Link,
+    Step::Remove,
+    Step::RemoveDir,
+    Step::SyncDir,
+];
+
+/// One random call below `root`; the same on every file system for the same dice.
+fn step(fs: &dyn Fs, root: &Path, dice: &mut Dice) -> (Step, Result<()>) {
+    let path = |dice: &mut Dice| {
+        let names = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a"];
+        root.join(names[dice.below(names.len())])
+    };
+    let (step, one, two) = (STEPS[dice.below(STEPS.len())], path(dice), path(dice));
+    let text = vec![b'a' + dice.below(26) as u8; dice.below(20)];
+    let synced = dice.below(2) == 0;
+    let result = match step {
+        Step::Write => fs.create(&one).and_then(|mut file| {
+            file.append(&text)?;
+            if synced { file.sync() } else { Ok(()) }
+        }),
+        Step::MakeDir => fs.create_dir_all(&one),
+        Step::Rename => fs.rename(&one, &two),
+        Step::Link => fs.link(&one, &two),
+        Step::Remove => fs.remove(&one),
+        Step::RemoveDir => fs.remove_dir(&one),
+        Step::SyncDir => fs.sync_dir(&one),
+    };
+    (step, result)
+}
+
+/// Everything below a directory of the operating system.
+fn tree(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut todo = vec![root.to_path_buf()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_path_buf();
+            match path.is_dir() {
+                true => {
+                    todo.push(path);
+                    found.insert(name, None);
+                }
+                false => drop(found.insert(name, Some(std::fs::read(path).unwrap()))),
+            }
+        }
+    }
+    found
+}
+
+fn shown(disk: &Disk) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    disk.visit(&mut |path, bytes| {
+        found.insert(PathBuf::from(path.trim_start_matches('/')), bytes.map(<[u8]>::to_vec));
+    });
+    found
+}
+
+#[test]
+fn memory_does_what_the_operating_system_does() {
+    let scratch = Scratch::new("random");
+    let mut failed = BTreeMap::new();
+    for seed in 0..60 {
+        let root = scratch.path().join(seed.to_string());
+        std::fs::create_dir(&root).unwrap();
+        let (posix, memory) = (Posix::new(false), Memory::default());
+        let (mut dice, mut same_dice) = (Dice(seed), Dice(seed));
+        for turn in 0..80 {
+            let (what, real) = step(&posix, &root, &mut dice);
+            let (_, model) = step(&memory, "/".as_ref(), &mut same_dice);
+            let kind = |result: &Result<()>| result.as_ref().map_err(|e| e.kind()).copied();
+            assert_eq!(
+                kind(&real),
+                kind(&model),
+                "seed {seed}, turn {turn}: {what:?} {real:?} {model:?}"
+            );
+            if let Err(error) = real {
+                *failed.entry(format!("{:?}", error.kind())).or_insert(0) += 1;
+            }
+        }
+        assert_eq!(tree(&root), shown(&memory.disk()), "seed {seed}");
+    }
+    // Not only what works was tried.
+    assert!(
+        [ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::Io]
+            .iter()
+            .all(|kind| failed[&format!("{kind:?}")] > 50)
+    );
+}
+
+#[test]
+fn power_cuts_keep_to_the_rules() {
+    let mut survivors = 0;
+    for seed in 0..300 {
+        let memory = Memory::new(Disk::new(8));
+        let mut dice = Dice(seed);
+        for _ in 0..30 {
+            let _may_fail = step(&memory, "/".as_ref(), &mut dice).1;
+            let disk = memory.disk();
+            let doubts = disk.doubts();
+            // With all kept nothing is lost.
+            let kept: Vec<u16> = doubts.iter().map(|d| (d.count - 1) as u16).collect();
+            assert_eq!(shown(&disk.survivor(&kept)), shown(&disk), "seed {seed}");
+            assert_eq!(disk.tell(&kept).len(), doubts.len());
+            for survivor in disk.survivors(20, seed) {
+                survivors += 1;
+                // What survived is durable: a second cut takes nothing.
+                assert_eq!(survivor.doubts(), []);
+                assert_eq!(shown(&survivor.survivor(&[])), shown(&survivor));
+                // Nothing is invented: files are of one letter, but for what was lost.
+                for bytes in shown(&survivor).into_values().flatten() {
+                    let letter = bytes.iter().copied().find(|b| *b != 0).unwrap_or(0);
+                    assert!(bytes.iter().all(|b| *b == 0 || *b == letter));
+                }
+            }
+        }
+        // With every directory synced only unsynced bytes are left to decide.
+        let disk = memory.disk();
+        let dirs = shown(&disk).into_iter().filter(|(_, bytes)| bytes.is_none());
+        for dir in dirs.map(|(dir, _)| dir).chain([PathBuf::from("/")]) {
+            memory.sync_dir(&dir).unwrap();
+        }
+        let disk = memory.disk();
+        let names = |disk: &Disk| shown(disk).into_keys().collect::<Vec<_>>();
+        let same = |survivor: Disk| names(&survivor) == names(&disk);
+        assert!(disk.survivors(50, seed).all(same), "seed {seed}");
+    }
+    assert!(survivors > 50_000);
+}
