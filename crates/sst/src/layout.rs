@@ -49,6 +49,8 @@ pub struct Layout {
     properties: Properties,
     global_seq: Option<Seq>,
     block_cap: u64,
+    /// Whether checksums are looked at: always, but for fuzzing.
+    verify: bool,
 }
 
 impl Layout {
@@ -61,11 +63,36 @@ impl Layout {
         Self::open_capped(file, BLOCK_CAP)
     }
 
+    /// The same without looking at checksums, so that fuzzing reaches what lies behind them.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn open_unverified(file: &dyn ReadAt, block_cap: u64) -> Result<Layout> {
+        Self::open_with(file, block_cap, false)
+    }
+
+    /// A table of which only blocks matter: for fuzzing one of them.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn bare(len: u64, flags: u8, verify: bool) -> Layout {
+        let (checksum, block_cap) = (crate::Checksum::Xxh3, 1 << 16);
+        let footer =
+            Footer { version: 5, checksum, metaindex: Handle::default(), index: None, context: 0 };
+        let mut layout = Self::empty("fuzz".into(), footer, len, block_cap, verify);
+        layout.two_level = flags & 1 != 0;
+        layout.index_keys = if flags & 2 != 0 { Keys::Plain } else { Keys::Internal };
+        layout.index_values = match flags >> 2 & 3 {
+            0 => Values::Handles,
+            1 => Values::HandlesAndKeys,
+            _ => Values::SizedHandles,
+        };
+        layout
+    }
+
     /// The same, refusing blocks that become longer than `block_cap` bytes when decompressed.
     pub fn open_capped(file: &dyn ReadAt, block_cap: u64) -> Result<Layout> {
-        let name = file.name();
-        let (footer, footer_at) = read_footer(file, &name)?;
-        let mut layout = Layout {
+        Self::open_with(file, block_cap, true)
+    }
+
+    fn empty(name: String, footer: Footer, footer_at: u64, block_cap: u64, verify: bool) -> Layout {
+        Layout {
             name,
             footer,
             footer_at,
@@ -79,7 +106,14 @@ impl Layout {
             properties: Properties::default(),
             global_seq: None,
             block_cap: block_cap.min(u32::MAX.into()),
-        };
+            verify,
+        }
+    }
+
+    fn open_with(file: &dyn ReadAt, block_cap: u64, verify: bool) -> Result<Layout> {
+        let name = file.name();
+        let (footer, footer_at) = read_footer(file, &name, verify)?;
+        let mut layout = Self::empty(name, footer, footer_at, block_cap, verify);
         let directory = layout.read_directory(file)?;
         let Some(properties) = directory.get("rocksdb.properties") else {
             return Err(layout.damaged(footer.metaindex.offset, "it has no properties"));
@@ -198,8 +232,8 @@ impl Layout {
         };
         let checksum = self.footer.checksum;
         let sum = u32::from_le_bytes(*sum).wrapping_sub(context(self.footer.context, at));
-        let skip = checksum == crate::Checksum::None || cfg!(feature = "fuzzing");
-        if !skip && checksum.of(front) != sum {
+        let has_sum = checksum != crate::Checksum::None;
+        if has_sum && self.verify && checksum.of(front) != sum {
             return Err(self.damaged(at, "the checksum of the block there does not hold"));
         }
         Ok(front.last().copied().unwrap_or_default())
@@ -233,7 +267,7 @@ impl Layout {
         Ok(found)
     }
 
-    fn read_properties(&self, file: &dyn ReadAt, at: Handle) -> Result<Properties> {
+    pub(crate) fn read_properties(&self, file: &dyn ReadAt, at: Handle) -> Result<Properties> {
         let block = Arc::new(self.load(file, at, Role::Properties)?);
         let entries = self.entries(&block)?.into_iter();
         let raw = entries.map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value));
@@ -381,7 +415,7 @@ fn check_compression_manager(compression: &str) -> Result<(), String> {
     }
 }
 
-fn read_footer(file: &dyn ReadAt, name: &str) -> Result<(Footer, u64)> {
+fn read_footer(file: &dyn ReadAt, name: &str, verify: bool) -> Result<(Footer, u64)> {
     let len = file.len();
     let Some(at) = len.checked_sub(FOOTER_LEN as u64) else {
         let context =
@@ -390,7 +424,7 @@ fn read_footer(file: &dyn ReadAt, name: &str) -> Result<(Footer, u64)> {
     };
     let mut bytes = [0; FOOTER_LEN];
     file.read_at(at, &mut bytes)?;
-    let footer = Footer::decode(&bytes, at).map_err(|refusal| match refusal {
+    let footer = Footer::decode(&bytes, at, verify).map_err(|refusal| match refusal {
         footer::Refusal::Damaged(what) => Error::corruption(
             OPEN,
             format!("{name}: footer at offset {at}: {what}; restore the file from a copy"),

@@ -10,6 +10,8 @@ mod compression;
 mod cursor;
 mod filter;
 mod footer;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod handle;
 mod index;
 mod io;

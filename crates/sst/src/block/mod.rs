@@ -195,6 +195,15 @@ impl Block {
         self.offset
     }
 
+    /// Whether an entry that begins at `at` stands at restart `i`.
+    pub(crate) fn is_restart(&self, i: usize, at: usize) -> bool {
+        i < self.restarts && self.restart(i) == at
+    }
+
+    pub(crate) fn restarts(&self) -> usize {
+        self.restarts
+    }
+
     /// Where restart `i` points; `i` is below [`Self::restarts`].
     #[inline]
     fn restart(&self, i: usize) -> usize {
