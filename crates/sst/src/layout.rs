@@ -451,3 +451,92 @@ impl<F: ReadAt> Blocks for Uncached<F> {
         table.load(&self.0, handle, role).map(Arc::new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::build::BlockBuilder;
+    use crate::checksum::Checksum;
+    use crate::properties::Gathered;
+
+    /// A table without entries that has these properties and directory entries, at `version`.
+    fn table(properties: &[(&str, &[u8])], directory: &[&str], version: u8) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut put = |block: &Gathered| {
+            let mut builder = BlockBuilder::new(1);
+            block.0.iter().for_each(|(name, value)| builder.add(name.as_bytes(), value));
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            let handle = Handle { offset: file.len() as u64, size: bytes.len() as u64 };
+            bytes.push(0);
+            let sum = Checksum::Crc32c.of(&bytes);
+            file.extend_from_slice(&bytes);
+            file.extend_from_slice(&sum.to_le_bytes());
+            handle
+        };
+        let mut block = Gathered::default();
+        let index = put(&block);
+        properties.iter().for_each(|(name, value)| _ = block.bytes(name, value));
+        let (properties, mut at) = (put(&block), Vec::new());
+        properties.put(&mut at);
+        let mut block = Gathered::default();
+        directory.iter().for_each(|name| _ = block.bytes(name, &at));
+        let metaindex = put(&block);
+        let mut footer = Footer::encode(Checksum::Crc32c, metaindex, index);
+        footer[41] = version;
+        file.extend_from_slice(&footer);
+        file
+    }
+
+    fn refused(properties: &[(&str, &[u8])]) -> String {
+        let file = table(properties, &["rocksdb.properties"], 5);
+        let error = Layout::open(&file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn unknown_features_are_refused_by_name() {
+        let fine = table(&[], &["rocksdb.properties", "something.new"], 5);
+        assert!(Layout::open(&fine).is_ok());
+        for (name, value, named) in [
+            (name::COMPARATOR, &b"mine.v1"[..], "in the order of mine.v1"),
+            (name::TIMESTAMPS_KEPT, &[0], "user-defined timestamps"),
+            (name::OTHER_INDEX, &[1], "user-defined index"),
+            (name::EMBEDDED_BLOBS, &[], "blobs within the table"),
+            (name::INDEX_TYPE, &[4, 0, 0, 0], "index of kind 4"),
+            (name::INDEX_TYPE, &[0, 1, 0, 0], "index of unknown kind"),
+        ] {
+            let told = refused(&[(name, value)]);
+            assert!(told.contains(named), "{told}");
+        }
+    }
+
+    #[test]
+    fn compression_managers() {
+        for fine in ["", ";;", "BuiltinV2;04;", "BuiltinV2;;"] {
+            assert_eq!(check_compression_manager(fine), Ok(()), "{fine}");
+        }
+        assert!(check_compression_manager("Mine;81;").unwrap_err().contains("manager Mine"));
+    }
+
+    #[test]
+    fn what_is_missing_is_damage() {
+        let damaged = |file: Vec<u8>| {
+            let error = Layout::open(&file).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        };
+        damaged(table(&[], &[], 5));
+        damaged(table(&[(name::ENTRIES, &[0x80])], &["rocksdb.properties"], 5));
+        damaged(table(&[(name::GLOBAL_SEQ, &[1])], &["rocksdb.properties"], 5));
+        damaged(Vec::new());
+    }
+
+    #[test]
+    fn caps_hold() {
+        let file = table(&[("a", &[0; 500])], &["rocksdb.properties"], 5);
+        assert!(Layout::open_capped(&file, 1000).is_ok());
+        let error = Layout::open_capped(&file, 400).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
+}
