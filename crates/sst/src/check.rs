@@ -58,6 +58,8 @@ struct Check<'t, B> {
     /// The internal key before.
     last: Option<Vec<u8>>,
     seen: Seen,
+    /// Where the data block before ends.
+    end: u64,
     /// A block was not readable, so that counts mean nothing.
     incomplete: bool,
 }
@@ -84,7 +86,14 @@ impl Seen {
 
 impl<'t, B: Blocks> Check<'t, B> {
     fn new(table: &'t Table<B>) -> Self {
-        Self { table, findings: Vec::new(), last: None, seen: Seen::default(), incomplete: false }
+        Self {
+            table,
+            findings: Vec::new(),
+            last: None,
+            seen: Seen::default(),
+            end: 0,
+            incomplete: false,
+        }
     }
 
     fn found(&mut self, offset: Option<u64>, what: impl Into<String>) {
@@ -112,6 +121,13 @@ impl<'t, B: Blocks> Check<'t, B> {
         let mut step = index.first(self.table);
         while self.noted(None, step)?.is_some() {
             let Some(handle) = index.handle() else { break };
+            if handle.offset < self.end {
+                // Such an index might name the same block over and over.
+                self.incomplete = true;
+                self.found(Some(handle.offset), "data blocks overlap; the rest is not looked at");
+                break;
+            }
+            self.end = handle.offset.saturating_add(handle.size);
             self.block(handle, index.separator())?;
             step = index.next(self.table);
         }
@@ -127,12 +143,13 @@ impl<'t, B: Blocks> Check<'t, B> {
         let Some(block) = self.noted(at, loaded)? else { return Ok(()) };
         let mut cursor = BlockCursor::new(block.clone());
         let mut probe = BlockCursor::new(block.clone());
-        let mut step = cursor.first();
+        let (mut step, mut restarts) = (cursor.first(), 0);
         loop {
             let placed = step.map_err(|damage| self.table.layout().damage(&block, damage));
             if self.noted(at, placed)?.is_none() || !cursor.valid() {
                 break;
             }
+            restarts += usize::from(block.is_restart(restarts, cursor.position()));
             self.entry(handle.offset, &cursor)?;
             let (user, trailer) = split(cursor.key());
             let target = Target { user, trailer };
@@ -140,6 +157,9 @@ impl<'t, B: Blocks> Check<'t, B> {
                 self.found(at, format!("key {user:?} is not found in its own block"));
             }
             step = cursor.next();
+        }
+        if restarts < block.restarts() {
+            self.found(at, "a restart does not stand at an entry");
         }
         if let Some(last) = &self.last {
             let (user, trailer) = split(last);

@@ -49,6 +49,8 @@ pub struct Layout {
     properties: Properties,
     global_seq: Option<Seq>,
     block_cap: u64,
+    /// Whether checksums are looked at: always, but for fuzzing.
+    verify: bool,
 }
 
 impl Layout {
@@ -61,11 +63,36 @@ impl Layout {
         Self::open_capped(file, BLOCK_CAP)
     }
 
+    /// The same without looking at checksums, so that fuzzing reaches what lies behind them.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn open_unverified(file: &dyn ReadAt, block_cap: u64) -> Result<Layout> {
+        Self::open_with(file, block_cap, false)
+    }
+
+    /// A table of which only blocks matter: for fuzzing one of them.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn bare(len: u64, flags: u8, verify: bool) -> Layout {
+        let (checksum, block_cap) = (crate::Checksum::Xxh3, 1 << 16);
+        let footer =
+            Footer { version: 5, checksum, metaindex: Handle::default(), index: None, context: 0 };
+        let mut layout = Self::empty("fuzz".into(), footer, len, block_cap, verify);
+        layout.two_level = flags & 1 != 0;
+        layout.index_keys = if flags & 2 != 0 { Keys::Plain } else { Keys::Internal };
+        layout.index_values = match flags >> 2 & 3 {
+            0 => Values::Handles,
+            1 => Values::HandlesAndKeys,
+            _ => Values::SizedHandles,
+        };
+        layout
+    }
+
     /// The same, refusing blocks that become longer than `block_cap` bytes when decompressed.
     pub fn open_capped(file: &dyn ReadAt, block_cap: u64) -> Result<Layout> {
-        let name = file.name();
-        let (footer, footer_at) = read_footer(file, &name)?;
-        let mut layout = Layout {
+        Self::open_with(file, block_cap, true)
+    }
+
+    fn empty(name: String, footer: Footer, footer_at: u64, block_cap: u64, verify: bool) -> Layout {
+        Layout {
             name,
             footer,
             footer_at,
@@ -79,7 +106,14 @@ impl Layout {
             properties: Properties::default(),
             global_seq: None,
             block_cap: block_cap.min(u32::MAX.into()),
-        };
+            verify,
+        }
+    }
+
+    fn open_with(file: &dyn ReadAt, block_cap: u64, verify: bool) -> Result<Layout> {
+        let name = file.name();
+        let (footer, footer_at) = read_footer(file, &name, verify)?;
+        let mut layout = Self::empty(name, footer, footer_at, block_cap, verify);
         let directory = layout.read_directory(file)?;
         let Some(properties) = directory.get("rocksdb.properties") else {
             return Err(layout.damaged(footer.metaindex.offset, "it has no properties"));
@@ -198,8 +232,8 @@ impl Layout {
         };
         let checksum = self.footer.checksum;
         let sum = u32::from_le_bytes(*sum).wrapping_sub(context(self.footer.context, at));
-        let skip = checksum == crate::Checksum::None || cfg!(feature = "fuzzing");
-        if !skip && checksum.of(front) != sum {
+        let has_sum = checksum != crate::Checksum::None;
+        if has_sum && self.verify && checksum.of(front) != sum {
             return Err(self.damaged(at, "the checksum of the block there does not hold"));
         }
         Ok(front.last().copied().unwrap_or_default())
@@ -233,7 +267,7 @@ impl Layout {
         Ok(found)
     }
 
-    fn read_properties(&self, file: &dyn ReadAt, at: Handle) -> Result<Properties> {
+    pub(crate) fn read_properties(&self, file: &dyn ReadAt, at: Handle) -> Result<Properties> {
         let block = Arc::new(self.load(file, at, Role::Properties)?);
         let entries = self.entries(&block)?.into_iter();
         let raw = entries.map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value));
@@ -381,7 +415,7 @@ fn check_compression_manager(compression: &str) -> Result<(), String> {
     }
 }
 
-fn read_footer(file: &dyn ReadAt, name: &str) -> Result<(Footer, u64)> {
+fn read_footer(file: &dyn ReadAt, name: &str, verify: bool) -> Result<(Footer, u64)> {
     let len = file.len();
     let Some(at) = len.checked_sub(FOOTER_LEN as u64) else {
         let context =
@@ -390,7 +424,7 @@ fn read_footer(file: &dyn ReadAt, name: &str) -> Result<(Footer, u64)> {
     };
     let mut bytes = [0; FOOTER_LEN];
     file.read_at(at, &mut bytes)?;
-    let footer = Footer::decode(&bytes, at).map_err(|refusal| match refusal {
+    let footer = Footer::decode(&bytes, at, verify).map_err(|refusal| match refusal {
         footer::Refusal::Damaged(what) => Error::corruption(
             OPEN,
             format!("{name}: footer at offset {at}: {what}; restore the file from a copy"),
@@ -415,5 +449,94 @@ pub struct Uncached<F>(pub F);
 impl<F: ReadAt> Blocks for Uncached<F> {
     fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
         table.load(&self.0, handle, role).map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::build::BlockBuilder;
+    use crate::checksum::Checksum;
+    use crate::properties::Gathered;
+
+    /// A table without entries that has these properties and directory entries, at `version`.
+    fn table(properties: &[(&str, &[u8])], directory: &[&str], version: u8) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut put = |block: &Gathered| {
+            let mut builder = BlockBuilder::new(1);
+            block.0.iter().for_each(|(name, value)| builder.add(name.as_bytes(), value));
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            let handle = Handle { offset: file.len() as u64, size: bytes.len() as u64 };
+            bytes.push(0);
+            let sum = Checksum::Crc32c.of(&bytes);
+            file.extend_from_slice(&bytes);
+            file.extend_from_slice(&sum.to_le_bytes());
+            handle
+        };
+        let mut block = Gathered::default();
+        let index = put(&block);
+        properties.iter().for_each(|(name, value)| _ = block.bytes(name, value));
+        let (properties, mut at) = (put(&block), Vec::new());
+        properties.put(&mut at);
+        let mut block = Gathered::default();
+        directory.iter().for_each(|name| _ = block.bytes(name, &at));
+        let metaindex = put(&block);
+        let mut footer = Footer::encode(Checksum::Crc32c, metaindex, index);
+        footer[41] = version;
+        file.extend_from_slice(&footer);
+        file
+    }
+
+    fn refused(properties: &[(&str, &[u8])]) -> String {
+        let file = table(properties, &["rocksdb.properties"], 5);
+        let error = Layout::open(&file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn unknown_features_are_refused_by_name() {
+        let fine = table(&[], &["rocksdb.properties", "something.new"], 5);
+        assert!(Layout::open(&fine).is_ok());
+        for (name, value, named) in [
+            (name::COMPARATOR, &b"mine.v1"[..], "in the order of mine.v1"),
+            (name::TIMESTAMPS_KEPT, &[0], "user-defined timestamps"),
+            (name::OTHER_INDEX, &[1], "user-defined index"),
+            (name::EMBEDDED_BLOBS, &[], "blobs within the table"),
+            (name::INDEX_TYPE, &[4, 0, 0, 0], "index of kind 4"),
+            (name::INDEX_TYPE, &[0, 1, 0, 0], "index of unknown kind"),
+        ] {
+            let told = refused(&[(name, value)]);
+            assert!(told.contains(named), "{told}");
+        }
+    }
+
+    #[test]
+    fn compression_managers() {
+        for fine in ["", ";;", "BuiltinV2;04;", "BuiltinV2;;"] {
+            assert_eq!(check_compression_manager(fine), Ok(()), "{fine}");
+        }
+        assert!(check_compression_manager("Mine;81;").unwrap_err().contains("manager Mine"));
+    }
+
+    #[test]
+    fn what_is_missing_is_damage() {
+        let damaged = |file: Vec<u8>| {
+            let error = Layout::open(&file).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        };
+        damaged(table(&[], &[], 5));
+        damaged(table(&[(name::ENTRIES, &[0x80])], &["rocksdb.properties"], 5));
+        damaged(table(&[(name::GLOBAL_SEQ, &[1])], &["rocksdb.properties"], 5));
+        damaged(Vec::new());
+    }
+
+    #[test]
+    fn caps_hold() {
+        let file = table(&[("a", &[0; 500])], &["rocksdb.properties"], 5);
+        assert!(Layout::open_capped(&file, 1000).is_ok());
+        let error = Layout::open_capped(&file, 400).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     }
 }

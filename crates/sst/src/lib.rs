@@ -1,6 +1,49 @@
 //! RocksDB's block-based table format: a writer, a reader and a check of whole files.
 //!
-//! This crate forbids `unsafe`, needs no engine and decides nothing about levels or caches.
+//! Writes version 5, which RocksDB reads from 6.6 on (6.27 with XXH3 checksums), and reads versions 2 to 7.
+//! The bytes are described in `docs/format/sst.md`. What this crate does not know it refuses by name; no bytes
+//! make it panic, read out of bounds, go on for ever, or take more memory than the caller allows.
+//!
+//! It needs no engine, and decides nothing about levels, caches or files: bytes go to a [`Sink`], come from a
+//! [`ReadAt`], and blocks come through [`Blocks`], where a cache can stand in between. Range deletions are kept
+//! and given back; what they hide is for the caller to say. Merge operands are entries like others.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sst::{EntryKind, Layout, SEQ_MAX, Table, Uncached, Writer, WriterOptions};
+//!
+//! # fn main() -> base::Result<()> {
+//! let mut writer = Writer::new(Vec::new(), WriterOptions::default());
+//! writer.add(b"apple", 7, EntryKind::Value, b"red")?;
+//! writer.add(b"apple", 3, EntryKind::Value, b"green")?;
+//! writer.add(b"pear", 5, EntryKind::Delete, b"")?;
+//! let (file, summary) = writer.finish()?;
+//! assert_eq!((summary.entries, summary.len), (3, file.len() as u64));
+//!
+//! let layout = Arc::new(Layout::open(&file)?);
+//! let table = Arc::new(Table::new(layout, Uncached(file)));
+//! let newest = table.get(b"apple", SEQ_MAX)?.expect("it is there");
+//! assert_eq!((newest.seq, newest.value()), (7, &b"red"[..]));
+//! assert_eq!(table.get(b"apple", 6)?.expect("it was there").value(), b"green");
+//!
+//! let mut cursor = table.cursor();
+//! cursor.seek(b"b", SEQ_MAX)?;
+//! assert_eq!((cursor.key(), cursor.kind()), (&b"pear"[..], EntryKind::Delete));
+//! cursor.next()?;
+//! assert!(!cursor.valid());
+//! assert!(table.verify()?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | write | [`Writer`], [`WriterOptions`], [`Summary`] |
+//! | open | [`Layout`], [`Properties`] |
+//! | read | [`Table`], [`Hit`], [`Cursor`] |
+//! | keep blocks | [`Blocks`], [`Block`], [`Handle`], [`Role`], [`Uncached`] |
+//! | check | [`Table::verify`], [`Finding`] |
+//! | use files | [`FileReader`], [`FileSink`], or your own [`ReadAt`] and [`Sink`] |
 #![forbid(unsafe_code)]
 
 mod block;
@@ -10,6 +53,8 @@ mod compression;
 mod cursor;
 mod filter;
 mod footer;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod handle;
 mod index;
 mod io;

@@ -75,9 +75,9 @@ fn examine(name: &str, table: &MemTable, wanted: &[(Vec<u8>, EntryKind, Vec<u8>)
         assert_eq!(there, behind.map(|(k, v)| (k.clone(), v.clone())), "{name}");
         passed += u64::from(i % 3 != 0 && table.may_contain(&probe.0).unwrap());
     }
-    // Legacy filters are not read; others let one of a hundred pass.
-    let expected = if table.layout().version() < 5 { 300..=300 } else { 0..=15 };
-    assert!(expected.contains(&passed), "{name}: {passed} of 300 absent keys passed the filter");
+    // The hash of old filters hardly sees the last byte of a key.
+    let few = if table.layout().version() < 5 { 150 } else { 15 };
+    assert!(passed <= few, "{name}: {passed} of 300 absent keys passed the filter");
     assert_eq!(table.verify().unwrap(), [], "{name}");
 }
 

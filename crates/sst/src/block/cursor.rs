@@ -65,6 +65,11 @@ impl BlockCursor {
         &self.block
     }
 
+    /// Where the entry begins in the block.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
     /// The whole key; of no use where the cursor is on no entry.
     #[inline]
     pub fn key(&self) -> &[u8] {
@@ -173,7 +178,8 @@ impl BlockCursor {
         while self.next < stop {
             self.land(self.next)?;
         }
-        Ok(())
+        // An entry that reaches over the next restart would hide others from one of both directions.
+        if self.next == stop { Ok(()) } else { Err(self.damaged(self.at)) }
     }
 
     /// Takes the entry at `at`, the one behind the entry whose key is in the buffer.

@@ -12,6 +12,8 @@ pub(crate) mod cursor;
 mod entry;
 mod hash;
 
+pub(crate) use hash::hash32;
+
 use std::sync::Arc;
 
 use crate::key::{Target, compare};
@@ -195,6 +197,15 @@ impl Block {
         self.offset
     }
 
+    /// Whether an entry that begins at `at` stands at restart `i`.
+    pub(crate) fn is_restart(&self, i: usize, at: usize) -> bool {
+        i < self.restarts && self.restart(i) == at
+    }
+
+    pub(crate) fn restarts(&self) -> usize {
+        self.restarts
+    }
+
     /// Where restart `i` points; `i` is below [`Self::restarts`].
     #[inline]
     fn restart(&self, i: usize) -> usize {
@@ -249,4 +260,63 @@ pub(crate) fn nothing() -> Arc<Block> {
         }
     };
     NOTHING.get_or_init(make).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::build::BlockBuilder;
+    use super::*;
+
+    const DATA: Shape = Shape::Entries(Keys::Internal, Values::Sized);
+
+    fn block() -> Vec<u8> {
+        let mut builder = BlockBuilder::new(2);
+        for key in ["a.......", "ab.......", "abc.......", "b.......", "c......."] {
+            builder.add(key.as_bytes(), b"value");
+        }
+        let mut bytes = Vec::new();
+        builder.finish(&mut bytes);
+        bytes
+    }
+
+    /// The bytes as the format has them.
+    #[test]
+    fn golden_bytes() {
+        let wanted = b"\x00\x08\x05a.......value\
+            \x01\x08\x05b.......value\
+            \x00\x0a\x05abc.......value\
+            \x00\x08\x05b.......value\
+            \x00\x08\x05c.......value\
+            \x00\x00\x00\x00\x20\x00\x00\x00\x42\x00\x00\x00\
+            \x03\x00\x00\x00";
+        assert_eq!(block(), wanted);
+    }
+
+    #[test]
+    fn flags() {
+        let with = |flag: u8| {
+            let mut bytes = block();
+            *bytes.last_mut().unwrap() |= flag;
+            Block::parse(bytes, 0, DATA)
+        };
+        assert!(with(0).is_ok());
+        assert!(with(1 << 5).is_ok(), "even keys are a hint");
+        assert!(matches!(with(1 << 4), Err(Refusal::Unsupported(_))), "values apart");
+        assert!(matches!(with(1 << 6), Err(Refusal::Unsupported(_))), "not known yet");
+        // There is no hash index: its size is read from what is a restart.
+        assert!(matches!(with(1 << 7), Err(Refusal::Damaged(_))));
+    }
+
+    #[test]
+    fn restarts_are_checked() {
+        for (at, byte) in [(0, 1), (4, 0), (4, 0x42), (8, 0xff), (12, 0), (12, 200)] {
+            let mut bytes = block();
+            let from = bytes.len() - 16;
+            bytes[from + at] = byte;
+            assert!(matches!(Block::parse(bytes, 0, DATA), Err(Refusal::Damaged(_))), "{at}");
+        }
+        assert!(Block::parse(vec![0; 3], 0, DATA).is_err());
+        assert!(Block::parse(vec![0; 4], 0, DATA).is_ok());
+        assert!(Block::parse(vec![0, 0, 0, 0, 1, 0, 0, 0], 0, DATA).is_ok());
+    }
 }

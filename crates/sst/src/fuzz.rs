@@ -1,0 +1,235 @@
+//! What fuzzing runs, for `fuzz/` and for the tests below. No input may panic, overrun or go on for ever.
+//!
+//! Every target has two forms. With `verify` false checksums are not looked at; otherwise hardly any input
+//! would reach what lies behind them.
+
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::block::cursor::BlockCursor;
+use crate::footer::{FOOTER_LEN, Footer};
+use crate::key::{SEQ_MAX, Target, split};
+use crate::{Cursor, Handle, Layout, Role, Table, Uncached, filter};
+
+/// Longest block after decompression: keeps single runs short.
+const CAP: u64 = 1 << 16;
+/// Entries after which a run ends.
+const STEPS_MAX: usize = 10_000;
+
+/// One target: takes any bytes, and whether checksums count.
+pub type Target1 = fn(&[u8], bool);
+
+/// All targets by name.
+pub const TARGETS: [(&str, Target1); 6] = [
+    ("footer", footer),
+    ("index", index),
+    ("data_block", data_block),
+    ("filter", filter),
+    ("properties", properties),
+    ("table", table),
+];
+
+/// The last bytes as a footer.
+pub fn footer(data: &[u8], verify: bool) {
+    if let Some((front, bytes)) = data.split_last_chunk::<FOOTER_LEN>() {
+        let decoded = Footer::decode(bytes, front.len() as u64, verify);
+        if let Ok(footer) = decoded
+            && footer.version < 6
+        {
+            assert!(footer.index.is_some());
+        }
+    }
+}
+
+/// A byte of flags, then an index block as stored.
+pub fn index(data: &[u8], verify: bool) {
+    block(data, Role::Index, verify);
+}
+
+/// A byte of flags, then a data block as stored.
+pub fn data_block(data: &[u8], verify: bool) {
+    block(data, Role::Data, verify);
+}
+
+/// A byte with the length of a key, the key, then a filter as stored.
+pub fn filter(data: &[u8], verify: bool) {
+    let Some((len, rest)) = data.split_first() else { return };
+    let (key, stored) = rest.split_at(usize::from(*len).min(rest.len()));
+    filter::may_contain(stored, key);
+    if let Some((_, block)) = load(stored, 0, Role::Filter, verify) {
+        filter::may_contain(block.bytes(), key);
+    }
+}
+
+/// A block of properties as stored.
+pub fn properties(data: &[u8], verify: bool) {
+    let layout = Layout::bare(data.len() as u64, 0, verify);
+    if let Some(size) = data.len().checked_sub(5) {
+        let handle = Handle { offset: 0, size: size as u64 };
+        _ = layout.read_properties(&data.to_vec(), handle);
+    }
+}
+
+/// A whole table: opened, checked, walked through both ways, asked for what it holds.
+pub fn table(data: &[u8], verify: bool) {
+    let file = data.to_vec();
+    let opened = match verify {
+        true => Layout::open_capped(&file, CAP),
+        false => Layout::open_unverified(&file, CAP),
+    };
+    let Ok(layout) = opened else { return };
+    let table = Arc::new(Table::new(Arc::new(layout), Uncached(file)));
+    _ = table.range_deletes();
+    _ = table.verify();
+    let (there, back) = (walk(&table, true), walk(&table, false));
+    if let (Some(there), Some(mut back)) = (there, back) {
+        back.reverse();
+        assert_eq!(there, back, "both ways lead past the same entries");
+    }
+}
+
+type Entry = (Vec<u8>, u64, Vec<u8>);
+
+/// All entries one way, where none of them is damaged. Asks for some of them on the way.
+fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<Entry>> {
+    let step = |cursor: &mut Cursor<_>| if forward { cursor.next() } else { cursor.prev() };
+    let mut cursor = table.cursor();
+    let mut other = table.cursor();
+    let mut found = Vec::new();
+    if forward { cursor.first() } else { cursor.last() }.ok()?;
+    while cursor.valid() {
+        found.push((cursor.key().to_vec(), cursor.seq(), cursor.value().to_vec()));
+        if found.len().is_power_of_two() {
+            _ = table.get(cursor.key(), cursor.seq()).map(|hit| hit.map(|hit| hit.value().len()));
+            _ = other.seek(cursor.key(), cursor.seq());
+            _ = other.seek_for_prev(cursor.key(), cursor.seq());
+        }
+        if found.len() > STEPS_MAX {
+            return None;
+        }
+        step(&mut cursor).ok()?;
+    }
+    Some(found)
+}
+
+fn load(stored: &[u8], flags: u8, role: Role, verify: bool) -> Option<(Layout, Arc<Block>)> {
+    let layout = Layout::bare(stored.len() as u64, flags, verify);
+    let size = stored.len().checked_sub(5)? as u64;
+    let block = layout.load(&stored.to_vec(), Handle { offset: 0, size }, role).ok()?;
+    Some((layout, Arc::new(block)))
+}
+
+fn block(data: &[u8], role: Role, verify: bool) {
+    let Some((flags, stored)) = data.split_first() else { return };
+    let Some((_, block)) = load(stored, *flags, role, verify) else { return };
+    let mut cursor = BlockCursor::new(block.clone());
+    let mut there = Vec::new();
+    let mut whole = cursor.first().is_ok();
+    while whole && cursor.valid() {
+        there.push((cursor.key().to_vec(), cursor.value_range()));
+        whole = cursor.next().is_ok();
+    }
+    let mut back = Vec::new();
+    let mut whole_back = cursor.last().is_ok();
+    while whole_back && cursor.valid() {
+        back.push((cursor.key().to_vec(), cursor.value_range()));
+        whole_back = cursor.prev().is_ok();
+    }
+    if whole && whole_back {
+        back.reverse();
+        assert_eq!(there, back, "both ways lead past the same entries");
+    }
+    let keys = there.iter().map(|(key, _)| split(key).0).chain([&b""[..], stored]);
+    for user in keys.take(64) {
+        for seq in [0, SEQ_MAX] {
+            _ = cursor.seek(&Target::at(user, seq));
+            _ = cursor.find(&Target::behind(user, seq));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Tries with every input: enough to notice, few enough for every run of the tests.
+    const MUTANTS: u64 = 300;
+
+    fn folder(path: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
+    }
+
+    fn inputs(target: &str) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        let from = if target == "table" { vec!["tests/golden".into()] } else { Vec::new() };
+        for folder in from
+            .into_iter()
+            .chain([format!("../../fuzz/corpus/{target}")])
+            .map(|f| self::folder(&f))
+        {
+            let Ok(files) = std::fs::read_dir(&folder) else { continue };
+            let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+            paths.retain(|path| path.extension().is_none_or(|end| end == "sst"));
+            paths.sort();
+            found.extend(paths.iter().map(|path| std::fs::read(path).unwrap()));
+        }
+        assert!(!found.is_empty(), "no inputs for {target}");
+        found
+    }
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *state >> 33
+    }
+
+    fn mutate(bytes: &mut Vec<u8>, state: &mut u64) {
+        for _ in 0..1 + random(state) % 4 {
+            let at = random(state) as usize % bytes.len().max(1);
+            // Most that matters stands at the end of blocks and files.
+            let at =
+                if random(state) & 1 == 0 { at } else { bytes.len().saturating_sub(at % 64 + 1) };
+            match (random(state) % 8, bytes.get_mut(at)) {
+                (0, _) => bytes.truncate(at),
+                (1, Some(byte)) => *byte = 0,
+                (2, Some(byte)) => *byte = 0xff,
+                (3, Some(byte)) => *byte = byte.wrapping_add(1),
+                (4, Some(_)) => _ = bytes.remove(at),
+                (5, _) => bytes.insert(at.min(bytes.len()), random(state) as u8),
+                (_, Some(byte)) => *byte = random(state) as u8,
+                (_, None) => bytes.push(random(state) as u8),
+            }
+        }
+    }
+
+    #[test]
+    fn corpus_and_mutants() {
+        for (name, target) in TARGETS {
+            let mut state = 7;
+            for input in inputs(name) {
+                for verify in [true, false] {
+                    target(&input, verify);
+                }
+                for _ in 0..MUTANTS {
+                    let mut mutant = input.clone();
+                    mutate(&mut mutant, &mut state);
+                    target(&mutant, false);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn noise() {
+        let mut state = 11;
+        for _ in 0..3000 {
+            let noise: Vec<u8> =
+                (0..random(&mut state) % 200).map(|_| random(&mut state) as u8).collect();
+            for (_, target) in TARGETS {
+                target(&noise, true);
+                target(&noise, false);
+            }
+        }
+    }
+}
