@@ -168,14 +168,13 @@ fn snapshots_and_iterators_outlive_compactions() {
     assert_same(&db, &model);
     let prefix = &model.keys().nth(5).expect("keys")[..6];
     let within = ReadOptions::prefix(prefix);
-    let expected: Vec<_> =
-        model.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
+    let expected: Vec<_> = model.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
     assert_eq!(dump(space, &within).into_keys().collect::<Vec<_>>(), expected);
-    let upto = ReadOptions {
-        upper: Some(Bound::Excluded(prefix.to_vec())),
-        ..ReadOptions::default()
-    };
-    assert!(dump(space, &upto).into_keys().eq(model.range(..prefix.to_vec()).map(|(k, _)| k.clone())));
+    let upto =
+        ReadOptions { upper: Some(Bound::Excluded(prefix.to_vec())), ..ReadOptions::default() };
+    assert!(
+        dump(space, &upto).into_keys().eq(model.range(..prefix.to_vec()).map(|(k, _)| k.clone()))
+    );
 }
 
 #[test]
@@ -191,7 +190,7 @@ fn keyspaces_are_dropped_with_their_tables() {
     let mut iter = other.iter(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
     db.drop_keyspace("other").expect("drop");
-    drop(iter);
+    drop((iter, other));
     while !db.work(1 << 20).expect("work") {}
     assert_eq!(place.tables(), Vec::<String>::new());
     drop(db);
@@ -330,7 +329,8 @@ fn a_store_in_a_directory() {
     assert_same(&db, &model);
     assert!(level_tables(&db) > 5);
     drop(db);
-    let elsewhere = Options { ssd: strandline::SsdSource::Path("/nowhere".into()), ..options.clone() };
+    let elsewhere =
+        Options { ssd: strandline::SsdSource::Path("/nowhere".into()), ..options.clone() };
     assert_eq!(kind_of(Db::open(dir.path(), elsewhere)), ErrorKind::InvalidArgument);
     let without = Options { ssd: strandline::SsdSource::None, ..options.clone() };
     assert_eq!(kind_of(Db::open(dir.path(), without)), ErrorKind::InvalidArgument);

@@ -404,5 +404,10 @@ impl Engine {
             // in one was caught and poisoned the store.
             let _ended = worker.join();
         }
+        if let Some(tables) = &self.tables
+            && !self.read_only
+        {
+            tables.remove_dead();
+        }
     }
 }

@@ -89,7 +89,10 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
         row("ssd", format!("{} bytes, {}", ssd.bytes, ssd.fs));
         row(
             "block cache",
-            format!("{} of {}; {} hits, {} misses", cache.charged, cache.budget, cache.hits, cache.misses),
+            format!(
+                "{} of {}; {} hits, {} misses",
+                cache.charged, cache.budget, cache.hits, cache.misses
+            ),
         );
         row(
             "compactions",
