@@ -296,9 +296,9 @@ fn a_limit_on_tables_is_kept() {
 
 #[test]
 fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
-    let place = Place::new(Memory::default());
+    let dir = TempDir::new("manifest");
     let tiny = Options { table_bytes: 1024, ..options() };
-    let db = place.open(tiny.clone());
+    let db = Db::open(dir.path(), tiny.clone()).expect("open");
     let mut count = 0_u64;
     let error = loop {
         match db.put(&count.to_be_bytes(), &[7; 400]) {
@@ -309,7 +309,7 @@ fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     assert!(error.to_string().contains("manifest"), "{error}");
     drop(db);
-    let db = place.open(tiny);
+    let db = Db::open(dir.path(), tiny).expect("open");
     for i in 0..count {
         assert_eq!(db.get(&i.to_be_bytes()).expect("get").as_deref(), Some(&[7; 400][..]));
     }
