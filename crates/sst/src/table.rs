@@ -67,9 +67,8 @@ impl<B: Blocks> Table<B> {
         let Some(target) = self.place(key, at) else { return Ok(None) };
         let mut index = IndexCursor::new(self)?;
         index.seek(self, &target)?;
-        let mut data = BlockCursor::nowhere();
         while let Some(handle) = index.handle() {
-            data.enter(self.blocks.get(&self.layout, handle, Role::Data)?);
+            let mut data = BlockCursor::new(self.blocks.get(&self.layout, handle, Role::Data)?);
             data.find(&target).map_err(|damage| self.layout.damage(data.block(), damage))?;
             if data.valid() {
                 return self.hit(key, &data);

@@ -184,3 +184,38 @@ fn filters_are_the_same_bytes() {
     assert_eq!(filter.len(), 192 + 5);
     assert!(theirs.windows(filter.len()).any(|window| window == filter));
 }
+
+/// What we write stays as it is, byte for byte. Where a change is meant, remove the file and run this twice.
+#[test]
+fn our_bytes() {
+    let mut writer = sst::Writer::new(
+        Vec::new(),
+        sst::WriterOptions {
+            block_bytes: 128,
+            hash_index: true,
+            column_family: (3, "fruit".into()),
+            file_number: 12,
+            db_id: "store".into(),
+            session_id: "0123456789ABCDEFGHIJ".into(),
+            creation_time: 1_700_000_000,
+            ..sst::WriterOptions::default()
+        },
+    );
+    for i in 0..20 {
+        let kind = if i % 6 == 5 { EntryKind::Delete } else { EntryKind::Value };
+        let value = if i % 6 == 5 { Vec::new() } else { value(i, 1) };
+        writer.add(&key(i), 100 + i, kind, &value).unwrap();
+        if i % 6 == 5 {
+            writer.add(&key(i), 50 + i, EntryKind::Merge, b"operand").unwrap();
+        }
+    }
+    writer.add_range_delete(&key(3), &key(5), 90).unwrap();
+    let (bytes, _) = writer.finish().unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ours.sst");
+    if !path.exists() {
+        std::fs::write(&path, &bytes).unwrap();
+        panic!("{} was missing and is written; look at it and commit it", path.display());
+    }
+    assert!(std::fs::read(&path).unwrap() == bytes, "what we write has changed");
+    assert_eq!(open(bytes).unwrap().verify().unwrap(), []);
+}

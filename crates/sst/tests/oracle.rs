@@ -133,6 +133,20 @@ fn sst_dump_sees_range_deletions() {
     }
 }
 
+#[test]
+fn sst_dump_reads_range_deletions_alone() {
+    let place = Place::new("alone");
+    let mut writer = Writer::new(Vec::new(), WriterOptions::default());
+    writer.add_range_delete(b"a", b"c", 5).unwrap();
+    let path = place.0.join("000001.sst");
+    std::fs::write(&path, writer.finish().unwrap().0).unwrap();
+    let args = ["--command=check", "--verify_checksum"];
+    let Some(output) = sst_dump(&args, path.to_str().unwrap()) else {
+        return skipped("sst_dump");
+    };
+    assert_eq!(complaint(&output), None);
+}
+
 fn python() -> Option<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);

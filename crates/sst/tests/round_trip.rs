@@ -148,3 +148,34 @@ fn a_global_number_stands_for_all() {
     assert_eq!(at(b"b", 51, true), Some(b'a'));
     assert_eq!(at(b"zz", 51, true), Some(b'c'));
 }
+
+#[test]
+fn without_entries() {
+    for options in [WriterOptions::default(), options(!0)] {
+        let (bytes, summary) = write(&Model::new(), options.clone());
+        assert_eq!((summary.entries, summary.smallest.len()), (0, 0));
+        let table = open(bytes).unwrap();
+        assert_eq!(all(&table).unwrap(), []);
+        assert!(table.get(b"a", SEQ_MAX).unwrap().is_none());
+        assert_eq!(table.verify().unwrap(), []);
+
+        let mut writer = Writer::new(Vec::new(), options);
+        writer.add_range_delete(b"a", b"b", 1).unwrap();
+        let table = open(writer.finish().unwrap().0).unwrap();
+        assert_eq!(all(&table).unwrap(), []);
+        assert_eq!(table.range_deletes().unwrap().len(), 1);
+        assert_eq!(table.verify().unwrap(), []);
+    }
+}
+
+/// Tables are written and read by background threads.
+#[test]
+fn threads_may_share() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<sst::Layout>();
+    shared::<sst::Table<sst::Uncached<Vec<u8>>>>();
+    shared::<sst::Block>();
+    sent::<sst::Cursor<sst::Uncached<Vec<u8>>>>();
+    sent::<Writer<Vec<u8>>>();
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::codec::Reader;
 use smallvec::SmallVec;
 
-use super::{Block, Damage, Keys, Values, nothing};
+use super::{Block, Damage, Keys, Values};
 use crate::handle::{Handle, read_signed};
 use crate::key::{TRAILER_LEN, Target, common_prefix};
 
@@ -40,7 +40,7 @@ impl BlockCursor {
 
     /// On no entry of no block.
     pub fn nowhere() -> Self {
-        Self::new(nothing())
+        Self::new(Arc::new(Block::empty()))
     }
 
     /// Goes over to `block`, on none of its entries. Keeps its buffer.

@@ -14,8 +14,6 @@ mod hash;
 
 pub(crate) use hash::hash32;
 
-use std::sync::Arc;
-
 use crate::key::{Target, compare};
 use std::cmp::Ordering;
 
@@ -117,18 +115,15 @@ pub(crate) enum Refusal {
 }
 
 impl Block {
+    /// A block without anything, for a cursor to begin with.
+    pub(crate) fn empty() -> Self {
+        let (keys, values) = (Keys::Plain, Values::Sized);
+        Self { bytes: Vec::new(), offset: 0, keys, values, entries_end: 0, restarts: 0, buckets: 0 }
+    }
+
     pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, Refusal> {
         let Shape::Entries(keys, values) = shape else {
-            let (keys, values) = (Keys::Plain, Values::Sized);
-            return Ok(Self {
-                bytes,
-                offset,
-                keys,
-                values,
-                entries_end: 0,
-                restarts: 0,
-                buckets: 0,
-            });
+            return Ok(Self { bytes, offset, ..Self::empty() });
         };
         let damaged = |at, what| Refusal::Damaged(Damage { at, what });
         let Some((mut front, footer)) = bytes.split_last_chunk::<4>() else {
@@ -246,20 +241,6 @@ impl Block {
             Keys::Plain => compare(stored, target.user),
         }
     }
-}
-
-/// A block that every cursor may begin with.
-pub(crate) fn nothing() -> Arc<Block> {
-    static NOTHING: std::sync::OnceLock<Arc<Block>> = std::sync::OnceLock::new();
-    let make = || {
-        let shape = Shape::Raw;
-        let (bytes, offset) = (Vec::new(), 0);
-        match Block::parse(bytes, offset, shape) {
-            Ok(block) => Arc::new(block),
-            Err(_) => unreachable!("raw blocks always parse"),
-        }
-    };
-    NOTHING.get_or_init(make).clone()
 }
 
 #[cfg(test)]

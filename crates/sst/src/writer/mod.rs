@@ -25,8 +25,8 @@ use crate::key::{
 use crate::properties::{BYTEWISE, Gathered, Properties, name};
 
 const WRITE: &str = "write table";
-/// Longest key and value together: what every reader of the format can hold in a block.
-const ENTRY_MAX: usize = 1 << 30;
+/// Longest key and value together. A block of one such entry is below the cap that readers have by default.
+const ENTRY_MAX: usize = (1 << 30) - (1 << 16);
 /// Version of the external file format that RocksDB ingests.
 const EXTERNAL_VERSION: u32 = 2;
 /// Bytes of properties, metaindex and footer, near enough.
@@ -131,7 +131,7 @@ impl<S: Sink> Writer<S> {
     /// Adds an entry. User keys must ascend; sequence numbers of one user key must descend.
     ///
     /// # Errors
-    /// `InvalidArgument` out of order or above [`SEQ_MAX`], `LimitExceeded` for entries of a gibibyte,
+    /// `InvalidArgument` out of order or above [`SEQ_MAX`], `LimitExceeded` for entries of about a gibibyte,
     /// and what the sink says. After an error of the sink the writer is of no use.
     pub fn add(&mut self, key: &[u8], seq: Seq, kind: EntryKind, value: &[u8]) -> Result<()> {
         self.check_entry(key.len() + value.len(), seq)?;

@@ -1,11 +1,14 @@
 //! Blocks on their way to the sink.
 
-use base::Result;
+use base::{Error, ErrorKind, Result};
 
 use crate::checksum::Checksum;
 use crate::compression::{Compression, Compressor};
 use crate::handle::{BLOCK_TRAILER, Handle};
 use crate::io::Sink;
+
+/// Offsets within a block have 31 bits, since some readers count them as signed.
+const BLOCK_MAX: usize = i32::MAX as usize;
 
 /// Compresses blocks, puts trailers behind them and counts bytes.
 #[derive(Debug)]
@@ -44,6 +47,10 @@ impl<S: Sink> Output<S> {
     }
 
     fn trailer(&mut self, kind: Compression) -> Result<Handle> {
+        if self.staged.len() > BLOCK_MAX {
+            let what = format!("a block of {} bytes; write smaller tables", self.staged.len());
+            return Err(Error::new(ErrorKind::LimitExceeded, "write table", what));
+        }
         let handle = Handle { offset: self.at, size: self.staged.len() as u64 };
         self.staged.push(kind as u8);
         let sum = self.checksum.of(&self.staged);
