@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::db::Keyspace;
+use crate::memtable::record::Kind;
 
 /// Changes to commit as one, in order, across any keyspaces of one store.
 ///
@@ -17,9 +18,9 @@ pub struct Batch {
 #[derive(Clone)]
 pub(crate) struct Change {
     pub keyspace: Keyspace,
+    pub kind: Kind,
     key: Range<usize>,
-    /// `None` deletes.
-    value: Option<Range<usize>>,
+    value: Range<usize>,
 }
 
 impl Batch {
@@ -30,15 +31,22 @@ impl Batch {
 
     /// Sets `key` to `value`.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
-        let key = self.keep(key);
-        let value = Some(self.keep(value));
-        self.changes.push(Change { keyspace: keyspace.clone(), key, value });
+        self.push(keyspace, Kind::Put, key, value);
     }
 
     /// Deletes `key`.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
-        let key = self.keep(key);
-        self.changes.push(Change { keyspace: keyspace.clone(), key, value: None });
+        self.push(keyspace, Kind::Delete, key, &[]);
+    }
+
+    /// Deletes all keys from `begin` up to before `end`; later changes of the batch are not affected.
+    pub fn delete_range(&mut self, keyspace: &Keyspace, begin: &[u8], end: &[u8]) {
+        self.push(keyspace, Kind::RangeDelete, begin, end);
+    }
+
+    fn push(&mut self, keyspace: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) {
+        let (key, value) = (self.keep(key), self.keep(value));
+        self.changes.push(Change { keyspace: keyspace.clone(), kind, key, value });
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -72,7 +80,7 @@ impl Batch {
         &self.bytes[change.key.clone()]
     }
 
-    pub(crate) fn value(&self, change: &Change) -> Option<&[u8]> {
-        change.value.clone().map(|range| &self.bytes[range])
+    pub(crate) fn value(&self, change: &Change) -> &[u8] {
+        &self.bytes[change.value.clone()]
     }
 }

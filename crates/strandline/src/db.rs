@@ -191,6 +191,14 @@ impl Db {
         self.default.delete(key)
     }
 
+    /// Deletes all keys from `begin` up to before `end` from the default keyspace, by one record.
+    ///
+    /// # Errors
+    /// As [`Db::write`]; `InvalidArgument` if `end` lies before `begin`.
+    pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+        self.default.delete_range(begin, end)
+    }
+
     /// Commits all changes of `batch` as one; durable and visible when it returns.
     ///
     /// # Errors
@@ -208,11 +216,7 @@ impl Db {
                 ));
             }
             let space = &change.keyspace.space;
-            let (kind, value) = match batch.value(change) {
-                Some(value) => (Kind::Put, value),
-                None => (Kind::Delete, &[][..]),
-            };
-            ops.push(Op::new(space, kind, batch.key(change), value));
+            ops.push(Op::new(space, change.kind, batch.key(change), batch.value(change)));
         }
         self.engine().commit(&mut ops)
     }
@@ -334,6 +338,11 @@ impl Keyspace {
     #[inline]
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.engine().commit(&mut [Op::new(&self.space, Kind::Delete, key, &[])])
+    }
+
+    /// Deletes all keys from `begin` up to before `end`, by one record however many there are.
+    pub fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+        self.engine().commit(&mut [Op::new(&self.space, Kind::RangeDelete, begin, end)])
     }
 
     /// The value of `key`, copied out and verified.

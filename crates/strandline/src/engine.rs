@@ -275,6 +275,7 @@ impl Engine {
                 tables += run_bytes_max(records, separators, grain);
                 entries += records;
                 fences += separators;
+                tables += memtable.deletes.bytes();
             }
             // The active memtable, its zone and the spare one being filled.
             let coming = 2 * geometry.zone_len();

@@ -65,6 +65,11 @@ impl Snapshots {
 }
 
 impl Horizon {
+    /// Whether every reader, now and later, sees version `seq` and all before it.
+    pub(crate) fn is_below(&self, seq: Seq) -> bool {
+        self.stamps.last().is_some_and(|oldest| seq <= *oldest)
+    }
+
     /// Whether a version must be kept, given the next newer version of the same key.
     pub(crate) fn keeps(&self, seq: Seq, newer: Option<Seq>) -> bool {
         let Some(newer) = newer else { return true };

@@ -77,6 +77,20 @@ impl Model {
         }
     }
 
+    /// Deletes all keys from `begin` up to before `end`.
+    pub fn delete_range(&mut self, space: u32, begin: &[u8], end: &[u8]) {
+        self.now += 1;
+        let Some(space) = self.spaces.get_mut(&space) else { return };
+        let range = (Bound::Included(begin), Bound::Excluded(end));
+        if begin >= end {
+            return;
+        }
+        for (_, versions) in space.keys.range_mut::<[u8], _>(range) {
+            versions.push((self.now, None));
+            trim(versions, &self.open);
+        }
+    }
+
     /// Opens a snapshot.
     pub fn snapshot(&mut self) -> Moment {
         *self.open.entry(self.now).or_default() += 1;

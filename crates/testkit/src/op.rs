@@ -33,6 +33,15 @@ pub enum Move {
 pub enum Op {
     /// One change, or a batch of them.
     Write(Vec<Change>),
+    /// Deletes all keys from one up to before another that is not lower.
+    DeleteRange {
+        /// Keyspace.
+        space: u32,
+        /// First key.
+        begin: Vec<u8>,
+        /// First key that stays.
+        end: Vec<u8>,
+    },
     /// Look-up, at the snapshot in a slot if it holds one.
     Get {
         /// Keyspace.
@@ -248,6 +257,25 @@ impl Generator {
         moves
     }
 
+    /// Most ranges hold a few keys, some many.
+    fn delete_range(&mut self) -> Op {
+        let (begin, mut end) = (self.key(), self.key());
+        if self.rng.chance(7, 8) {
+            end.clone_from(&begin);
+            end.truncate(end.len().saturating_sub(self.rng.below(5) as usize));
+            match end.last_mut() {
+                Some(last) if *last < 255 => *last += 1,
+                _ => end.push(1),
+            }
+        }
+        let space = self.space();
+        if begin <= end {
+            Op::DeleteRange { space, begin, end }
+        } else {
+            Op::DeleteRange { space, begin: end, end: begin }
+        }
+    }
+
     fn prefix_bounds(&mut self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let mut prefix = self.key();
         prefix.truncate(self.rng.below(9) as usize);
@@ -288,7 +316,8 @@ impl Iterator for Generator {
             return Some(self.rare());
         }
         Some(match self.rng.below(100) {
-            0..46 => Op::Write(vec![self.change()]),
+            0..1 => self.delete_range(),
+            1..46 => Op::Write(vec![self.change()]),
             46..54 => Op::Write(self.batch()),
             54..84 => Op::Get { space: self.space(), key: self.key(), at: self.maybe_slot() },
             84..87 => {

@@ -51,10 +51,11 @@ impl MergeEngine for Cpu {
         for tables in &merge.levels {
             streams.push(Stream::tables(tables.clone(), from)?);
         }
+        let ranges = merge.retention.ranges().clip(from, merge.before.as_deref());
         Ok(Box::new(CpuTask {
             streams: Merging::new(&merge.media, streams),
             versions: Versions::default(),
-            output: Output::new(&merge.tables, merge.output.clone(), merge.below.clone()),
+            output: Output::new(&merge.tables, merge.output.clone(), merge.below.clone(), ranges),
             passed: 0,
             merge,
         }))

@@ -1,13 +1,15 @@
 //! Writes the tables that a merge yields: begun when needed, cut at a size, synced, read back and compared.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::checksum::Sum;
 use base::planted::{self, Bug};
 use base::{Error, Result, Seq};
 use ssd::Append;
-use sst::{Compression, EntryKind, Sink, Writer, WriterOptions};
+use sst::{Compression, EntryKind, RangeDelete, Sink, Writer, WriterOptions};
 
+use crate::ranges::Ranges;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
 use crate::tree::tables::Tables;
@@ -39,6 +41,10 @@ pub(crate) struct Output {
     below: Option<Arc<Level>>,
     open: Option<Open>,
     done: Vec<TableDesc>,
+    /// Range deletions that are not in a table yet, in key order. A table takes those that begin before the next one
+    /// does, cut off there, so that tables stay disjoint.
+    ranges: VecDeque<RangeDelete>,
+    last_key: Vec<u8>,
 }
 
 struct Open {
@@ -80,15 +86,24 @@ impl Output {
         tables: &Arc<Tables>,
         options: OutputOptions,
         below: Option<Arc<Level>>,
+        ranges: Ranges,
     ) -> Output {
-        Output { tables: Arc::clone(tables), options, below, open: None, done: Vec::new() }
+        Output {
+            tables: Arc::clone(tables),
+            options,
+            below,
+            open: None,
+            done: Vec::new(),
+            ranges: ranges.deletes().collect(),
+            last_key: Vec::new(),
+        }
     }
 
     /// Ends the table under way if `key`, which is not in it, should begin another.
     pub(crate) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let Some(open) = &self.open else { return Ok(()) };
         let full = open.writer.estimated_len() >= self.options.table_bytes;
-        if full || self.overlaps_much(open, key) { self.end_table() } else { Ok(()) }
+        if full || self.overlaps_much(open, key) { self.end_table(Some(key)) } else { Ok(()) }
     }
 
     fn overlaps_much(&self, open: &Open, key: &[u8]) -> bool {
@@ -121,7 +136,10 @@ impl Output {
                 self.open.insert(open)
             }
         };
-        open.writer.add(key, seq, kind, value)
+        open.writer.add(key, seq, kind, value)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
     }
 
     fn begin_table(&self, key: &[u8]) -> Result<Open> {
@@ -140,10 +158,31 @@ impl Output {
         Ok(Open { id, writer: Writer::new(sink, options), overlap_from })
     }
 
-    fn end_table(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else { return Ok(()) };
+    /// Ends the table; the next begins at `next`.
+    fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        if let Err(error) = self.add_ranges(&mut open, next) {
+            self.tables.bury(open.id, 0);
+            return Err(error);
+        }
         let written = self.finish(open)?;
         self.done.push(written);
+        Ok(())
+    }
+
+    /// Adds the range deletions that begin before `next`, cut off there.
+    fn add_ranges(&mut self, open: &mut Open, next: Option<&[u8]>) -> Result<()> {
+        for mut delete in std::mem::take(&mut self.ranges) {
+            match next {
+                Some(next) if &delete.begin[..] >= next => self.ranges.push_back(delete),
+                Some(next) if &delete.end[..] > next => {
+                    open.writer.add_range_delete(&delete.begin, next, delete.seq)?;
+                    delete.begin = next.to_vec();
+                    self.ranges.push_back(delete);
+                }
+                _ => open.writer.add_range_delete(&delete.begin, &delete.end, delete.seq)?,
+            }
+        }
         Ok(())
     }
 
@@ -163,6 +202,9 @@ impl Output {
             len: summary.len,
             sum,
             entries: summary.entries,
+            range_deletes: summary.range_deletes,
+            // Beyond its last key there is only what a range deletion ends before.
+            ends_before: summary.entries == 0 || summary.largest > self.last_key,
             deletions: summary.deletions,
             min_seq: summary.min_seq,
             max_seq: summary.max_seq,
@@ -182,7 +224,10 @@ impl Output {
 
     /// Ends the last table and hands all of them over.
     pub(crate) fn end(&mut self) -> Result<Vec<TableDesc>> {
-        self.end_table()?;
+        if let (None, Some(first)) = (&self.open, self.ranges.front()) {
+            self.open = Some(self.begin_table(&first.begin)?);
+        }
+        self.end_table(None)?;
         Ok(std::mem::take(&mut self.done))
     }
 

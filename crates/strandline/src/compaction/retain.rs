@@ -6,6 +6,7 @@ use base::Seq;
 use base::planted::{self, Bug};
 use sst::EntryKind;
 
+use crate::ranges::Ranges;
 use crate::snapshot::Horizon;
 use crate::tree::level::Level;
 
@@ -31,6 +32,21 @@ pub(crate) struct Retention {
     pub horizon: Horizon,
     /// The levels below the output: a deletion of a key that may be there hides something.
     pub deeper: Vec<Arc<Level>>,
+    /// Range deletions of the inputs.
+    pub ranges: Ranges,
+}
+
+impl Retention {
+    /// The range deletions that must be kept.
+    pub(crate) fn ranges(&self) -> Ranges {
+        self.ranges.retain(|piece, seq, newer| {
+            let overlaps =
+                |level: &Arc<Level>| !level.overlapping(&piece.begin, &piece.end).is_empty();
+            let deeper = self.deeper.iter().any(overlaps) && !planted::is(Bug::DropTombstoneEarly);
+            let hides = deeper || !self.horizon.is_below(seq);
+            hides && self.horizon.keeps(seq, newer)
+        })
+    }
 }
 
 impl Versions {
@@ -47,7 +63,8 @@ impl Versions {
     #[inline]
     pub(crate) fn wants(&mut self, seq: Seq, retention: &Retention) -> bool {
         // The same version twice is one: a merge that was installed and whose inputs are merged again.
-        let keep = self.newer != Some(seq) && retention.horizon.keeps(seq, self.newer);
+        let newer = retention.ranges.next_above(&self.key, seq, self.newer);
+        let keep = self.newer != Some(seq) && retention.horizon.keeps(seq, newer);
         self.newer = Some(seq);
         keep
     }

@@ -82,7 +82,7 @@ impl Stream {
         match self {
             Stream::Run(stream) => match stream.head.map(|head| head.kind) {
                 Some(Kind::Put | Kind::PutExtent) => EntryKind::Value,
-                Some(Kind::Delete | Kind::Blank) | None => EntryKind::Delete,
+                Some(Kind::Delete | Kind::Blank | Kind::RangeDelete) | None => EntryKind::Delete,
             },
             Stream::Tables(stream) => {
                 stream.cursor.as_ref().map_or(EntryKind::Delete, |cursor| cursor.kind())

@@ -15,6 +15,7 @@ use super::run::{Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed
 use super::{BLOCK_ENTRIES, BLOCK_LEN, block};
 use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::ranges::Ranges;
 
 /// Blocks gathered before they are written.
 const BATCH_BLOCKS: usize = 32;
@@ -120,9 +121,11 @@ impl RunBuilder {
         Ok(Some(durable))
     }
 
-    /// Writes what is left. `None` if nothing was pushed. All of the run is durable afterwards.
+    /// Writes what is left, with the range deletions of the run. `None` if there is nothing. All of the run is durable
+    /// afterwards.
     pub(crate) fn finish(
         mut self,
+        ranges: Ranges,
         zones: &BTreeMap<u32, Arc<Zone>>,
         graveyard: &Arc<Graveyard>,
     ) -> Result<Option<(Run, Durable)>> {
@@ -132,8 +135,12 @@ impl RunBuilder {
         if !self.pending.is_empty() {
             self.end_block()?;
         }
-        if self.entries == 0 {
+        if self.entries == 0 && ranges.is_empty() {
             return Ok(None);
+        }
+        if let Some((low, high)) = ranges.seqs() {
+            self.min_seq = self.min_seq.min(low);
+            self.max_seq = self.max_seq.max(high);
         }
         let _durable = self.write_batch()?;
         let media = Arc::clone(&self.media);
@@ -152,13 +159,14 @@ impl RunBuilder {
         let meta = Meta {
             zones: uses.iter().map(|u| (u.zone.no, u.zone.incarnation, u.live_bytes)).collect(),
             extents: self.extents.iter().map(|hold| hold.extent).collect(),
+            ranges,
         };
         let meta_bytes = encode_meta(&fences, &meta);
         let filter_bytes = self.filter.finish(|line| line_seed(self.seed, line));
         let mut filter = PieceWriter::new(&media, filter_bytes.len() as u64);
-        let mut meta = PieceWriter::new(&media, meta_bytes.len() as u64);
+        let mut meta_pieces = PieceWriter::new(&media, meta_bytes.len() as u64);
         let _durable = filter.push(&filter_bytes)?;
-        let durable = meta.push(&meta_bytes)?;
+        let durable = meta_pieces.push(&meta_bytes)?;
         let desc = RunDesc {
             id: self.name.id,
             keyspace: self.name.keyspace,
@@ -169,10 +177,10 @@ impl RunBuilder {
             max_seq: self.max_seq,
             blocks: self.blocks.finish(),
             filter: filter.finish(),
-            meta: meta.finish(),
+            meta: meta_pieces.finish(),
             meta_sum: sum64(self.seed, &meta_bytes),
         };
-        let run = Run::new(&media, desc, fences, uses, self.extents, graveyard);
+        let run = Run::new(&media, desc, fences, uses, self.extents, meta.ranges, graveyard);
         Ok(Some((run, durable)))
     }
 }

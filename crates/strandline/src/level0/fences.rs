@@ -100,6 +100,9 @@ impl Fences {
     /// Number of separators less than `key`, or with `or_equal`, not greater.
     #[inline]
     pub(crate) fn rank(&self, key: &[u8], or_equal: bool) -> usize {
+        if self.len() == 0 {
+            return 0;
+        }
         let mut page = 0;
         let mut step = PAGE.pow(self.levels.len() as u32 - 1);
         for level in self.levels.iter().rev() {

@@ -7,6 +7,7 @@ use base::checksum::{mix, sum64};
 use base::codec::{Reader, put_varint};
 use base::{Error, LINE, Result, Seq};
 use pool::Extent;
+use sst::RangeDelete;
 
 use super::block::{Block, Position};
 use super::fences::{Fences, FencesBuilder};
@@ -17,6 +18,7 @@ use crate::busy::Busy;
 use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::ranges::Ranges;
 
 /// What the manifest stores about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ pub(crate) struct Meta {
     /// Zone number, incarnation, live bytes.
     pub zones: Vec<(u32, u64, u64)>,
     pub extents: Vec<Extent>,
+    pub ranges: Ranges,
 }
 
 /// An open run.
@@ -69,6 +72,7 @@ pub(crate) struct Run {
     pub fences: Fences,
     pub zones: Vec<ZoneUse>,
     pub extents: Vec<Arc<ExtentHold>>,
+    pub ranges: Ranges,
     graveyard: Arc<Graveyard>,
     /// A merge or compaction under way reads it.
     pub busy: Busy,
@@ -112,6 +116,15 @@ pub(crate) fn encode_meta(fences: &Fences, meta: &Meta) -> Vec<u8> {
         put_varint(&mut out, extent.at);
         put_varint(&mut out, extent.len);
     }
+    let deletes: Vec<RangeDelete> = meta.ranges.deletes().collect();
+    put_varint(&mut out, deletes.len() as u64);
+    for delete in deletes {
+        put_varint(&mut out, delete.seq);
+        for key in [delete.begin, delete.end] {
+            put_varint(&mut out, key.len() as u64);
+            out.extend_from_slice(&key);
+        }
+    }
     out.resize(out.len().next_multiple_of(LINE), 0);
     out
 }
@@ -132,6 +145,16 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Option<(Fences, Meta)> {
     for _ in 0..reader.varint()? {
         meta.extents.push(Extent { at: reader.varint()?, len: reader.varint()? });
     }
+    let mut deletes = Vec::new();
+    for _ in 0..reader.varint()? {
+        let seq = reader.varint()?;
+        let mut key = || -> Option<Vec<u8>> {
+            let len = usize::try_from(reader.varint()?).ok()?;
+            Some(reader.take(len)?.to_vec())
+        };
+        deletes.push(RangeDelete { begin: key()?, end: key()?, seq });
+    }
+    meta.ranges = Ranges::new(&deletes);
     Some((fences.finish(), meta))
 }
 
@@ -145,8 +168,7 @@ pub(crate) fn load_meta(media: &Media, desc: &RunDesc) -> Result<(Fences, Meta)>
         )
     };
     let sound = [&desc.blocks, &desc.filter, &desc.meta].iter().all(|p| p.is_sound(zone_len))
-        && desc.blocks.len == desc.entries.div_ceil(BLOCK_ENTRIES as u64) * BLOCK_LEN as u64
-        && desc.entries > 0;
+        && desc.blocks.len == desc.entries.div_ceil(BLOCK_ENTRIES as u64) * BLOCK_LEN as u64;
     if !sound {
         return Err(damaged("extent list"));
     }
@@ -158,6 +180,9 @@ pub(crate) fn load_meta(media: &Media, desc: &RunDesc) -> Result<(Fences, Meta)>
     if fences.len() as u64 != desc.blocks.len / BLOCK_LEN as u64 {
         return Err(damaged("number of fences"));
     }
+    if desc.entries == 0 && meta.ranges.is_empty() {
+        return Err(damaged("number of entries"));
+    }
     Ok((fences, meta))
 }
 
@@ -168,6 +193,7 @@ impl Run {
         fences: Fences,
         zones: Vec<ZoneUse>,
         extents: Vec<Arc<ExtentHold>>,
+        ranges: Ranges,
         graveyard: &Arc<Graveyard>,
     ) -> Run {
         Run {
@@ -177,6 +203,7 @@ impl Run {
             fences,
             zones,
             extents,
+            ranges,
             graveyard: Arc::clone(graveyard),
             busy: Busy::default(),
             bounds: OnceLock::new(),
@@ -198,7 +225,7 @@ impl Run {
         self.zones.iter().map(|used| used.live_bytes).sum()
     }
 
-    /// Its lowest and its highest key.
+    /// Its lowest and its highest key; range deletions reach up to the key behind them.
     pub(crate) fn bounds(&self, media: &Media) -> Result<&(Vec<u8>, Vec<u8>)> {
         if let Some(bounds) = self.bounds.get() {
             return Ok(bounds);
@@ -209,7 +236,15 @@ impl Run {
             let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
             Ok(media.key(&media.entry(leaf)?).to_vec())
         };
-        let bounds = (key(0, false)?, key(self.entries() - 1, true)?);
+        let keys = match self.entries().checked_sub(1) {
+            Some(last) => Some((key(0, false)?, key(last, true)?)),
+            None => None,
+        };
+        let deleted = self.ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
+        let bounds = match (keys, deleted) {
+            (Some((low, high)), Some((begin, end))) => (low.min(begin), high.max(end)),
+            (bounds, other) => bounds.or(other).unwrap_or_default(),
+        };
         Ok(self.bounds.get_or_init(|| bounds))
     }
 

@@ -138,11 +138,19 @@ fn put_table(out: &mut Vec<u8>, table: &TableDesc) {
     put_varint(out, table.id);
     put_varint(out, u64::from(table.keyspace));
     out.push(table.level);
-    for word in [table.len, table.entries, table.deletions, table.min_seq, table.max_seq] {
+    for word in [
+        table.len,
+        table.entries,
+        table.deletions,
+        table.range_deletes,
+        table.min_seq,
+        table.max_seq,
+    ] {
         put_varint(out, word);
     }
     put_bytes(out, &table.smallest);
     put_bytes(out, &table.largest);
+    out.push(u8::from(table.ends_before));
     out.extend_from_slice(&table.sum.to_le_bytes());
 }
 
@@ -154,10 +162,16 @@ fn table(reader: &mut Reader<'_>) -> Option<TableDesc> {
         len: reader.varint()?,
         entries: reader.varint()?,
         deletions: reader.varint()?,
+        range_deletes: reader.varint()?,
         min_seq: reader.varint()?,
         max_seq: reader.varint()?,
         smallest: bytes(reader)?,
         largest: bytes(reader)?,
+        ends_before: match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
         sum: reader.u64()?,
     })
 }

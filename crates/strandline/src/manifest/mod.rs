@@ -232,6 +232,8 @@ mod tests {
             max_seq: 20,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
+            range_deletes: 0,
+            ends_before: false,
         }
     }
 

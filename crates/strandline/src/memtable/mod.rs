@@ -1,5 +1,6 @@
 //! Memtables: zones being filled, and an index in DRAM over the records in them.
 
+pub(crate) mod deletes;
 pub(crate) mod record;
 pub(crate) mod zone;
 
@@ -10,6 +11,7 @@ use art::Art;
 use base::Seq;
 
 use crate::media::{Entry, Leaf, Media};
+use deletes::Deletes;
 use zone::{ExtentHold, Zone};
 
 /// Records of one subrange that no index run names yet.
@@ -17,6 +19,7 @@ pub(crate) struct Memtable {
     /// Position in age: greater is newer. Runs built from memtables inherit it.
     pub order: u64,
     pub index: Art,
+    pub deletes: Deletes,
     zones: Mutex<Vec<Arc<Zone>>>,
     extents: Mutex<Vec<Arc<ExtentHold>>>,
     /// Bytes reserved in the zones; known once the memtable takes no more.
@@ -30,6 +33,7 @@ impl Memtable {
         Memtable {
             order,
             index: Art::new(),
+            deletes: Deletes::default(),
             zones: Mutex::new(zones),
             extents: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),

@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     PutExtent = 3,
     /// A reservation that was given up before it was filled; the body is not checked.
     Blank = 4,
+    /// All keys from the key up to before the value are deleted.
+    RangeDelete = 5,
 }
 
 impl Kind {
@@ -45,6 +47,7 @@ impl Kind {
             2 => Some(Kind::Delete),
             3 => Some(Kind::PutExtent),
             4 => Some(Kind::Blank),
+            5 => Some(Kind::RangeDelete),
             _ => None,
         }
     }

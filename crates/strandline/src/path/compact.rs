@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
+use sst::RangeDelete;
 
 use super::job::Worked;
 use crate::compaction::engine::{Merge, MergeTask, Poll};
@@ -28,6 +29,7 @@ use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::zone::Zone;
 use crate::observe::properties::CompactionFigures;
+use crate::ranges::Ranges;
 use crate::tree::Tree;
 use crate::tree::desc::{LEVELS, TableDesc};
 use crate::tree::table::Table;
@@ -374,6 +376,7 @@ impl Engine {
         let moves = compaction.runs.is_empty() && lower.is_empty() && upper.len() == 1;
         if !moves {
             let horizon = self.snapshots.horizon(&self.ring);
+            let ranges = ranges_of(&compaction)?;
             let deeper = view.tree.levels().filter(|(number, _)| *number > into);
             let deeper: Vec<_> = deeper.map(|(_, level)| Arc::clone(level)).collect();
             let merge = Merge {
@@ -384,7 +387,7 @@ impl Engine {
                 from: None,
                 before: None,
                 below: deeper.first().cloned(),
-                retention: Retention { horizon, deeper },
+                retention: Retention { horizon, deeper, ranges },
                 output: self.output_options(space, into),
             };
             for merge in self.split(merge) {
@@ -646,6 +649,16 @@ enum ByHand {
     Begun(Arc<Compaction>),
 }
 
+/// Range deletions of all inputs.
+fn ranges_of(compaction: &Compaction) -> Result<Ranges> {
+    let mut deletes: Vec<RangeDelete> =
+        compaction.runs.iter().flat_map(|run| run.ranges.deletes()).collect();
+    for (_, table) in compaction.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0) {
+        deletes.extend(table.ranges()?.deletes());
+    }
+    Ok(Ranges::new(&deletes))
+}
+
 /// Zones that only `runs` name.
 fn dead_zones(runs: &[Arc<Run>], staying: &[Arc<Run>]) -> Vec<Arc<Zone>> {
     let named: BTreeSet<u32> =
@@ -660,8 +673,10 @@ fn dead_zones(runs: &[Arc<Run>], staying: &[Arc<Run>]) -> Vec<Arc<Zone>> {
 fn boundaries(merge: &Merge, parts: usize) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> =
         merge.levels.iter().flatten().map(|table| table.desc.smallest.clone()).collect();
+    let filled = merge.runs.iter().filter(|run| run.entries() > 0);
+    let longest = filled.max_by_key(|run| run.entries());
     if keys.len() < 4 * parts
-        && let Some(run) = merge.runs.iter().max_by_key(|run| run.entries())
+        && let Some(run) = longest
     {
         let blocks = run.fences.len();
         let sampled = (1..4 * parts).map(|i| i * blocks / (4 * parts));

@@ -13,7 +13,7 @@ use super::recover::{Candidate, Damage};
 use super::scan_zone::{Gap, Void, ZoneScan};
 use crate::lost::Lost;
 use crate::media::Media;
-use crate::memtable::record::Head;
+use crate::memtable::record::{Head, Kind};
 
 /// Sequence numbers above the floor that some valid commit covers.
 struct Present {
@@ -260,7 +260,9 @@ fn identify(media: &Media, gap: &Gap) -> Option<(Seq, Vec<u8>)> {
             let head = Head::decode(&bytes[..LINE], seed, base_seq);
             let fits = head.filter(|head| head.len() == bytes.len() && head.verify(&bytes, seed));
             if let Some(head) = fits {
-                return Some((head.seq, head.key(&bytes).to_vec()));
+                // A range deletion is about more keys than its own.
+                let single = head.kind != Kind::RangeDelete;
+                return single.then(|| (head.seq, head.key(&bytes).to_vec()));
             }
         }
         bytes[at] = damaged;

@@ -96,6 +96,7 @@ impl FreezeJob {
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
                 bottom: view.runs.is_empty() && view.tree.is_empty(),
+                ranges: (*self.memtable.deletes.ranges()).clone(),
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
             last: None,
@@ -106,9 +107,10 @@ impl FreezeJob {
     /// F3 and F4.
     fn install(&self, engine: &Engine, building: Building) -> Result<()> {
         let begun = building.begun;
+        let ranges = building.retention.ranges();
         let zones: BTreeMap<u32, Arc<Zone>> =
             self.memtable.zones().into_iter().map(|zone| (zone.no, zone)).collect();
-        let built = building.builder.finish(&zones, &engine.graveyard)?;
+        let built = building.builder.finish(ranges, &zones, &engine.graveyard)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
         let mut changes = Vec::new();
         if let Some(run) = &run {
@@ -189,7 +191,7 @@ impl Building {
 
     fn emit(&mut self, engine: &Engine, versions: &mut Vec<Entry>) -> Result<()> {
         versions.retain(|version| !is_skipped(version));
-        self.retention.reduce(versions);
+        self.retention.reduce(&engine.media, versions);
         for version in versions.drain(..) {
             let extent = engine.media.extent_of(&version);
             let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());

@@ -15,6 +15,7 @@ use base::planted::{self, Bug};
 use base::{Result, Seq};
 use pmem::{InFlight, Site};
 use pool::ZoneKind;
+use sst::RangeDelete;
 
 use super::job::Progress;
 use super::versions::Retention;
@@ -28,6 +29,7 @@ use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::is_skipped;
 use crate::memtable::record::{self, Place, Role, Shape};
 use crate::memtable::zone::{ExtentHold, Zone};
+use crate::ranges::Ranges;
 use crate::view::View;
 
 /// Index blocks read from a run at a time.
@@ -95,6 +97,7 @@ impl MergeJob {
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
                 bottom: choice.end == view.runs.len() && view.tree.is_empty(),
+                ranges: union(&inputs),
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
@@ -189,7 +192,7 @@ impl MergeJob {
     /// Passes the versions of one key on to the new run.
     fn emit<'r>(&mut self, engine: &'r Engine, moved: &mut InFlight<'r>) -> Result<()> {
         let mut versions = std::mem::take(&mut self.versions);
-        self.retention.reduce(&mut versions);
+        self.retention.reduce(&engine.media, &mut versions);
         for version in versions.drain(..) {
             let placed = self.cleaner.place(engine, &self.space, version, moved)?;
             let extent = engine.media.extent_of(&placed);
@@ -209,7 +212,9 @@ impl MergeJob {
         let mut zones: BTreeMap<u32, Arc<Zone>> =
             inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
         zones.extend(self.cleaner.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
-        let run = builder.finish(&zones, &engine.graveyard)?.map(|(run, _durable)| Arc::new(run));
+        let run = builder
+            .finish(self.retention.ranges(), &zones, &engine.graveyard)?
+            .map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
         let mut changes: Vec<Change> = self
@@ -269,6 +274,12 @@ impl MergeJob {
         engine.swap_view(&self.space, next);
         first == 0
     }
+}
+
+/// Range deletions of all `runs`.
+pub(crate) fn union(runs: &[Arc<Run>]) -> Ranges {
+    let deletes: Vec<RangeDelete> = runs.iter().flat_map(|run| run.ranges.deletes()).collect();
+    Ranges::new(&deletes)
 }
 
 impl Drop for MergeJob {

@@ -14,12 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::Guard;
 use base::planted::{self, Bug};
 use base::{Error, Result, Seq};
-use sst::EntryKind;
 
 use crate::engine::Engine;
+use crate::found::Found;
 use crate::keyspace::Space;
-use crate::media::{Entry, Media, hash};
-use crate::memtable::record::Kind;
+use crate::media::{Entry, hash};
 use crate::observe::explain::{Probe, Source, Trace};
 use crate::view::View;
 
@@ -50,40 +49,6 @@ impl Pinning {
     }
 }
 
-/// A version that a look-up found.
-pub(crate) enum Found {
-    Record(Entry),
-    Table(sst::Hit),
-}
-
-impl Found {
-    #[inline]
-    fn seq(&self) -> Seq {
-        match self {
-            Found::Record(entry) => entry.seq,
-            Found::Table(hit) => hit.seq,
-        }
-    }
-
-    /// Whether it says that the key is not there.
-    #[inline]
-    pub(crate) fn deletes(&self) -> bool {
-        match self {
-            Found::Record(entry) => entry.kind == Kind::Delete,
-            Found::Table(hit) => hit.kind == EntryKind::Delete,
-        }
-    }
-
-    /// Its value. A record's is good as long as the View is pinned.
-    #[inline]
-    pub(crate) fn value<'f>(&'f self, media: &'f Media) -> Result<&'f [u8]> {
-        match self {
-            Found::Record(entry) => media.value(entry),
-            Found::Table(hit) => Ok(hit.value()),
-        }
-    }
-}
-
 impl Engine {
     /// R1.
     #[inline]
@@ -110,9 +75,8 @@ impl Engine {
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
         let found = match self.search(view, key, at, trace)? {
-            Some(entry) => Some(Found::Record(entry)),
-            None if view.tree.is_empty() => None,
-            None => view.tree.get(key, at, trace)?.map(Found::Table),
+            None if !view.tree.is_empty() => view.tree.get(key, at, trace)?,
+            found => found,
         };
         if let Some(lost) = &space.lost {
             lost.check(&space.name, key, found.as_ref().map(Found::seq))?;
@@ -127,9 +91,15 @@ impl Engine {
         key: &[u8],
         at: Seq,
         trace: &mut impl Trace,
-    ) -> Result<Option<Entry>> {
+    ) -> Result<Option<Found>> {
         let media = &*self.media;
         let hash = hash(key);
+        // Sources go from new to old, so the first that knows of the key answers, be it by a range deletion.
+        let verdict = |found: Option<Entry>, deleted: Seq| match found {
+            Some(entry) if entry.seq > deleted => Some(Found::Record(entry)),
+            _ if deleted > 0 => Some(Found::RangeDeleted(deleted)),
+            _ => None,
+        };
         for memtable in &view.memtables {
             let found = memtable.get(media, key, hash, at)?;
             trace.probe(|| Probe {
@@ -138,6 +108,7 @@ impl Engine {
                 found: found.is_some(),
                 bytes: found.map_or(0, |entry| u64::from(entry.len)),
             });
+            let found = verdict(found, memtable.deletes.newest(key, at));
             if found.is_some() {
                 return Ok(found);
             }
@@ -155,6 +126,7 @@ impl Engine {
                 found: found.is_some(),
                 bytes: found.map_or(0, |entry| u64::from(entry.len)),
             });
+            let found = verdict(found, run.ranges.newest(key, at));
             if found.is_some() {
                 return Ok(found);
             }

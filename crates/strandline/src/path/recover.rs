@@ -18,6 +18,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
 use pmem::Site;
 use pool::{HeaderState, ZoneHeader, ZoneKind};
+use sst::RangeDelete;
 
 use super::decide::{Decision, decide};
 use super::scan_zone::{self, Found, ZoneScan};
@@ -335,7 +336,7 @@ fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run>
         media.pool.claim_extent(extent)?;
         holds.push(ExtentHold::new(extent, &zones.graveyard));
     }
-    let run = Run::new(media, desc.clone(), fences, uses, holds, &zones.graveyard);
+    let run = Run::new(media, desc.clone(), fences, uses, holds, meta.ranges, &zones.graveyard);
     run.set_installed(true);
     Ok(run)
 }
@@ -494,6 +495,11 @@ fn insert(
     let keys: Vec<&[u8]> = batch.iter().map(|found| found.key(media)).collect();
     memtable.index.warm(&keys);
     for (found, key) in batch.iter().zip(&keys) {
+        if found.kind == Kind::RangeDelete {
+            let (begin, end) = (key.to_vec(), found.value(media).to_vec());
+            memtable.deletes.add(RangeDelete { begin, end, seq: found.seq });
+            continue;
+        }
         let leaf = Leaf::new(found.at, found.len, hash(key));
         let indexed = memtable.index.insert(media, key, found.seq, leaf.0);
         indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))?;

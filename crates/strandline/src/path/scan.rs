@@ -34,6 +34,8 @@ pub(crate) struct Scan {
     /// Over levels on SSD, the upper first.
     walks: Vec<Walk>,
     current: Place,
+    /// Some source has range deletions.
+    deletes_ranges: bool,
     /// Scratch: the key that is being passed.
     passed: Vec<u8>,
     /// No bound lies ahead, and no damage needs to be told of.
@@ -79,6 +81,7 @@ impl Scan {
             cursors: Vec::new(),
             walks: Vec::new(),
             current: Place::Nowhere,
+            deletes_ranges: false,
             passed: Vec::new(),
             takes_all: false,
         })
@@ -166,6 +169,8 @@ impl Scan {
                 self.walks.push(Walk::new(level, from, way, self.at)?);
             }
         }
+        self.deletes_ranges = self.view.deletes_ranges();
+        self.takes_all &= !self.deletes_ranges;
         self.settle()
     }
 
@@ -265,7 +270,7 @@ impl Scan {
             if let Some(lost) = &self.space.lost {
                 lost.check(&self.space.name, key, Some(seq))?;
             }
-            if !deletes {
+            if !deletes && !(self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq) {
                 return Ok(());
             }
             self.pass()?;

@@ -20,6 +20,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use pmem::{Durable, InFlight, Site};
 use smallvec::SmallVec;
+use sst::RangeDelete;
 
 use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
@@ -181,7 +182,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         for (place, op) in ops.iter_mut().enumerate() {
             check_limits(op)?;
             op.place = place as u32;
-            if op.value.len() as u64 > value_max {
+            if op.value.len() as u64 > value_max && op.kind != Kind::RangeDelete {
                 engine.move_value_out(op)?;
             }
         }
@@ -279,7 +280,8 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     #[inline]
     fn claim(&self) -> Claim {
-        if self.ops.iter().all(|op| op.kind == Kind::Delete) { Claim::Delete } else { Claim::Put }
+        let deletes = |op: &Op<'_>| matches!(op.kind, Kind::Delete | Kind::RangeDelete);
+        if self.ops.iter().all(deletes) { Claim::Delete } else { Claim::Put }
     }
 
     /// Removes what W2 lacked, waiting if it must. Part of W1: nothing is reserved yet.
@@ -396,8 +398,8 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
-    #[inline]
     /// Damage to a record of which a key must be set apart gives the commit up.
+    #[inline]
     pub(crate) fn index(&mut self) -> Result<()> {
         debug_assert_eq!(self.phase, Phase::Copied);
         if std::mem::replace(&mut self.indexed, true) {
@@ -421,7 +423,10 @@ impl<'e, 'a> Commit<'e, 'a> {
             if let Some((hold, _)) = &op.extent {
                 memtable.hold_extent(Arc::clone(hold));
             }
-            if indexed.is_ok() {
+            if op.kind == Kind::RangeDelete {
+                let (begin, end) = (op.key.to_vec(), op.value.to_vec());
+                memtable.deletes.add(RangeDelete { begin, end, seq });
+            } else if indexed.is_ok() {
                 indexed = memtable.index.insert(media, op.key, seq, leaf.0);
             }
         });
@@ -463,7 +468,10 @@ impl<'e, 'a> Commit<'e, 'a> {
         let region = &*self.engine.media.region;
         let mut flight = region.nothing_in_flight(Site::Void);
         let filled = self.phase == Phase::Copied;
-        self.for_each_record(|_, op, shape, place, at| {
+        self.for_each_record(|group, op, shape, place, at| {
+            if self.indexed && op.kind == Kind::RangeDelete {
+                group.view.active().deletes.remove(self.number + u64::from(op.place));
+            }
             if filled {
                 let word = record::voided(region.load_u64(at));
                 flight.join(region.flush(region.store_u64(Site::Void, at, word)));
@@ -516,6 +524,14 @@ thread_local! {
 
 #[inline]
 fn check_limits(op: &Op<'_>) -> Result<()> {
+    if op.kind == Kind::RangeDelete && op.value.len() > KEY_BYTES_MAX {
+        let text = format!("a range end of {} bytes; at most {KEY_BYTES_MAX}", op.value.len());
+        return Err(Error::new(ErrorKind::LimitExceeded, "write", text));
+    }
+    if op.kind == Kind::RangeDelete && op.key > op.value {
+        let text = "a range that ends before it begins; exchange its ends";
+        return Err(Error::new(ErrorKind::InvalidArgument, "write", text));
+    }
     if op.key.len() > KEY_BYTES_MAX || op.value.len() > VALUE_BYTES_MAX {
         return Err(Error::new(
             ErrorKind::LimitExceeded,

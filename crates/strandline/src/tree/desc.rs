@@ -1,5 +1,6 @@
 //! What the manifest knows of tables, and the rules that every edit must keep.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -21,11 +22,26 @@ pub(crate) struct TableDesc {
     pub sum: u64,
     pub entries: u64,
     pub deletions: u64,
+    pub range_deletes: u64,
     pub min_seq: Seq,
     pub max_seq: Seq,
-    /// Lowest and highest user key.
+    /// Lowest and highest user key, of entries and of what range deletions cover.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
+    /// `largest` itself is not part of the table: a range deletion ends before it.
+    pub ends_before: bool,
+}
+
+impl TableDesc {
+    /// Whether all of the table lies below `key`.
+    #[inline]
+    pub(crate) fn is_below(&self, key: &[u8]) -> bool {
+        match self.largest[..].cmp(key) {
+            Ordering::Less => true,
+            Ordering::Equal => self.ends_before,
+            Ordering::Greater => false,
+        }
+    }
 }
 
 /// A rule that an edit breaks.
@@ -72,7 +88,11 @@ fn level_of(level: u8) -> Option<usize> {
 }
 
 fn has_entries(desc: &TableDesc) -> Result<(), Broken> {
-    if desc.entries > 0 && desc.len > 0 { Ok(()) } else { Err("a table has entries") }
+    if desc.entries + desc.range_deletes > 0 && desc.len > 0 {
+        Ok(())
+    } else {
+        Err("a table has entries")
+    }
 }
 
 fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
@@ -80,11 +100,18 @@ fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
     if ordered { Ok(()) } else { Err("the bounds of a table are in order") }
 }
 
+const OVERLAP: Broken = "tables of a level are disjoint";
+
 /// I-TREE-1.
 fn is_disjoint(level: &BTreeMap<Vec<u8>, TableDesc>, desc: &TableDesc) -> Result<(), Broken> {
     let mut below = level.range::<[u8], _>((Bound::Unbounded, Bound::Included(&desc.largest[..])));
     match below.next_back() {
-        Some((_, other)) if other.largest >= desc.smallest => Err("tables of a level are disjoint"),
+        // The next table begins where this one's last range deletion ends.
+        Some((_, next)) if desc.is_below(&next.smallest) => match below.next_back() {
+            Some((_, other)) if !other.is_below(&desc.smallest) => Err(OVERLAP),
+            _ => Ok(()),
+        },
+        Some((_, other)) if !other.is_below(&desc.smallest) => Err(OVERLAP),
         _ => Ok(()),
     }
 }
@@ -106,6 +133,8 @@ mod tests {
             max_seq: 1,
             smallest: smallest.into(),
             largest: largest.into(),
+            ends_before: false,
+            range_deletes: 0,
         }
     }
 
@@ -123,6 +152,10 @@ mod tests {
         for (id, smallest, largest) in [(4, "a", "c"), (5, "g", "g"), (6, "i", "z")] {
             assert_eq!(state.add(&desc(id, smallest, largest)), Ok(()));
         }
+        let open = TableDesc { ends_before: true, ..desc(7, "ca", "d") };
+        assert_eq!(state.add(&open), Ok(()), "ends before the next begins");
+        assert_eq!(state.add(&TableDesc { ends_before: true, ..desc(8, "c", "d") }), Err(OVERLAP));
+        assert_eq!(state.remove(1, b"ca", 7), Ok(()));
         assert_eq!(state.remove(1, b"d", 2), Err("a table that is removed is there"));
         assert_eq!(state.remove(1, b"h", 2), Ok(()));
         assert_eq!(state.remove(7, b"h", 2), Err("levels are numbered from 1 to 6"));

@@ -2,26 +2,29 @@
 
 use std::sync::Arc;
 
+use base::{Result, Seq};
+
 use super::table::Table;
 
 /// The tables of one level (I-TREE-1).
 #[derive(Default)]
 pub(crate) struct Level {
     pub tables: Vec<Arc<Table>>,
-    pub bytes: u64,
+    /// Whether any table has range deletions.
+    pub has_ranges: bool,
 }
 
 impl Level {
     pub(crate) fn new(tables: Vec<Arc<Table>>) -> Level {
-        let bytes = tables.iter().map(|table| table.desc.len).sum();
-        Level { tables, bytes }
+        let has_ranges = tables.iter().any(|table| table.desc.range_deletes > 0);
+        Level { tables, has_ranges }
     }
 
     /// Position of the first table that holds keys not below `key`, or above it if `beyond`.
+    #[inline]
     pub(crate) fn first_from(&self, key: &[u8], beyond: bool) -> usize {
         self.tables.partition_point(|table| {
-            let largest = &table.desc.largest[..];
-            if beyond { largest <= key } else { largest < key }
+            table.desc.is_below(key) || (beyond && &table.desc.largest[..] <= key)
         })
     }
 
@@ -30,6 +33,14 @@ impl Level {
     pub(crate) fn table_of(&self, key: &[u8]) -> Option<&Arc<Table>> {
         let table = self.tables.get(self.first_from(key, false))?;
         (&table.desc.smallest[..] <= key).then_some(table)
+    }
+
+    /// Number of the newest range deletion of `key` here that is not younger than `at`; 0 if there is none.
+    pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
+        match self.table_of(key) {
+            Some(table) if self.has_ranges => Ok(table.ranges()?.newest(key, at)),
+            _ => Ok(0),
+        }
     }
 
     /// Positions of the tables that overlap the keys from `smallest` to `largest`, both included.

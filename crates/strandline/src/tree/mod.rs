@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Result, Seq};
-use sst::Hit;
 
 use desc::{LEVELS, LevelsState};
 use level::Level;
 use table::Table;
 use tables::Tables;
 
+use crate::found::Found;
 use crate::observe::explain::{Probe, Source, Trace};
 
 /// The tables of a keyspace at a moment.
@@ -70,10 +70,11 @@ impl Tree {
         self.levels().flat_map(|(number, level)| level.tables.iter().map(move |t| (number, t)))
     }
 
-    /// The newest version of `key` that is not younger than `at` (R4).
-    pub(crate) fn get(&self, key: &[u8], at: Seq, trace: &mut impl Trace) -> Result<Option<Hit>> {
+    /// What is the newest version of `key` that is not younger than `at` (R4).
+    pub(crate) fn get(&self, key: &[u8], at: Seq, trace: &mut impl Trace) -> Result<Option<Found>> {
         for (number, level) in self.levels() {
             let Some(table) = level.table_of(key) else { continue };
+            let deleted = if level.has_ranges { table.ranges()?.newest(key, at) } else { 0 };
             let open = table.open()?;
             let passed_filter = open.may_contain(key)?;
             let hit = if passed_filter { open.get(key, at)? } else { None };
@@ -83,8 +84,10 @@ impl Tree {
                 found: hit.is_some(),
                 bytes: hit.as_ref().map_or(0, |hit| (key.len() + hit.value().len()) as u64),
             });
-            if hit.is_some() {
-                return Ok(hit);
+            match hit {
+                Some(hit) if hit.seq > deleted => return Ok(Some(Found::Table(hit))),
+                _ if deleted > 0 => return Ok(Some(Found::RangeDeleted(deleted))),
+                _ => {}
             }
         }
         Ok(None)

@@ -12,15 +12,21 @@ use super::desc::TableDesc;
 use super::tables::Tables;
 use crate::busy::Busy;
 use crate::compaction::pick::TableFacts;
+use crate::ranges::Ranges;
 
 /// A table; its file goes with its last holder once an edit dropped it (I-TREE-4).
 pub(crate) struct Table {
     pub desc: TableDesc,
     tables: Arc<Tables>,
-    open: OnceLock<Arc<sst::Table<CachedBlocks>>>,
+    open: OnceLock<Open>,
     /// A compaction under way reads it.
     pub busy: Busy,
     dropped: AtomicBool,
+}
+
+struct Open {
+    table: Arc<sst::Table<CachedBlocks>>,
+    ranges: Ranges,
 }
 
 impl Table {
@@ -61,13 +67,24 @@ impl Table {
     #[inline]
     pub(crate) fn open(&self) -> Result<&Arc<sst::Table<CachedBlocks>>> {
         match self.open.get() {
-            Some(open) => Ok(open),
-            None => self.open_now(),
+            Some(open) => Ok(&open.table),
+            None => Ok(&self.open_now()?.table),
+        }
+    }
+
+    /// Its range deletions.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub(crate) fn ranges(&self) -> Result<&Ranges> {
+        match self.open.get() {
+            Some(open) => Ok(&open.ranges),
+            None => Ok(&self.open_now()?.ranges),
         }
     }
 
     #[cold]
-    fn open_now(&self) -> Result<&Arc<sst::Table<CachedBlocks>>> {
+    fn open_now(&self) -> Result<&Open> {
         let path = self.path();
         let lost = |what: &str| {
             Error::corruption(
@@ -88,8 +105,10 @@ impl Table {
         }
         let file = File(file);
         let layout = Layout::open(&file)?;
+        let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables.cache);
-        Ok(self.open.get_or_init(|| Arc::new(sst::Table::new(Arc::new(layout), blocks))))
+        let table = Arc::new(sst::Table::new(Arc::new(layout), blocks));
+        Ok(self.open.get_or_init(|| Open { table, ranges }))
     }
 
     /// The same table, read past the cache: for reading all of it once.

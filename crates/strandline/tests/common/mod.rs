@@ -154,6 +154,7 @@ impl Driver {
         self.ops += 1;
         match op {
             Op::Write(changes) => self.write(changes),
+            Op::DeleteRange { space, begin, end } => self.delete_range(*space, begin, end),
             Op::Get { space, key, at } => self.get(*space, key, *at),
             Op::GetMany { space, keys } => self.get_many(*space, keys),
             Op::Snapshot(slot) => {
@@ -213,6 +214,14 @@ impl Driver {
             }
         }
         self.db().write(&batch)
+    }
+
+    fn delete_range(&mut self, space: u32, begin: &[u8], end: &[u8]) {
+        if let Some(keyspace) = self.spaces.get(&space) {
+            let done = keyspace.delete_range(begin, end);
+            done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
+        }
+        self.model.delete_range(space, begin, end);
     }
 
     /// Makes every held iterator anew where it stands, so that it holds nothing old.
