@@ -6,10 +6,10 @@ use base::Result;
 
 use crate::block::Role;
 use crate::block::cursor::BlockCursor;
+use crate::blocks::Blocks;
 use crate::handle::{BLOCK_TRAILER, Handle};
 use crate::index::IndexCursor;
 use crate::key::{EntryKind, SEQ_MAX, Target, split};
-use crate::layout::Blocks;
 use crate::properties::name;
 use crate::table::Table;
 

@@ -6,9 +6,9 @@ use base::{Result, Seq};
 
 use crate::block::Role;
 use crate::block::cursor::BlockCursor;
+use crate::blocks::Blocks;
 use crate::index::IndexCursor;
 use crate::key::{EntryKind, Target, split};
-use crate::layout::Blocks;
 use crate::table::Table;
 
 /// A place among the entries of a table. Owns what it needs; every move tells its own error, after which

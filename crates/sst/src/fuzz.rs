@@ -17,10 +17,10 @@ const CAP: u64 = 1 << 16;
 const STEPS_MAX: usize = 10_000;
 
 /// One target: takes any bytes, and whether checksums count.
-pub type Target1 = fn(&[u8], bool);
+pub type Body = fn(&[u8], bool);
 
 /// All targets by name.
-pub const TARGETS: [(&str, Target1); 6] = [
+pub const TARGETS: [(&str, Body); 6] = [
     ("footer", footer),
     ("index", index),
     ("data_block", data_block),

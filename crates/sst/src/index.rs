@@ -4,9 +4,9 @@ use base::Result;
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{Damage, Role};
+use crate::blocks::Blocks;
 use crate::handle::Handle;
 use crate::key::Target;
-use crate::layout::Blocks;
 use crate::table::Table;
 
 /// A move within one block.

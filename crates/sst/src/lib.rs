@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod blocks;
 mod check;
 mod checksum;
 mod compression;
@@ -65,6 +66,7 @@ mod table;
 mod writer;
 
 pub use block::{Block, Role};
+pub use blocks::{Blocks, Uncached};
 pub use check::Finding;
 pub use checksum::Checksum;
 pub use compression::Compression;
@@ -72,7 +74,7 @@ pub use cursor::Cursor;
 pub use handle::Handle;
 pub use io::{FileReader, FileSink, ReadAt, Sink};
 pub use key::{EntryKind, RangeDelete, SEQ_MAX};
-pub use layout::{Blocks, Layout, Uncached};
+pub use layout::Layout;
 pub use properties::Properties;
 pub use table::{Hit, Table};
 pub use writer::{IndexKind, Summary, Writer, WriterOptions};

@@ -7,11 +7,12 @@ use base::{Result, Seq};
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{Block, Role};
+use crate::blocks::Blocks;
 use crate::cursor::Cursor;
 use crate::filter;
 use crate::index::IndexCursor;
 use crate::key::{EntryKind, RangeDelete, Target, foreign_kind, split};
-use crate::layout::{Blocks, Filter, Layout};
+use crate::layout::{Filter, Layout};
 
 /// A table that can be asked: a layout, and a way to get its blocks.
 #[derive(Debug)]

@@ -147,6 +147,35 @@ fn sst_dump_reads_range_deletions_alone() {
     assert_eq!(complaint(&output), None);
 }
 
+/// A folder with nothing but our table becomes a store: with numbers, a column family and range deletions.
+#[test]
+fn ldb_repairs_a_folder() {
+    let place = Place::new("repair");
+    let options = WriterOptions {
+        file_number: 12,
+        db_id: "store".into(),
+        session_id: "0123456789ABCDEFGHIJ".into(),
+        compression: sst::Compression::Zstd,
+        index: sst::IndexKind::TwoLevel,
+        hash_index: true,
+        ..WriterOptions::default()
+    };
+    let mut writer = Writer::new(Vec::new(), options);
+    for i in 0..1000 {
+        writer.add(format!("k{i:05}").as_bytes(), 7 + i, EntryKind::Value, b"value").unwrap();
+    }
+    writer.add_range_delete(b"k00100", b"k00200", 5000).unwrap();
+    std::fs::write(place.0.join("000012.sst"), writer.finish().unwrap().0).unwrap();
+    let db = format!("--db={}", place.0.display());
+    let ldb = |command: &str| Command::new("ldb").arg(&db).arg(command).output().ok();
+    let Some(repaired) = ldb("repair") else { return skipped("ldb") };
+    assert!(repaired.status.success(), "{repaired:?}");
+    let scanned = ldb("scan").unwrap();
+    let text = String::from_utf8_lossy(&scanned.stdout);
+    assert_eq!(text.lines().count(), 900, "{scanned:?}");
+    assert!(text.contains("k00099 : value\nk00200 : value"), "{scanned:?}");
+}
+
 fn python() -> Option<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);

@@ -179,3 +179,26 @@ fn threads_may_share() {
     sent::<sst::Cursor<sst::Uncached<Vec<u8>>>>();
     sent::<Writer<Vec<u8>>>();
 }
+
+#[test]
+fn in_files() {
+    let path = std::env::temp_dir().join(format!("sst-in-files-{}", std::process::id()));
+    _ = std::fs::remove_file(&path);
+    let mut writer = Writer::new(sst::FileSink::create(&path).unwrap(), WriterOptions::default());
+    writer.add(b"key", 1, EntryKind::Value, b"value").unwrap();
+    let (sink, summary) = writer.finish().unwrap();
+    sink.sync().unwrap();
+    assert!(sst::FileSink::create(&path).is_err(), "never over something else");
+    let file = sst::FileReader::open(&path).unwrap();
+    let layout = std::sync::Arc::new(sst::Layout::open(&file).unwrap());
+    assert_eq!(layout.name(), path.display().to_string());
+    let table = sst::Table::new(layout.clone(), sst::Uncached(file));
+    assert_eq!(table.get(b"key", 1).unwrap().unwrap().value(), b"value");
+    // The file shrinks while it is open: an error of the system, not of the table.
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10).unwrap();
+    assert_eq!(table.get(b"key", 1).unwrap_err().kind(), base::ErrorKind::Io);
+    assert!(sst::Layout::open(&sst::FileReader::open(&path).unwrap()).is_err());
+    assert!(summary.len > 10);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(sst::FileReader::open(&path).unwrap_err().kind(), base::ErrorKind::Io);
+}

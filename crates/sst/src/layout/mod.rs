@@ -1,6 +1,7 @@
 //! The fixed parts of a table: footer, directory, properties, dictionary.
 
-use std::collections::BTreeMap;
+mod open;
+
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result, Seq};
@@ -9,16 +10,14 @@ use crate::block::cursor::BlockCursor;
 use crate::block::{self, Block, Damage, Keys, Role, Shape, Values};
 use crate::checksum::context;
 use crate::compression::{self, Dictionary};
-use crate::filter;
-use crate::footer::{self, FOOTER_LEN, Footer};
+use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER, Handle};
 use crate::io::ReadAt;
 use crate::key::{RANGE_DELETE, RangeDelete, split};
-use crate::properties::{BYTEWISE, Properties, name};
+use crate::properties::Properties;
 
 /// Longest block after decompression, unless the caller says otherwise.
 const BLOCK_CAP: u64 = 1 << 30;
-const OPEN: &str = "open table";
 const READ: &str = "read table";
 
 /// How the filter is laid out.
@@ -108,33 +107,6 @@ impl Layout {
             block_cap: block_cap.min(u32::MAX.into()),
             verify,
         }
-    }
-
-    fn open_with(file: &dyn ReadAt, block_cap: u64, verify: bool) -> Result<Layout> {
-        let name = file.name();
-        let (footer, footer_at) = read_footer(file, &name, verify)?;
-        let mut layout = Self::empty(name, footer, footer_at, block_cap, verify);
-        let directory = layout.read_directory(file)?;
-        let Some(properties) = directory.get("rocksdb.properties") else {
-            return Err(layout.damaged(footer.metaindex.offset, "it has no properties"));
-        };
-        layout.properties = layout.read_properties(file, *properties)?;
-        layout.check_supported()?;
-        layout.learn_index(footer.index.or(directory.get("rocksdb.index").copied()))?;
-        layout.learn_filter(&directory);
-        layout.range_deletes = directory.get("rocksdb.range_del").copied();
-        if layout.properties.external_version.is_some_and(|version| version >= 2) {
-            layout.global_seq = Some(layout.properties.global_seq);
-        }
-        if let Some(dictionary) = directory.get("rocksdb.compression_dict") {
-            let bytes = layout.load(file, *dictionary, Role::Dictionary)?.bytes().to_vec();
-            if !bytes.is_empty() {
-                let made = Dictionary::new(bytes);
-                let lost = || layout.damaged(dictionary.offset, "its dictionary is unusable");
-                layout.dictionary = Some(made.ok_or_else(lost)?);
-            }
-        }
-        Ok(layout)
     }
 
     /// The same table with sequence number `seq` for every entry, whatever the file says. RocksDB keeps that
@@ -253,93 +225,21 @@ impl Layout {
         }
     }
 
-    fn read_directory(&self, file: &dyn ReadAt) -> Result<BTreeMap<String, Handle>> {
-        let at = self.footer.metaindex;
-        let block = Arc::new(self.load(file, at, Role::MetaIndex)?);
-        let mut found = BTreeMap::new();
-        for entry in self.entries(&block)? {
-            let (key, value) = entry;
-            let handle = Handle::read(&mut base::codec::Reader::new(&value));
-            let handle =
-                handle.ok_or_else(|| self.damaged(at.offset, "a handle does not decode"))?;
-            found.insert(String::from_utf8_lossy(&key).into_owned(), handle);
-        }
-        Ok(found)
-    }
-
-    pub(crate) fn read_properties(&self, file: &dyn ReadAt, at: Handle) -> Result<Properties> {
-        let block = Arc::new(self.load(file, at, Role::Properties)?);
-        let entries = self.entries(&block)?.into_iter();
-        let raw = entries.map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value));
-        Properties::decode(raw.collect()).map_err(|what| self.damaged(at.offset, &what))
-    }
-
     /// Keys and values of a small block.
     fn entries(&self, block: &Arc<Block>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut cursor = BlockCursor::new(block.clone());
-        let mut found = Vec::new();
+        let (mut found, mut len) = (Vec::new(), 0);
         cursor.first().map_err(|damage| self.damage(block, damage))?;
         while cursor.valid() {
+            // Keys that share a long prefix can be far longer in sum than their block.
+            len += (cursor.key().len() + cursor.value().len()) as u64;
+            if len > self.block_cap {
+                return Err(self.too_long(block.offset(), len));
+            }
             found.push((cursor.key().to_vec(), cursor.value().to_vec()));
             cursor.next().map_err(|damage| self.damage(block, damage))?;
         }
         Ok(found)
-    }
-
-    fn check_supported(&self) -> Result<()> {
-        let properties = &self.properties;
-        let comparator = &properties.comparator;
-        if !comparator.is_empty() && comparator != BYTEWISE {
-            return Err(self.unsupported(&format!("keys in the order of {comparator}")));
-        }
-        if properties.number(name::TIMESTAMPS_KEPT) == Some(0) {
-            return Err(self.unsupported("user-defined timestamps"));
-        }
-        if properties.number(name::OTHER_INDEX).is_some_and(|it| it != 0) {
-            return Err(self.unsupported("a user-defined index"));
-        }
-        if properties.raw.contains_key(name::EMBEDDED_BLOBS) {
-            return Err(self.unsupported("blobs within the table"));
-        }
-        if self.footer.version >= 7 {
-            check_compression_manager(&properties.compression)
-                .map_err(|what| self.unsupported(&what))?;
-        }
-        Ok(())
-    }
-
-    fn learn_index(&mut self, index: Option<Handle>) -> Result<()> {
-        let missing = || self.damaged(self.footer_at, "nothing names its index");
-        self.index = index.ok_or_else(missing)?;
-        let properties = &self.properties;
-        let number = |name| properties.number(name).unwrap_or_default();
-        let kind = match properties.raw.get(name::INDEX_TYPE).map(Vec::as_slice) {
-            None => 0,
-            Some([kind, 0, 0, 0]) => *kind,
-            Some(_) => return Err(self.unsupported("an index of unknown kind")),
-        };
-        let delta = number(name::INDEX_VALUE_IS_DELTA) != 0;
-        if number(name::INDEX_KEY_IS_USER) != 0 {
-            self.index_keys = Keys::Plain;
-        }
-        self.two_level = kind == 2;
-        self.index_values = match (kind, delta) {
-            // A hash index has the same entries as one for binary search, and more blocks beside it.
-            (0..=3, false) => Values::SizedHandles,
-            (0..=2, true) => Values::Handles,
-            (3, true) => Values::HandlesAndKeys,
-            (kind, _) => return Err(self.unsupported(&format!("an index of kind {kind}"))),
-        };
-        Ok(())
-    }
-
-    fn learn_filter(&mut self, directory: &BTreeMap<String, Handle>) {
-        if self.properties.flag(name::WHOLE_KEYS) == Some(false) {
-            return;
-        }
-        let full = directory.get(filter::FULL).map(|at| Filter::Full(*at));
-        let parted = directory.get(filter::PARTED).map(|at| Filter::Parted(*at));
-        self.filter = full.or(parted).unwrap_or(Filter::None);
     }
 
     /// All range deletions, ascending by begin, then descending by sequence number. Their ends may overlap.
@@ -403,140 +303,5 @@ impl Layout {
             compression::Failure::TooLong(len) => self.too_long(at, len),
             compression::Failure::Unsupported(what) => self.unsupported(&what),
         }
-    }
-}
-
-/// From version 7 on the property names who compressed: "manager;kinds in hex;".
-fn check_compression_manager(compression: &str) -> Result<(), String> {
-    let manager = compression.split(';').next().unwrap_or_default();
-    match manager {
-        "" | "BuiltinV2" => Ok(()),
-        other => Err(format!("compression by the manager {other}")),
-    }
-}
-
-fn read_footer(file: &dyn ReadAt, name: &str, verify: bool) -> Result<(Footer, u64)> {
-    let len = file.len();
-    let Some(at) = len.checked_sub(FOOTER_LEN as u64) else {
-        let context =
-            format!("{name} has {len} bytes, too few for a table; restore it from a copy");
-        return Err(Error::corruption(OPEN, context));
-    };
-    let mut bytes = [0; FOOTER_LEN];
-    file.read_at(at, &mut bytes)?;
-    let footer = Footer::decode(&bytes, at, verify).map_err(|refusal| match refusal {
-        footer::Refusal::Damaged(what) => Error::corruption(
-            OPEN,
-            format!("{name}: footer at offset {at}: {what}; restore the file from a copy"),
-        ),
-        footer::Refusal::Unsupported(what) => {
-            Error::new(ErrorKind::NotSupported, OPEN, format!("{name} is {what}"))
-        }
-    })?;
-    Ok((footer, at))
-}
-
-/// How a table gets its blocks: the seam for a block cache.
-pub trait Blocks {
-    /// The block at `handle` of the file that `table` describes.
-    fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>>;
-}
-
-/// Reads and verifies every block each time.
-#[derive(Clone, Debug)]
-pub struct Uncached<F>(pub F);
-
-impl<F: ReadAt> Blocks for Uncached<F> {
-    fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
-        table.load(&self.0, handle, role).map(Arc::new)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::block::build::BlockBuilder;
-    use crate::checksum::Checksum;
-    use crate::properties::Gathered;
-
-    /// A table without entries that has these properties and directory entries, at `version`.
-    fn table(properties: &[(&str, &[u8])], directory: &[&str], version: u8) -> Vec<u8> {
-        let mut file = Vec::new();
-        let mut put = |block: &Gathered| {
-            let mut builder = BlockBuilder::new(1);
-            block.0.iter().for_each(|(name, value)| builder.add(name.as_bytes(), value));
-            let mut bytes = Vec::new();
-            builder.finish(&mut bytes);
-            let handle = Handle { offset: file.len() as u64, size: bytes.len() as u64 };
-            bytes.push(0);
-            let sum = Checksum::Crc32c.of(&bytes);
-            file.extend_from_slice(&bytes);
-            file.extend_from_slice(&sum.to_le_bytes());
-            handle
-        };
-        let mut block = Gathered::default();
-        let index = put(&block);
-        properties.iter().for_each(|(name, value)| _ = block.bytes(name, value));
-        let (properties, mut at) = (put(&block), Vec::new());
-        properties.put(&mut at);
-        let mut block = Gathered::default();
-        directory.iter().for_each(|name| _ = block.bytes(name, &at));
-        let metaindex = put(&block);
-        let mut footer = Footer::encode(Checksum::Crc32c, metaindex, index);
-        footer[41] = version;
-        file.extend_from_slice(&footer);
-        file
-    }
-
-    fn refused(properties: &[(&str, &[u8])]) -> String {
-        let file = table(properties, &["rocksdb.properties"], 5);
-        let error = Layout::open(&file).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
-        error.to_string()
-    }
-
-    #[test]
-    fn unknown_features_are_refused_by_name() {
-        let fine = table(&[], &["rocksdb.properties", "something.new"], 5);
-        assert!(Layout::open(&fine).is_ok());
-        for (name, value, named) in [
-            (name::COMPARATOR, &b"mine.v1"[..], "in the order of mine.v1"),
-            (name::TIMESTAMPS_KEPT, &[0], "user-defined timestamps"),
-            (name::OTHER_INDEX, &[1], "user-defined index"),
-            (name::EMBEDDED_BLOBS, &[], "blobs within the table"),
-            (name::INDEX_TYPE, &[4, 0, 0, 0], "index of kind 4"),
-            (name::INDEX_TYPE, &[0, 1, 0, 0], "index of unknown kind"),
-        ] {
-            let told = refused(&[(name, value)]);
-            assert!(told.contains(named), "{told}");
-        }
-    }
-
-    #[test]
-    fn compression_managers() {
-        for fine in ["", ";;", "BuiltinV2;04;", "BuiltinV2;;"] {
-            assert_eq!(check_compression_manager(fine), Ok(()), "{fine}");
-        }
-        assert!(check_compression_manager("Mine;81;").unwrap_err().contains("manager Mine"));
-    }
-
-    #[test]
-    fn what_is_missing_is_damage() {
-        let damaged = |file: Vec<u8>| {
-            let error = Layout::open(&file).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-        };
-        damaged(table(&[], &[], 5));
-        damaged(table(&[(name::ENTRIES, &[0x80])], &["rocksdb.properties"], 5));
-        damaged(table(&[(name::GLOBAL_SEQ, &[1])], &["rocksdb.properties"], 5));
-        damaged(Vec::new());
-    }
-
-    #[test]
-    fn caps_hold() {
-        let file = table(&[("a", &[0; 500])], &["rocksdb.properties"], 5);
-        assert!(Layout::open_capped(&file, 1000).is_ok());
-        let error = Layout::open_capped(&file, 400).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     }
 }
