@@ -339,3 +339,59 @@ fn a_store_in_a_directory() {
     churn(&db, &mut model, 8, 50_000);
     assert_same(&db, &model);
 }
+
+/// Every byte of a table, flipped: a check finds it, reads are right or refused.
+#[test]
+fn damage_in_a_table_is_found_and_never_believed() {
+    let place = Place::new(Memory::default());
+    let small = Options { table_bytes: 16 << 10, ..options() };
+    let db = place.open(small.clone());
+    let mut model = BTreeMap::new();
+    for i in 0..3000 {
+        db.put(&key(i), &value(i, 0)).expect("put");
+        model.insert(key(i), value(i, 0));
+    }
+    let (low, high) = (key(7).min(key(8)), key(7).max(key(8)));
+    db.delete_range(&low, &high).expect("delete range");
+    model.retain(|key, _| !(&low..&high).contains(&key));
+    let snapshot = db.snapshot();
+    db.compact().expect("compact");
+    assert!(db.check().expect("check").damage.is_empty());
+    let victim = db.properties().keyspaces[0].levels[0].tables[1].clone();
+    drop((snapshot, db));
+    let file = place.fs.open(&victim.path).expect("open");
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).expect("read");
+    drop(file);
+    let mut rng = Rng::new(5);
+    // Everything behind the data blocks, and a sample of those.
+    let tail = bytes.len() - 3000;
+    let places: Vec<usize> =
+        (tail..bytes.len()).chain((0..300).map(|_| rng.below(tail as u64) as usize)).collect();
+    let replace = |bytes: &[u8]| {
+        place.fs.remove(&victim.path).expect("remove");
+        place.fs.create(&victim.path).and_then(|mut to| to.append(bytes)).expect("write");
+    };
+    for at in places {
+        let flip = 1 << rng.below(8);
+        bytes[at] ^= flip;
+        replace(&bytes);
+        bytes[at] ^= flip;
+        match Db::open_on(Arc::clone(&place.region), Arc::clone(&place.fs), "/sst", small.clone()) {
+            Err(error) => assert!(
+                matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported),
+                "byte {at}: {error}"
+            ),
+            Ok(db) => {
+                let damage = db.check().expect("check").damage;
+                assert!(damage.iter().any(|d| d.file.as_ref() == Some(&victim.path)), "byte {at}");
+                for (key, value) in model.iter().step_by(7) {
+                    match db.get(key) {
+                        Ok(found) => assert_eq!(found.as_ref(), Some(value), "byte {at}"),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -3,9 +3,11 @@
 use base::Result;
 
 use super::recover::Damage;
+use crate::compaction::output;
 use crate::engine::Engine;
 use crate::media::{Leaf, Media};
 use crate::memtable::Memtable;
+use crate::tree::table::Table;
 use art::{Direction, Versions};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,6 +19,10 @@ pub struct CheckReport {
     pub records: u64,
     /// Index blocks verified.
     pub blocks: u64,
+    /// Tables verified, and entries in them.
+    pub tables: u64,
+    /// Entries of tables verified.
+    pub entries: u64,
     /// Places that fail.
     pub damage: Vec<Damage>,
 }
@@ -33,11 +39,15 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         let run_zones =
             view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
         memtable_zones.chain(run_zones).for_each(|zone| check_header(media, zone.no, &mut report));
+        for (level, table) in view.tree.tables() {
+            check_table(engine, level, table, &mut report);
+        }
         for memtable in &view.memtables {
             check_memtable(media, memtable, &mut report);
         }
         for run in &view.runs {
             report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
+                file: None,
                 zone: None,
                 at,
                 len: base::LINE as u64,
@@ -71,7 +81,13 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                     });
                     if !ordered {
                         let what = format!("run {} is out of order", run.desc.id);
-                        report.damage.push(Damage { zone: None, at: leaf.at(), len: 0, what });
+                        report.damage.push(Damage {
+                            file: None,
+                            zone: None,
+                            at: leaf.at(),
+                            len: 0,
+                            what,
+                        });
                     }
                     last = Some(entry);
                 }
@@ -81,9 +97,36 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     Ok(report)
 }
 
+/// Compares a table's bytes with their checksum, and what is in it with what the manifest and the table itself say.
+fn check_table(engine: &Engine, level: usize, table: &Table, report: &mut CheckReport) {
+    let Some(tables) = &engine.tables else { return };
+    let desc = &table.desc;
+    let (low, high) = (desc.smallest.escape_ascii(), desc.largest.escape_ascii());
+    let mut damaged = |at: u64, len: u64, what: String| {
+        let what = format!("{what} (level {level}, keys {low} to {high})");
+        report.damage.push(Damage { file: Some(table.path()), zone: None, at, len, what });
+    };
+    if let Err(error) = output::verify(tables, desc) {
+        damaged(0, desc.len, error.context().to_owned());
+    }
+    let checked = table.uncached().and_then(|open| Ok((open.verify()?, open)));
+    let (findings, open) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return damaged(0, desc.len, error.context().to_owned()),
+    };
+    findings.into_iter().for_each(|f| damaged(f.offset.unwrap_or(0), 0, f.what));
+    let properties = open.layout().properties();
+    if properties.entries != desc.entries + desc.range_deletes {
+        damaged(0, 0, "the manifest knows another number of entries".into());
+    }
+    report.tables += 1;
+    report.entries += desc.entries;
+}
+
 fn check_header(media: &Media, no: u32, report: &mut CheckReport) {
     if !media.pool.header_is_whole(no) {
         report.damage.push(Damage {
+            file: None,
             zone: Some(no),
             at: media.pool.geometry().line_at(no),
             len: base::LINE as u64,
@@ -118,5 +161,11 @@ fn check_record(
 }
 
 fn found(media: &Media, at: u64, len: u64, error: base::Error) -> Damage {
-    Damage { zone: media.pool.geometry().zone_of(at), at, len, what: error.context().to_owned() }
+    Damage {
+        file: None,
+        zone: media.pool.geometry().zone_of(at),
+        at,
+        len,
+        what: error.context().to_owned(),
+    }
 }

@@ -186,6 +186,7 @@ impl Decision {
                     continue;
                 }
                 self.damage.push(Damage {
+                    file: None,
                     zone: Some(candidate.no),
                     at: gap.at,
                     len: gap.len,
@@ -227,6 +228,7 @@ impl Decision {
                 .iter()
                 .filter(|gap| !candidate.sealed && gap.before.is_none_or(|next| next > published));
             self.damage.extend(torn.map(|gap| Damage {
+                file: None,
                 zone: Some(candidate.no),
                 at: gap.at,
                 len: gap.len,
@@ -235,7 +237,7 @@ impl Decision {
         }
         if self.damage.len() == named {
             let at = media.pool.geometry().zone_at(0);
-            self.damage.push(Damage { zone: None, at, len: 0, what });
+            self.damage.push(Damage { file: None, zone: None, at, len: 0, what });
         }
     }
 }

@@ -10,6 +10,7 @@
 //! the way changes nothing about the result. A read-only open stops after O4 and writes nothing at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,9 +61,11 @@ pub struct Report {
 /// A place where acknowledged bytes do not check out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// The file, if it is not the pool.
+    pub file: Option<PathBuf>,
     /// Zone number, where it is known.
     pub zone: Option<u32>,
-    /// Offset in the pool.
+    /// Offset in the file or the pool.
     pub at: u64,
     /// Bytes affected.
     pub len: u64,
@@ -281,6 +284,7 @@ fn broken_tables(trees: &BTreeMap<u32, Arc<Tree>>, threads: usize) -> Vec<Damage
     let opened = in_parallel(&tables, threads, |table| table.open().map(drop));
     let broken = tables.iter().zip(opened).filter_map(|(table, opened)| {
         opened.err().map(|error| Damage {
+            file: Some(table.path()),
             zone: None,
             at: 0,
             len: table.desc.len,
@@ -387,6 +391,7 @@ fn note_lost_zones(media: &Media, state: &State, decided: &mut Decision) {
             continue;
         }
         decided.damage.push(Damage {
+            file: None,
             zone: Some(*no),
             at: media.pool.geometry().line_at(*no),
             len: LINE as u64,
@@ -402,6 +407,7 @@ fn note_lost_zones(media: &Media, state: &State, decided: &mut Decision) {
 fn note_lost_run(desc: &RunDesc, error: &Error, decided: &mut Decision) {
     let place = desc.meta.extents.first();
     decided.damage.push(Damage {
+        file: None,
         zone: None,
         at: place.map_or(0, |extent| extent.at),
         len: desc.meta.len,

@@ -24,6 +24,8 @@ pub fn run(context: &Context) -> Outcome {
             "readable": true,
             "records": report.records,
             "blocks": report.blocks,
+            "tables": report.tables,
+            "entries": report.entries,
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
         }))?;
     } else {
@@ -36,21 +38,27 @@ pub fn run(context: &Context) -> Outcome {
 fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
     let (records, blocks) = (human::count(report.records), human::count(report.blocks));
     out.line(format_args!("{records} records and {blocks} index blocks verified"))?;
+    if report.tables > 0 {
+        let (tables, entries) = (human::count(report.tables), human::count(report.entries));
+        out.line(format_args!("{tables} tables with {entries} entries verified"))?;
+    }
     if report.damage.is_empty() {
         return out.line("no damage");
     }
     let plural = if report.damage.len() == 1 { " place" } else { " places" };
     out.line(format_args!("{}{plural} damaged:", report.damage.len()))?;
-    let mut rows = vec![["zone", "offset", "bytes", "what"].map(String::from).to_vec()];
+    let mut rows = vec![["file", "zone", "offset", "bytes", "what"].map(String::from).to_vec()];
     rows.extend(report.damage.iter().map(|damage| {
         let zone = damage.zone.map_or_else(|| "-".into(), |zone| zone.to_string());
-        vec![zone, damage.at.to_string(), damage.len.to_string(), what(damage).into()]
+        let file = damage.file.as_deref().and_then(|file| file.file_name());
+        let file = file.map_or_else(|| "pool".into(), |name| name.to_string_lossy().into_owned());
+        vec![file, zone, damage.at.to_string(), damage.len.to_string(), what(damage).into()]
     }));
     out.table(&rows)
 }
 
 pub fn damage_json(damage: &Damage) -> Value {
-    json!({ "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": what(damage) })
+    json!({ "file": damage.file, "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": what(damage) })
 }
 
 /// What is wrong, without the advice to run this very command.
