@@ -150,6 +150,7 @@ fn main() -> Result<()> {
     println!("                 B/entry   write   forward  backward    get ns    no ns    seek ns");
     let base = WriterOptions::default;
     measure("plain", entries, base())?;
+    measure("restarts of 4", entries, WriterOptions { restart_interval: 4, ..base() })?;
     measure("hash index", entries, WriterOptions { hash_index: true, ..base() })?;
     measure("crc32c", entries, WriterOptions { checksum: sst::Checksum::Crc32c, ..base() })?;
     measure("two levels", entries, WriterOptions { index: sst::IndexKind::TwoLevel, ..base() })?;
