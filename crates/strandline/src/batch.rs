@@ -39,6 +39,11 @@ impl Batch {
         self.push(keyspace, Kind::Delete, key, &[]);
     }
 
+    /// Merges `operand` into `key`; see [`Keyspace::merge`].
+    pub fn merge(&mut self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) {
+        self.push(keyspace, Kind::Merge, key, operand);
+    }
+
     /// Deletes all keys from `begin` up to before `end`; later changes of the batch are not affected.
     pub fn delete_range(&mut self, keyspace: &Keyspace, begin: &[u8], end: &[u8]) {
         self.push(keyspace, Kind::RangeDelete, begin, end);

@@ -11,6 +11,7 @@ use ssd::Fs;
 
 use crate::batch::Batch;
 use crate::engine::Engine;
+use crate::hooks::Hooks;
 use crate::iter::Way;
 use crate::keyspace::Space;
 use crate::memtable::record::Kind;
@@ -92,13 +93,27 @@ impl Db {
     /// `Corruption` if acknowledged data is damaged (open read-only to save the rest); `NotSupported`,
     /// `NoSpace`, `Io`, `InvalidArgument` as their messages say.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
-        Db::from_engine(open::open(path.as_ref(), options, Access::Write)?)
+        Db::open_with(path, options, Hooks::default())
+    }
+
+    /// As [`Db::open`], with code of the application's own.
+    pub fn open_with(path: impl AsRef<Path>, options: Options, hooks: Hooks) -> Result<Db> {
+        Db::from_engine(open::open(path.as_ref(), options, hooks, Access::Write)?)
     }
 
     /// Opens the store at `path` for reading only: nothing is written, recovery happens in DRAM, and
     /// several readers may do so at once, but not beside a writer.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Db> {
-        Db::from_engine(open::open(path.as_ref(), options, Access::Read)?)
+        Db::open_read_only_with(path, options, Hooks::default())
+    }
+
+    /// As [`Db::open_read_only`], with code of the application's own.
+    pub fn open_read_only_with(
+        path: impl AsRef<Path>,
+        options: Options,
+        hooks: Hooks,
+    ) -> Result<Db> {
+        Db::from_engine(open::open(path.as_ref(), options, hooks, Access::Read)?)
     }
 
     /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in
@@ -189,6 +204,15 @@ impl Db {
     #[inline]
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.default.delete(key)
+    }
+
+    /// Merges `operand` into `key` of the default keyspace: the merge operator of [`Hooks`] combines it with what is
+    /// there when the key is read.
+    ///
+    /// # Errors
+    /// As [`Db::write`]; `InvalidArgument` without a merge operator.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.default.merge(key, operand)
     }
 
     /// Deletes all keys from `begin` up to before `end` from the default keyspace, by one record.
@@ -338,6 +362,11 @@ impl Keyspace {
     #[inline]
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.engine().commit(&mut [Op::new(&self.space, Kind::Delete, key, &[])])
+    }
+
+    /// Merges `operand` into `key`: the merge operator of [`Hooks`] combines it with what is there when the key is read.
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.engine().commit(&mut [Op::new(&self.space, Kind::Merge, key, operand)])
     }
 
     /// Deletes all keys from `begin` up to before `end`, by one record however many there are.

@@ -13,6 +13,7 @@ use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
 use crate::compaction::cpu::Cpu;
 use crate::compaction::engine::MergeEngine;
+use crate::hooks::Hooks;
 use crate::keyspace::Space;
 use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
@@ -53,6 +54,7 @@ pub(crate) struct Engine {
     /// Carries out what compactions merge.
     pub merges: Box<dyn MergeEngine>,
     pub compactions: Mutex<Compactions>,
+    pub hooks: Arc<Hooks>,
     /// What a compaction met last, until one succeeds.
     pub trouble: Mutex<Option<Error>>,
     /// The last job failed for want of space.
@@ -95,6 +97,7 @@ impl Engine {
     pub(crate) fn new(
         media: Arc<Media>,
         options: Options,
+        hooks: Hooks,
         read_only: bool,
         prefault_to: u64,
         recovered: Recovered,
@@ -122,6 +125,7 @@ impl Engine {
             tables,
             merges: Box::new(Cpu),
             compactions: Mutex::default(),
+            hooks: Arc::new(hooks),
             trouble: Mutex::default(),
             short: AtomicBool::new(false),
             stepped: AtomicBool::new(false),

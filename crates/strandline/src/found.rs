@@ -12,6 +12,8 @@ pub(crate) enum Found {
     Record(Entry),
     /// An entry of a table.
     Table(Hit),
+    /// What the merge operator made of several versions, the newest of which has this number.
+    Merged(Seq, Vec<u8>),
     /// None: the range deletion of this number covers all that there is.
     RangeDeleted(Seq),
 }
@@ -22,7 +24,7 @@ impl Found {
         match self {
             Found::Record(entry) => entry.seq,
             Found::Table(hit) => hit.seq,
-            Found::RangeDeleted(seq) => *seq,
+            Found::RangeDeleted(seq) | Found::Merged(seq, _) => *seq,
         }
     }
 
@@ -31,8 +33,19 @@ impl Found {
     pub(crate) fn deletes(&self) -> bool {
         match self {
             Found::Record(entry) => entry.kind == Kind::Delete,
-            Found::Table(hit) => hit.kind == EntryKind::Delete,
+            Found::Table(hit) => matches!(hit.kind, EntryKind::Delete | EntryKind::SingleDelete),
+            Found::Merged(..) => false,
             Found::RangeDeleted(_) => true,
+        }
+    }
+
+    /// Whether it is an operand of a merge.
+    #[inline]
+    pub(crate) fn is_operand(&self) -> bool {
+        match self {
+            Found::Record(entry) => entry.kind == Kind::Merge,
+            Found::Table(hit) => hit.kind == EntryKind::Merge,
+            Found::Merged(..) | Found::RangeDeleted(_) => false,
         }
     }
 
@@ -42,6 +55,7 @@ impl Found {
         match self {
             Found::Record(entry) => media.value(entry),
             Found::Table(hit) => Ok(hit.value()),
+            Found::Merged(_, value) => Ok(value),
             Found::RangeDeleted(_) => Ok(&[]),
         }
     }

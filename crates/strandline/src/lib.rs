@@ -39,6 +39,7 @@ mod db;
 mod engine;
 mod found;
 mod front;
+mod hooks;
 mod iter;
 mod keyspace;
 mod level0;
@@ -61,6 +62,7 @@ pub use base::{Error, ErrorKind, Result, Seq, limits};
 pub use batch::Batch;
 pub use cache::CacheFigures;
 pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
+pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator};
 pub use observe::explain::{Probe, Source, TimedProbe};
 pub use observe::properties::{
     CompactionFigures, KeyspaceProperties, LevelProperties, Properties, RunProperties,

@@ -70,6 +70,11 @@ impl Horizon {
         self.stamps.last().is_some_and(|oldest| seq <= *oldest)
     }
 
+    /// Whether some reader, now or later, may see version `older` of a key without `newer`.
+    pub(crate) fn separates(&self, older: Seq, newer: Seq) -> bool {
+        self.keeps(older, Some(newer))
+    }
+
     /// Whether a version must be kept, given the next newer version of the same key.
     pub(crate) fn keeps(&self, seq: Seq, newer: Option<Seq>) -> bool {
         let Some(newer) = newer else { return true };

@@ -95,12 +95,16 @@ impl CpuTask {
         while let Some(head) = streams.head()
             && head.key(media) == Some(&versions.key[..])
         {
-            if versions.wants(head.seq(), retention) {
-                versions.push(head.seq(), head.kind(), head.value(media)?);
+            let kind = head.kind();
+            if versions.wants(head.seq(), kind, retention) {
+                versions.push(head.seq(), kind, head.value(media)?);
             }
             streams.advance(media)?;
             *passed += 1;
         }
+        let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
+        versions.combine(retention, &merge.hooks, keyspace)?;
+        versions.filter(retention, &merge.hooks, keyspace, level);
         versions.drop_idle_deletions(retention);
         let mut begun = false;
         for (seq, kind, value) in versions.iter() {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use base::Seq;
 use base::planted::{self, Bug};
+use base::{Result, Seq};
 use sst::EntryKind;
 
+use crate::hooks::{self, Decision, Hooks};
 use crate::ranges::Ranges;
 use crate::snapshot::Horizon;
 use crate::tree::level::Level;
@@ -17,6 +18,8 @@ pub(crate) struct Versions {
     bytes: Vec<u8>,
     kept: Vec<Version>,
     /// Number of the version seen last, kept or not.
+    last: Option<Seq>,
+    /// The same, of the last that hides what is older.
     newer: Option<Seq>,
 }
 
@@ -37,6 +40,11 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
+    /// Whether an older version of `key` may lie below the output.
+    fn lies_deeper(&self, key: &[u8]) -> bool {
+        self.deeper.iter().any(|level| level.table_of(key).is_some())
+    }
+
     /// The range deletions that must be kept.
     pub(crate) fn ranges(&self) -> Ranges {
         self.ranges.retain(|piece, seq, newer| {
@@ -56,17 +64,22 @@ impl Versions {
         self.key.extend_from_slice(key);
         self.bytes.clear();
         self.kept.clear();
+        self.last = None;
         self.newer = None;
     }
 
     /// Whether the next older version, number `seq`, is to be pushed.
     #[inline]
-    pub(crate) fn wants(&mut self, seq: Seq, retention: &Retention) -> bool {
-        // The same version twice is one: a merge that was installed and whose inputs are merged again.
+    pub(crate) fn wants(&mut self, seq: Seq, kind: EntryKind, retention: &Retention) -> bool {
+        // The same version twice is one: a table that was ingested again, say.
+        let again = self.last == Some(seq);
         let newer = retention.ranges.next_above(&self.key, seq, self.newer);
-        let keep = self.newer != Some(seq) && retention.horizon.keeps(seq, newer);
-        self.newer = Some(seq);
-        keep
+        self.last = Some(seq);
+        // An operand hides nothing: it is combined with what is below it.
+        if kind != EntryKind::Merge {
+            self.newer = Some(seq);
+        }
+        !again && retention.horizon.keeps(seq, newer)
     }
 
     pub(crate) fn push(&mut self, seq: Seq, kind: EntryKind, value: &[u8]) {
@@ -74,11 +87,76 @@ impl Versions {
         self.kept.push(Version { seq, kind, end: self.bytes.len() });
     }
 
+    /// Combines operands that no reader tells apart, each with what is below it, if that is known.
+    pub(crate) fn combine(
+        &mut self,
+        retention: &Retention,
+        hooks: &Hooks,
+        keyspace: &str,
+    ) -> Result<()> {
+        let merges = self.kept.iter().any(|version| version.kind == EntryKind::Merge);
+        if !merges || hooks.merge_operator.is_none() {
+            return Ok(());
+        }
+        let before: Vec<(Seq, EntryKind, Vec<u8>)> =
+            self.iter().map(|(seq, kind, value)| (seq, kind, value.to_vec())).collect();
+        let bottom = !retention.lies_deeper(&self.key);
+        self.bytes.clear();
+        self.kept.clear();
+        let mut rest = &before[..];
+        while let [(seq, _, _), ..] = rest {
+            let more = rest.windows(2).take_while(|pair| {
+                let ((newer, kind, _), (older, _, _)) = (&pair[0], &pair[1]);
+                *kind == EntryKind::Merge && !retention.horizon.separates(*older, *newer)
+            });
+            let (group, behind) = rest.split_at(1 + more.count());
+            let base = group.last().filter(|(_, kind, _)| *kind != EntryKind::Merge);
+            let known = base.is_some() || (behind.is_empty() && bottom);
+            let operands = &group[..group.len() - usize::from(base.is_some())];
+            if operands.is_empty() || !known {
+                group.iter().for_each(|(seq, kind, value)| self.push(*seq, *kind, value));
+            } else {
+                let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
+                let existing = existing.map(|(_, _, value)| &value[..]);
+                let oldest_first: Vec<&[u8]> =
+                    operands.iter().rev().map(|(_, _, operand)| &operand[..]).collect();
+                let merged = hooks::merge(hooks, keyspace, &self.key, existing, &oldest_first)?;
+                self.push(*seq, EntryKind::Value, &merged);
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Lets the compaction filter decide over the newest version, if all readers see that or a newer one.
+    pub(crate) fn filter(
+        &mut self,
+        retention: &Retention,
+        hooks: &Hooks,
+        keyspace: &str,
+        level: usize,
+    ) {
+        let Some(filter) = &hooks.compaction_filter else { return };
+        let Some((seq, EntryKind::Value, value)) = self.iter().next() else { return };
+        if !retention.horizon.is_below(seq) {
+            return;
+        }
+        let (kind, value) = match filter.decide(keyspace, level, &self.key, value) {
+            Decision::Keep => return,
+            Decision::Remove => (EntryKind::Delete, Vec::new()),
+            Decision::Change(value) => (EntryKind::Value, value),
+        };
+        // Nothing older is left: no reader could see it.
+        self.bytes.clear();
+        self.kept.clear();
+        self.push(seq, kind, &value);
+    }
+
     /// Drops deletions that have nothing left to hide.
     pub(crate) fn drop_idle_deletions(&mut self, retention: &Retention) {
-        while self.kept.last().is_some_and(|oldest| oldest.kind == EntryKind::Delete) {
-            let hides = retention.deeper.iter().any(|level| level.table_of(&self.key).is_some());
-            if hides && !planted::is(Bug::DropTombstoneEarly) {
+        let deletes = |kind| matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
+        while self.kept.last().is_some_and(|oldest| deletes(oldest.kind)) {
+            if retention.lies_deeper(&self.key) && !planted::is(Bug::DropTombstoneEarly) {
                 return;
             }
             self.kept.pop();

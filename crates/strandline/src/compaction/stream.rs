@@ -8,7 +8,6 @@ use sst::{EntryKind, Uncached};
 use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
-use crate::memtable::record::Kind;
 use crate::tree::blocks::File;
 use crate::tree::table::Table;
 
@@ -80,10 +79,9 @@ impl Stream {
     /// What the entry it stands on says of its key.
     pub(crate) fn kind(&self) -> EntryKind {
         match self {
-            Stream::Run(stream) => match stream.head.map(|head| head.kind) {
-                Some(Kind::Put | Kind::PutExtent) => EntryKind::Value,
-                Some(Kind::Delete | Kind::Blank | Kind::RangeDelete) | None => EntryKind::Delete,
-            },
+            Stream::Run(stream) => {
+                stream.head.map_or(EntryKind::Delete, |head| head.kind.of_entry())
+            }
             Stream::Tables(stream) => {
                 stream.cursor.as_ref().map_or(EntryKind::Delete, |cursor| cursor.kind())
             }

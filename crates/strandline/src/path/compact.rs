@@ -389,6 +389,7 @@ impl Engine {
                 below: deeper.first().cloned(),
                 retention: Retention { horizon, deeper, ranges },
                 output: self.output_options(space, into),
+                hooks: Arc::clone(&self.hooks),
             };
             for merge in self.split(merge) {
                 let task = self.merges.submit(merge)?;

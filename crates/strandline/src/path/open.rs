@@ -15,6 +15,7 @@ use ssd::Fs;
 use super::admin::ZONE_CHANGE_BYTES;
 use super::recover::recover;
 use crate::engine::Engine;
+use crate::hooks::Hooks;
 use crate::manifest::State;
 use crate::media::Media;
 use crate::options::{Options, PmSource, SsdSource};
@@ -39,7 +40,12 @@ pub(crate) enum Access {
 }
 
 /// Opens the store at `path`, making it if the options allow that.
-pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<Engine>> {
+pub(crate) fn open(
+    path: &Path,
+    options: Options,
+    hooks: Hooks,
+    access: Access,
+) -> Result<Arc<Engine>> {
     check_options(&options)?;
     let (region, lazy, shelf) = match &options.pm {
         PmSource::Heap if access == Access::Read => {
@@ -56,7 +62,7 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
         }
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
     };
-    assemble(region, shelf, options, access, lazy)
+    assemble(region, shelf, (options, hooks), access, lazy)
 }
 
 /// Where a store in memory of this process puts its tables: nobody finds them again, so they must be the only ones.
@@ -327,13 +333,13 @@ pub(crate) fn open_region(
     if access == Access::Write {
         format_if_new(&region, &options)?;
     }
-    assemble(region, shelf, options, access, false)
+    assemble(region, shelf, (options, Hooks::default()), access, false)
 }
 
 fn assemble(
     region: Arc<Region>,
     shelf: Option<Shelf>,
-    options: Options,
+    (options, hooks): (Options, Hooks),
     access: Access,
     lazy: bool,
 ) -> Result<Arc<Engine>> {
@@ -358,7 +364,7 @@ fn assemble(
     let cache = options.block_cache.min(options.dram_budget / 2);
     let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
     let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
-    let engine = Arc::new(Engine::new(media, options, read_only, prefault_to, recovered));
+    let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
     if !read_only {

@@ -17,6 +17,7 @@ use base::{Error, Result, Seq};
 
 use crate::engine::Engine;
 use crate::found::Found;
+use crate::hooks;
 use crate::keyspace::Space;
 use crate::media::{Entry, hash};
 use crate::observe::explain::{Probe, Source, Trace};
@@ -74,14 +75,57 @@ impl Engine {
         at: Seq,
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
-        let found = match self.search(view, key, at, trace)? {
-            None if !view.tree.is_empty() => view.tree.get(key, at, trace)?,
+        let found = self.find_version(view, key, at, trace)?;
+        let found = match found {
+            Some(operand) if operand.is_operand() => {
+                Some(self.merge_found(view, space, key, operand, trace)?)
+            }
             found => found,
         };
         if let Some(lost) = &space.lost {
             lost.check(&space.name, key, found.as_ref().map(Found::seq))?;
         }
         Ok(found)
+    }
+
+    /// The newest version of `key` that is not younger than `at`.
+    #[inline]
+    fn find_version(
+        &self,
+        view: &View,
+        key: &[u8],
+        at: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        match self.search(view, key, at, trace)? {
+            None if !view.tree.is_empty() => view.tree.get(key, at, trace),
+            found => Ok(found),
+        }
+    }
+
+    /// What `newest`, an operand, and the versions below it come to.
+    #[cold]
+    fn merge_found(
+        &self,
+        view: &View,
+        space: &Space,
+        key: &[u8],
+        newest: Found,
+        trace: &mut impl Trace,
+    ) -> Result<Found> {
+        let media = &*self.media;
+        let seq = newest.seq();
+        let mut operands = Vec::new();
+        let mut next = Some(newest);
+        while let Some(operand) = next.take_if(|found| found.is_operand()) {
+            operands.push(operand.value(media)?.to_vec());
+            next = self.find_version(view, key, operand.seq() - 1, trace)?;
+        }
+        let base = next.filter(|found| !found.deletes());
+        let existing = base.as_ref().map(|base| base.value(media)).transpose()?;
+        let operands: Vec<&[u8]> = operands.iter().rev().map(|operand| &operand[..]).collect();
+        let merged = hooks::merge(&self.hooks, &space.name, key, existing, &operands)?;
+        Ok(Found::Merged(seq, merged))
     }
 
     #[inline]

@@ -34,6 +34,8 @@ pub(crate) struct Scan {
     /// Over levels on SSD, the upper first.
     walks: Vec<Walk>,
     current: Place,
+    /// The value of the key, where that is what a merge came to.
+    merged: Option<Vec<u8>>,
     /// Some source has range deletions.
     deletes_ranges: bool,
     /// Scratch: the key that is being passed.
@@ -81,6 +83,7 @@ impl Scan {
             cursors: Vec::new(),
             walks: Vec::new(),
             current: Place::Nowhere,
+            merged: None,
             deletes_ranges: false,
             passed: Vec::new(),
             takes_all: false,
@@ -113,21 +116,20 @@ impl Scan {
     #[inline]
     pub(crate) fn value(&self) -> Result<Option<&[u8]>> {
         match self.current {
+            _ if self.merged.is_some() => Ok(self.merged.as_deref()),
             Place::Record(at) => self.record(at).map(|entry| self.media.value(entry)).transpose(),
             Place::Table(at) => Ok(self.walks.get(at).map(Walk::value)),
             Place::Nowhere => Ok(None),
         }
     }
 
-    /// Number of the entry the scan stands on, and whether it deletes.
-    fn standing(&self) -> Option<(Seq, bool)> {
+    /// Number of the entry the scan stands on, and what it says.
+    fn standing(&self) -> Option<(Seq, EntryKind)> {
         match self.current {
-            Place::Record(at) => {
-                self.record(at).map(|entry| (entry.seq, entry.kind == Kind::Delete))
-            }
+            Place::Record(at) => self.record(at).map(|entry| (entry.seq, entry.kind.of_entry())),
             Place::Table(at) => {
                 let head = self.walks.get(at)?.head()?;
-                Some((head.seq, head.kind == EntryKind::Delete))
+                Some((head.seq, head.kind))
             }
             Place::Nowhere => None,
         }
@@ -147,6 +149,7 @@ impl Scan {
         };
         let from = tighter(from, near, way);
         let media = &*self.media;
+        self.merged.take();
         self.cursors.clear();
         self.walks.clear();
         self.current = Place::Nowhere;
@@ -185,6 +188,7 @@ impl Scan {
             let key = self.key().map(<[u8]>::to_vec).unwrap_or_default();
             return self.seek(Bound::Excluded(&key), way);
         }
+        self.merged.take();
         self.pass()?;
         self.settle()
     }
@@ -243,7 +247,7 @@ impl Scan {
         // One source and nothing to check against it: most steps of most scans.
         if let [only] = &self.cursors[..]
             && let Some(head) = &only.head
-            && head.kind != Kind::Delete
+            && matches!(head.kind, Kind::Put | Kind::PutExtent)
             && self.takes_all
             && self.walks.is_empty()
         {
@@ -257,7 +261,7 @@ impl Scan {
     fn settle_among(&mut self) -> Result<()> {
         loop {
             self.current = self.nearest();
-            let (Some(key), Some((seq, deletes))) = (self.key(), self.standing()) else {
+            let (Some(key), Some((seq, kind))) = (self.key(), self.standing()) else {
                 return self.end();
             };
             let within = match self.way {
@@ -270,11 +274,24 @@ impl Scan {
             if let Some(lost) = &self.space.lost {
                 lost.check(&self.space.name, key, Some(seq))?;
             }
-            if !deletes && !(self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq) {
+            let deleted = matches!(kind, EntryKind::Delete | EntryKind::SingleDelete)
+                || (self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq);
+            if !deleted {
+                self.merged = match kind {
+                    EntryKind::Merge => self.merge(key)?,
+                    _ => None,
+                };
                 return Ok(());
             }
             self.pass()?;
         }
+    }
+
+    /// The value of `key`, whose newest version is an operand.
+    #[cold]
+    fn merge(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.engine.find_in(&self.view, &self.space, key, self.at, &mut ())?;
+        found.map(|found| found.value(&self.media).map(<[u8]>::to_vec)).transpose()
     }
 
     /// What comes next going the scan's way. Of equal keys records come before tables, which are older, and upper

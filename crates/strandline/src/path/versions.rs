@@ -26,7 +26,10 @@ impl Retention {
             } else {
                 self.ranges.next_above(media.key(version), version.seq, newer)
             };
-            newer = Some(version.seq);
+            // An operand hides nothing: it is combined with what is below it.
+            if version.kind != Kind::Merge {
+                newer = Some(version.seq);
+            }
             self.horizon.keeps(version.seq, next)
         });
         let bottom = self.bottom || planted::is(Bug::DropTombstoneEarly);

@@ -181,6 +181,9 @@ impl<'e, 'a> Commit<'e, 'a> {
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
             check_limits(op)?;
+            if op.kind == Kind::Merge {
+                engine.check_operand(op, value_max)?;
+            }
             op.place = place as u32;
             if op.value.len() as u64 > value_max && op.kind != Kind::RangeDelete {
                 engine.move_value_out(op)?;
@@ -547,6 +550,20 @@ fn check_limits(op: &Op<'_>) -> Result<()> {
 }
 
 impl Engine {
+    /// Refuses operands that nobody could combine, or that no record can hold.
+    #[cold]
+    fn check_operand(&self, op: &Op<'_>, most: u64) -> Result<()> {
+        if self.hooks.merge_operator.is_none() {
+            let text = "there is no merge operator; open the store with one (Hooks)";
+            return Err(Error::new(ErrorKind::InvalidArgument, "merge", text));
+        }
+        if op.value.len() as u64 > most {
+            let text = format!("an operand of {} bytes; at most {most}: split it", op.value.len());
+            return Err(Error::new(ErrorKind::LimitExceeded, "merge", text));
+        }
+        Ok(())
+    }
+
     /// Copies a long value to an extent of its own, durable before W2.
     fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
         let len = op.value.len() as u64;
