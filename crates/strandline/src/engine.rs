@@ -9,6 +9,7 @@ use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::background::poison::Poison;
+use crate::background::rate::RateLimit;
 use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
 use crate::compaction::cpu::Cpu;
@@ -55,6 +56,8 @@ pub(crate) struct Engine {
     pub merges: Box<dyn MergeEngine>,
     pub compactions: Mutex<Compactions>,
     pub hooks: Arc<Hooks>,
+    /// What compactions may write; no limit where callers do the work.
+    pub rate: Option<Arc<RateLimit>>,
     /// What a compaction met last, until one succeeds.
     pub trouble: Mutex<Option<Error>>,
     /// The last job failed for want of space.
@@ -106,7 +109,9 @@ impl Engine {
         let epoch = manifest.state.epoch;
         let run_ids = manifest.state.next_run;
         let memtable_bytes = options.memtable_bytes;
+        let limited = options.compaction_rate > 0 && options.background_threads > 0;
         let engine = Engine {
+            rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
             media,
             options,
             read_only,

@@ -63,10 +63,6 @@ impl Ranges {
         self.pieces.is_empty()
     }
 
-    pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
-    }
-
     /// The pieces as deletions again, in key order, of one piece the newest first.
     pub(crate) fn deletes(&self) -> impl Iterator<Item = RangeDelete> {
         self.pieces.iter().flat_map(|piece| {

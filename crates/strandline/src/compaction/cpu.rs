@@ -25,7 +25,7 @@ struct CpuTask {
 
 impl MergeEngine for Cpu {
     fn caps(&self) -> Caps {
-        Caps { inputs_max: usize::MAX, tasks_max: usize::MAX }
+        Caps { tasks_max: usize::MAX }
     }
 
     fn estimate(&self, merge: &Merge) -> Estimate {

@@ -57,9 +57,7 @@ pub(crate) enum Poll {
 /// The limits of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caps {
-    /// Streams merged at once.
-    pub inputs_max: usize,
-    /// Merges that may be under way at once.
+    /// Parts of one compaction that may be under way at once.
     pub tasks_max: usize,
 }
 

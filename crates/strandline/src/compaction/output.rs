@@ -9,6 +9,7 @@ use base::{Error, Result, Seq};
 use ssd::Append;
 use sst::{Compression, EntryKind, RangeDelete, Sink, Writer, WriterOptions};
 
+use crate::background::rate::RateLimit;
 use crate::ranges::Ranges;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
@@ -22,7 +23,7 @@ const READ_BACK: usize = 1 << 20;
 const OVERLAP_MAX: u64 = 10;
 
 /// Where tables go and what they look like.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct OutputOptions {
     pub keyspace: u32,
     pub keyspace_name: String,
@@ -32,6 +33,8 @@ pub(crate) struct OutputOptions {
     pub block_bytes: usize,
     pub compression: Compression,
     pub filter_bits_per_key: f64,
+    /// Shared by all that is written.
+    pub rate: Option<Arc<RateLimit>>,
 }
 
 /// The tables of one merge.
@@ -59,6 +62,7 @@ struct FileSink {
     file: Box<dyn Append>,
     buffer: Vec<u8>,
     sum: Sum,
+    rate: Option<Arc<RateLimit>>,
 }
 
 impl Sink for FileSink {
@@ -75,6 +79,9 @@ impl Sink for FileSink {
 
 impl FileSink {
     fn flush(&mut self) -> Result<()> {
+        if let Some(rate) = &self.rate {
+            rate.take(self.buffer.len() as u64);
+        }
         self.file.append(&self.buffer)?;
         self.buffer.clear();
         Ok(())
@@ -153,7 +160,8 @@ impl Output {
             file_number: id,
             ..WriterOptions::default()
         };
-        let sink = FileSink { file, buffer: Vec::with_capacity(BUFFER), sum: Sum::default() };
+        let rate = self.options.rate.clone();
+        let sink = FileSink { file, buffer: Vec::with_capacity(BUFFER), sum: Sum::default(), rate };
         let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
         Ok(Open { id, writer: Writer::new(sink, options), overlap_from })
     }

@@ -19,7 +19,7 @@ const AHEAD: usize = 12;
 /// An ordered input.
 pub(crate) enum Stream {
     Run(RunStream),
-    Tables(TableStream),
+    Tables(Box<TableStream>),
 }
 
 /// Walks the entries of a run.
@@ -55,7 +55,7 @@ impl Stream {
     pub(crate) fn tables(tables: Vec<Arc<Table>>, from: Option<&[u8]>) -> Result<Stream> {
         let mut stream = TableStream { rest: tables.into_iter(), cursor: None };
         stream.next_table(from)?;
-        Ok(Stream::Tables(stream))
+        Ok(Stream::Tables(Box::new(stream)))
     }
 
     /// The user key of the entry it stands on; `None` at the end.

@@ -409,6 +409,7 @@ impl Engine {
             block_bytes: BLOCK_BYTES,
             compression: self.options.compression,
             filter_bits_per_key: FILTER_BITS_PER_KEY,
+            rate: self.rate.clone(),
         }
     }
 
@@ -416,7 +417,8 @@ impl Engine {
     fn split(&self, merge: Merge) -> Vec<Merge> {
         let bytes = self.merges.estimate(&merge).bytes;
         let most = (bytes / self.options.table_bytes.max(1)).max(1);
-        let parts = u64::from(self.options.background_threads.max(1)).min(most) as usize;
+        let threads = (self.options.background_threads.max(1) as usize).min(most as usize);
+        let parts = threads.min(self.merges.caps().tasks_max);
         let bounds = boundaries(&merge, parts);
         let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
         let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
