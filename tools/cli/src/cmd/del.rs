@@ -1,4 +1,4 @@
-//! `del KEY`.
+//! `del KEY [--to END]`.
 
 use std::ffi::OsString;
 
@@ -11,11 +11,18 @@ use crate::failure::{OK, Outcome};
 pub struct Del {
     /// The key
     key: OsString,
+    /// Delete all keys from KEY up to before this one, by one record
+    #[arg(long, value_name = "END")]
+    to: Option<OsString>,
 }
 
 pub fn run(context: &Context, args: &Del) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let db = context.write_existing()?;
-    db.keyspace(&context.keyspace)?.delete(&key)?;
+    let keyspace = db.keyspace(&context.keyspace)?;
+    match &args.to {
+        Some(end) => keyspace.delete_range(&key, &context.form.argument("END", end)?)?,
+        None => keyspace.delete(&key)?,
+    }
     Ok(OK)
 }

@@ -86,6 +86,18 @@ fn keyspaces_are_apart() {
     store.run(&["keyspace", "drop", "default"]).failed(2, "default");
 }
 
+#[test]
+fn ranges_are_deleted() {
+    let store = Store::new();
+    let lines: String = (0..100).map(|i| format!("key{i:03}\tvalue\n")).collect();
+    store.run_with(&["load", "--pm-size", "16M"], &lines).ok();
+    store.run(&["del", "key010", "--to", "key090"]).ok();
+    assert_eq!(store.run(&["scan", "--count"]).ok().text(), "20\n");
+    store.run(&["get", "key010"]).failed(1, "");
+    store.run(&["get", "key090"]).ok();
+    store.run(&["del", "key9", "--to", "key0"]).failed(3, "InvalidArgument");
+}
+
 /// A dump holds everything, in either format, and through any bytes.
 #[test]
 fn a_dump_comes_back() {
