@@ -158,3 +158,103 @@ impl BlockCache {
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sst::{Blocks, EntryKind, Handle, Layout, Role, SEQ_MAX, Table, Writer, WriterOptions};
+
+    /// A table in memory that is read through a cache.
+    struct Through {
+        table: u64,
+        bytes: Arc<[u8]>,
+        cache: Arc<BlockCache>,
+    }
+
+    impl Blocks for Through {
+        fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
+            let key = BlockKey { table: self.table, offset: handle.offset };
+            self.cache.get(key, role != Role::Data, || layout.load(&self.bytes, handle, role))
+        }
+    }
+
+    const KEYS: u64 = 5000;
+
+    fn table(id: u64, cache: &Arc<BlockCache>) -> Arc<Table<Through>> {
+        let mut writer = Writer::new(Vec::new(), WriterOptions::default());
+        for i in 0..KEYS {
+            let key = format!("{i:08}");
+            writer.add(key.as_bytes(), 1, EntryKind::Value, &[id as u8; 100]).expect("add");
+        }
+        let bytes: Arc<[u8]> = writer.finish().expect("finish").0.into();
+        let layout = Layout::open(&bytes).expect("open");
+        let blocks = Through { table: id, bytes, cache: Arc::clone(cache) };
+        Arc::new(Table::new(Arc::new(layout), blocks))
+    }
+
+    fn get(table: &Table<Through>, i: u64) -> sst::Hit {
+        table.get(format!("{i:08}").as_bytes(), SEQ_MAX).expect("get").expect("found")
+    }
+
+    #[test]
+    fn the_budget_is_kept_by_everybody_together() {
+        let cache = Arc::new(BlockCache::new(300 << 10));
+        let tables: Vec<_> = (0..3).map(|id| table(id, &cache)).collect();
+        std::thread::scope(|scope| {
+            for seed in 0..3_u64 {
+                let (cache, tables) = (&cache, &tables);
+                scope.spawn(move || {
+                    for i in 0..20_000_u64 {
+                        let at = mix(seed, i);
+                        let hit = get(&tables[(at % 3) as usize], at / 3 % KEYS);
+                        assert_eq!(hit.value(), [(at % 3) as u8; 100]);
+                        assert!(cache.figures().charged <= cache.budget() + (3 << 13));
+                    }
+                });
+            }
+        });
+        let figures = cache.figures();
+        assert!(figures.charged <= figures.budget && figures.charged > figures.budget / 2);
+        assert!(figures.evictions > 1000 && figures.hits > figures.misses / 10);
+        assert_eq!(figures.inserts - figures.evictions, live(&cache));
+        (0..3).for_each(|id| cache.purge(id));
+        assert_eq!((cache.figures().charged, live(&cache)), (0, 0));
+        assert_eq!(cache.figures().purged, figures.inserts - figures.evictions);
+    }
+
+    fn live(cache: &BlockCache) -> u64 {
+        (0..SHARDS).map(|shard| cache.shard(shard).len() as u64).sum()
+    }
+
+    #[test]
+    fn what_was_read_is_here_and_the_index_stays_longer() {
+        let cache = Arc::new(BlockCache::new(200 << 10));
+        let table = table(7, &cache);
+        drop(get(&table, 17));
+        let first = cache.figures();
+        drop(get(&table, 17));
+        let again = cache.figures();
+        assert_eq!(again.misses, first.misses);
+        assert!(again.hits >= first.hits + 2, "index and data");
+        // All data passes through once; each needs the index, which is not read again.
+        for i in (0..KEYS).step_by(30) {
+            drop(get(&table, i));
+        }
+        let data_blocks = table.layout().properties().data_blocks;
+        assert!(cache.figures().misses <= first.misses + data_blocks);
+    }
+
+    #[test]
+    fn blocks_that_readers_hold_are_charged_and_never_leave() {
+        let cache = Arc::new(BlockCache::new(100 << 10));
+        let table = table(1, &cache);
+        let held: Vec<sst::Hit> = (0..KEYS).step_by(40).map(|i| get(&table, i)).collect();
+        let figures = cache.figures();
+        assert!(figures.refused > 0, "{figures:?}");
+        assert!(figures.charged <= figures.budget);
+        drop(held);
+        let before = cache.figures().refused;
+        drop(get(&table, KEYS - 1));
+        assert_eq!(cache.figures().refused, before, "there is room again");
+    }
+}

@@ -53,6 +53,11 @@ pub(super) fn charge(block: &Block) -> u64 {
 }
 
 impl Shard {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(super) fn get(&mut self, key: BlockKey) -> Option<Arc<Block>> {
         let slot = &mut self.slots[*self.map.get(&key)?];
         slot.uses = (slot.uses + 1).min(USES_MAX);

@@ -65,7 +65,7 @@ fn a_full_pool_stops_the_load() {
     let store = Store::new();
     let value = "v".repeat(4000);
     let input: String = (0..2000).map(|at| format!("k{at:04}\t{value}\n")).collect();
-    let ran = store.run_with(&["load", "--pm-size", "4M", "--json"], input);
+    let ran = store.run_with(&["load", "--pm-size", "4M", "--ssd", "none", "--json"], &input);
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains("strandline: NoSpace"), "{}", ran.err);
     assert!(ran.err.contains("not loaded from here on"), "{}", ran.err);
@@ -73,6 +73,13 @@ fn a_full_pool_stops_the_load() {
     assert_eq!(summary["complete"], false);
     let count = store.run(&["scan", "--count"]).ok().text();
     assert_eq!(count.trim_end(), summary["records"].to_string(), "what it says is in");
+    // With levels on SSD all of it fits.
+    let store = Store::new();
+    store.run_with(&["load", "--pm-size", "4M"], &input).ok();
+    assert_eq!(store.run(&["scan", "--count"]).ok().text(), "2000\n");
+    let stats = store.run(&["stats", "--json"]).ok().json();
+    assert!(stats["ssd"]["bytes"].as_u64().expect("bytes") > 0);
+    store.run(&["check"]).ok();
 }
 
 #[test]
