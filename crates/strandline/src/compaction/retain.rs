@@ -61,7 +61,7 @@ impl Versions {
     pub(crate) fn drop_idle_deletions(&mut self, retention: &Retention) {
         while self.kept.last().is_some_and(|oldest| oldest.kind == EntryKind::Delete) {
             let hides = retention.deeper.iter().any(|level| level.table_of(&self.key).is_some());
-            if hides && !planted::is(Bug::DropTombstoneEarly) {
+            if hides && !planted::is(Bug::DropTombstoneAboveLevel) {
                 return;
             }
             self.kept.pop();

@@ -387,6 +387,10 @@ impl Engine {
                 retention: Retention { horizon, deeper },
                 output: self.output_options(space, into),
             };
+            if planted::is(Bug::FreeBeforeTables) {
+                let dead = dead_zones(&compaction.runs, &[]);
+                dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            }
             for merge in self.split(merge) {
                 let task = self.merges.submit(merge)?;
                 compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
@@ -465,8 +469,21 @@ impl Engine {
             incarnation: zone.incarnation,
             fate: Fate::Retired,
         }));
-        if planted::is(Bug::FreeBeforeEdit) {
+        if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+        }
+        let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
+        if planted::is(removed) {
+            let inputs = compaction.tables.iter();
+            inputs.for_each(|(_, table)| drop(tables.fs.remove(&table.path())));
+        }
+        if planted::is(Bug::KeepInputInEdit) {
+            let is_removal = |change: &Change| {
+                matches!(change, Change::RemoveRun { .. } | Change::RemoveTable { .. })
+            };
+            if let Some(at) = changes.iter().position(is_removal) {
+                changes.remove(at);
+            }
         }
         let _durable = self.edit(changes)?;
         if planted::is(Bug::EditBeforeDirectorySync) {

@@ -125,6 +125,8 @@ pub(crate) fn recover(
     let begun = Instant::now();
     let mut state = State::replay(payloads)?;
     let trees = open_trees(&state, tables.as_ref())?;
+    #[cfg(feature = "planted")]
+    let trees = plant_torn_tables(&state, tables.as_ref(), trees)?;
     if !read_only {
         let _durable = media.pool.flush_log()?;
     }
@@ -271,6 +273,27 @@ fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u3
             (*id, Arc::new(Tree::new(tables, &keyspace.levels, &Tree::default())))
         })
         .collect())
+}
+
+/// A planted bug: tables that cannot be opened are left out.
+#[cfg(feature = "planted")]
+fn plant_torn_tables(
+    state: &State,
+    tables: Option<&Arc<Tables>>,
+    mut trees: BTreeMap<u32, Arc<Tree>>,
+) -> Result<BTreeMap<u32, Arc<Tree>>> {
+    let Some(tables) = tables.filter(|_| planted::is(Bug::AcceptTornTable)) else {
+        return Ok(trees);
+    };
+    let internal = |broken: &str| Error::new(ErrorKind::Internal, "open", broken);
+    for (id, tree) in &mut trees {
+        let mut levels = state.keyspaces[id].levels.clone();
+        for (level, table) in tree.tables().filter(|(_, table)| table.open().is_err()) {
+            levels.remove(level as u8, &table.desc.smallest, table.desc.id).map_err(internal)?;
+        }
+        *tree = Arc::new(Tree::new(tables, &levels, tree));
+    }
+    Ok(trees)
 }
 
 /// Tables that are missing, have another length, or whose ends do not decode. Reads that need them fail, others go on.
