@@ -139,8 +139,7 @@ pub(crate) fn recover(
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
-    let broken_tables = broken_tables(&trees, threads);
-    decided.damage.extend(broken_tables);
+    decided.damage.extend(broken_tables(&trees, read_only, threads)?);
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
         survivors_dropped: decided.survivors,
@@ -297,19 +296,25 @@ fn plant_torn_tables(
 }
 
 /// Tables that are missing, have another length, or whose ends do not decode. Reads that need them fail, others go on.
-fn broken_tables(trees: &BTreeMap<u32, Arc<Tree>>, threads: usize) -> Vec<Damage> {
+/// A device that does not answer is no damage: whoever would write learns what it said, whoever reads sees the rest.
+fn broken_tables(
+    trees: &BTreeMap<u32, Arc<Tree>>,
+    read_only: bool,
+    threads: usize,
+) -> Result<Vec<Damage>> {
     let tables: Vec<&Arc<Table>> =
         trees.values().flat_map(|tree| tree.tables().map(|(_, table)| table)).collect();
     let opened = in_parallel(&tables, threads, |table| table.open().map(drop));
-    let broken = tables.iter().zip(opened).filter_map(|(table, opened)| {
-        opened.err().map(|error| Damage {
-            zone: None,
-            at: 0,
-            len: table.desc.len,
-            what: error.context().to_owned(),
-        })
-    });
-    broken.collect()
+    let mut broken = Vec::new();
+    for (table, opened) in tables.iter().zip(opened) {
+        let Err(error) = opened else { continue };
+        if error.kind() != ErrorKind::Corruption && !read_only {
+            return Err(error);
+        }
+        let what = error.context().to_owned();
+        broken.push(Damage { zone: None, at: 0, len: table.desc.len, what });
+    }
+    Ok(broken)
 }
 
 /// Runs by keyspace, newest first, and those that cannot be opened.
