@@ -125,9 +125,10 @@ impl Engine {
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
             }
+            // Who waits for space is not refused before what failed was tried again.
+            let coming = !compactions.under_way.is_empty() || self.pauses(&compactions);
             let Some(begun) = self.begin_due(&mut compactions, false)? else {
-                let idle = compactions.under_way.is_empty();
-                return Ok(if idle { Worked::Idle } else { Worked::Busy });
+                return Ok(if coming { Worked::Busy } else { Worked::Idle });
             };
             compactions.under_way.push(Arc::clone(&begun));
             under_way = vec![begun];
@@ -239,14 +240,19 @@ impl Engine {
         }
     }
 
+    /// Whether a compaction failed lately. Without background threads nobody would come back to it.
+    fn pauses(&self, compactions: &Compactions) -> bool {
+        let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
+        lately && self.options.background_threads > 0
+    }
+
     /// Begins a compaction that is due; only one of level 0 if `level0`.
     fn begin_due(
         &self,
         compactions: &mut Compactions,
         level0: bool,
     ) -> Result<Option<Arc<Compaction>>> {
-        let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
-        if lately && self.options.background_threads > 0 {
+        if self.pauses(compactions) {
             return Ok(None);
         }
         for space in self.spaces() {
