@@ -73,6 +73,26 @@ bugs! {
     SkipTableSync,
     /// The edit of a compaction is durable before the names of its tables are.
     EditBeforeDirectorySync,
+    /// A compaction frees the zones of its inputs before its tables are synced.
+    FreeBeforeTables,
+    /// A compaction frees the zones of its inputs before the edit that retires them is durable.
+    FreeBeforeLevelEdit,
+    /// A compaction removes its input tables before the edit that drops them is durable.
+    RemoveTablesBeforeEdit,
+    /// The edit of a compaction forgets to remove one of its inputs.
+    KeepInputInEdit,
+    /// The file of a table that only moved to another level is removed.
+    RemoveMovedTable,
+    /// A compaction drops tombstones although deeper levels hold what they hide.
+    DropTombstoneAboveLevel,
+    /// A freeze or merge drops tombstones although tables hold what they hide.
+    DropTombstoneAboveTables,
+    /// Recovery takes a table that is missing, torn or damaged for an empty one.
+    AcceptTornTable,
+    /// Recovery leaves files that the manifest does not name.
+    SkipTableSweep,
+    /// Recovery removes the newest table that the manifest names, too.
+    SweepNamedTable,
 }
 
 #[cfg(feature = "planted")]

@@ -52,6 +52,12 @@ counters! {
         manifest_switches,
         /// Recovery swept something that nothing reached.
         swept,
+        /// Memory was emptied into files.
+        drained,
+        /// Files were merged into files.
+        sunk,
+        /// Files moved to another level as they were.
+        moved,
     }
 }
 

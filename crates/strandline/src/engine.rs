@@ -343,6 +343,17 @@ impl Engine {
         granted.filter(|no| !held.contains(no)).count() as u64
     }
 
+    /// Files of tables that the manifest does not name, those that are being written or have yet to be removed
+    /// among them.
+    pub(crate) fn leaked_tables(&self) -> Result<u64> {
+        let Some(tables) = &self.tables else { return Ok(0) };
+        let present = tables.present()?;
+        let manifest = self.manifest();
+        let named: std::collections::BTreeSet<u64> =
+            manifest.state.tables().map(|table| table.id).collect();
+        Ok(present.iter().filter(|id| !named.contains(id)).count() as u64)
+    }
+
     /// What the block cache may take of the budget for DRAM.
     pub(crate) fn cache_bytes(&self) -> u64 {
         self.tables.as_ref().map_or(0, |tables| tables.cache.budget())

@@ -193,6 +193,16 @@ pub fn leaked_zones(keyspace: &Keyspace) -> u64 {
     keyspace.engine_for_steps().leaked_zones()
 }
 
+/// Files of tables that the manifest does not name.
+pub fn leaked_tables(keyspace: &Keyspace) -> Result<u64> {
+    keyspace.engine_for_steps().leaked_tables()
+}
+
+/// What compactions have done since the store was opened.
+pub fn compactions(keyspace: &Keyspace) -> crate::CompactionFigures {
+    keyspace.engine_for_steps().compaction_figures()
+}
+
 /// Zones granted since the store was opened that had held records before.
 pub fn zones_regranted(keyspace: &Keyspace) -> u64 {
     keyspace.engine_for_steps().zones_regranted()

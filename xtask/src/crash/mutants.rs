@@ -2,15 +2,18 @@
 
 use base::planted::Bug;
 use pmem::Site;
-use sim::{Fault, Sabotage};
+use sim::{Fault, Lie, Planted, Sabotage};
 
 /// A planted fault.
 pub enum Mutant {
     /// The engine decides wrongly.
     Logic(Bug),
-    /// Memory does not do what the engine asked for.
-    Persist(Sabotage),
+    /// Memory or disk does not do what the engine asked for.
+    Persist(Planted),
 }
+
+/// What the paths of tables and of their directory have in common.
+const TABLES: &str = "sst";
 
 /// Why a mutant cannot be noticed.
 #[derive(Clone, Copy)]
@@ -25,16 +28,20 @@ pub enum Equivalent {
 pub fn mutants() -> Vec<Mutant> {
     let logic = Bug::ALL.iter().map(|bug| Mutant::Logic(*bug));
     let persist = Site::ALL.iter().flat_map(|site| {
-        Fault::ALL.iter().map(|what| Mutant::Persist(Sabotage { site: *site, what: *what }))
+        Fault::ALL.map(|what| Mutant::Persist(Sabotage { site: *site, what }.into()))
     });
-    logic.chain(persist).collect()
+    let lies = Lie::all(TABLES).map(|lie| Mutant::Persist(lie.into()));
+    logic.chain(persist).chain(lies).collect()
 }
 
 impl Mutant {
     pub fn name(&self) -> String {
         match self {
             Mutant::Logic(bug) => format!("{bug:?}"),
-            Mutant::Persist(Sabotage { site, what }) => format!("{site:?}.{what:?}"),
+            Mutant::Persist(Planted::Memory(Sabotage { site, what })) => {
+                format!("{site:?}.{what:?}")
+            }
+            Mutant::Persist(Planted::Disk(Lie { call, what, .. })) => format!("{call:?}.{what:?}"),
         }
     }
 
@@ -44,8 +51,25 @@ impl Mutant {
         match self {
             Mutant::Logic(SequenceBeforeView | IgnoreSnapshots | CleanRenumbers) => &["readers"],
             Mutant::Logic(FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone) => &["churn"],
+            Mutant::Logic(
+                SkipDirectorySync
+                | SkipTableSync
+                | EditBeforeDirectorySync
+                | FreeBeforeTables
+                | FreeBeforeLevelEdit
+                | KeepInputInEdit
+                | SkipTableSweep
+                | SweepNamedTable,
+            ) => &["levels"],
+            Mutant::Logic(
+                RemoveTablesBeforeEdit
+                | RemoveMovedTable
+                | DropTombstoneAboveLevel
+                | DropTombstoneAboveTables,
+            ) => &["sink"],
             Mutant::Logic(_) => &["in-flight", "mixed"],
-            Mutant::Persist(sabotage) => match (sabotage.site, sabotage.what) {
+            Mutant::Persist(Planted::Disk(_)) => &["levels"],
+            Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
                 (Site::Extent, _) => &["extents"],
                 (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
                 (Site::ZoneClear | Site::Clean, _) => &["churn"],
@@ -57,7 +81,16 @@ impl Mutant {
     /// Why it cannot be noticed, if it cannot: it changes nothing that anyone relies on. Every such claim is
     /// looked at on each run, and wrong if the mutant is noticed after all.
     pub fn equivalent(&self) -> Option<Equivalent> {
-        let Mutant::Persist(Sabotage { site, what }) = *self else { return None };
+        let Sabotage { site, what } = match *self {
+            Mutant::Logic(Bug::AcceptTornTable) => {
+                return Some(Equivalent::ChangesNothing(
+                    "an edit names tables that are whole, synced and read back (I-TREE-3), so power leaves none that is \
+                     torn; a table damaged otherwise is a test of the engine, in tests/levels.rs",
+                ));
+            }
+            Mutant::Persist(Planted::Memory(sabotage)) => sabotage,
+            Mutant::Logic(_) | Mutant::Persist(Planted::Disk(_)) => return None,
+        };
         let streams =
             matches!(site, Site::Record | Site::Void | Site::Run | Site::Clean | Site::Format);
         let words = matches!(site, Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::Format);

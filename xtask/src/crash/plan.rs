@@ -2,8 +2,9 @@
 
 use pmem::Site;
 use sim::{CutLimits, Floors, Lazily, Limits, Mode, Shape};
+use ssd::Call;
 
-use super::system::{Engine, KINDS};
+use super::system::{Engine, KINDS, KINDS_OF_LEVELS};
 
 /// Cases of one kind.
 pub struct Campaign {
@@ -28,8 +29,12 @@ pub struct Plan {
     pub floors: Floors,
 }
 
-const ROOMY: Engine = Engine { zones: 30, memtable_bytes: 700, planted: None };
-const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, planted: None };
+const ROOMY: Engine = Engine { zones: 30, memtable_bytes: 700, table_bytes: None, planted: None };
+const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
+/// Level 0 is compacted at 6 KiB; every key or two get a table.
+const LEVELS: Engine = Engine { table_bytes: Some(256), ..TIGHT };
+/// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
+const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..TIGHT };
 
 fn mixed() -> Shape {
     Shape {
@@ -68,6 +73,30 @@ fn readers() -> Shape {
     Shape { ops: 40, keys: 3, reads: 30, background: 30, reopens: 0, abandons: 0, ..churn() }
 }
 
+/// Everything that moves: zones to tables, tables to tables below them.
+fn levels() -> Shape {
+    Shape {
+        ops: 40,
+        keys: 6,
+        value_lens: vec![8, 90, 100],
+        deletes: 15,
+        batches: 25,
+        background: 30,
+        kinds: KINDS_OF_LEVELS,
+        ..churn()
+    }
+}
+
+/// Many keys of one keyspace: levels outgrow their targets, and tables sink.
+fn sink() -> Shape {
+    Shape { ops: 60, keys: 8, keyspaces: 1, value_lens: vec![90, 100], background: 35, ..levels() }
+}
+
+/// Readers that sleep while what they read goes to tables, and from table to table.
+fn snapshots() -> Shape {
+    Shape { kinds: KINDS_OF_LEVELS, keyspaces: 1, value_lens: vec![8, 90], ..readers() }
+}
+
 pub fn plan() -> Plan {
     let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
     // Several commits in flight are too many images for all of them; of fewer it takes all.
@@ -98,12 +127,16 @@ pub fn plan() -> Plan {
     };
     let campaigns = vec![
         campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 300),
-        campaign("churn", TIGHT, churn(), Mode::Adr, long, 60),
+        campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 60),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
-        campaign("readers", TIGHT, readers(), Mode::Adr, skim, 100),
+        campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
         campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 40),
         campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 80),
         campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 8),
+        campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 40),
+        campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
+        campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
+        campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
     ];
     let floors = Floors {
         least: vec![
@@ -118,10 +151,22 @@ pub fn plan() -> Plan {
             ("cuts_below_survivor", 10_000),
             ("lazy_leaves", 10_000),
             ("distinct_cuts", 20),
+            ("disk_images", 500_000),
+            ("mixed_images", 300_000),
+            ("drained", 5_000),
+            ("sunk", 1_000),
+            ("moved", 100),
         ],
         shares: vec![("images_in_flight", "images", 50)],
         sites: Site::ALL.to_vec(),
-        calls: Vec::new(),
+        calls: vec![
+            (Call::CreateDir, "sst"),
+            (Call::Create, ".sst"),
+            (Call::Append, ".sst"),
+            (Call::Sync, ".sst"),
+            (Call::SyncDir, "sst"),
+            (Call::Remove, ".sst"),
+        ],
     };
     let hunting = Limits {
         top: CutLimits { exhaustive: 8, singles: 1, subsets: 8, random: 4 },

@@ -8,16 +8,18 @@ use base::{Error, ErrorKind, Result};
 use bumpalo::Bump;
 use pmem::Region;
 use sim::{Op, Probe, Progress, Show, System, Write as Change};
-use ssd::Fs;
+use ssd::{Disk, Fs};
 use strandline::steps::{self, Read, Step, Stepped, Write};
-use strandline::{Db, Keyspace, Options, ReadOptions, Snapshot};
+use strandline::{Compression, Db, Keyspace, Options, ReadOptions, Snapshot};
 
 /// Every key of every workload.
-const KEYS: [&[u8]; 5] = [b"k0", b"k1", b"k2", b"k3", b"k4"];
+const KEYS: [&[u8]; 8] = [b"k0", b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k7"];
 /// Keyspaces of every store.
 const NAMES: [&str; 2] = ["default", "other"];
 /// Kinds of background work; see [`Engine::background`].
 pub const KINDS: u8 = 4;
+/// The same of a store with tables.
+pub const KINDS_OF_LEVELS: u8 = 5;
 
 /// The engine in a pool so small that zones switch and are granted anew all the time.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,8 @@ pub struct Engine {
     pub zones: u64,
     /// Bytes of records at which a memtable is frozen.
     pub memtable_bytes: u64,
+    /// Bytes at which tables on SSD are cut; where there is none, everything stays in memory.
+    pub table_bytes: Option<u64>,
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
@@ -33,6 +37,12 @@ pub struct Engine {
 /// Zones hold at most eight records of two lines.
 const ZONE_LEN: u64 = 1024;
 const MANIFEST_LEN: u64 = 2048;
+/// Where there are tables, the manifest names them.
+const MANIFEST_LEN_OF_LEVELS: u64 = 4096;
+/// The directory of tables.
+const SST: &str = "/sst";
+/// Bytes that a power cut keeps or takes whole: some of them make a table.
+const SECTOR: usize = 512;
 
 /// An open store.
 pub struct Store {
@@ -43,6 +53,8 @@ pub struct Store {
     bytes: Bump,
     probe: RefCell<Probe>,
     turns: Cell<u8>,
+    /// Commits behind W2 that are not published.
+    in_flight: Cell<u32>,
 }
 
 impl Store {
@@ -51,6 +63,11 @@ impl Store {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
         turn % ways
+    }
+
+    /// A commit is published, or given up.
+    fn lands(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
     }
 }
 
@@ -96,9 +113,24 @@ impl Engine {
     fn options(&self) -> Options {
         Options {
             memtable_bytes: self.memtable_bytes,
+            table_bytes: self.table_bytes.unwrap_or(1 << 20),
+            block_cache: 64 << 10,
+            compression: Compression::None,
             background_threads: 0,
             recovery_threads: 1,
             ..Options::default()
+        }
+    }
+
+    fn manifest_len(&self) -> u64 {
+        if self.table_bytes.is_some() { MANIFEST_LEN_OF_LEVELS } else { MANIFEST_LEN }
+    }
+
+    fn open_on(&self, region: &Arc<Region>, fs: Arc<dyn Fs>) -> Result<Db> {
+        let region = Arc::clone(region);
+        match self.table_bytes {
+            Some(_) => Db::open_on(region, fs, SST, self.options()),
+            None => Db::open_region(region, self.options()),
         }
     }
 
@@ -114,7 +146,7 @@ impl Engine {
         let probe = Probe {
             cuts_below_survivor: recovery.survivors_dropped,
             damage: recovery.damage.len() as u64,
-            swept: recovery.zones_swept,
+            swept: recovery.zones_swept + recovery.tables_swept,
             ..Probe::default()
         };
         Ok(Store {
@@ -124,6 +156,7 @@ impl Engine {
             bytes: Bump::new(),
             probe: RefCell::new(probe),
             turns: Cell::new(0),
+            in_flight: Cell::new(0),
         })
     }
 
@@ -140,8 +173,10 @@ impl Engine {
                 steps::reclaim(&store.spaces[0]);
                 store.probe.borrow_mut().merges += 1;
             }
+            // Whoever compacts by hand waits for commits that are on their way, and this thread makes them.
+            (4, 0) if store.in_flight.get() == 0 => db.compact()?,
             _ => {
-                let idle = db.work(3)?;
+                let idle = db.work(if self.table_bytes.is_some() { 1 } else { 3 })?;
                 if idle || step > 40 {
                     return Ok(Progress::Done);
                 }
@@ -170,24 +205,32 @@ impl System for Engine {
     type Task<'s> = Task<'s>;
 
     fn region_len(&self) -> u64 {
-        let tables = (4096 + self.zones * 64 + 2 * MANIFEST_LEN).next_multiple_of(4096);
+        let tables = (4096 + self.zones * 64 + 2 * self.manifest_len()).next_multiple_of(4096);
         tables + self.zones * ZONE_LEN
     }
 
-    fn create(&self, region: Region, _fs: Arc<dyn Fs>) -> Result<Store> {
+    fn disk(&self) -> Disk {
+        Disk::new(SECTOR)
+    }
+
+    fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
         let region = Arc::new(region);
-        let format = pool::Format { zone_len: ZONE_LEN, manifest_len: MANIFEST_LEN };
+        if self.table_bytes.is_some() {
+            fs.create_dir_all(SST.as_ref())?;
+            fs.sync_dir("/".as_ref())?;
+        }
+        let format = pool::Format { zone_len: ZONE_LEN, manifest_len: self.manifest_len() };
         steps::format(&region, format, 0x5eed)?;
-        let db = Db::open_region(Arc::clone(&region), self.options())?;
+        let db = self.open_on(&region, fs)?;
         self.store(region, db)
     }
 
-    fn open(&self, region: Region, _fs: Arc<dyn Fs>) -> Result<Store> {
+    fn open(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
         let region = Arc::new(region);
         steps::formatted(&region)?;
-        let db = Db::open_region(Arc::clone(&region), self.options())?;
+        let db = self.open_on(&region, fs)?;
         self.store(region, db)
     }
 
@@ -278,12 +321,17 @@ impl System for Engine {
     }
 
     fn leaks(&self, store: &Store) -> u64 {
-        steps::leaked_zones(&store.spaces[0])
+        let space = &store.spaces[0];
+        steps::leaked_zones(space) + steps::leaked_tables(space).unwrap_or(1)
     }
 
     fn probe(&self, store: &Store) -> Probe {
         let mut probe = *store.probe.borrow();
         probe.regrants = steps::zones_regranted(&store.spaces[0]);
+        let compactions = steps::compactions(&store.spaces[0]);
+        probe.drained = compactions.level0;
+        probe.sunk = compactions.levels;
+        probe.moved = compactions.moves;
         probe
     }
 }
@@ -299,6 +347,7 @@ fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
         match give_up {
             Some(0) => {
                 write.abandon();
+                store.lands();
                 return Ok(Progress::GaveUp);
             }
             Some(left) => *left -= 1,
@@ -308,6 +357,7 @@ fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
     match write.step() {
         Ok(Stepped::Did(Step::Reserve { number, switched_zone })) => {
             store.probe.borrow_mut().zone_switches += u64::from(switched_zone);
+            store.in_flight.set(store.in_flight.get() + 1);
             Ok(Progress::Reserved(number))
         }
         Ok(Stepped::Did(Step::Copy)) => {
@@ -315,7 +365,10 @@ fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
             Ok(Progress::More)
         }
         Ok(Stepped::Did(_) | Stepped::Waited) => Ok(Progress::More),
-        Ok(Stepped::Acknowledged) => Ok(Progress::Done),
+        Ok(Stepped::Acknowledged) => {
+            store.lands();
+            Ok(Progress::Done)
+        }
         Ok(Stepped::Unpublished) => Ok(Progress::Blocked),
         Err(error) if refused(&error) => Ok(Progress::Refused),
         Err(error) => Err(error),

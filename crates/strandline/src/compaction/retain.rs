@@ -50,7 +50,8 @@ impl Retention {
         self.ranges.retain(|piece, seq, newer| {
             let overlaps =
                 |level: &Arc<Level>| !level.overlapping(&piece.begin, &piece.end).is_empty();
-            let deeper = self.deeper.iter().any(overlaps) && !planted::is(Bug::DropTombstoneEarly);
+            let deeper =
+                self.deeper.iter().any(overlaps) && !planted::is(Bug::DropTombstoneAboveLevel);
             let hides = deeper || !self.horizon.is_below(seq);
             hides && self.horizon.keeps(seq, newer)
         })
@@ -156,7 +157,7 @@ impl Versions {
     pub(crate) fn drop_idle_deletions(&mut self, retention: &Retention) {
         let deletes = |kind| matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
         while self.kept.last().is_some_and(|oldest| deletes(oldest.kind)) {
-            if retention.lies_deeper(&self.key) && !planted::is(Bug::DropTombstoneEarly) {
+            if retention.lies_deeper(&self.key) && !planted::is(Bug::DropTombstoneAboveLevel) {
                 return;
             }
             self.kept.pop();

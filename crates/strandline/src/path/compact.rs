@@ -127,9 +127,10 @@ impl Engine {
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
             }
+            // Who waits for space is not refused before what failed was tried again.
+            let coming = !compactions.under_way.is_empty() || self.pauses(&compactions);
             let Some(begun) = self.begin_due(&mut compactions, false)? else {
-                let idle = compactions.under_way.is_empty();
-                return Ok(if idle { Worked::Idle } else { Worked::Busy });
+                return Ok(if coming { Worked::Busy } else { Worked::Idle });
             };
             compactions.under_way.push(Arc::clone(&begun));
             under_way = vec![begun];
@@ -241,14 +242,19 @@ impl Engine {
         }
     }
 
+    /// Whether a compaction failed lately. Without background threads nobody would come back to it.
+    fn pauses(&self, compactions: &Compactions) -> bool {
+        let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
+        lately && self.options.background_threads > 0
+    }
+
     /// Begins a compaction that is due; only one of level 0 if `level0`.
     fn begin_due(
         &self,
         compactions: &mut Compactions,
         level0: bool,
     ) -> Result<Option<Arc<Compaction>>> {
-        let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
-        if lately && self.options.background_threads > 0 {
+        if self.pauses(compactions) {
             return Ok(None);
         }
         for space in self.spaces() {
@@ -391,6 +397,10 @@ impl Engine {
                 output: self.output_options(space, into),
                 hooks: Arc::clone(&self.hooks),
             };
+            if planted::is(Bug::FreeBeforeTables) {
+                let dead = dead_zones(&compaction.runs, &[]);
+                dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            }
             for merge in self.split(merge) {
                 let task = self.merges.submit(merge)?;
                 compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
@@ -471,8 +481,21 @@ impl Engine {
             incarnation: zone.incarnation,
             fate: Fate::Retired,
         }));
-        if planted::is(Bug::FreeBeforeEdit) {
+        if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+        }
+        let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
+        if planted::is(removed) {
+            let inputs = compaction.tables.iter();
+            inputs.for_each(|(_, table)| drop(tables.fs.remove(&table.path())));
+        }
+        if planted::is(Bug::KeepInputInEdit) {
+            let is_removal = |change: &Change| {
+                matches!(change, Change::RemoveRun { .. } | Change::RemoveTable { .. })
+            };
+            if let Some(at) = changes.iter().position(is_removal) {
+                changes.remove(at);
+            }
         }
         let _durable = self.edit(changes)?;
         if planted::is(Bug::EditBeforeDirectorySync) {

@@ -95,7 +95,8 @@ impl FreezeJob {
             builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
-                bottom: view.runs.is_empty() && view.tree.is_empty(),
+                bottom: view.runs.is_empty()
+                    && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
                 ranges: (*self.memtable.deletes.ranges()).clone(),
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),

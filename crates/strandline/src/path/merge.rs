@@ -96,7 +96,8 @@ impl MergeJob {
             builder: Some(RunBuilder::new(&engine.media, name, entries)),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
-                bottom: choice.end == view.runs.len() && view.tree.is_empty(),
+                bottom: choice.end == view.runs.len()
+                    && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
                 ranges: union(&inputs),
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),

@@ -129,6 +129,8 @@ pub(crate) fn recover(
     let begun = Instant::now();
     let mut state = State::replay(payloads)?;
     let trees = open_trees(&state, tables.as_ref())?;
+    #[cfg(feature = "planted")]
+    let trees = plant_torn_tables(&state, tables.as_ref(), trees)?;
     if !read_only {
         let _durable = media.pool.flush_log()?;
     }
@@ -141,8 +143,7 @@ pub(crate) fn recover(
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
-    let broken_tables = broken_tables(&trees, threads);
-    decided.damage.extend(broken_tables);
+    decided.damage.extend(broken_tables(&trees, read_only, threads)?);
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
         survivors_dropped: decided.survivors,
@@ -277,21 +278,53 @@ fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u3
         .collect())
 }
 
+/// A planted bug: tables that cannot be opened are left out.
+#[cfg(feature = "planted")]
+fn plant_torn_tables(
+    state: &State,
+    tables: Option<&Arc<Tables>>,
+    mut trees: BTreeMap<u32, Arc<Tree>>,
+) -> Result<BTreeMap<u32, Arc<Tree>>> {
+    let Some(tables) = tables.filter(|_| planted::is(Bug::AcceptTornTable)) else {
+        return Ok(trees);
+    };
+    let internal = |broken: &str| Error::new(ErrorKind::Internal, "open", broken);
+    for (id, tree) in &mut trees {
+        let mut levels = state.keyspaces[id].levels.clone();
+        for (level, table) in tree.tables().filter(|(_, table)| table.open().is_err()) {
+            levels.remove(level as u8, &table.desc.smallest, table.desc.id).map_err(internal)?;
+        }
+        *tree = Arc::new(Tree::new(tables, &levels, tree));
+    }
+    Ok(trees)
+}
+
 /// Tables that are missing, have another length, or whose ends do not decode. Reads that need them fail, others go on.
-fn broken_tables(trees: &BTreeMap<u32, Arc<Tree>>, threads: usize) -> Vec<Damage> {
+/// A device that does not answer is no damage: whoever would write learns what it said, whoever reads sees the rest.
+fn broken_tables(
+    trees: &BTreeMap<u32, Arc<Tree>>,
+    read_only: bool,
+    threads: usize,
+) -> Result<Vec<Damage>> {
     let tables: Vec<&Arc<Table>> =
         trees.values().flat_map(|tree| tree.tables().map(|(_, table)| table)).collect();
     let opened = in_parallel(&tables, threads, |table| table.open().map(drop));
-    let broken = tables.iter().zip(opened).filter_map(|(table, opened)| {
-        opened.err().map(|error| Damage {
+    let mut broken = Vec::new();
+    for (table, opened) in tables.iter().zip(opened) {
+        let Err(error) = opened else { continue };
+        if error.kind() != ErrorKind::Corruption && !read_only {
+            return Err(error);
+        }
+        let what = error.context().to_owned();
+        broken.push(Damage {
             file: Some(table.path()),
             zone: None,
             at: 0,
             len: table.desc.len,
-            what: error.context().to_owned(),
-        })
-    });
-    broken.collect()
+            what,
+        });
+    }
+    Ok(broken)
 }
 
 /// Runs by keyspace, newest first, and those that cannot be opened.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use ssd::{Append, Fs};
 
@@ -100,25 +101,38 @@ impl Tables {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push((id, len));
     }
 
-    /// Removes the files of dead tables. What cannot be removed now is left for the next open's sweep.
+    /// Removes the files of dead tables. From the first that cannot be removed now they stay dead, and count, until the
+    /// next call, or the next open's sweep.
     pub(crate) fn remove_dead(&self) {
-        let dead = std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner));
-        for (id, len) in dead {
+        let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = std::mem::take(&mut *dead()).into_iter();
+        for (id, len) in rest.by_ref() {
             self.cache.purge(id);
+            let removed = self.fs.remove(&self.path(id));
+            if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+                dead().push((id, len));
+                break;
+            }
             self.bytes.fetch_sub(len, Relaxed);
-            let _swept_later = self.fs.remove(&self.path(id));
         }
+        dead().extend(rest);
     }
 
     /// Removes files of tables that the manifest does not name, and numbers new ones above all that were there.
-    /// Returns how many went.
+    /// Returns how many went; what cannot be removed now is dead.
     pub(crate) fn sweep(&self, named: &BTreeSet<u64>) -> Result<u64> {
         let mut swept = 0;
         for id in self.present()? {
             self.next.fetch_max(id + 1, Relaxed);
-            if !named.contains(&id) {
-                self.fs.remove(&self.path(id))?;
-                swept += 1;
+            let remove = match named.contains(&id) {
+                true => planted::is(Bug::SweepNamedTable) && named.last() == Some(&id),
+                false => !planted::is(Bug::SkipTableSweep),
+            };
+            if remove {
+                match self.fs.remove(&self.path(id)) {
+                    Ok(()) => swept += 1,
+                    Err(_) => self.bury(id, 0),
+                }
             }
         }
         Ok(swept)
