@@ -37,6 +37,7 @@ mod cache;
 mod compaction;
 mod db;
 mod engine;
+mod fences;
 mod found;
 mod front;
 mod hooks;

@@ -14,7 +14,8 @@ use std::cmp::Ordering;
 
 use base::checksum::{key_hash, sum32, sum64};
 
-use super::{BLOCK_ENTRIES, BLOCK_LEN, common_prefix, head8};
+use super::{BLOCK_ENTRIES, BLOCK_LEN};
+use crate::fences::{common_prefix, head8};
 use crate::media::Leaf;
 
 const HEADS_AT: usize = 16;

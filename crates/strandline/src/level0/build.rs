@@ -8,11 +8,11 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
 use pmem::Durable;
 
-use super::fences::FencesBuilder;
 use super::filter::{FilterBuilder, lines_for};
 use super::pieces::PieceWriter;
 use super::run::{Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed, run_seed};
 use super::{BLOCK_ENTRIES, BLOCK_LEN, block};
+use crate::fences::FencesBuilder;
 use crate::media::{Entry, Leaf, Media, hash};
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
 use crate::ranges::Ranges;

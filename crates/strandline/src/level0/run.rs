@@ -10,11 +10,11 @@ use pool::Extent;
 use sst::RangeDelete;
 
 use super::block::{Block, Position};
-use super::fences::{Fences, FencesBuilder};
 use super::filter;
 use super::pieces::Pieces;
 use super::{BLOCK_ENTRIES, BLOCK_LEN};
 use crate::busy::Busy;
+use crate::fences::{Fences, FencesBuilder};
 use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};

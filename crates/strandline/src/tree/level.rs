@@ -5,27 +5,37 @@ use std::sync::Arc;
 use base::{Result, Seq};
 
 use super::table::Table;
+use crate::fences::{Fences, FencesBuilder};
 
 /// The tables of one level (I-TREE-1).
-#[derive(Default)]
 pub(crate) struct Level {
     pub tables: Vec<Arc<Table>>,
+    /// Highest keys of the tables.
+    fences: Fences,
     /// Whether any table has range deletions.
     pub has_ranges: bool,
+}
+
+impl Default for Level {
+    fn default() -> Level {
+        Level::new(Vec::new())
+    }
 }
 
 impl Level {
     pub(crate) fn new(tables: Vec<Arc<Table>>) -> Level {
         let has_ranges = tables.iter().any(|table| table.desc.range_deletes > 0);
-        Level { tables, has_ranges }
+        let mut fences = FencesBuilder::default();
+        tables.iter().for_each(|table| fences.push_raw(&table.desc.largest));
+        Level { tables, fences: fences.finish(), has_ranges }
     }
 
     /// Position of the first table that holds keys not below `key`, or above it if `beyond`.
     #[inline]
     pub(crate) fn first_from(&self, key: &[u8], beyond: bool) -> usize {
-        self.tables.partition_point(|table| {
-            table.desc.is_below(key) || (beyond && &table.desc.largest[..] <= key)
-        })
+        let first = self.fences.rank(key, beyond);
+        let ends_here = |table: &Arc<Table>| table.desc.is_below(key);
+        first + usize::from(self.tables.get(first).is_some_and(ends_here))
     }
 
     /// The table whose bounds `key` lies in.
