@@ -20,8 +20,7 @@ impl MergeOperator for Last {
 /// The tool's exit status says nothing: its error output and its counts do.
 #[test]
 fn rocksdb_reads_every_table_of_a_store() {
-    for compression in
-        [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd]
+    for compression in [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd]
     {
         let dir = TempDir::new("oracle");
         let options = Options {

@@ -9,19 +9,15 @@ use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
 
 use super::job::Worked;
-use crate::background::throttle::{Backlog, FULL_DEBT, HELP_DEBT};
+use crate::background::debt::{self, State};
+use crate::background::throttle::HELP_DEBT;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::Space;
-use crate::level0::pick::RUNS_MAX;
 use crate::memtable::Memtable;
 use crate::view::View;
 
 /// One sleep of a writer that waits for space.
 const WAIT_STEP: Duration = Duration::from_micros(100);
-/// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
-const INDEX_BYTES_MIN: u64 = 64 << 10;
-/// Runs of a keyspace beyond which writers owe something; with half as many more they keep the whole pace.
-const RUNS_SOFT: u64 = 2 * RUNS_MAX as u64;
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
 
@@ -235,63 +231,59 @@ impl Engine {
     /// Computes anew, from space and backlog, the debt, the pace that writers keep while they are in debt, and
     /// the size at which memtables are frozen.
     pub(crate) fn update_debt(&self) {
-        let (soft, headroom) = (self.soft_headroom(), self.headroom());
-        let space_debt = soft.saturating_sub(headroom) * u64::from(FULL_DEBT) / soft;
+        let state = self.state_of_work();
+        let debt = debt::decide(&state);
+        self.throttle.set_debt(debt.space, debt.all);
+        let seconds = if state.drains {
+            // As much again lies in the level that the runs go to.
+            self.throttle.drain_time(2 * state.run_entries)
+        } else {
+            self.throttle.merge_time(state.memtable_entries + state.run_entries)
+        };
+        self.throttle.set_pace(debt.available, seconds, debt.backlog, debt.scarce);
+        self.throttle.index_bytes.store(debt.index_bytes, Relaxed);
+        self.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
+    }
+
+    /// Gathers what the debt depends on.
+    fn state_of_work(&self) -> State {
+        let geometry = self.media.pool.geometry();
         let spaces = self.spaces();
-        let (mut waiting, mut runs, mut entries, mut in_runs, mut fronts) = (0, 0, 0, 0, 0);
-        let (mut memtables, mut lasting) = (0, self.throttle.building());
+        let mut state = State {
+            soft_headroom: self.soft_headroom(),
+            headroom: self.headroom(),
+            fronts: 0,
+            zone_len: geometry.zone_len(),
+            capacity: geometry.capacity(),
+            keyspaces: spaces.len() as u64,
+            drains: self.can_drain(),
+            waiting: 0,
+            waiting_max: u64::from(self.options.frozen_memtables_max),
+            runs: 0,
+            memtable_entries: 0,
+            run_entries: 0,
+            dram_budget: self.options.dram_budget - self.cache_bytes(),
+            dram_memtables: 0,
+            dram_runs: self.throttle.building(),
+            memtable_bytes: self.options.memtable_bytes,
+        };
         for space in &spaces {
             let view = space.view.load();
-            waiting = waiting.max(view.memtables.len() as u64 - 1);
+            state.waiting = state.waiting.max(view.memtables.len() as u64 - 1);
             // What cannot be merged would slow writers for ever.
             if !space.unmergeable.load(Relaxed) {
-                runs = runs.max(view.runs.len() as u64);
+                state.runs = state.runs.max(view.runs.len() as u64);
             }
-            entries += view.memtables.iter().map(|m| m.index.len() as u64).sum::<u64>();
-            in_runs += view.runs.iter().map(|run| run.entries()).sum::<u64>();
-            fronts += space.front.room();
-            memtables += view.memtables.iter().map(|m| m.index.bytes() as u64).sum::<u64>();
-            lasting += view.runs.iter().map(|run| run.dram_bytes() as u64).sum::<u64>();
+            state.fronts += space.front.room();
+            for memtable in &view.memtables {
+                state.memtable_entries += memtable.index.len() as u64;
+                state.dram_memtables += memtable.index.bytes() as u64;
+            }
+            for run in &view.runs {
+                state.run_entries += run.entries();
+                state.dram_runs += run.dram_bytes() as u64;
+            }
         }
-        let full = u64::from(FULL_DEBT);
-        let allowed = u64::from(self.options.frozen_memtables_max.max(1));
-        let backlog_debt = waiting.saturating_sub(1) * full / allowed;
-        // Merges that do not keep up let runs pile up, and reads suffer.
-        let runs_debt = runs.saturating_sub(RUNS_SOFT) * full / RUNS_SOFT;
-        // Half of what runs leave of the budget is for memtables that wait; beyond it they are waited for.
-        let budget = self.options.dram_budget - self.cache_bytes();
-        let half_left = (budget.saturating_sub(lasting) / 2).max(1);
-        let dram_debt = memtables.saturating_sub(half_left) * full / half_left;
-        let memtables_debt = backlog_debt.max(dram_debt);
-        self.throttle.set_debt(space_debt, space_debt.max(runs_debt).max(memtables_debt));
-        let backlog = if waiting > 0 && memtables_debt > 0 {
-            Backlog::Memtables(memtables_debt)
-        } else if runs_debt > 0 {
-            Backlog::Runs
-        } else {
-            Backlog::None
-        };
-        // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
-        let (geometry, available) = (self.media.pool.geometry(), headroom + fronts);
-        let kept = (2 * geometry.zone_len()).min(available / 4 * 3);
-        let scarce = headroom < 2 * geometry.zone_len();
-        let seconds = if self.can_drain() {
-            // As much again lies in the level that the runs go to.
-            self.throttle.drain_time(2 * in_runs)
-        } else {
-            self.throttle.merge_time(entries + in_runs)
-        };
-        self.throttle.set_pace(available - kept, seconds, backlog, scarce);
-        let share = half_left / (2 * spaces.len().max(1) as u64);
-        self.throttle.index_bytes.store(share.max(INDEX_BYTES_MIN), Relaxed);
-        // Level 0 must have room beside memtables that fill and wait.
-        let share = if self.tables.is_some() { 8 } else { 4 };
-        let most = self.options.memtable_bytes.min(geometry.capacity() / share);
-        // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
-        // It ends just before a zone does, because the rest of that zone is lost to it.
-        let zone = geometry.zone_len();
-        let half = available / (2 * spaces.len().max(1) as u64) / zone * zone;
-        let limit = if space_debt > 0 { (half.max(zone) - zone / 64).min(most) } else { most };
-        self.throttle.memtable_bytes.store(limit, Relaxed);
+        state
     }
 }
