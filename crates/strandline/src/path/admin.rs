@@ -183,7 +183,10 @@ impl Engine {
                 Worked::Short if short < SHORT_MAX => {
                     short += 1;
                     self.throttle.press();
-                    std::thread::sleep(WAIT_STEP);
+                    // Records that leave for SSD make room.
+                    if self.work_on_levels(usize::MAX)? != Worked::Did {
+                        std::thread::sleep(WAIT_STEP);
+                    }
                 }
                 Worked::Short => {
                     return Err(Error::new(
