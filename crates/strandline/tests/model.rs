@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{Driver, heap};
 use strandline::{Compression, Db, Options, SsdSource};
-use testkit::{Generator, Keys, Op, Profile, Transcript};
+use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
 /// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
 fn profile(keys: Keys) -> Profile {
@@ -186,4 +186,54 @@ fn many_keys_make_deep_fences() {
     let profile = Profile { rare: 30_000, ..profile(Keys::Numbered(80_000)) };
     let options = Options { pm_size: 96 << 20, memtable_bytes: 2 << 20, zone_size: 0, ..base() };
     run(options, &profile, 41, 200_000);
+}
+
+/// Options drawn at random, tables on SSD in two of three.
+fn drawn(rng: &mut Rng) -> Options {
+    let pick = |rng: &mut Rng, of: &[u64]| *rng.pick(of);
+    let ssd = if rng.chance(2, 3) { SsdSource::Auto } else { SsdSource::None };
+    let least = if ssd == SsdSource::Auto { 3 } else { 12 };
+    let compressions =
+        [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+    Options {
+        pm_size: (least + rng.below(9)) << 20,
+        zone_size: pick(rng, &[0, 16 << 10, 32 << 10]),
+        memtable_bytes: pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]),
+        frozen_memtables_max: 1 + rng.below(5) as u32,
+        dram_budget: pick(rng, &[1 << 20, 4 << 20, 1 << 30]),
+        table_bytes: pick(rng, &[4 << 10, 30 << 10, 200 << 10, 2 << 20]),
+        block_cache: pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]),
+        compression: *rng.pick(&compressions),
+        background_threads: rng.below(4) as u32,
+        recovery_threads: 1 + rng.below(3) as u32,
+        ssd,
+        ..base()
+    }
+}
+
+/// Five million operations, a hundred thousand under each set of options.
+fn long(seed: u64) {
+    let mut rng = Rng::new(seed);
+    for round in 0..50 {
+        let options = drawn(&mut rng);
+        let keys = match rng.below(3) {
+            0 => Keys::Numbered(200 + rng.below(3000)),
+            1 => Keys::Tangled,
+            _ => Keys::Mixed(100 + rng.below(1000)),
+        };
+        eprintln!("seed {seed}, round {round}: {options:?}, {keys:?}");
+        run(options, &profile(keys), rng.next(), 100_000);
+    }
+}
+
+#[test]
+#[ignore = "minutes: continuous integration runs it"]
+fn five_million_operations() {
+    long(1);
+}
+
+#[test]
+#[ignore = "minutes: continuous integration runs it"]
+fn five_million_more() {
+    long(2);
 }
