@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pmem::Site;
-use strandline::{Batch, Db, ErrorKind, Keyspace, Options, PmSource, steps};
+use strandline::{Batch, Db, ErrorKind, Keyspace, Options, PmSource, SsdSource, steps};
 use testkit::Rng;
 
 use super::message::{Count, Message, tell};
@@ -16,6 +16,10 @@ use super::plan::{Change, Key, Plan, SPACES, ZONE_BYTES};
 
 /// Bytes of persistent memory: little, so that zones are reused all the time.
 const POOL_BYTES: u64 = 16 << 20;
+/// The same where there are tables: so little that data leaves it all the time.
+const POOL_BYTES_OF_LEVELS: u64 = 2 << 20;
+/// Bytes of a table: level 0 makes several.
+const TABLE_BYTES: u64 = 32 << 10;
 /// Reads between two looks at the store's figures.
 const READS: u64 = 50;
 
@@ -32,6 +36,8 @@ pub struct Order {
 /// Options of an open that vary.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// The store has tables on SSD; the same at every open of a store.
+    pub levels: bool,
     pub memtable_bytes: u64,
     pub background_threads: u32,
     pub recovery_threads: u32,
@@ -39,12 +45,14 @@ pub struct Settings {
 
 impl Settings {
     /// The parent's own: nothing happens that it did not ask for.
-    pub const QUIET: Settings =
-        Settings { memtable_bytes: 1 << 20, background_threads: 0, recovery_threads: 1 };
+    pub const fn quiet(levels: bool) -> Settings {
+        Settings { levels, memtable_bytes: 1 << 20, background_threads: 0, recovery_threads: 1 }
+    }
 
     /// Settings that a seed chooses.
-    pub fn random(rng: &mut Rng) -> Settings {
+    pub fn random(rng: &mut Rng, levels: bool) -> Settings {
         Settings {
+            levels,
             memtable_bytes: *rng.pick(&[64 << 10, 128 << 10, 256 << 10, 1 << 20]),
             background_threads: u32::from(rng.chance(3, 4)),
             recovery_threads: 1 + rng.below(2) as u32,
@@ -54,7 +62,9 @@ impl Settings {
     pub fn options(&self) -> Options {
         Options {
             pm: PmSource::Auto,
-            pm_size: POOL_BYTES,
+            pm_size: if self.levels { POOL_BYTES_OF_LEVELS } else { POOL_BYTES },
+            ssd: if self.levels { SsdSource::Auto } else { SsdSource::None },
+            table_bytes: TABLE_BYTES,
             zone_size: ZONE_BYTES,
             memtable_bytes: self.memtable_bytes,
             background_threads: self.background_threads,
@@ -67,11 +77,13 @@ impl Settings {
 impl Order {
     /// As arguments of the hidden subcommand.
     pub fn to_args(&self) -> Vec<String> {
-        let Settings { memtable_bytes, background_threads, recovery_threads } = self.settings;
+        let Settings { levels, memtable_bytes, background_threads, recovery_threads } =
+            self.settings;
         let mut args = vec![self.dir.display().to_string()];
         let numbers = [
             self.plan.seed,
             self.plan.lanes as u64,
+            u64::from(levels),
             memtable_bytes,
             u64::from(background_threads),
             u64::from(recovery_threads),
@@ -84,14 +96,15 @@ impl Order {
         let (dir, numbers) = args.split_first()?;
         let numbers: Vec<u64> =
             numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-        let (settings, next) = numbers.split_at_checked(5)?;
+        let (settings, next) = numbers.split_at_checked(6)?;
         Some(Order {
             dir: dir.into(),
             plan: Plan { seed: settings[0], lanes: settings[1] as usize },
             settings: Settings {
-                memtable_bytes: settings[2],
-                background_threads: settings[3] as u32,
-                recovery_threads: settings[4] as u32,
+                levels: settings[2] == 1,
+                memtable_bytes: settings[3],
+                background_threads: settings[4] as u32,
+                recovery_threads: settings[5] as u32,
             },
             next: next.to_vec(),
         })
@@ -222,6 +235,7 @@ impl Child {
             runs.look(ids.collect());
             let regrants = steps::zones_regranted(&self.spaces[0]);
             let cleaned = properties.persisted.site_bytes(Site::Clean);
+            let compactions = steps::compactions(&self.spaces[0]);
             tell(
                 &self.out,
                 &[
@@ -229,6 +243,8 @@ impl Child {
                     Message::Count { of: Count::Merges, is: runs.merges },
                     Message::Count { of: Count::Regrants, is: regrants },
                     Message::Count { of: Count::Cleaned, is: cleaned },
+                    Message::Count { of: Count::Drained, is: compactions.level0 },
+                    Message::Count { of: Count::Sunk, is: compactions.levels + compactions.moves },
                 ],
             )?;
             std::thread::sleep(Duration::from_micros(300));
@@ -276,12 +292,12 @@ mod tests {
         let order = Order {
             dir: "/some/where".into(),
             plan: Plan { seed: u64::MAX, lanes: 2 },
-            settings: Settings::QUIET,
+            settings: Settings::quiet(true),
             next: vec![5, 6],
         };
         let back = Order::from_args(&order.to_args()).unwrap();
         assert_eq!(format!("{back:?}"), format!("{order:?}"));
-        assert!(Order::from_args(&order.to_args()[..4]).is_none());
+        assert!(Order::from_args(&order.to_args()[..5]).is_none());
         assert!(Order::from_args(&[]).is_none());
     }
 }

@@ -18,8 +18,8 @@ fn failed(error: strandline::Error) -> String {
 }
 
 /// Opens the store, so that nothing happens in it unasked.
-pub fn open(dir: &Path) -> Result<Db, String> {
-    Db::open(dir, Settings::QUIET.options()).map_err(failed)
+pub fn open(dir: &Path, levels: bool) -> Result<Db, String> {
+    Db::open(dir, Settings::quiet(levels).options()).map_err(failed)
 }
 
 /// Reads everything in every way there is, and verifies everything that can be verified alone.
@@ -32,6 +32,10 @@ pub fn read_all(db: &Db, plan: &Plan) -> Result<Contents, String> {
     let leaked = steps::leaked_zones(&spaces[0]);
     if leaked != 0 {
         return Err(format!("{leaked} zones are granted and held by nothing"));
+    }
+    let leaked = steps::leaked_tables(&spaces[0]).map_err(failed)?;
+    if leaked != 0 {
+        return Err(format!("{leaked} files of tables are named by nothing"));
     }
     let mut contents = Contents::default();
     for (contents, space) in contents.iter_mut().zip(&spaces) {
@@ -49,8 +53,8 @@ pub fn read_all(db: &Db, plan: &Plan) -> Result<Contents, String> {
 }
 
 /// Everything that a read-only open sees.
-pub fn read_only(dir: &Path) -> Result<Contents, String> {
-    let db = Db::open_read_only(dir, Settings::QUIET.options()).map_err(failed)?;
+pub fn read_only(dir: &Path, levels: bool) -> Result<Contents, String> {
+    let db = Db::open_read_only(dir, Settings::quiet(levels).options()).map_err(failed)?;
     let mut contents = Contents::default();
     for (contents, name) in contents.iter_mut().zip(SPACES) {
         // A kill may have come before it was made.
@@ -103,13 +107,17 @@ pub fn empty(db: Db) -> Result<(), String> {
 }
 
 /// Bytes free in a store that is opened again, and a thousandth of all bytes.
-pub fn free(dir: &Path) -> Result<(u64, u64), String> {
-    let properties = open(dir)?.properties();
+pub fn free(dir: &Path, levels: bool) -> Result<(u64, u64), String> {
+    let properties = open(dir, levels)?.properties();
+    let tables = properties.ssd.map_or(0, |ssd| ssd.bytes);
+    if tables > 0 {
+        return Err(format!("tables of nothing take {tables} bytes"));
+    }
     Ok((properties.pm_free, properties.pm_capacity / 1000))
 }
 
 /// Bytes free in a store that never held anything.
-pub fn free_when_new(dir: &Path) -> Result<u64, String> {
-    drop(keyspaces(&open(dir)?).map_err(failed)?);
-    Ok(free(dir)?.0)
+pub fn free_when_new(dir: &Path, levels: bool) -> Result<u64, String> {
+    drop(keyspaces(&open(dir, levels)?).map_err(failed)?);
+    Ok(free(dir, levels)?.0)
 }

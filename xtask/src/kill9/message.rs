@@ -33,10 +33,21 @@ pub enum Count {
     Regrants,
     /// Bytes of records that cleaning moved.
     Cleaned,
+    /// Compactions of level 0 to tables.
+    Drained,
+    /// Compactions of tables, and tables moved from level to level.
+    Sunk,
 }
 
 impl Count {
-    pub const ALL: [Count; 4] = [Count::Freezes, Count::Merges, Count::Regrants, Count::Cleaned];
+    pub const ALL: [Count; 6] = [
+        Count::Freezes,
+        Count::Merges,
+        Count::Regrants,
+        Count::Cleaned,
+        Count::Drained,
+        Count::Sunk,
+    ];
 }
 
 /// Bytes of a message.

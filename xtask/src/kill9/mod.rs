@@ -91,8 +91,10 @@ struct Campaign {
     plan: Plan,
     oracle: Oracle,
     rng: Rng,
-    /// Bytes free in a store that never held anything.
-    free: u64,
+    /// The store has tables on SSD: every other one.
+    levels: bool,
+    /// Bytes free in a store that never held anything, without tables and with them.
+    free: [u64; 2],
     tally: Tally,
 }
 
@@ -105,7 +107,11 @@ impl Campaign {
             plan,
             oracle: Oracle::new(plan),
             rng: Rng::new(args.seed),
-            free: inspect::free_when_new(&scratch.join("new"))?,
+            levels: true,
+            free: [
+                inspect::free_when_new(&scratch.join("new"), false)?,
+                inspect::free_when_new(&scratch.join("new-levels"), true)?,
+            ],
             tally: Tally { stores: 1, ..Tally::default() },
         })
     }
@@ -144,7 +150,7 @@ impl Campaign {
     }
 
     fn kill(&mut self, next: Vec<u64>, when: When) -> Result<(), String> {
-        let settings = Settings::random(&mut self.rng);
+        let settings = Settings::random(&mut self.rng, self.levels);
         let order = Order { dir: self.store.clone(), plan: self.plan, settings, next };
         let told = run_and_kill(&order, when)
             .map_err(|error| format!("{error}\n{when:?}, {:?}", order.settings))?;
@@ -156,7 +162,7 @@ impl Campaign {
     fn verify(&mut self) -> Result<(), String> {
         copy(&self.store, &self.left).map_err(|error| format!("copying the store: {error}"))?;
         let begun = Instant::now();
-        let db = inspect::open(&self.store)?;
+        let db = inspect::open(&self.store, self.levels)?;
         self.tally.longest_open = self.tally.longest_open.max(begun.elapsed());
         self.tally.recovered += db.recovery().records;
         if self.oracle.opened && db.keyspaces() != plan::SPACES {
@@ -166,8 +172,8 @@ impl Campaign {
         drop(db);
         // Recovering reads the same whoever does it and however often.
         if self.rng.chance(1, 8) && self.left.join("STORE").exists() {
-            let again = inspect::read_all(&inspect::open(&self.store)?, &self.plan)?;
-            if again != contents || inspect::read_only(&self.left)? != contents {
+            let again = inspect::read_all(&inspect::open(&self.store, self.levels)?, &self.plan)?;
+            if again != contents || inspect::read_only(&self.left, self.levels)? != contents {
                 return Err("three recoveries of one state differ".into());
             }
         }
@@ -182,10 +188,11 @@ impl Campaign {
 
     /// Deletes everything: its space must be free again. Every other time the store is begun anew.
     fn empty(&mut self) -> Result<(), String> {
-        inspect::empty(inspect::open(&self.store)?)?;
-        let (free, allowed) = inspect::free(&self.store)?;
-        if free + allowed < self.free {
-            return Err(format!("{} bytes did not come free again", self.free - free));
+        inspect::empty(inspect::open(&self.store, self.levels)?)?;
+        let (free, allowed) = inspect::free(&self.store, self.levels)?;
+        let new = self.free[usize::from(self.levels)];
+        if free + allowed < new {
+            return Err(format!("{} bytes did not come free again", new - free));
         }
         self.oracle.emptied();
         self.tally.emptied += 1;
@@ -193,6 +200,7 @@ impl Campaign {
             std::fs::remove_dir_all(&self.store).map_err(|error| error.to_string())?;
             self.oracle.opened = false;
             self.tally.stores += 1;
+            self.levels = !self.levels;
             // Making a store is killed as well.
             while self.rng.chance(3, 4) {
                 self.open_and_kill()?;
@@ -213,7 +221,7 @@ impl Campaign {
     }
 }
 
-/// Copies the files of a store, replacing what is there.
+/// Copies the files of a store with those in its directories, replacing what is there.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(to) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -224,7 +232,11 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     }
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
-        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &to)?,
+            false => drop(std::fs::copy(entry.path(), to)?),
+        }
     }
     Ok(())
 }

@@ -63,6 +63,8 @@ impl Tally {
             ("merges", self.count(Count::Merges), self.cycles / 20),
             ("zones reused", self.count(Count::Regrants), self.cycles),
             ("bytes cleaned", self.count(Count::Cleaned), self.cycles),
+            ("compactions to tables", self.count(Count::Drained), self.cycles / 20),
+            ("compactions of tables", self.count(Count::Sunk), 1),
             ("stores emptied", self.emptied, 1),
         ];
         let low = floors.iter().filter(|(_, is, floor)| is < floor);
@@ -89,6 +91,8 @@ impl fmt::Display for Tally {
             (self.count(Count::Merges), "merges seen"),
             (self.count(Count::Regrants), "zones reused"),
             (self.count(Count::Cleaned) >> 10, "KiB of records cleaned"),
+            (self.count(Count::Drained), "compactions from memory to tables"),
+            (self.count(Count::Sunk), "compactions of tables, and moves"),
             (self.stores, "stores begun anew"),
             (self.emptied, "stores emptied, their space free again"),
             (self.longest_open.as_millis() as u64, "ms, the longest open after a kill"),
