@@ -16,8 +16,8 @@ Text:
   --literal takes and prints them as they are.
 
 Opening:
-  get, scan, dump, stats, pool, zone, check, explain and keyspace list open the store read-only:
-  several of them may run at once, but not beside a writer.
+  get, scan, dump, stats, lsm, manifest, pool, zone, check, explain and keyspace list open the
+  store read-only: several of them may run at once, but not beside a writer.
 
 Exit codes:
   0  done

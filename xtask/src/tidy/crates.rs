@@ -24,7 +24,8 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("strandline", &["strandline-art", "strandline-base", "strandline-pmem", "strandline-pool"]),
     // It measures the memory itself beside the engine.
     ("strandline-bench", &["strandline", "strandline-pmem"]),
-    ("strandline-cli", &["strandline", "strandline-bench"]),
+    // It reads tables by themselves.
+    ("strandline-cli", &["strandline", "strandline-bench", "strandline-sst"]),
     ("strandline-sim", &["strandline-base", "strandline-pmem", "strandline-ssd"]),
     ("strandline-testkit", &[]),
 ];

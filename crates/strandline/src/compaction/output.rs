@@ -208,6 +208,7 @@ impl Output {
             deletions: summary.deletions,
             min_seq: summary.min_seq,
             max_seq: summary.max_seq,
+            global_seq: 0,
             smallest: summary.smallest,
             largest: summary.largest,
         });

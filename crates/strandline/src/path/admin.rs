@@ -227,6 +227,20 @@ impl Engine {
         Ok(())
     }
 
+    /// As [`Engine::compact`], of the keys from `from` to `to` of one keyspace, with what is in memtables. Without
+    /// levels there are only whole runs to merge.
+    pub(crate) fn compact_range(
+        &self,
+        space: &Arc<Space>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        self.flush()?;
+        if self.tables.is_none() {
+            return self.compact();
+        }
+        self.compact_levels(space, range)
+    }
+
     /// Values of several keys as of one moment; their records are fetched together.
     pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.check_open("get")?;

@@ -297,7 +297,7 @@ impl Engine {
     }
 
     /// What the pick looks at.
-    fn picture<'v>(&self, view: &'v View, bounds: Option<(&'v [u8], &'v [u8])>) -> Picture<'v> {
+    pub(super) fn picture<'v>(&self, view: &'v View, bounds: Option<(&'v [u8], &'v [u8])>) -> Picture<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
@@ -382,6 +382,7 @@ impl Engine {
             let merge = Merge {
                 media: Arc::clone(&self.media),
                 tables: Arc::clone(tables),
+                memtables: Vec::new(),
                 runs: compaction.runs.clone(),
                 levels: [upper, lower].into_iter().filter(|tables| !tables.is_empty()).collect(),
                 from: None,
@@ -399,7 +400,7 @@ impl Engine {
         Ok(Some(Arc::new(compaction)))
     }
 
-    fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
+    pub(super) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
         OutputOptions {
             keyspace: space.id,
             keyspace_name: space.name.clone(),

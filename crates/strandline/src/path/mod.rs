@@ -5,6 +5,7 @@
 pub(crate) mod admin;
 pub(crate) mod admit;
 pub(crate) mod check;
+pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod decide;
 pub(crate) mod freeze;

@@ -3,6 +3,10 @@
 //! A store is a directory with a file `STORE` that names the pool and the directory of tables. The pool is made first
 //! and named last, by a rename, so a creation that was killed leaves either nothing or a pool that the next open
 //! finishes.
+//!
+//! A checkpoint is a directory of tables with a manifest file among them. Opened for writing it becomes a store: a pool
+//! is made that begins with what the file says, and named as above; then the file goes. Opened for reading it stays
+//! as it is, and the pool is in DRAM.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +19,14 @@ use ssd::Fs;
 use super::admin::ZONE_CHANGE_BYTES;
 use super::recover::recover;
 use crate::engine::Engine;
-use crate::manifest::State;
+use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::tables::{Shelf, Tables};
 
 const IDENTITY: &str = "STORE";
 const POOL: &str = "pool";
-const SST: &str = "sst";
+pub(super) const SST: &str = "sst";
 const HEADER: &str = "strandline store 1";
 /// Smallest memtable: below it every write would freeze one.
 const MEMTABLE_BYTES_MIN: u64 = 256;
@@ -30,6 +34,9 @@ const MEMTABLE_BYTES_MIN: u64 = 256;
 const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Smallest pool that an open makes: room for a few zones and runs.
 const POOL_LEN_MIN: u64 = 1 << 20;
+
+/// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
+const READ_POOL_LEN: u64 = 4 << 20;
 
 /// Whether a store may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +58,7 @@ pub(crate) fn open(path: &Path, options: Options, access: Access) -> Result<Arc<
         }
         PmSource::Heap => {
             let region = Arc::new(Region::heap(options.pm_size, None)?);
-            format_if_new(&region, &options)?;
+            format_if_new(&region, &options, None)?;
             (region, false, heap_shelf(&options)?)
         }
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
@@ -139,7 +146,18 @@ fn open_file(
         };
         return Ok((region, true, dir.map(|dir| open_shelf(dir, options)).transpose()?));
     }
-    if access == Access::Read || !options.create_if_missing {
+    let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
+    if is_checkpoint && options.ssd != SsdSource::Auto {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!("{} is a checkpoint, whose tables are in it; leave ssd out", path.display()),
+        ));
+    }
+    if is_checkpoint && access == Access::Read {
+        return open_checkpoint(path, options);
+    }
+    if access == Access::Read || !(options.create_if_missing || is_checkpoint) {
         return Err(Error::new(
             ErrorKind::NotFound,
             "open",
@@ -148,6 +166,18 @@ fn open_file(
     }
     let (region, shelf) = create_file(path, options)?;
     Ok((region, false, shelf))
+}
+
+/// A checkpoint for reading: its manifest goes to a pool in DRAM.
+fn open_checkpoint(
+    path: &Path,
+    options: &Options,
+) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
+    let shelf = open_shelf(path.join(SST), options)?;
+    let manifest = std::fs::metadata(shelf.dir.join(manifest_file::NAME)).map_or(0, |m| m.len());
+    let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
+    format_if_new(&region, &Options { zone_size: 0, ..options.clone() }, Some(&shelf))?;
+    Ok((region, false, Some(shelf)))
 }
 
 /// Refuses a place that is not the one that the store names.
@@ -219,8 +249,8 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
         _ => PoolFile::create(&at, options.pm_size)?,
     };
     let region = Arc::new(file.map(Prefault::Now)?);
-    format_if_new(&region, options)?;
     let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
+    format_if_new(&region, options, shelf.as_ref())?;
     write_identity(path, &Identity { pool, ssd })?;
     Ok((region, shelf))
 }
@@ -233,22 +263,29 @@ fn begins_blank(path: &Path) -> std::io::Result<bool> {
     Ok(head.iter().all(|byte| *byte == 0))
 }
 
-/// Formats what no pool was ever in; a creation that was killed is finished that way.
-fn format_if_new(region: &Arc<Region>, options: &Options) -> Result<()> {
+/// Formats what no pool was ever in; a creation that was killed is finished that way. The pool begins empty, or with
+/// what the manifest file beside the tables says.
+fn format_if_new(region: &Arc<Region>, options: &Options, shelf: Option<&Shelf>) -> Result<()> {
     match Pool::open(Arc::clone(region)) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
+    let copied = match shelf {
+        Some(shelf) => manifest_file::read(&*shelf.fs, &shelf.dir)?,
+        None => None,
+    };
+    let snapshot = copied.unwrap_or_else(State::fresh).encode_snapshot();
     let mut format = Format::for_len(region.len());
+    let wanted = (4 * snapshot.len() as u64).next_power_of_two();
+    format.manifest_len = format.manifest_len.max(wanted);
     if options.zone_size != 0 {
         format.zone_len = options.zone_size;
         // Half of the manifest may be taken by what it says of zones.
         let zones = region.len() / options.zone_size * ZONE_CHANGE_BYTES;
         format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
     }
-    Pool::create(Arc::clone(region), format, fresh_id()?, &State::fresh().encode_snapshot())
-        .map(drop)
+    Pool::create(Arc::clone(region), format, fresh_id()?, &snapshot).map(drop)
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -325,7 +362,7 @@ pub(crate) fn open_region(
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
-        format_if_new(&region, &options)?;
+        format_if_new(&region, &options, shelf.as_ref())?;
     }
     assemble(region, shelf, options, access, false)
 }

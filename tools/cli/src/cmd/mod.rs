@@ -2,15 +2,19 @@
 
 pub mod bench;
 mod check;
+mod compact;
 mod del;
 mod dump;
 mod explain;
 mod get;
 mod keyspace;
 mod load;
+mod lsm;
+mod manifest;
 mod pool;
 mod put;
 mod scan;
+mod sst;
 mod stats;
 mod zone;
 
@@ -38,6 +42,14 @@ pub enum Command {
     Stats,
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
+    /// Draw where each keyspace has its data: memtables, runs, levels
+    Lsm(lsm::Lsm),
+    /// Print what the manifest names: keyspaces, runs, tables, zones
+    Manifest,
+    /// Print what a table in RocksDB's format says of itself; no store is needed
+    Sst(sst::Sst),
+    /// Bring keys down to the deepest level that has any of them
+    Compact(compact::Compact),
     /// Print the headers of the zones, or of one
     Zone(zone::Zone),
     /// Verify every record and index; exit code 1 if anything is damaged
@@ -62,6 +74,10 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Dump(args) => dump::run(context, &args),
         Command::Stats => stats::run(context),
         Command::Pool => pool::run(context),
+        Command::Lsm(args) => lsm::run(context, &args),
+        Command::Manifest => manifest::run(context),
+        Command::Sst(args) => sst::run(context, &args),
+        Command::Compact(args) => compact::run(context, &args),
         Command::Zone(args) => zone::run(context, &args),
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),

@@ -3,6 +3,7 @@
 mod damage;
 mod ends;
 mod figures;
+mod levels;
 mod loading;
 mod records;
 mod store;
