@@ -17,6 +17,7 @@ use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
 use crate::options::Options;
+use crate::path::ingest::IngestOptions;
 use crate::path::job::Worked;
 use crate::path::open::{self, Access};
 use crate::path::recover::Report;
@@ -286,6 +287,24 @@ impl Db {
     /// `Corruption` if a record or table is damaged, or damage took records; `NoSpace`, `Io`; `Closed`.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Seq> {
         self.engine().checkpoint(target.as_ref())
+    }
+
+    /// Adds tables from elsewhere to `keyspace`: external tables in RocksDB's format, as its SstFileWriter writes them.
+    /// All of them or none; durable and visible, as of one moment, when it returns. Their entries are newer than
+    /// everything written before, older than everything written after. Writers of the same keyspace may wait while
+    /// older data of these keys leaves persistent memory. Returns the sequence number of the entries.
+    ///
+    /// # Errors
+    /// Nothing changes then. `Corruption`, `NotSupported`, `LimitExceeded` or `InvalidArgument` for a file that cannot
+    /// be taken, for files that overlap each other, and where the store has no levels on SSD; `NotFound`; `Busy` if
+    /// writes to the same keys never pause; `NoSpace`, `Io`, `ReadOnly`, `Closed`.
+    pub fn ingest(
+        &self,
+        keyspace: &Keyspace,
+        paths: &[PathBuf],
+        options: IngestOptions,
+    ) -> Result<Seq> {
+        self.engine().ingest(self.own(keyspace, "ingest")?, paths, options)
     }
 
     /// Does a bounded amount of background work on this thread; `true` if there is nothing to do, or nothing that

@@ -185,9 +185,10 @@ fn checkpoints_beside_writers_are_of_one_moment() {
     const ACCOUNTS: u64 = 200;
     const EACH: i64 = 1000;
     let dir = TempDir::new("writers");
-    let options = Options { background_threads: 1, pm_size: 16 * MIB, ..options() };
+    let options = Options { background_threads: 1, ..options() };
     let db = Db::open(dir.join("db"), options.clone()).expect("open");
     let spaces = [db.default_keyspace().clone(), db.create_keyspace("b").expect("keyspace")];
+    let filler = db.create_keyspace("filler").expect("keyspace");
     for i in 0..ACCOUNTS {
         for space in &spaces {
             space.put(&key(i), &EACH.to_le_bytes()).expect("put");
@@ -196,7 +197,7 @@ fn checkpoints_beside_writers_are_of_one_moment() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in 0..2_u64 {
-            let (db, spaces, stop) = (&db, &spaces, &stop);
+            let (db, spaces, filler, stop) = (&db, &spaces, &filler, &stop);
             scope.spawn(move || {
                 let mut rng = Rng::new(writer);
                 // Each writer has accounts of its own.
@@ -216,11 +217,16 @@ fn checkpoints_beside_writers_are_of_one_moment() {
                     let mut batch = Batch::new();
                     batch.put(&spaces[0], &from, &pad(read(0, &from) - amount));
                     batch.put(&spaces[1], &to, &pad(read(1, &to) + amount));
+                    // Fills persistent memory, so that data leaves it meanwhile.
+                    batch.put(filler, &rng.next().to_be_bytes(), &[0; 400]);
                     db.write(&batch).expect("write");
                 }
             });
         }
-        for round in 0..6 {
+        let mut round = 0;
+        let compacted = || db.properties().ssd.expect("levels").compactions.level0 > 0;
+        while round < 6 || (round < 100 && !compacted()) {
+            round += 1;
             let copy = dir.join(&format!("copy{round}"));
             db.checkpoint(&copy).expect("checkpoint");
             let copy = Db::open_read_only(&copy, options.clone()).expect("open");
@@ -249,7 +255,7 @@ fn a_checkpoint_that_fails_leaves_nothing() {
     let open = |region, dir: &str| Db::open_on(region, Arc::clone(&as_fs), dir, options());
     let db = open(region, "/db/sst").expect("open");
     let mut model = BTreeMap::new();
-    churn(&db, "default", &mut model, 1, 6000);
+    churn(&db, "default", &mut model, 1, 16_000);
     let (target, staging) = (Path::new("/copy"), Path::new("/copy.staging"));
     for for_ever in [false, true] {
         let (mut number, mut failed) = (1, 0);

@@ -171,6 +171,11 @@ impl Engine {
             newest.push((Arc::clone(&space), order));
         }
         self.update_debt();
+        self.await_frozen(&newest)
+    }
+
+    /// Waits until no memtable older than the age given with each keyspace is left to be frozen.
+    pub(super) fn await_frozen(&self, newest: &[(Arc<Space>, u64)]) -> Result<()> {
         let mut short = 0;
         let waits = |(space, order): &(Arc<Space>, u64)| {
             space.view.load().oldest_frozen().is_some_and(|memtable| memtable.order < *order)

@@ -113,10 +113,15 @@ impl Engine {
             let views: Vec<(Arc<Space>, Arc<View>)> =
                 there.map(|space| (Arc::clone(space), space.view.load_full())).collect();
             let seq = self.ring.visible();
-            if views.iter().all(|(space, view)| space.front.number() == view.number) {
+            let current = |(space, view): &(Arc<Space>, Arc<View>)| {
+                // What is ingested is in a View before its number is published.
+                let mut newest = view.tree.tables().map(|(_, table)| table.desc.max_seq);
+                space.front.number() == view.number && newest.all(|newest| newest <= seq)
+            };
+            if views.iter().all(current) {
                 return (views, seq);
             }
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
     }
 
@@ -218,7 +223,8 @@ fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
     }
     let dir = staging.join(SST);
     let names = fs.list(staging)?;
-    let files = if names.is_empty() { Vec::new() } else { fs.list(&dir)? };
+    let has_dir = names.iter().any(|name| name == SST);
+    let files = if has_dir { fs.list(&dir)? } else { Vec::new() };
     let is_file = |name: &String| {
         name.ends_with(".sst") || name == file::NAME || name == file::STAGED
     };

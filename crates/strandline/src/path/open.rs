@@ -180,6 +180,51 @@ fn open_checkpoint(
     Ok((region, false, Some(shelf)))
 }
 
+/// Where the parts of a damaged store are, or should be.
+pub(super) struct Places {
+    pub pool: PathBuf,
+    pub tables: Option<PathBuf>,
+}
+
+/// The places that a store names, or, where it names none, those of the options, or the usual ones.
+pub(super) fn places_left(path: &Path, options: &Options) -> Result<Places> {
+    let usual = || Identity { pool: POOL.into(), ssd: Some(SST.into()) };
+    let named = read_identity(path).ok().flatten();
+    let is_named = named.is_some();
+    let named = named.unwrap_or_else(usual);
+    let pool = match &options.pm {
+        PmSource::Path(given) if !is_named => absolute(given)?,
+        _ => path.join(named.pool),
+    };
+    let tables = match &options.ssd {
+        SsdSource::Path(given) if !is_named => Some(absolute(given)?),
+        _ => named.ssd.map(|dir| path.join(dir)),
+    };
+    Ok(Places { pool, tables })
+}
+
+/// Opens for reading what is left of a store or checkpoint, whatever its tables are like.
+pub(super) fn open_what_is_left(
+    path: &Path,
+    places: &Places,
+    options: &Options,
+) -> Result<Arc<Engine>> {
+    check_options(options)?;
+    let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
+    if is_checkpoint && !places.pool.exists() {
+        let (region, lazy, shelf) = open_checkpoint(path, options)?;
+        return assemble(region, shelf, options.clone(), Access::Read, lazy);
+    }
+    let region = Arc::new(PoolFile::open(&places.pool, OpenMode::ReadOnly)?.map(Prefault::Lazy)?);
+    let shelf = places.tables.clone().map(shelf_left);
+    assemble(region, shelf, options.clone(), Access::Read, true)
+}
+
+/// A directory of tables that may be gone.
+pub(super) fn shelf_left(dir: PathBuf) -> Shelf {
+    Shelf { fs: ssd::best(false), dir }
+}
+
 /// Refuses a place that is not the one that the store names.
 fn check_place(store: &Path, option: &str, named: &Path, given: &Path) -> Result<()> {
     if same_file(named, given) {

@@ -26,6 +26,7 @@ use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
 use crate::keyspace::Space;
 use crate::media::{Leaf, hash};
+use crate::memtable::Memtable;
 use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
 use crate::memtable::zone::ExtentHold;
 use crate::ring::Ticket;
@@ -451,6 +452,11 @@ impl<'e, 'a> Commit<'e, 'a> {
     /// Number of the commit, once reserved.
     pub(crate) fn number(&self) -> Seq {
         self.number
+    }
+
+    /// The memtable that has the records of its first keyspace, once reserved.
+    pub(crate) fn memtable(&self) -> &Arc<Memtable> {
+        self.groups[0].view.active()
     }
 
     /// Last sequence number of the commit, once reserved.

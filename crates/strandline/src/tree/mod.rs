@@ -9,6 +9,7 @@
 pub(crate) mod blocks;
 pub(crate) mod copy;
 pub(crate) mod desc;
+pub(crate) mod examine;
 pub(crate) mod level;
 pub(crate) mod table;
 pub(crate) mod tables;
