@@ -35,8 +35,8 @@ fn store(place: &Path) -> (Contents, Contents) {
     let other = db.create_keyspace("other").expect("keyspace");
     let mut model = BTreeMap::new();
     let mut rng = Rng::new(5);
-    for round in 0..12_000_u64 {
-        let i = rng.below(6000);
+    for round in 0..24_000_u64 {
+        let i = rng.below(20_000);
         match rng.below(30) {
             0 => {
                 let (from, to) = (key(i), key(i + 5));

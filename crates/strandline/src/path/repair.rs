@@ -311,11 +311,10 @@ impl<'e> Pending<'e> {
         if entries.is_empty() {
             return Ok(());
         }
-        let op = |entry| {
-            let Entry { key, value, .. } = entry;
-            Op::new(self.space, Kind::Put, key, value)
-        };
-        let mut ops: Vec<Op<'_>> = entries.iter().map(op).collect();
+        let puts = entries
+            .iter()
+            .map(|entry| Op::new(self.space, Kind::Put, &entry.key, &entry.value));
+        let mut ops: Vec<Op<'_>> = puts.collect();
         self.engine.commit(&mut ops)
     }
 }

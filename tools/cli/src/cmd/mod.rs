@@ -2,17 +2,20 @@
 
 pub mod bench;
 mod check;
+mod checkpoint;
 mod compact;
 mod del;
 mod dump;
 mod explain;
 mod get;
+mod ingest;
 mod keyspace;
 mod load;
 mod lsm;
 mod manifest;
 mod pool;
 mod put;
+mod repair;
 mod scan;
 mod sst;
 mod stats;
@@ -50,6 +53,12 @@ pub enum Command {
     Sst(sst::Sst),
     /// Bring keys down to the deepest level that has any of them
     Compact(compact::Compact),
+    /// Copy the store as of this moment to a new directory, by links where that works
+    Checkpoint(checkpoint::Checkpoint),
+    /// Add tables in RocksDB's format, all of them or none
+    Ingest(ingest::Ingest),
+    /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
+    Repair(repair::Repair),
     /// Print the headers of the zones, or of one
     Zone(zone::Zone),
     /// Verify every record and index; exit code 1 if anything is damaged
@@ -78,6 +87,9 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Manifest => manifest::run(context),
         Command::Sst(args) => sst::run(context, &args),
         Command::Compact(args) => compact::run(context, &args),
+        Command::Checkpoint(args) => checkpoint::run(context, &args),
+        Command::Ingest(args) => ingest::run(context, &args),
+        Command::Repair(args) => repair::run(context, &args),
         Command::Zone(args) => zone::run(context, &args),
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),

@@ -1,5 +1,6 @@
 //! The built command, end to end: what goes in, what comes out, and how it ends.
 
+mod copies;
 mod damage;
 mod ends;
 mod figures;
