@@ -31,7 +31,14 @@ pub(crate) type Entries = Box<dyn Iterator<Item = Result<Entry>>>;
 pub(crate) fn memtable(media: &Arc<Media>, memtable: &Arc<Memtable>) -> Entries {
     // All at once: a damaged record has no key from which a second look could go on.
     let (mut leaves, forward) = (Vec::new(), Direction::Forward);
-    memtable.index.scan(&**media, Bound::Unbounded, forward, Versions::All, usize::MAX, &mut leaves);
+    memtable.index.scan(
+        &**media,
+        Bound::Unbounded,
+        forward,
+        Versions::All,
+        usize::MAX,
+        &mut leaves,
+    );
     let (media, held) = (Arc::clone(media), Arc::clone(memtable));
     Box::new(leaves.into_iter().filter_map(move |leaf| {
         // The memtable holds what the leaves lead to.

@@ -274,9 +274,8 @@ fn an_ingest_that_fails_leaves_nothing() {
     let fs = Arc::new(Faulty::new(Memory::new(Disk::default())));
     fs.create_dir_all(Path::new("/sst")).expect("directory");
     let region = heap(options().pm_size);
-    let open = || {
-        Db::open_on(Arc::clone(&region), Arc::clone(&fs) as _, "/sst", options()).expect("open")
-    };
+    let open =
+        || Db::open_on(Arc::clone(&region), Arc::clone(&fs) as _, "/sst", options()).expect("open");
     let mut db = open();
     let mut model = BTreeMap::new();
     for for_ever in [false, true] {

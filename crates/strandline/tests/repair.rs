@@ -194,7 +194,8 @@ fn without_a_pool_the_tables_are_left() {
     let dir = TempDir::new("repair-no-pool");
     let (model, _) = store(&dir.join("db"));
     let pool = std::fs::read(dir.join("db/pool")).expect("pool");
-    for (name, bytes) in [("cut", &pool[..pool.len() / 2]), ("foreign", b"foreign"), ("gone", b"")] {
+    for (name, bytes) in [("cut", &pool[..pool.len() / 2]), ("foreign", b"foreign"), ("gone", b"")]
+    {
         std::fs::write(dir.join("db/pool"), bytes).expect("written");
         if bytes.is_empty() {
             std::fs::remove_file(dir.join("db/pool")).expect("removed");

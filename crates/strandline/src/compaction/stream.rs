@@ -9,8 +9,8 @@ use sst::{EntryKind, Uncached};
 
 use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media};
-use crate::memtable::{Memtable, is_skipped};
 use crate::memtable::record::Kind;
+use crate::memtable::{Memtable, is_skipped};
 use crate::tree::blocks::File;
 use crate::tree::table::Table;
 
@@ -122,7 +122,9 @@ impl Stream {
             Stream::Memtable(MemtableStream { head, .. }) | Stream::Run(RunStream { head, .. }) => {
                 match head.map(|head| head.kind) {
                     Some(Kind::Put | Kind::PutExtent) => EntryKind::Value,
-                    Some(Kind::Delete | Kind::Blank | Kind::RangeDelete) | None => EntryKind::Delete,
+                    Some(Kind::Delete | Kind::Blank | Kind::RangeDelete) | None => {
+                        EntryKind::Delete
+                    }
                 }
             }
             Stream::Tables(stream) => {

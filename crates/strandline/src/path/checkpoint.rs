@@ -73,7 +73,8 @@ impl Engine {
         fs.create_dir_all(&dir)?;
         let (views, cut) = self.cut();
         let now = self.manifest().state.clone();
-        let mut state = State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
+        let mut state =
+            State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
         let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);
@@ -225,9 +226,8 @@ fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
     let names = fs.list(staging)?;
     let has_dir = names.iter().any(|name| name == SST);
     let files = if has_dir { fs.list(&dir)? } else { Vec::new() };
-    let is_file = |name: &String| {
-        name.ends_with(".sst") || name == file::NAME || name == file::STAGED
-    };
+    let is_file =
+        |name: &String| name.ends_with(".sst") || name == file::NAME || name == file::STAGED;
     if names.iter().any(|name| name != SST) || !files.iter().all(is_file) {
         return Err(Error::new(
             ErrorKind::Exists,

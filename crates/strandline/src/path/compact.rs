@@ -105,7 +105,10 @@ impl Engine {
     }
 
     /// Keeps compactions from beginning, if none of `space` is under way.
-    pub(super) fn hold_compactions(&self, space: &Arc<Space>) -> Option<MutexGuard<'_, Compactions>> {
+    pub(super) fn hold_compactions(
+        &self,
+        space: &Arc<Space>,
+    ) -> Option<MutexGuard<'_, Compactions>> {
         let compactions = self.compactions();
         let under_way = compactions.under_way.iter().any(|each| Arc::ptr_eq(&each.space, space));
         (!under_way).then_some(compactions)
@@ -304,7 +307,11 @@ impl Engine {
     }
 
     /// What the pick looks at.
-    pub(super) fn picture<'v>(&self, view: &'v View, bounds: Option<(&'v [u8], &'v [u8])>) -> Picture<'v> {
+    pub(super) fn picture<'v>(
+        &self,
+        view: &'v View,
+        bounds: Option<(&'v [u8], &'v [u8])>,
+    ) -> Picture<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();

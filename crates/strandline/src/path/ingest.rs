@@ -83,7 +83,12 @@ impl Engine {
     }
 
     /// I2 to I5, as often as it takes.
-    fn place(&self, tables: &Arc<Tables>, space: &Arc<Space>, descs: &mut [TableDesc]) -> Result<Seq> {
+    fn place(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Arc<Space>,
+        descs: &mut [TableDesc],
+    ) -> Result<Seq> {
         for _ in 0..ATTEMPTS {
             // Ahead of time, so that writers need not wait for it.
             let view = space.view.load_full();
@@ -131,7 +136,9 @@ impl Engine {
         self.await_visible(seq - 1)?;
         // What came to the memtable between its begin and the number.
         let front = Arc::clone(commit.memtable());
-        if self.touches(&front, descs, seq)? || !self.install_tables(tables, space, &front, descs, seq)? {
+        if self.touches(&front, descs, seq)?
+            || !self.install_tables(tables, space, &front, descs, seq)?
+        {
             return Ok(None);
         }
         let last_seq = commit.publish(durable);
@@ -220,7 +227,8 @@ impl Engine {
         loop {
             let mut leaves = Vec::with_capacity(BATCH_KEYS);
             let start = from.as_ref().map(|key| &key[..]);
-            let end = memtable.index.scan(media, start, forward, Versions::All, BATCH_KEYS, &mut leaves);
+            let end =
+                memtable.index.scan(media, start, forward, Versions::All, BATCH_KEYS, &mut leaves);
             for leaf in &leaves {
                 let entry = media.entry(Leaf(*leaf))?;
                 let key = media.key(&entry);
@@ -247,7 +255,11 @@ fn take_in(
     descs: &mut Vec<TableDesc>,
 ) -> Result<()> {
     if paths.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "ingest", "no files; name at least one"));
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "ingest",
+            "no files; name at least one",
+        ));
     }
     let mut failed = None;
     for path in paths {
@@ -300,9 +312,9 @@ fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {
 /// For each table the deepest level such that neither it nor any above it overlaps the table.
 fn placement(tree: &Tree, descs: &[TableDesc]) -> Option<Vec<u8>> {
     let level = |desc: &TableDesc| {
-        let free = tree.levels().take_while(|(_, level)| {
-            level.overlapping(&desc.smallest, &desc.largest).is_empty()
-        });
+        let free = tree
+            .levels()
+            .take_while(|(_, level)| level.overlapping(&desc.smallest, &desc.largest).is_empty());
         free.last().map(|(number, _)| number as u8)
     };
     descs.iter().map(level).collect()

@@ -169,10 +169,7 @@ fn open_file(
 }
 
 /// A checkpoint for reading: its manifest goes to a pool in DRAM.
-fn open_checkpoint(
-    path: &Path,
-    options: &Options,
-) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
+fn open_checkpoint(path: &Path, options: &Options) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
     let shelf = open_shelf(path.join(SST), options)?;
     let manifest = std::fs::metadata(shelf.dir.join(manifest_file::NAME)).map_or(0, |m| m.len());
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);

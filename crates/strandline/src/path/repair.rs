@@ -58,7 +58,11 @@ pub struct LostRange {
 /// # Errors
 /// `Exists` if there is something at `to`; `Busy` if the store is open for writing; `NotFound` if there is nothing to
 /// save; those of writing the new store.
-pub fn repair(path: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -> Result<RepairReport> {
+pub fn repair(
+    path: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    options: Options,
+) -> Result<RepairReport> {
     let (path, to) = (path.as_ref(), to.as_ref());
     if to.exists() {
         let text = format!("{} is there already; name a new directory", to.display());
@@ -251,7 +255,12 @@ impl Walk {
 }
 
 impl Sources {
-    fn write_to(self, engine: &Engine, space: &Arc<Space>, report: &mut RepairReport) -> Result<()> {
+    fn write_to(
+        self,
+        engine: &Engine,
+        space: &Arc<Space>,
+        report: &mut RepairReport,
+    ) -> Result<()> {
         let ranges = Ranges::new(&self.deletes);
         let (name, lost) = (&space.name, &mut report.lost);
         let mut heads = Heads::new(self.entries, name, lost);
@@ -311,9 +320,8 @@ impl<'e> Pending<'e> {
         if entries.is_empty() {
             return Ok(());
         }
-        let puts = entries
-            .iter()
-            .map(|entry| Op::new(self.space, Kind::Put, &entry.key, &entry.value));
+        let puts =
+            entries.iter().map(|entry| Op::new(self.space, Kind::Put, &entry.key, &entry.value));
         let mut ops: Vec<Op<'_>> = puts.collect();
         self.engine.commit(&mut ops)
     }

@@ -21,7 +21,10 @@ pub fn run(context: &Context, args: &Checkpoint) -> Outcome {
     if context.json {
         out.json(&json!({ "dir": args.dir, "seq": seq }))?;
     } else {
-        out.line(format_args!("{} holds everything up to sequence number {seq}", args.dir.display()))?;
+        out.line(format_args!(
+            "{} holds everything up to sequence number {seq}",
+            args.dir.display()
+        ))?;
     }
     out.finish()?;
     Ok(OK)

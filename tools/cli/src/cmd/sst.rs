@@ -60,7 +60,8 @@ fn properties(layout: &Layout) -> Vec<(&'static str, String)> {
         (None, Some(min), Some(max)) => format!("{min} to {max}"),
         _ => "not told".into(),
     };
-    let said = |text: &str| if text.is_empty() { "-".into() } else { text.escape_debug().to_string() };
+    let said =
+        |text: &str| if text.is_empty() { "-".into() } else { text.escape_debug().to_string() };
     vec![
         ("format", layout.version().to_string()),
         ("checksum", format!("{:?}", layout.checksum())),
@@ -81,7 +82,10 @@ fn properties(layout: &Layout) -> Vec<(&'static str, String)> {
         ("raw values", format!("{} bytes", properties.raw_value_size)),
         ("data", format!("{} bytes in {} blocks", properties.data_size, properties.data_blocks)),
         ("index", format!("{} bytes", properties.index_size)),
-        ("filter", format!("{} bytes, {}", properties.filter_size, said(&properties.filter_policy))),
+        (
+            "filter",
+            format!("{} bytes, {}", properties.filter_size, said(&properties.filter_policy)),
+        ),
     ]
 }
 
