@@ -143,6 +143,15 @@ impl<B: Blocks> Cursor<B> {
         self.read_trailer()
     }
 
+    /// To the first entry behind the block that the cursor is in, or that the last move failed in. Called again after
+    /// each failure it passes over all that is damaged, until it is on no entry.
+    pub fn skip_block(&mut self) -> Result<()> {
+        self.move_index(|index, table| index.next(table))?;
+        self.enter_block(BlockCursor::first)?;
+        self.skip_forward()?;
+        self.read_trailer()
+    }
+
     fn seek_to(&mut self, target: &Target<'_>) -> Result<()> {
         self.move_index(|index, table| index.seek(table, target))?;
         self.enter_block(|data| data.seek(target))?;

@@ -18,6 +18,7 @@ use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
 use crate::options::Options;
+use crate::path::ingest::IngestOptions;
 use crate::path::job::Worked;
 use crate::path::open::{self, Access};
 use crate::path::recover::Report;
@@ -122,7 +123,8 @@ impl Db {
         Db::from_engine(open::open_region(region, None, options, Access::Write)?)
     }
 
-    /// As [`Db::open_region`], with tables in directory `dir`, which exists, of the file system `fs`.
+    /// As [`Db::open_region`], with tables in directory `dir`, which exists, of the file system `fs`. A new store begins
+    /// with the tables of a checkpoint if `dir` is the directory `sst` of one.
     pub fn open_on(
         region: Arc<Region>,
         fs: Arc<dyn Fs>,
@@ -232,17 +234,25 @@ impl Db {
     pub fn write(&self, batch: &Batch) -> Result<()> {
         let mut ops = Vec::with_capacity(batch.len());
         for change in &batch.changes {
-            if !Arc::ptr_eq(&change.keyspace.handle.engine, &self.handle.engine) {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "write",
-                    format!("keyspace {} belongs to another store", change.keyspace.name()),
-                ));
+            let space = self.own(&change.keyspace, "write")?;
+            if change.kind == Kind::Merge {
+                self.engine().check_operator()?;
             }
-            let space = &change.keyspace.space;
             ops.push(Op::new(space, change.kind, batch.key(change), batch.value(change)));
         }
         self.engine().commit(&mut ops)
+    }
+
+    /// The inside of a keyspace, if it is one of this store.
+    fn own<'k>(&self, keyspace: &'k Keyspace, operation: &'static str) -> Result<&'k Arc<Space>> {
+        if Arc::ptr_eq(&keyspace.handle.engine, &self.handle.engine) {
+            return Ok(&keyspace.space);
+        }
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            operation,
+            format!("keyspace {} belongs to another store", keyspace.name()),
+        ))
     }
 
     /// Takes a snapshot. Versions that it needs are kept until it is dropped.
@@ -277,6 +287,53 @@ impl Db {
         self.engine().compact()
     }
 
+    /// Brings the keys from `from` to `to`, both included, or from the first or to the last, down to the deepest level
+    /// that has any of them, those in memtables included. Where all data stays in persistent memory, the keyspace's
+    /// runs are merged into one. Tables and runs are taken whole, so that more keys than these may move.
+    ///
+    /// # Errors
+    /// As [`Db::flush`]; `InvalidArgument` for another store's keyspace; those of the device that holds the tables.
+    pub fn compact_range(
+        &self,
+        keyspace: &Keyspace,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
+        self.engine().compact_range(self.own(keyspace, "compact")?, (from, to))
+    }
+
+    /// Copies the store as of one moment to the new directory `target`: its tables are linked, or copied where that does
+    /// not work, and what is in persistent memory is written as tables. Writers go on meanwhile; what they free is
+    /// held until the part of its keyspace is done. Returns the last sequence number in the copy.
+    ///
+    /// The checkpoint is whole and durable, or not there. It can be opened by itself with [`Db::open`], which makes
+    /// a store of it, or [`Db::open_read_only`], and it can be moved.
+    ///
+    /// # Errors
+    /// `Exists` if there is something at `target`; `NotFound` if the directory that should hold it is missing;
+    /// `Corruption` if a record or table is damaged, or damage took records; `NoSpace`, `Io`; `Closed`.
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Seq> {
+        self.engine().checkpoint(target.as_ref())
+    }
+
+    /// Adds tables from elsewhere to `keyspace`: external tables in RocksDB's format, as its SstFileWriter writes them.
+    /// All of them or none; durable and visible, as of one moment, when it returns. Their entries are newer than
+    /// everything written before, older than everything written after. Writers of the same keyspace may wait while
+    /// older data of these keys leaves persistent memory. Returns the sequence number of the entries.
+    ///
+    /// # Errors
+    /// Nothing changes then. `Corruption`, `NotSupported`, `LimitExceeded` or `InvalidArgument` for a file that cannot
+    /// be taken, for files that overlap each other, and where the store has no levels on SSD; `NotFound`; `Busy` if
+    /// writes to the same keys never pause; `NoSpace`, `Io`, `ReadOnly`, `Closed`.
+    pub fn ingest(
+        &self,
+        keyspace: &Keyspace,
+        paths: &[PathBuf],
+        options: IngestOptions,
+    ) -> Result<Seq> {
+        self.engine().ingest(self.own(keyspace, "ingest")?, paths, options)
+    }
+
     /// Does a bounded amount of background work on this thread; `true` if there is nothing to do, or nothing that
     /// can be done now. For stores opened with `background_threads = 0`.
     pub fn work(&self, entries: usize) -> Result<bool> {
@@ -301,6 +358,11 @@ impl Db {
     /// The pool as text: superblock, log, zones by state.
     pub fn pool_view(&self) -> String {
         self.engine().media.pool.view().to_string()
+    }
+
+    /// The manifest's state as text: numbers to come, keyspaces with their runs and tables, zones.
+    pub fn manifest_view(&self) -> String {
+        self.engine().manifest().state.to_string()
     }
 
     /// Where zone `no` begins and what its header says; `None` if there is no such zone.
@@ -366,6 +428,7 @@ impl Keyspace {
 
     /// Merges `operand` into `key`: the merge operator of [`Hooks`] combines it with what is there when the key is read.
     pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.engine().check_operator()?;
         self.engine().commit(&mut [Op::new(&self.space, Kind::Merge, key, operand)])
     }
 

@@ -54,6 +54,7 @@ mod padded;
 mod path;
 mod ranges;
 mod ring;
+mod salvage;
 mod snapshot;
 pub mod steps;
 mod tree;
@@ -71,6 +72,8 @@ pub use observe::properties::{
 };
 pub use options::{Compression, Options, PmSource, Row, SsdSource, TABLE as OPTIONS, parse_size};
 pub use path::check::CheckReport;
+pub use path::ingest::IngestOptions;
 pub use path::recover::{Damage, Report as RecoveryReport};
+pub use path::repair::{LostRange, RepairReport, repair};
 pub use pmem::{Durability, Region, Site, StatsSnapshot};
 pub use pool::{HeaderState, ZoneHeader, ZoneKind};

@@ -65,6 +65,16 @@ impl Snapshots {
 }
 
 impl Horizon {
+    /// One reader, at `seq`, and none later.
+    pub(crate) fn only(seq: Seq) -> Horizon {
+        Horizon { stamps: vec![seq] }
+    }
+
+    /// What was visible when the horizon was taken.
+    pub(crate) fn newest(&self) -> Seq {
+        self.stamps[0]
+    }
+
     /// Whether every reader, now and later, sees version `seq` and all before it.
     pub(crate) fn is_below(&self, seq: Seq) -> bool {
         self.stamps.last().is_some_and(|oldest| seq <= *oldest)

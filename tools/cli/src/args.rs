@@ -16,13 +16,13 @@ Text:
   --literal takes and prints them as they are.
 
 Opening:
-  get, scan, dump, stats, pool, zone, check, explain and keyspace list open the store read-only:
-  several of them may run at once, but not beside a writer.
+  get, scan, dump, stats, lsm, manifest, checkpoint, pool, zone, check, explain and keyspace list
+  open the store read-only: several of them may run at once, but not beside a writer.
 
 Exit codes:
   0  done
-  1  the key is not there (get, explain), the store is damaged (check), or lines were rejected
-     (load --strict)
+  1  the key is not there (get, explain), the store or table is damaged (check, sst --verify),
+     something was lost (repair), or lines were rejected (load --strict)
   2  wrong usage
   3  any other error";
 

@@ -35,7 +35,8 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ),
     // It measures the memory itself beside the engine.
     ("strandline-bench", &["strandline", "strandline-pmem"]),
-    ("strandline-cli", &["strandline", "strandline-bench"]),
+    // It reads tables by themselves.
+    ("strandline-cli", &["strandline", "strandline-bench", "strandline-sst"]),
     ("strandline-sim", &["strandline-base", "strandline-pmem", "strandline-ssd"]),
     ("strandline-testkit", &[]),
 ];

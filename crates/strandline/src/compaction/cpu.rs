@@ -1,5 +1,7 @@
 //! The merge engine that every machine has: the calling thread.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use base::Result;
 
 use super::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
@@ -35,6 +37,10 @@ impl MergeEngine for Cpu {
             entries += table.desc.entries;
             bytes += table.desc.len;
         }
+        for memtable in &merge.memtables {
+            entries += memtable.index.len() as u64;
+            bytes += memtable.bytes.load(Relaxed);
+        }
         for run in &merge.runs {
             entries += run.entries();
             bytes += run.zones.iter().map(|used| used.live_bytes).sum::<u64>();
@@ -45,6 +51,10 @@ impl MergeEngine for Cpu {
     fn submit(&self, merge: Merge) -> Result<Box<dyn MergeTask>> {
         let from = merge.from.as_deref();
         let mut streams = Vec::new();
+        for memtable in &merge.memtables {
+            let upto = merge.retention.horizon.newest();
+            streams.push(Stream::memtable(&merge.media, memtable, from, upto)?);
+        }
         for run in &merge.runs {
             streams.push(Stream::run(&merge.media, run, from)?);
         }

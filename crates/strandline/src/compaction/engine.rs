@@ -12,6 +12,7 @@ use super::retain::Retention;
 use crate::hooks::Hooks;
 use crate::level0::run::Run;
 use crate::media::Media;
+use crate::memtable::Memtable;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
 use crate::tree::table::Table;
@@ -77,6 +78,8 @@ pub(crate) struct Estimate {
 pub(crate) struct Merge {
     pub media: Arc<Media>,
     pub tables: Arc<Tables>,
+    /// Newest first; of what is in them, only versions below the horizon count, since they may be taking writes.
+    pub memtables: Vec<Arc<Memtable>>,
     /// Newest first.
     pub runs: Vec<Arc<Run>>,
     /// Each a list of disjoint tables in key order; newest level first.

@@ -216,6 +216,7 @@ impl Output {
             deletions: summary.deletions,
             min_seq: summary.min_seq,
             max_seq: summary.max_seq,
+            global_seq: 0,
             smallest: summary.smallest,
             largest: summary.largest,
         });
@@ -302,6 +303,7 @@ mod tests {
             sum: sum.value(),
             range_deletes: 0,
             ends_before: false,
+            global_seq: 0,
             entries: 1,
             deletions: 0,
             min_seq: 1,

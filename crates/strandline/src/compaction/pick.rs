@@ -56,10 +56,11 @@ pub(crate) enum Choice {
 
 /// How large levels should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Targets {
-    base: usize,
-    /// From level 1 on; 0 for levels that should be empty.
-    bytes: [u64; LEVELS],
+pub(crate) struct Targets {
+    /// The level that takes what level 0 gives.
+    pub base: usize,
+    /// From level 1 on; 0 for levels that should be empty, no limit for the deepest.
+    pub bytes: [u64; LEVELS],
 }
 
 impl Picture<'_> {
@@ -75,7 +76,7 @@ impl Picture<'_> {
 }
 
 /// Targets for levels of `bytes` where level 0 gives `level0_bytes` at once.
-fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
+pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
     let mut targets = [0; LEVELS];
     let mut level = LEVELS;
     let mut target = bytes.iter().copied().max().unwrap_or(0);

@@ -1,25 +1,41 @@
 //! Inputs of a merge as ordered streams: keys ascend, versions of a key descend.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
+use art::{Direction, Versions};
 use base::{Result, Seq};
 use sst::{EntryKind, Uncached};
 
 use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media};
-use crate::memtable::is_skipped;
+use crate::memtable::{Memtable, is_skipped};
 use crate::tree::blocks::File;
 use crate::tree::table::Table;
 
 /// Index blocks read from a run at a time.
 const BATCH_BLOCKS: u64 = 16;
+/// Keys read from a memtable at a time.
+const BATCH_KEYS: usize = 256;
 /// Records prefetched ahead of the one that is read.
 const AHEAD: usize = 12;
 
 /// An ordered input.
 pub(crate) enum Stream {
+    Memtable(MemtableStream),
     Run(RunStream),
     Tables(Box<TableStream>),
+}
+
+/// Walks the versions in a memtable that may be taking writes, up to a number that is published.
+pub(crate) struct MemtableStream {
+    memtable: Arc<Memtable>,
+    upto: Seq,
+    /// What was read ahead, the next last.
+    batch: Vec<Entry>,
+    /// The index has no more.
+    ended: bool,
+    head: Option<Entry>,
 }
 
 /// Walks the entries of a run.
@@ -38,6 +54,25 @@ pub(crate) struct TableStream {
 }
 
 impl Stream {
+    /// A stream over a memtable, from key `from` on, of versions not younger than `upto`.
+    pub(crate) fn memtable(
+        media: &Media,
+        memtable: &Arc<Memtable>,
+        from: Option<&[u8]>,
+        upto: Seq,
+    ) -> Result<Stream> {
+        let mut stream = MemtableStream {
+            memtable: Arc::clone(memtable),
+            upto,
+            batch: Vec::new(),
+            ended: false,
+            head: None,
+        };
+        stream.read(media, from.map_or(Bound::Unbounded, Bound::Included))?;
+        stream.advance(media)?;
+        Ok(Stream::Memtable(stream))
+    }
+
     /// A stream over a run, from key `from` on.
     pub(crate) fn run(media: &Media, run: &Arc<Run>, from: Option<&[u8]>) -> Result<Stream> {
         let mut batch = Vec::new();
@@ -62,7 +97,9 @@ impl Stream {
     #[inline]
     pub(crate) fn key<'s>(&'s self, media: &'s Media) -> Option<&'s [u8]> {
         match self {
-            Stream::Run(stream) => stream.head.as_ref().map(|head| media.key(head)),
+            Stream::Memtable(MemtableStream { head, .. }) | Stream::Run(RunStream { head, .. }) => {
+                head.as_ref().map(|head| media.key(head))
+            }
             Stream::Tables(stream) => stream.cursor.as_ref().map(|cursor| cursor.key()),
         }
     }
@@ -71,7 +108,9 @@ impl Stream {
     #[inline]
     pub(crate) fn seq(&self) -> Seq {
         match self {
-            Stream::Run(stream) => stream.head.map_or(0, |head| head.seq),
+            Stream::Memtable(MemtableStream { head, .. }) | Stream::Run(RunStream { head, .. }) => {
+                head.map_or(0, |head| head.seq)
+            }
             Stream::Tables(stream) => stream.cursor.as_ref().map_or(0, |cursor| cursor.seq()),
         }
     }
@@ -79,8 +118,8 @@ impl Stream {
     /// What the entry it stands on says of its key.
     pub(crate) fn kind(&self) -> EntryKind {
         match self {
-            Stream::Run(stream) => {
-                stream.head.map_or(EntryKind::Delete, |head| head.kind.of_entry())
+            Stream::Memtable(MemtableStream { head, .. }) | Stream::Run(RunStream { head, .. }) => {
+                head.map_or(EntryKind::Delete, |head| head.kind.of_entry())
             }
             Stream::Tables(stream) => {
                 stream.cursor.as_ref().map_or(EntryKind::Delete, |cursor| cursor.kind())
@@ -91,8 +130,8 @@ impl Stream {
     /// Its value; one in an extent is checked here.
     pub(crate) fn value<'s>(&'s self, media: &'s Media) -> Result<&'s [u8]> {
         match self {
-            Stream::Run(stream) => {
-                stream.head.as_ref().map_or(Ok(&[][..]), |head| media.value(head))
+            Stream::Memtable(MemtableStream { head, .. }) | Stream::Run(RunStream { head, .. }) => {
+                head.as_ref().map_or(Ok(&[][..]), |head| media.value(head))
             }
             Stream::Tables(stream) => {
                 Ok(stream.cursor.as_ref().map_or(&[][..], |cursor| cursor.value()))
@@ -104,8 +143,38 @@ impl Stream {
     #[inline]
     pub(crate) fn advance(&mut self, media: &Media) -> Result<()> {
         match self {
+            Stream::Memtable(stream) => stream.advance(media),
             Stream::Run(stream) => stream.advance(media),
             Stream::Tables(stream) => stream.advance(),
+        }
+    }
+}
+
+impl MemtableStream {
+    /// Reads ahead from `from` on.
+    fn read(&mut self, media: &Media, from: Bound<&[u8]>) -> Result<()> {
+        let mut leaves = Vec::with_capacity(BATCH_KEYS);
+        let (index, forward) = (&self.memtable.index, Direction::Forward);
+        self.ended = index.scan(media, from, forward, Versions::All, BATCH_KEYS, &mut leaves);
+        leaves.iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
+        let entries = leaves.iter().rev().map(|leaf| media.entry(Leaf(*leaf)));
+        self.batch = entries.collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn advance(&mut self, media: &Media) -> Result<()> {
+        loop {
+            let Some(entry) = self.batch.pop() else {
+                self.head = None;
+                return Ok(());
+            };
+            if self.batch.is_empty() && !self.ended {
+                self.read(media, Bound::Excluded(media.key(&entry)))?;
+            }
+            if entry.seq <= self.upto && !is_skipped(&entry) {
+                self.head = Some(entry);
+                return Ok(());
+            }
         }
     }
 }

@@ -145,6 +145,7 @@ fn put_table(out: &mut Vec<u8>, table: &TableDesc) {
         table.range_deletes,
         table.min_seq,
         table.max_seq,
+        table.global_seq,
     ] {
         put_varint(out, word);
     }
@@ -165,6 +166,7 @@ fn table(reader: &mut Reader<'_>) -> Option<TableDesc> {
         range_deletes: reader.varint()?,
         min_seq: reader.varint()?,
         max_seq: reader.varint()?,
+        global_seq: reader.varint()?,
         smallest: bytes(reader)?,
         largest: bytes(reader)?,
         ends_before: match reader.u8()? {

@@ -2,6 +2,8 @@
 //! durable. The manifest alone says what a zone is.
 
 pub(crate) mod edit;
+pub(crate) mod file;
+mod text;
 
 use std::collections::BTreeMap;
 
@@ -230,6 +232,7 @@ mod tests {
             deletions: 1,
             min_seq: 2,
             max_seq: 20,
+            global_seq: 0,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
             range_deletes: 0,

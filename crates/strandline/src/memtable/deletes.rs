@@ -50,6 +50,11 @@ impl Deletes {
         !self.any.load(Ordering::Acquire)
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Bytes that they take in a run at most.
     pub(crate) fn bytes(&self) -> u64 {
         if self.is_empty() {

@@ -4,10 +4,11 @@ pub(crate) mod deletes;
 pub(crate) mod record;
 pub(crate) mod zone;
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use art::Art;
+use art::{Art, Direction, Versions};
 use base::Seq;
 
 use crate::media::{Entry, Leaf, Media};
@@ -68,6 +69,21 @@ impl Memtable {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.last_seq.load(Relaxed) == 0
+    }
+
+    /// Lowest and highest key, of records and of what range deletions cover; `None` if it is empty.
+    pub(crate) fn bounds(&self, media: &Media) -> base::Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let key = |direction| {
+            let mut leaves = Vec::new();
+            self.index.scan(media, Bound::Unbounded, direction, Versions::All, 1, &mut leaves);
+            let leaf = leaves.first().map(|leaf| Leaf(*leaf));
+            leaf.map(|leaf| Ok(media.key(&media.entry(leaf)?).to_vec())).transpose()
+        };
+        let records = key(Direction::Forward)?.zip(key(Direction::Backward)?);
+        let ranges = self.deletes.ranges();
+        let deleted = ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
+        let wider = |a: (Vec<u8>, Vec<u8>), b: (Vec<u8>, Vec<u8>)| (a.0.min(b.0), a.1.max(b.1));
+        Ok(records.into_iter().chain(deleted).reduce(wider))
     }
 
     /// Brings the way to `keys` and their records towards the cache, all at once.

@@ -7,7 +7,10 @@ use base::Seq;
 use pmem::{Durability, StatsSnapshot};
 
 use crate::cache::CacheFigures;
+use crate::compaction::pick::targets;
 use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use crate::view::View;
@@ -119,6 +122,10 @@ pub struct KeyspaceProperties {
     pub fences_dram_bytes: u64,
     /// Index runs, newest first.
     pub runs: Vec<RunProperties>,
+    /// Range deletions in memtables.
+    pub memtable_range_deletes: usize,
+    /// Bytes of records in runs at which level 0 is compacted.
+    pub level0_target: u64,
     /// Levels on SSD that have tables, from the top.
     pub levels: Vec<LevelProperties>,
 }
@@ -128,6 +135,8 @@ pub struct KeyspaceProperties {
 pub struct LevelProperties {
     /// Its number.
     pub level: usize,
+    /// Bytes beyond which its tables sink; 0: it should be empty, `None`: there is no limit.
+    pub target: Option<u64>,
     /// Its tables, in key order.
     pub tables: Vec<TableProperties>,
 }
@@ -145,6 +154,8 @@ pub struct TableProperties {
     pub entries: u64,
     /// Deletions.
     pub deletions: u64,
+    /// Range deletions.
+    pub range_deletes: u64,
     /// Lowest key.
     pub smallest: Vec<u8>,
     /// Highest key.
@@ -178,6 +189,8 @@ pub struct RunProperties {
     pub index_bytes: u64,
     /// Bytes of the records it names.
     pub record_bytes: u64,
+    /// Range deletions, cut into pieces that do not overlap.
+    pub range_deletes: usize,
     /// Zones they lie in.
     pub zones: usize,
     /// Lowest sequence number of the entries.
@@ -191,7 +204,7 @@ impl Properties {
         let region = &engine.media.region;
         let space = engine.media.pool.space();
         let keyspaces: Vec<KeyspaceProperties> =
-            engine.spaces().iter().map(|space| keyspace(space)).collect();
+            engine.spaces().iter().map(|space| keyspace(engine, space)).collect();
         let held = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum::<u64>();
         let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
         let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.charged);
@@ -242,7 +255,7 @@ fn anonymous_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-fn keyspace(space: &crate::keyspace::Space) -> KeyspaceProperties {
+fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
     let view = space.view.load();
     let frozen: u64 = view.memtables[1..].iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
     KeyspaceProperties {
@@ -260,20 +273,27 @@ fn keyspace(space: &crate::keyspace::Space) -> KeyspaceProperties {
                 entries: run.entries(),
                 index_bytes: run.desc.bytes(),
                 record_bytes: run.zones.iter().map(|used| used.live_bytes).sum(),
+                range_deletes: run.ranges.deletes().count(),
                 zones: run.zones.len(),
                 min_seq: run.desc.min_seq,
                 max_seq: run.desc.max_seq,
             })
             .collect(),
-        levels: levels(&view),
+        memtable_range_deletes: view.memtables.iter().map(|m| m.deletes.count()).sum(),
+        level0_target: engine.level0_bytes(),
+        levels: levels(&view, engine.level0_bytes()),
     }
 }
 
-fn levels(view: &View) -> Vec<LevelProperties> {
+fn levels(view: &View, level0_bytes: u64) -> Vec<LevelProperties> {
+    let mut bytes = [0; LEVELS];
+    view.tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
+    let targets = targets(&bytes, level0_bytes);
     let filled = view.tree.levels().filter(|(_, level)| !level.tables.is_empty());
     filled
         .map(|(number, level)| LevelProperties {
             level: number,
+            target: Some(targets.bytes[number - 1]).filter(|bytes| *bytes != u64::MAX),
             tables: level.tables.iter().map(|table| properties(table)).collect(),
         })
         .collect()
@@ -287,6 +307,7 @@ fn properties(table: &Table) -> TableProperties {
         bytes: desc.len,
         entries: desc.entries,
         deletions: desc.deletions,
+        range_deletes: desc.range_deletes,
         smallest: desc.smallest.clone(),
         largest: desc.largest.clone(),
         min_seq: desc.min_seq,

@@ -171,6 +171,11 @@ impl Engine {
             newest.push((Arc::clone(&space), order));
         }
         self.update_debt();
+        self.await_frozen(&newest)
+    }
+
+    /// Waits until no memtable older than the age given with each keyspace is left to be frozen.
+    pub(super) fn await_frozen(&self, newest: &[(Arc<Space>, u64)]) -> Result<()> {
         let mut short = 0;
         let waits = |(space, order): &(Arc<Space>, u64)| {
             space.view.load().oldest_frozen().is_some_and(|memtable| memtable.order < *order)
@@ -228,6 +233,20 @@ impl Engine {
         self.update_reserve();
         self.update_debt();
         Ok(())
+    }
+
+    /// As [`Engine::compact`], of the keys from `from` to `to` of one keyspace, with what is in memtables. Without
+    /// levels there are only whole runs to merge.
+    pub(crate) fn compact_range(
+        &self,
+        space: &Arc<Space>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        self.flush()?;
+        if self.tables.is_none() {
+            return self.compact();
+        }
+        self.compact_levels(space, range)
     }
 
     /// Values of several keys as of one moment; their records are fetched together.

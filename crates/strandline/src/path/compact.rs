@@ -104,6 +104,16 @@ impl Engine {
         self.compactions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps compactions from beginning, if none of `space` is under way.
+    pub(super) fn hold_compactions(
+        &self,
+        space: &Arc<Space>,
+    ) -> Option<MutexGuard<'_, Compactions>> {
+        let compactions = self.compactions();
+        let under_way = compactions.under_way.iter().any(|each| Arc::ptr_eq(&each.space, space));
+        (!under_way).then_some(compactions)
+    }
+
     /// Carries some compaction on by up to `quantum` entries, beginning one if it is due.
     pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
         let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
@@ -303,7 +313,11 @@ impl Engine {
     }
 
     /// What the pick looks at.
-    fn picture<'v>(&self, view: &'v View, bounds: Option<(&'v [u8], &'v [u8])>) -> Picture<'v> {
+    pub(super) fn picture<'v>(
+        &self,
+        view: &'v View,
+        bounds: Option<(&'v [u8], &'v [u8])>,
+    ) -> Picture<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
@@ -388,6 +402,7 @@ impl Engine {
             let merge = Merge {
                 media: Arc::clone(&self.media),
                 tables: Arc::clone(tables),
+                memtables: Vec::new(),
                 runs: compaction.runs.clone(),
                 levels: [upper, lower].into_iter().filter(|tables| !tables.is_empty()).collect(),
                 from: None,
@@ -410,7 +425,7 @@ impl Engine {
         Ok(Some(Arc::new(compaction)))
     }
 
-    fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
+    pub(super) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
         OutputOptions {
             keyspace: space.id,
             keyspace_name: space.name.clone(),
@@ -537,7 +552,7 @@ impl Engine {
 
     /// Refuses tables that the manifest has no room for: a snapshot of it must fit its area at every open, whatever
     /// zones and runs there are by then.
-    fn check_manifest_room(&self, made: &[TableDesc]) -> Result<()> {
+    pub(super) fn check_manifest_room(&self, made: &[TableDesc]) -> Result<()> {
         let (used, area) = self.manifest_use(&self.manifest());
         let keys: usize = made.iter().map(|desc| desc.smallest.len() + desc.largest.len()).sum();
         let more = (made.len() * TABLE_CHANGE_BYTES + keys) as u64;
@@ -560,7 +575,7 @@ impl Engine {
     }
 
     /// The tables of keyspace `id` as the manifest has them.
-    fn tree_of(&self, tables: &Arc<Tables>, id: u32, before: &Tree) -> Arc<Tree> {
+    pub(super) fn tree_of(&self, tables: &Arc<Tables>, id: u32, before: &Tree) -> Arc<Tree> {
         let manifest = self.manifest();
         let state = manifest.state.keyspaces.get(&id);
         Arc::new(state.map_or_else(Tree::default, |state| Tree::new(tables, &state.levels, before)))
@@ -585,8 +600,18 @@ impl Engine {
         space: &Arc<Space>,
         range: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<()> {
+        self.compact_down(space, range, LEVELS)
+    }
+
+    /// As [`Engine::compact_levels`], only of what lies above level `levels`.
+    pub(super) fn compact_down(
+        &self,
+        space: &Arc<Space>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+        levels: usize,
+    ) -> Result<()> {
         let mut level = 0;
-        while level < LEVELS {
+        while level < levels {
             self.check_writable("compact")?;
             let begun = {
                 let mut compactions = self.compactions();

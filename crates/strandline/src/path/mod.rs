@@ -5,14 +5,17 @@
 pub(crate) mod admin;
 pub(crate) mod admit;
 pub(crate) mod check;
+pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod decide;
 pub(crate) mod freeze;
+pub(crate) mod ingest;
 pub(crate) mod job;
 pub(crate) mod merge;
 pub(crate) mod open;
 pub(crate) mod read;
 pub(crate) mod recover;
+pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod scan_zone;
 pub(crate) mod versions;

@@ -3,6 +3,10 @@
 //! A store is a directory with a file `STORE` that names the pool and the directory of tables. The pool is made first
 //! and named last, by a rename, so a creation that was killed leaves either nothing or a pool that the next open
 //! finishes.
+//!
+//! A checkpoint is a directory of tables with a manifest file among them. Opened for writing it becomes a store: a pool
+//! is made that begins with what the file says, and named as above; then the file goes. Opened for reading it stays
+//! as it is, and the pool is in DRAM.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +20,14 @@ use super::admin::ZONE_CHANGE_BYTES;
 use super::recover::recover;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
-use crate::manifest::State;
+use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::tables::{Shelf, Tables};
 
 const IDENTITY: &str = "STORE";
 const POOL: &str = "pool";
-const SST: &str = "sst";
+pub(super) const SST: &str = "sst";
 const HEADER: &str = "strandline store 1";
 /// Smallest memtable: below it every write would freeze one.
 const MEMTABLE_BYTES_MIN: u64 = 256;
@@ -31,6 +35,9 @@ const MEMTABLE_BYTES_MIN: u64 = 256;
 const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Smallest pool that an open makes: room for a few zones and runs.
 const POOL_LEN_MIN: u64 = 1 << 20;
+
+/// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
+const READ_POOL_LEN: u64 = 4 << 20;
 
 /// Whether a store may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +64,7 @@ pub(crate) fn open(
         }
         PmSource::Heap => {
             let region = Arc::new(Region::heap(options.pm_size, None)?);
-            format_if_new(&region, &options)?;
+            format_if_new(&region, &options, None)?;
             (region, false, heap_shelf(&options)?)
         }
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
@@ -145,7 +152,18 @@ fn open_file(
         };
         return Ok((region, true, dir.map(|dir| open_shelf(dir, options)).transpose()?));
     }
-    if access == Access::Read || !options.create_if_missing {
+    let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
+    if is_checkpoint && options.ssd != SsdSource::Auto {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!("{} is a checkpoint, whose tables are in it; leave ssd out", path.display()),
+        ));
+    }
+    if is_checkpoint && access == Access::Read {
+        return open_checkpoint(path, options);
+    }
+    if access == Access::Read || !(options.create_if_missing || is_checkpoint) {
         return Err(Error::new(
             ErrorKind::NotFound,
             "open",
@@ -154,6 +172,60 @@ fn open_file(
     }
     let (region, shelf) = create_file(path, options)?;
     Ok((region, false, shelf))
+}
+
+/// A checkpoint for reading: its manifest goes to a pool in DRAM.
+fn open_checkpoint(path: &Path, options: &Options) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
+    let shelf = open_shelf(path.join(SST), options)?;
+    let manifest = std::fs::metadata(shelf.dir.join(manifest_file::NAME)).map_or(0, |m| m.len());
+    let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
+    format_if_new(&region, &Options { zone_size: 0, ..options.clone() }, Some(&shelf))?;
+    Ok((region, false, Some(shelf)))
+}
+
+/// Where the parts of a damaged store are, or should be.
+pub(super) struct Places {
+    pub pool: PathBuf,
+    pub tables: Option<PathBuf>,
+}
+
+/// The places that a store names, or, where it names none, those of the options, or the usual ones.
+pub(super) fn places_left(path: &Path, options: &Options) -> Result<Places> {
+    let usual = || Identity { pool: POOL.into(), ssd: Some(SST.into()) };
+    let named = read_identity(path).ok().flatten();
+    let is_named = named.is_some();
+    let named = named.unwrap_or_else(usual);
+    let pool = match &options.pm {
+        PmSource::Path(given) if !is_named => absolute(given)?,
+        _ => path.join(named.pool),
+    };
+    let tables = match &options.ssd {
+        SsdSource::Path(given) if !is_named => Some(absolute(given)?),
+        _ => named.ssd.map(|dir| path.join(dir)),
+    };
+    Ok(Places { pool, tables })
+}
+
+/// Opens for reading what is left of a store or checkpoint, whatever its tables are like.
+pub(super) fn open_what_is_left(
+    path: &Path,
+    places: &Places,
+    options: &Options,
+) -> Result<Arc<Engine>> {
+    check_options(options)?;
+    let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
+    if is_checkpoint && !places.pool.exists() {
+        let (region, lazy, shelf) = open_checkpoint(path, options)?;
+        return assemble(region, shelf, (options.clone(), Hooks::default()), Access::Read, lazy);
+    }
+    let region = Arc::new(PoolFile::open(&places.pool, OpenMode::ReadOnly)?.map(Prefault::Lazy)?);
+    let shelf = places.tables.clone().map(shelf_left);
+    assemble(region, shelf, (options.clone(), Hooks::default()), Access::Read, true)
+}
+
+/// A directory of tables that may be gone.
+pub(super) fn shelf_left(dir: PathBuf) -> Shelf {
+    Shelf { fs: ssd::best(false), dir }
 }
 
 /// Refuses a place that is not the one that the store names.
@@ -225,8 +297,8 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
         _ => PoolFile::create(&at, options.pm_size)?,
     };
     let region = Arc::new(file.map(Prefault::Now)?);
-    format_if_new(&region, options)?;
     let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
+    format_if_new(&region, options, shelf.as_ref())?;
     write_identity(path, &Identity { pool, ssd })?;
     Ok((region, shelf))
 }
@@ -239,22 +311,29 @@ fn begins_blank(path: &Path) -> std::io::Result<bool> {
     Ok(head.iter().all(|byte| *byte == 0))
 }
 
-/// Formats what no pool was ever in; a creation that was killed is finished that way.
-fn format_if_new(region: &Arc<Region>, options: &Options) -> Result<()> {
+/// Formats what no pool was ever in; a creation that was killed is finished that way. The pool begins empty, or with
+/// what the manifest file beside the tables says.
+fn format_if_new(region: &Arc<Region>, options: &Options, shelf: Option<&Shelf>) -> Result<()> {
     match Pool::open(Arc::clone(region)) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
+    let copied = match shelf {
+        Some(shelf) => manifest_file::read(&*shelf.fs, &shelf.dir)?,
+        None => None,
+    };
+    let snapshot = copied.unwrap_or_else(State::fresh).encode_snapshot();
     let mut format = Format::for_len(region.len());
+    let wanted = (4 * snapshot.len() as u64).next_power_of_two();
+    format.manifest_len = format.manifest_len.max(wanted);
     if options.zone_size != 0 {
         format.zone_len = options.zone_size;
         // Half of the manifest may be taken by what it says of zones.
         let zones = region.len() / options.zone_size * ZONE_CHANGE_BYTES;
         format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
     }
-    Pool::create(Arc::clone(region), format, fresh_id()?, &State::fresh().encode_snapshot())
-        .map(drop)
+    Pool::create(Arc::clone(region), format, fresh_id()?, &snapshot).map(drop)
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -331,7 +410,7 @@ pub(crate) fn open_region(
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
-        format_if_new(&region, &options)?;
+        format_if_new(&region, &options, shelf.as_ref())?;
     }
     assemble(region, shelf, (options, Hooks::default()), access, false)
 }

@@ -27,7 +27,7 @@ use crate::keyspace::Space;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
 use crate::lost::Lost;
 use crate::manifest::edit::Fate;
-use crate::manifest::{Manifest, State};
+use crate::manifest::{Manifest, State, file};
 use crate::media::{Leaf, Media, hash};
 use crate::memtable::Memtable;
 use crate::memtable::record::{ExtentRef, Kind};
@@ -197,6 +197,7 @@ pub(crate) fn recover(
         let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
         if let Some(tables) = &tables {
             tables.number_from(state.next_table);
+            file::remove(&*tables.fs, tables.dir());
             report.tables_swept = tables.sweep(&state.tables().map(|table| table.id).collect())?;
         }
     }

@@ -26,6 +26,7 @@ use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
 use crate::keyspace::Space;
 use crate::media::{Leaf, hash};
+use crate::memtable::Memtable;
 use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
 use crate::memtable::zone::ExtentHold;
 use crate::ring::Ticket;
@@ -181,8 +182,8 @@ impl<'e, 'a> Commit<'e, 'a> {
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
             check_limits(op)?;
-            if op.kind == Kind::Merge {
-                engine.check_operand(op, value_max)?;
+            if op.kind == Kind::Merge && op.value.len() as u64 > value_max {
+                return Err(operand_too_long(op, value_max));
             }
             op.place = place as u32;
             if op.value.len() as u64 > value_max && op.kind != Kind::RangeDelete {
@@ -456,6 +457,11 @@ impl<'e, 'a> Commit<'e, 'a> {
         self.number
     }
 
+    /// The memtable that has the records of its first keyspace, once reserved.
+    pub(crate) fn memtable(&self) -> &Arc<Memtable> {
+        self.groups[0].view.active()
+    }
+
     /// Last sequence number of the commit, once reserved.
     pub(crate) fn last_seq(&self) -> Seq {
         self.number + self.ops.len() as u64 - 1
@@ -549,19 +555,20 @@ fn check_limits(op: &Op<'_>) -> Result<()> {
     Ok(())
 }
 
+#[cold]
+fn operand_too_long(op: &Op<'_>, most: u64) -> Error {
+    let text = format!("an operand of {} bytes; at most {most}: split it", op.value.len());
+    Error::new(ErrorKind::LimitExceeded, "merge", text)
+}
+
 impl Engine {
-    /// Refuses operands that nobody could combine, or that no record can hold.
-    #[cold]
-    fn check_operand(&self, op: &Op<'_>, most: u64) -> Result<()> {
-        if self.hooks.merge_operator.is_none() {
-            let text = "there is no merge operator; open the store with one (Hooks)";
-            return Err(Error::new(ErrorKind::InvalidArgument, "merge", text));
+    /// Refuses operands that nobody could combine.
+    pub(crate) fn check_operator(&self) -> Result<()> {
+        if self.hooks.merge_operator.is_some() {
+            return Ok(());
         }
-        if op.value.len() as u64 > most {
-            let text = format!("an operand of {} bytes; at most {most}: split it", op.value.len());
-            return Err(Error::new(ErrorKind::LimitExceeded, "merge", text));
-        }
-        Ok(())
+        let text = "there is no merge operator; open the store with one (Hooks)";
+        Err(Error::new(ErrorKind::InvalidArgument, "merge", text))
     }
 
     /// Copies a long value to an extent of its own, durable before W2.

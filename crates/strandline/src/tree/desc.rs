@@ -25,6 +25,8 @@ pub(crate) struct TableDesc {
     pub range_deletes: u64,
     pub min_seq: Seq,
     pub max_seq: Seq,
+    /// The sequence number of all entries of a table that was ingested, whatever is stored with them; 0: theirs count.
+    pub global_seq: Seq,
     /// Lowest and highest user key, of entries and of what range deletions cover.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
@@ -131,6 +133,7 @@ mod tests {
             deletions: 0,
             min_seq: 1,
             max_seq: 1,
+            global_seq: 0,
             smallest: smallest.into(),
             largest: largest.into(),
             ends_before: false,

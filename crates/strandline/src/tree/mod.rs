@@ -7,7 +7,9 @@
 //! **I-TREE-4** A file is removed only after the edit that drops its table is durable and its last reader left.
 
 pub(crate) mod blocks;
+pub(crate) mod copy;
 pub(crate) mod desc;
+pub(crate) mod examine;
 pub(crate) mod level;
 pub(crate) mod table;
 pub(crate) mod tables;

@@ -105,6 +105,10 @@ impl Table {
         }
         let file = File(file);
         let layout = Layout::open(&file)?;
+        let layout = match self.desc.global_seq {
+            0 => layout,
+            seq => layout.with_global_seq(seq),
+        };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables.cache);
         let table = Arc::new(sst::Table::new(Arc::new(layout), blocks));

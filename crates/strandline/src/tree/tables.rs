@@ -77,8 +77,13 @@ impl Tables {
 
     /// Makes the file of a new table.
     pub(crate) fn create(&self) -> Result<(u64, Box<dyn Append>)> {
-        let id = self.next.fetch_add(1, Relaxed);
+        let id = self.take_id();
         Ok((id, self.fs.create(&self.path(id))?))
+    }
+
+    /// A number that no table has had.
+    pub(crate) fn take_id(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
     }
 
     /// Makes the names of new files durable.

@@ -2,15 +2,22 @@
 
 pub mod bench;
 mod check;
+mod checkpoint;
+mod compact;
 mod del;
 mod dump;
 mod explain;
 mod get;
+mod ingest;
 mod keyspace;
 mod load;
+mod lsm;
+mod manifest;
 mod pool;
 mod put;
+mod repair;
 mod scan;
+mod sst;
 mod stats;
 mod zone;
 
@@ -38,6 +45,20 @@ pub enum Command {
     Stats,
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
+    /// Draw where each keyspace has its data: memtables, runs, levels
+    Lsm(lsm::Lsm),
+    /// Print what the manifest names: keyspaces, runs, tables, zones
+    Manifest,
+    /// Print what a table in RocksDB's format says of itself; no store is needed
+    Sst(sst::Sst),
+    /// Bring keys down to the deepest level that has any of them
+    Compact(compact::Compact),
+    /// Copy the store as of this moment to a new directory, by links where that works
+    Checkpoint(checkpoint::Checkpoint),
+    /// Add tables in RocksDB's format, all of them or none
+    Ingest(ingest::Ingest),
+    /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
+    Repair(repair::Repair),
     /// Print the headers of the zones, or of one
     Zone(zone::Zone),
     /// Verify every record and index; exit code 1 if anything is damaged
@@ -62,6 +83,13 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Dump(args) => dump::run(context, &args),
         Command::Stats => stats::run(context),
         Command::Pool => pool::run(context),
+        Command::Lsm(args) => lsm::run(context, &args),
+        Command::Manifest => manifest::run(context),
+        Command::Sst(args) => sst::run(context, &args),
+        Command::Compact(args) => compact::run(context, &args),
+        Command::Checkpoint(args) => checkpoint::run(context, &args),
+        Command::Ingest(args) => ingest::run(context, &args),
+        Command::Repair(args) => repair::run(context, &args),
         Command::Zone(args) => zone::run(context, &args),
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),

@@ -165,7 +165,9 @@ fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Fa
     let heads = ["  run", "entries", "index bytes", "record bytes", "zones", "min seq", "max seq"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     rows.extend(keyspace.runs.iter().map(|run| {
-        let RunProperties { id, entries, index_bytes, record_bytes, zones, min_seq, max_seq } = run;
+        let RunProperties {
+            id, entries, index_bytes, record_bytes, zones, min_seq, max_seq, ..
+        } = run;
         let mut row = vec![format!("  {id}")];
         row.extend([entries, index_bytes, record_bytes].map(u64::to_string));
         row.extend([zones.to_string(), min_seq.to_string(), max_seq.to_string()]);

@@ -1,8 +1,10 @@
 //! The built command, end to end: what goes in, what comes out, and how it ends.
 
+mod copies;
 mod damage;
 mod ends;
 mod figures;
+mod levels;
 mod loading;
 mod records;
 mod store;

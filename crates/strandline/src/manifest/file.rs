@@ -1,0 +1,136 @@
+//! A manifest as a file, beside the tables that it names: what a checkpoint has in place of a pool.
+//! `docs/format/manifest.md` is the format.
+
+use std::path::Path;
+
+use base::checksum::{mix, sum64};
+use base::codec::Reader;
+use base::{Error, ErrorKind, Result};
+use ssd::Fs;
+
+use super::State;
+
+/// Name of the file, in the directory of the tables.
+pub(crate) const NAME: &str = "MANIFEST";
+/// Its name until it is whole.
+pub(crate) const STAGED: &str = "MANIFEST.new";
+const MAGIC: &[u8; 8] = b"strandmf";
+const VERSION: u32 = 1;
+/// Magic, version, zeroes, length and checksum of what follows.
+const HEADER_LEN: usize = 32;
+
+fn encode(state: &State) -> Vec<u8> {
+    let payload = state.encode_snapshot();
+    let len = payload.len() as u64;
+    let mut out = Vec::with_capacity(HEADER_LEN + payload.len());
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&sum(len, &payload).to_le_bytes());
+    out.extend_from_slice(&payload);
+    out
+}
+
+fn sum(len: u64, payload: &[u8]) -> u64 {
+    sum64(mix(u64::from(VERSION), len), payload)
+}
+
+/// What is wrong with a file.
+enum Refusal {
+    Damaged(&'static str),
+    Version(u32),
+}
+
+fn payload(bytes: &[u8]) -> Result<&[u8], Refusal> {
+    let short = Refusal::Damaged("is cut short");
+    let mut reader = Reader::new(bytes);
+    if reader.take(MAGIC.len()) != Some(&MAGIC[..]) {
+        return Err(Refusal::Damaged("does not begin as a manifest does"));
+    }
+    let Some(version) = reader.u32() else { return Err(short) };
+    if version != VERSION {
+        return Err(Refusal::Version(version));
+    }
+    let (Some(zeroes), Some(len), Some(stored)) = (reader.u32(), reader.u64(), reader.u64()) else {
+        return Err(short);
+    };
+    let rest = &bytes[HEADER_LEN..];
+    if zeroes != 0 || rest.len() as u64 != len || sum(len, rest) != stored {
+        return Err(Refusal::Damaged("fails its checksum"));
+    }
+    Ok(rest)
+}
+
+/// Writes `state` to the directory `dir`, durably and in one piece.
+pub(crate) fn write(fs: &dyn Fs, dir: &Path, state: &State) -> Result<()> {
+    let bytes = encode(state);
+    ssd::durable_install(fs, &dir.join(STAGED), &dir.join(NAME), |file| file.append(&bytes))
+}
+
+/// The state that the file in `dir` has, if there is one.
+pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<State>> {
+    let path = dir.join(NAME);
+    let file = match fs.open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes)?;
+    let payload = payload(&bytes).map_err(|refusal| match refusal {
+        Refusal::Damaged(what) => Error::corruption(
+            "open",
+            format!(
+                "{} {what}; take another checkpoint, or save what its tables hold with `strandline repair`",
+                path.display()
+            ),
+        ),
+        Refusal::Version(version) => Error::new(
+            ErrorKind::NotSupported,
+            "open",
+            format!(
+                "{} has format {version}, this build reads {VERSION}; use the release that wrote it",
+                path.display()
+            ),
+        ),
+    })?;
+    State::replay(&[payload.to_vec()]).map(Some)
+}
+
+/// Removes the file, once a pool has what it says. One that stays is not looked at again.
+pub(crate) fn remove(fs: &dyn Fs, dir: &Path) {
+    let path = dir.join(NAME);
+    if fs.exists(&path).unwrap_or(false) {
+        let _harmless = fs.remove(&path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else_is() {
+        let fs = ssd::Memory::default();
+        let dir = Path::new("/dir");
+        fs.create_dir_all(dir).expect("directory");
+        assert!(read(&fs, dir).expect("none").is_none());
+        let state = State::fresh();
+        write(&fs, dir, &state).expect("written");
+        assert_eq!(read(&fs, dir).expect("read"), Some(state.clone()));
+        let good = encode(&state);
+        assert!(payload(&good).is_ok());
+        for at in 0..good.len() {
+            assert!(payload(&good[..at]).is_err(), "cut at {at}");
+            let mut bad = good.clone();
+            bad[at] ^= 4;
+            assert!(payload(&bad).is_err(), "changed at {at}");
+        }
+        let mut newer = good;
+        newer[8] = 2;
+        assert!(matches!(payload(&newer), Err(Refusal::Version(2))));
+        remove(&fs, dir);
+        assert!(read(&fs, dir).expect("none").is_none());
+    }
+}

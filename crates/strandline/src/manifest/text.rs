@@ -1,0 +1,54 @@
+//! The manifest's state as text: one line for each thing that it names.
+
+use std::fmt;
+
+use super::State;
+use super::edit::Fate;
+use crate::level0::run::RunDesc;
+use crate::tree::desc::TableDesc;
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "epoch {}, floor {}", self.epoch, self.floor)?;
+        let (keyspace, run, table) = (self.next_keyspace, self.next_run, self.next_table);
+        writeln!(f, "next: keyspace {keyspace}, run {run}, table {table}")?;
+        for (id, keyspace) in &self.keyspaces {
+            writeln!(f, "keyspace {id} {}", keyspace.name.escape_debug())?;
+            keyspace.runs.values().try_for_each(|run| write_run(f, run))?;
+            keyspace.levels.tables().try_for_each(|table| write_table(f, table))?;
+        }
+        for (no, (incarnation, fate)) in &self.zones {
+            let (epoch, grant) = (incarnation >> 32, incarnation & u64::from(u32::MAX));
+            write!(f, "zone {no}, incarnation {epoch}.{grant}: ")?;
+            match fate {
+                Fate::Live { keyspace, sealed } => {
+                    writeln!(f, "live in keyspace {keyspace}, sealed at {sealed}")
+                }
+                Fate::Frozen => writeln!(f, "frozen"),
+                Fate::Retired => writeln!(f, "retired"),
+            }?;
+        }
+        Ok(())
+    }
+}
+
+fn write_run(f: &mut fmt::Formatter<'_>, run: &RunDesc) -> fmt::Result {
+    let RunDesc { id, order, entries, min_seq, max_seq, .. } = run;
+    let bytes = run.bytes();
+    writeln!(
+        f,
+        "  run {id}: order {order}, {entries} entries, seqs {min_seq} to {max_seq}, {bytes} bytes"
+    )
+}
+
+fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
+    let TableDesc { id, level, entries, deletions, range_deletes, min_seq, max_seq, len, .. } =
+        table;
+    let (smallest, largest) = (table.smallest.escape_ascii(), table.largest.escape_ascii());
+    let before = if table.ends_before { "before " } else { "" };
+    writeln!(
+        f,
+        "  level {level}, table {id}: {entries} entries, {deletions} deletions, {range_deletes} range deletions, \
+         seqs {min_seq} to {max_seq}, {len} bytes, keys {smallest} to {before}{largest}"
+    )
+}

@@ -1,0 +1,248 @@
+//! K: a checkpoint, a copy of the store as of one moment that shares its tables.
+//!
+//! - **K1** cut: pin the Views of all keyspaces, and a number that all of them show
+//! - **K2** merge what is in persistent memory, up to the cut, with the tables that it overlaps of the level that
+//!   takes what level 0 gives
+//! - **K3** link the other tables, or copy them where that does not work
+//! - **K4** a manifest file, everything synced, one rename
+//!
+//! Writers are not stopped, and the store is not changed. Everything is made in a directory beside the target, so
+//! that the target is whole or not there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use base::{Error, ErrorKind, Result, Seq};
+use ssd::Fs;
+use sst::RangeDelete;
+
+use super::open::SST;
+use crate::compaction::engine::{Merge, Poll};
+use crate::compaction::retain::Retention;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::manifest::{KeyspaceState, State, file};
+use crate::ranges::Ranges;
+use crate::snapshot::Horizon;
+use crate::tree::copy::link_or_copy;
+use crate::tree::desc::TableDesc;
+use crate::tree::tables::{Shelf, Tables};
+use crate::view::View;
+
+/// Entries merged between two looks at whether the store is closed.
+const QUANTUM: usize = 1 << 16;
+
+/// Keyspaces with the Views that were pinned.
+type Pinned = Vec<(Arc<Space>, Arc<View>)>;
+
+impl Engine {
+    /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
+    pub(crate) fn checkpoint(&self, target: &Path) -> Result<Seq> {
+        self.check_open("checkpoint")?;
+        if let Some(space) = self.spaces().iter().find(|space| space.lost.is_some()) {
+            return Err(Error::corruption(
+                "checkpoint",
+                format!(
+                    "keyspace {} lost records to damage; save the rest with `strandline repair`",
+                    space.name
+                ),
+            ));
+        }
+        let fs = match &self.tables {
+            Some(tables) => Arc::clone(&tables.fs),
+            None => ssd::best(self.options.ssd_direct),
+        };
+        let (parent, staging) = places(&*fs, target)?;
+        remove_staging(&*fs, &staging)?;
+        let made = self.stage(&fs, &staging).and_then(|cut| {
+            fs.rename(&staging, target)?;
+            Ok(cut)
+        });
+        match made {
+            Ok(cut) => fs.sync_dir(&parent).map(|()| cut),
+            Err(error) => {
+                // What cannot be removed now, the next checkpoint to the same place removes.
+                let _first_counts = remove_staging(&*fs, &staging);
+                Err(error)
+            }
+        }
+    }
+
+    /// K1 to K4, but for the rename.
+    fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<Seq> {
+        let dir = staging.join(SST);
+        fs.create_dir_all(&dir)?;
+        let (views, cut) = self.cut();
+        let now = self.manifest().state.clone();
+        let mut state =
+            State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
+        let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
+        let tables = Arc::new(tables);
+        tables.number_from(state.next_table);
+        // A View goes as soon as its part is copied, and with it the space that it holds.
+        for (space, view) in views {
+            let tree = Arc::clone(&view.tree);
+            let (made, merged) = self.merge_memory(&tables, &space, &view, cut)?;
+            drop(view);
+            let mut kept = KeyspaceState { name: space.name.clone(), ..KeyspaceState::default() };
+            let mut descs = made;
+            for (_, table) in tree.tables().filter(|(_, table)| !merged.contains(&table.desc.id)) {
+                self.check_open("checkpoint")?;
+                link_or_copy(&**fs, &table.path(), &tables.path(table.desc.id), &table.desc)?;
+                descs.push(table.desc.clone());
+            }
+            for desc in &descs {
+                state.next_table = state.next_table.max(desc.id + 1);
+                kept.levels.add(desc).map_err(|broken| {
+                    let text = format!("a checkpoint breaks the rule that {broken}; report this");
+                    Error::new(ErrorKind::Internal, "checkpoint", text)
+                })?;
+            }
+            state.keyspaces.insert(space.id, kept);
+        }
+        file::write(&**fs, &dir, &state)?;
+        fs.sync_dir(staging)?;
+        Ok(cut)
+    }
+
+    /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
+    /// each shows everything up to it, and only memtables hold anything newer.
+    fn cut(&self) -> (Pinned, Seq) {
+        // No keyspace comes or goes meanwhile.
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
+            let views: Vec<(Arc<Space>, Arc<View>)> =
+                there.map(|space| (Arc::clone(space), space.view.load_full())).collect();
+            let seq = self.ring.visible();
+            let current = |(space, view): &(Arc<Space>, Arc<View>)| {
+                // What is ingested is in a View before its number is published.
+                let mut newest = view.tree.tables().map(|(_, table)| table.desc.max_seq);
+                space.front.number() == view.number && newest.all(|newest| newest <= seq)
+            };
+            if views.iter().all(current) {
+                return (views, seq);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// K2: new tables, and the numbers of those that are merged into them.
+    fn merge_memory(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Arc<Space>,
+        view: &View,
+        cut: Seq,
+    ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
+        let Some((low, high)) = self.memory_bounds(view)? else { return Ok(Default::default()) };
+        let into = self.picture(view, Some((&low, &high))).base();
+        let level = view.tree.level(into);
+        let lower = level.tables[level.overlapping(&low, &high)].to_vec();
+        let mut deletes: Vec<RangeDelete> = Vec::new();
+        for memtable in &view.memtables {
+            deletes.extend(memtable.deletes.ranges().deletes().filter(|delete| delete.seq <= cut));
+        }
+        deletes.extend(view.runs.iter().flat_map(|run| run.ranges.deletes()));
+        for table in lower.iter().filter(|table| table.desc.range_deletes > 0) {
+            deletes.extend(table.ranges()?.deletes());
+        }
+        let deeper = view.tree.levels().filter(|(number, _)| *number > into);
+        let deeper: Vec<_> = deeper.map(|(_, level)| Arc::clone(level)).collect();
+        let merged = lower.iter().map(|table| table.desc.id).collect();
+        let merge = Merge {
+            media: Arc::clone(&self.media),
+            tables: Arc::clone(tables),
+            memtables: view.memtables.clone(),
+            runs: view.runs.clone(),
+            levels: vec![lower],
+            from: None,
+            before: None,
+            below: deeper.first().cloned(),
+            retention: Retention {
+                horizon: Horizon::only(cut),
+                deeper,
+                ranges: Ranges::new(&deletes),
+            },
+            output: self.output_options(space, into),
+            hooks: Arc::clone(&self.hooks),
+        };
+        let mut task = self.merges.submit(merge)?;
+        loop {
+            let polled = self.check_open("checkpoint").and_then(|()| task.poll(QUANTUM));
+            match polled {
+                Ok(Poll::Working) => {}
+                Ok(Poll::Done(made)) => return Ok((made, merged)),
+                Err(error) => {
+                    task.cancel();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Lowest and highest key in persistent memory.
+    pub(super) fn memory_bounds(&self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut all = Vec::new();
+        for memtable in &view.memtables {
+            all.extend(memtable.bounds(&self.media)?);
+        }
+        for run in &view.runs {
+            all.push(run.bounds(&self.media)?.clone());
+        }
+        Ok(all.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
+    }
+}
+
+/// The directory that a checkpoint goes to, and where it is made, if nothing is in the way.
+fn places(fs: &dyn Fs, target: &Path) -> Result<(PathBuf, PathBuf)> {
+    let refused = |kind, text: String| Err(Error::new(kind, "checkpoint", text));
+    let Some(name) = target.file_name() else {
+        let text = format!("{} names no new directory; give one a name", target.display());
+        return refused(ErrorKind::InvalidArgument, text);
+    };
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    if fs.exists(target)? {
+        let text = format!("{} is there already; choose a new name", target.display());
+        return refused(ErrorKind::Exists, text);
+    }
+    if !fs.exists(&parent)? {
+        let text = format!("there is no directory {}; make it first", parent.display());
+        return refused(ErrorKind::NotFound, text);
+    }
+    let mut staging = name.to_owned();
+    staging.push(".staging");
+    let staging = parent.join(staging);
+    Ok((parent, staging))
+}
+
+/// Removes what an earlier checkpoint left at `staging`, if nothing else is there.
+fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
+    if !fs.exists(staging)? {
+        return Ok(());
+    }
+    let dir = staging.join(SST);
+    let names = fs.list(staging)?;
+    let has_dir = names.iter().any(|name| name == SST);
+    let files = if has_dir { fs.list(&dir)? } else { Vec::new() };
+    let is_file =
+        |name: &String| name.ends_with(".sst") || name == file::NAME || name == file::STAGED;
+    if names.iter().any(|name| name != SST) || !files.iter().all(is_file) {
+        return Err(Error::new(
+            ErrorKind::Exists,
+            "checkpoint",
+            format!(
+                "{} is in the way and no checkpoint left it; move it elsewhere",
+                staging.display()
+            ),
+        ));
+    }
+    files.iter().try_for_each(|name| fs.remove(&dir.join(name)))?;
+    names.iter().try_for_each(|_| fs.remove_dir(&dir))?;
+    fs.remove_dir(staging)
+}

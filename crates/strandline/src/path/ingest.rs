@@ -1,0 +1,327 @@
+//! I: tables from elsewhere become part of a keyspace, all of them or none.
+//!
+//! - **I1** copy them to files of the store, read and check all of each, sync the directory
+//! - **I2** take a number like a commit does: a record that deletes nothing holds its place among the records. Nothing
+//!   behind it becomes visible until the end
+//! - **I3** bring older data of these keys out of persistent memory: there it would be taken for newer
+//! - **I4** one edit that places each table in the deepest level that has room below everything that overlaps it,
+//!   then a View with them
+//! - **I5** publish the number
+//!
+//! All entries of the tables have that number. If it comes to nothing, the record is void and the files go.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use art::{Direction, Versions};
+use base::{Error, ErrorKind, Result, Seq};
+use std::ops::Bound;
+
+use super::job::Worked;
+use super::write::{Commit, Op, Ops};
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::manifest::edit::Change;
+use crate::media::Leaf;
+use crate::memtable::record::Kind;
+use crate::memtable::{Memtable, is_skipped};
+use crate::tree::Tree;
+use crate::tree::copy::copy;
+use crate::tree::desc::{LEVELS, TableDesc};
+use crate::tree::examine::{Copy, examine};
+use crate::tree::tables::Tables;
+use crate::view::View;
+
+/// Times that a number is taken: older writes may come to the same keys in the moment before.
+const ATTEMPTS: u32 = 16;
+/// Keys of a memtable looked at together.
+const BATCH_KEYS: usize = 256;
+const WAIT_STEP: Duration = Duration::from_micros(100);
+
+/// How tables are ingested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// Remove the files once the store has what is in them.
+    pub move_files: bool,
+}
+
+impl Engine {
+    /// Adds the tables at `paths` to `space`; returns the number that their entries have.
+    pub(crate) fn ingest(
+        &self,
+        space: &Arc<Space>,
+        paths: &[PathBuf],
+        options: IngestOptions,
+    ) -> Result<Seq> {
+        self.check_writable("ingest")?;
+        let Some(tables) = &self.tables else {
+            let text = "the store keeps all data in persistent memory; open it with ssd";
+            return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));
+        };
+        let mut descs = Vec::new();
+        let taken = take_in(tables, space.id, paths, &mut descs)
+            .and_then(|()| self.place(tables, space, &mut descs));
+        match taken {
+            Ok(seq) => {
+                if options.move_files {
+                    // The store has them; one that cannot be removed is the caller's as before.
+                    paths.iter().for_each(|path| drop(tables.fs.remove(path)));
+                }
+                Ok(seq)
+            }
+            Err(error) => {
+                // Where it is not known whether an edit names them, the next open knows.
+                if !self.poison.is_set() {
+                    descs.iter().for_each(|desc| tables.bury(desc.id, desc.len));
+                    tables.remove_dead();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// I2 to I5, as often as it takes.
+    fn place(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Arc<Space>,
+        descs: &mut [TableDesc],
+    ) -> Result<Seq> {
+        for _ in 0..ATTEMPTS {
+            // Ahead of time, so that writers need not wait for it.
+            let view = space.view.load_full();
+            if self.is_in_the_way(&view, u64::MAX, descs)? {
+                drop(view);
+                self.flush()?;
+                self.compact_down(space, hull(descs), 1)?;
+            } else if placement(&view.tree, descs).is_none() {
+                drop(view);
+                self.compact_down(space, hull(descs), LEVELS)?;
+            }
+            if let Some(seq) = self.try_place(tables, space, descs)? {
+                return Ok(seq);
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Busy,
+            "ingest",
+            format!("keyspace {} has too many writes to the same keys; try again", space.name),
+        ))
+    }
+
+    /// I2 to I5; `None` if others were quicker.
+    fn try_place(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Arc<Space>,
+        descs: &mut [TableDesc],
+    ) -> Result<Option<Seq>> {
+        let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
+        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing))?;
+        {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.touches(space.view.load().active(), descs, Seq::MAX)? {
+                self.rotate(space);
+            }
+        }
+        while let Err(lack) = commit.reserve() {
+            commit.mend(lack)?;
+        }
+        let copied = commit.copy();
+        let durable = commit.fence(copied);
+        commit.index()?;
+        let seq = commit.number();
+        self.await_visible(seq - 1)?;
+        // What came to the memtable between its begin and the number.
+        let front = Arc::clone(commit.memtable());
+        if self.touches(&front, descs, seq)?
+            || !self.install_tables(tables, space, &front, descs, seq)?
+        {
+            return Ok(None);
+        }
+        let last_seq = commit.publish(durable);
+        self.await_visible(last_seq)?;
+        self.signal.raise();
+        Ok(Some(seq))
+    }
+
+    /// I3 and I4; `false` if there is no level for some table.
+    fn install_tables(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Arc<Space>,
+        front: &Memtable,
+        descs: &mut [TableDesc],
+        seq: Seq,
+    ) -> Result<bool> {
+        loop {
+            self.check_writable("ingest")?;
+            if self.is_in_the_way(&space.view.load(), front.order, descs)? {
+                self.await_frozen(&[(Arc::clone(space), front.order)])?;
+                self.compact_down(space, hull(descs), 1)?;
+                continue;
+            }
+            let admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if space.dropped.load(Relaxed) {
+                return Err(super::read::dropped(space));
+            }
+            // A compaction under way may be about to put tables where these go.
+            let Some(_held) = self.hold_compactions(space) else {
+                drop(admin);
+                if self.work(usize::MAX)? != Worked::Did {
+                    std::thread::sleep(WAIT_STEP);
+                }
+                continue;
+            };
+            let view = space.view.load_full();
+            let Some(levels) = placement(&view.tree, descs) else { return Ok(false) };
+            for (desc, level) in descs.iter_mut().zip(levels) {
+                (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
+            }
+            self.check_manifest_room(descs)?;
+            let changes = descs.iter().map(|desc| Change::AddTable(Box::new(desc.clone())));
+            let _durable = self.edit(changes.collect())?;
+            let tree = self.tree_of(tables, space.id, &view.tree);
+            self.swap_view(space, View { number: view.number + 1, tree, ..(*view).clone() });
+            return Ok(true);
+        }
+    }
+
+    /// Whether persistent memory has data of these keys that is older than the memtable of age `order`.
+    fn is_in_the_way(&self, view: &View, order: u64, descs: &[TableDesc]) -> Result<bool> {
+        for memtable in view.memtables.iter().filter(|memtable| memtable.order < order) {
+            if self.touches(memtable, descs, Seq::MAX)? {
+                return Ok(true);
+            }
+        }
+        for run in &view.runs {
+            let (low, high) = run.bounds(&self.media)?;
+            if descs.iter().any(|desc| desc.smallest <= *high && !desc.is_below(low)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a memtable has records, older than `below`, of keys that are within one of the tables.
+    fn touches(&self, memtable: &Memtable, descs: &[TableDesc], below: Seq) -> Result<bool> {
+        let ranges = memtable.deletes.ranges();
+        for desc in descs {
+            let mut end = desc.largest.clone();
+            end.push(0);
+            let clipped = ranges.clip(Some(&desc.smallest), Some(&end));
+            if clipped.seqs().is_some_and(|(oldest, _)| oldest < below)
+                || self.touches_one(memtable, desc, below)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn touches_one(&self, memtable: &Memtable, desc: &TableDesc, below: Seq) -> Result<bool> {
+        let media = &*self.media;
+        let (mut from, forward) = (Bound::Included(desc.smallest.clone()), Direction::Forward);
+        loop {
+            let mut leaves = Vec::with_capacity(BATCH_KEYS);
+            let start = from.as_ref().map(|key| &key[..]);
+            let end =
+                memtable.index.scan(media, start, forward, Versions::All, BATCH_KEYS, &mut leaves);
+            for leaf in &leaves {
+                let entry = media.entry(Leaf(*leaf))?;
+                let key = media.key(&entry);
+                if desc.is_below(key) {
+                    return Ok(false);
+                }
+                if entry.seq < below && !is_skipped(&entry) {
+                    return Ok(true);
+                }
+                from = Bound::Excluded(key.to_vec());
+            }
+            if end {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// I1: copies and checks; what was copied is in `descs`, also after an error.
+fn take_in(
+    tables: &Tables,
+    keyspace: u32,
+    paths: &[PathBuf],
+    descs: &mut Vec<TableDesc>,
+) -> Result<()> {
+    if paths.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "ingest",
+            "no files; name at least one",
+        ));
+    }
+    let mut failed = None;
+    for path in paths {
+        let id = tables.take_id();
+        match take_in_one(tables, id, path) {
+            Ok(desc) => {
+                tables.count(desc.len);
+                descs.push(TableDesc { id, keyspace, ..desc });
+            }
+            Err(error) => {
+                tables.bury(id, 0);
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let mut order: Vec<usize> = (0..descs.len()).collect();
+    order.sort_by(|a, b| descs[*a].smallest.cmp(&descs[*b].smallest));
+    for pair in order.windows(2) {
+        let (a, b) = (&descs[pair[0]], &descs[pair[1]]);
+        if !a.is_below(&b.smallest) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "ingest",
+                format!(
+                    "{} and {} overlap at key {}; ingest one after the other",
+                    paths[pair[0]].display(),
+                    paths[pair[1]].display(),
+                    b.smallest.escape_ascii()
+                ),
+            ));
+        }
+    }
+    tables.sync_dir()
+}
+
+fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {
+    let fs = &*tables.fs;
+    tables.check_room(fs.open(path)?.len())?;
+    let to = tables.path(id);
+    let (_, sum) = copy(fs, path, &to)?;
+    // The copy is what counts: the original may change at any time.
+    let copy = Copy { file: fs.open(&to)?, name: path.display().to_string() };
+    Ok(TableDesc { sum, ..examine(copy)? })
+}
+
+/// For each table the deepest level such that neither it nor any above it overlaps the table.
+fn placement(tree: &Tree, descs: &[TableDesc]) -> Option<Vec<u8>> {
+    let level = |desc: &TableDesc| {
+        let free = tree
+            .levels()
+            .take_while(|(_, level)| level.overlapping(&desc.smallest, &desc.largest).is_empty());
+        free.last().map(|(number, _)| number as u8)
+    };
+    descs.iter().map(level).collect()
+}
+
+/// All keys of all tables, and those in between.
+fn hull(descs: &[TableDesc]) -> (Option<&[u8]>, Option<&[u8]>) {
+    let smallest = descs.iter().map(|desc| &desc.smallest[..]).min();
+    (smallest, descs.iter().map(|desc| &desc.largest[..]).max())
+}

@@ -1,0 +1,132 @@
+//! What a table from elsewhere must be before it may become part of a store.
+
+use std::sync::Arc;
+
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use base::{Error, ErrorKind, Result};
+use ssd::Read;
+use sst::{EntryKind, Layout, ReadAt, Uncached};
+
+use super::desc::TableDesc;
+
+const INGEST: &str = "ingest";
+
+/// A copy of a table, which messages call by the name that the caller knows.
+pub(crate) struct Copy {
+    pub file: Arc<dyn Read>,
+    pub name: String,
+}
+
+impl ReadAt for Copy {
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_at(at, out)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+/// Reads all of a table that was written to be ingested. Returns what the manifest should say of it, but for what the
+/// store decides.
+///
+/// # Errors
+/// `Corruption` for damage; `NotSupported` for what this build does not read, merge operands and single deletions
+/// among it; `LimitExceeded` for long keys and values; `InvalidArgument` for a table that was not written to be
+/// ingested, has a key twice, or nothing.
+pub(crate) fn examine(copy: Copy) -> Result<TableDesc> {
+    let (name, len) = (copy.name.clone(), copy.len());
+    let refused = |kind, what: &str| Error::new(kind, INGEST, format!("{name} {what}"));
+    let layout = Layout::open(&copy)?;
+    if layout.properties().external_version.is_none() {
+        return Err(refused(
+            ErrorKind::InvalidArgument,
+            "was not written to be ingested; write it with RocksDB's SstFileWriter, or as an external table",
+        ));
+    }
+    let table = Arc::new(sst::Table::new(Arc::new(layout), Uncached(Arc::new(copy))));
+    if let Some(finding) = table.verify()?.first() {
+        let text = format!("is damaged: {finding}; write it anew");
+        return Err(refused(ErrorKind::Corruption, &text));
+    }
+    let mut desc = TableDesc {
+        id: 0,
+        keyspace: 0,
+        level: 0,
+        len,
+        sum: 0,
+        entries: 0,
+        deletions: 0,
+        range_deletes: 0,
+        min_seq: 0,
+        max_seq: 0,
+        global_seq: 0,
+        smallest: Vec::new(),
+        largest: Vec::new(),
+        ends_before: false,
+    };
+    let mut cursor = table.cursor();
+    cursor.first()?;
+    while cursor.valid() {
+        let key = cursor.key();
+        match cursor.kind() {
+            EntryKind::Value => {}
+            EntryKind::Delete => desc.deletions += 1,
+            EntryKind::Merge | EntryKind::SingleDelete => {
+                let text = format!(
+                    "has a merge operand or single deletion at key {}; write values and deletions",
+                    key.escape_ascii()
+                );
+                return Err(refused(ErrorKind::NotSupported, &text));
+            }
+        }
+        if desc.entries > 0 && key == &desc.largest[..] {
+            let text = format!("has key {} twice; write it once", key.escape_ascii());
+            return Err(refused(ErrorKind::InvalidArgument, &text));
+        }
+        check_len(&refused, key, cursor.value().len())?;
+        if desc.entries == 0 {
+            desc.smallest = key.to_vec();
+        }
+        desc.largest.clear();
+        desc.largest.extend_from_slice(key);
+        desc.entries += 1;
+        cursor.next()?;
+    }
+    for delete in table.range_deletes()? {
+        check_len(&refused, &delete.begin, 0)?;
+        check_len(&refused, &delete.end, 0)?;
+        let first = desc.entries + desc.range_deletes == 0;
+        if first || delete.begin < desc.smallest {
+            desc.smallest = delete.begin;
+        }
+        if first || delete.end > desc.largest {
+            desc.largest = delete.end;
+            desc.ends_before = true;
+        }
+        desc.range_deletes += 1;
+    }
+    if desc.entries + desc.range_deletes == 0 {
+        return Err(refused(ErrorKind::InvalidArgument, "is empty; leave it out"));
+    }
+    Ok(desc)
+}
+
+fn check_len(
+    refused: &impl Fn(ErrorKind, &str) -> Error,
+    key: &[u8],
+    value_len: usize,
+) -> Result<()> {
+    if key.len() <= KEY_BYTES_MAX && value_len <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "has a key of {} and a value of {value_len} bytes; at most {KEY_BYTES_MAX} and {VALUE_BYTES_MAX}",
+        key.len()
+    );
+    Err(refused(ErrorKind::LimitExceeded, &text))
+}

@@ -1,0 +1,318 @@
+//! Tables from elsewhere: what they hide and what hides them, what is refused, what failure leaves.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Contents, TempDir, dump, heap, kind_of};
+use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Rule};
+use sst::{EntryKind, Writer, WriterOptions};
+use strandline::{Db, ErrorKind, IngestOptions, Options, ReadOptions, SsdSource};
+use testkit::Rng;
+
+const MIB: u64 = 1 << 20;
+
+fn options() -> Options {
+    Options {
+        pm_size: 4 * MIB,
+        zone_size: 16 << 10,
+        memtable_bytes: 32 << 10,
+        table_bytes: 64 << 10,
+        block_cache: MIB,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
+    }
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("key{i:06}").into_bytes()
+}
+
+/// One entry of a table: a value, or a deletion.
+type Change = (Vec<u8>, Option<Vec<u8>>);
+
+fn external(changes: &[Change], ranges: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let options = WriterOptions { external: true, ..WriterOptions::default() };
+    let mut writer = Writer::new(Vec::new(), options);
+    for (key, value) in changes {
+        let kind = if value.is_some() { EntryKind::Value } else { EntryKind::Delete };
+        writer.add(key, 0, kind, value.as_deref().unwrap_or_default()).expect("add");
+    }
+    for (from, to) in ranges {
+        writer.add_range_delete(from, to, 0).expect("add");
+    }
+    writer.finish().expect("finish").0
+}
+
+/// A table of every `step`th key from `from` on, with its changes to the model.
+fn some(model: &mut Contents, from: u64, count: u64, step: u64, tag: u64) -> Vec<u8> {
+    let changes: Vec<Change> = (0..count)
+        .map(|i| {
+            let value = (i % 7 != 3).then(|| format!("ingested {tag} {i}").into_bytes());
+            (key(from + i * step), value)
+        })
+        .collect();
+    for (key, value) in &changes {
+        match value {
+            Some(value) => drop(model.insert(key.clone(), value.clone())),
+            None => drop(model.remove(key)),
+        }
+    }
+    external(&changes, &[])
+}
+
+fn churn(db: &Db, model: &mut Contents, seed: u64, count: u64) {
+    let mut rng = Rng::new(seed);
+    for round in 0..count {
+        let i = rng.below(3000);
+        if rng.below(5) == 0 {
+            db.delete(&key(i)).expect("delete");
+            model.remove(&key(i));
+        } else {
+            let value = format!("{seed}/{round} {}", "v".repeat(100)).into_bytes();
+            db.put(&key(i), &value).expect("put");
+            model.insert(key(i), value);
+        }
+    }
+}
+
+fn all(db: &Db) -> Contents {
+    dump(db.default_keyspace(), &ReadOptions::default())
+}
+
+fn write(fs: &dyn Fs, path: &str, bytes: &[u8]) -> PathBuf {
+    let mut file = fs.create(Path::new(path)).expect("create");
+    file.append(bytes).expect("append");
+    file.sync().expect("sync");
+    path.into()
+}
+
+fn ingest(db: &Db, paths: &[PathBuf]) -> strandline::Result<u64> {
+    db.ingest(db.default_keyspace(), paths, IngestOptions::default())
+}
+
+#[test]
+fn ingested_tables_are_of_one_moment() {
+    let dir = TempDir::new("ingest");
+    let mut db = Db::open(dir.join("db"), options()).expect("open");
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(7);
+    for round in 0..24_u64 {
+        churn(&db, &mut model, round, rng.below(3000));
+        let snapshot = db.snapshot();
+        let then = model.clone();
+        let mut paths = Vec::new();
+        for part in 0..3 {
+            let (from, step) = (part * 1000 + rng.below(300), 1 + rng.below(3));
+            let bytes = some(&mut model, from, 200, step, round);
+            let path = dir.join(&format!("{round}-{part}.sst"));
+            std::fs::write(&path, bytes).expect("write");
+            paths.push(path);
+        }
+        let before = db.properties().visible_seq;
+        let how = IngestOptions { move_files: round % 2 == 0 };
+        let seq = db.ingest(db.default_keyspace(), &paths, how).expect("ingest");
+        assert!(seq > before);
+        assert!(paths.iter().all(|path| path.exists() != how.move_files));
+        assert!(all(&db) == model, "round {round}");
+        let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+        assert!(dump(db.default_keyspace(), &at) == then, "round {round}: an older snapshot");
+        // What is written later is newer.
+        let i = rng.below(3000);
+        db.put(&key(i), b"later").expect("put");
+        model.insert(key(i), b"later".to_vec());
+        assert_eq!(db.get(&key(i)).expect("get").as_deref(), Some(&b"later"[..]));
+        drop(snapshot);
+        match round % 5 {
+            1 => db.compact().expect("compact"),
+            3 => {
+                drop(db);
+                db = Db::open(dir.join("db"), options()).expect("open again");
+            }
+            4 => {
+                let copy = dir.join(&format!("copy{round}"));
+                db.checkpoint(&copy).expect("checkpoint");
+                let copy = Db::open(&copy, options()).expect("open the copy");
+                assert!(all(&copy) == model, "round {round}: a checkpoint");
+            }
+            _ => {}
+        }
+        assert!(all(&db) == model, "round {round}");
+    }
+    assert!(db.check().expect("check").damage.is_empty());
+    db.compact().expect("compact");
+    assert!(all(&db) == model);
+}
+
+#[test]
+fn range_deletions_come_along() {
+    let dir = TempDir::new("ranges");
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    for i in 0..100 {
+        db.put(&key(i), b"old").expect("put");
+    }
+    let bytes = external(&[(key(50), Some(b"new".to_vec()))], &[(key(20), key(30))]);
+    std::fs::write(dir.join("x.sst"), bytes).expect("write");
+    ingest(&db, &[dir.join("x.sst")]).expect("ingest");
+    let expected = |db: &Db| {
+        assert_eq!(all(db).len(), 90);
+        assert_eq!(db.get(&key(20)).expect("get"), None);
+        assert_eq!(db.get(&key(30)).expect("get").as_deref(), Some(&b"old"[..]));
+        assert_eq!(db.get(&key(50)).expect("get").as_deref(), Some(&b"new"[..]));
+    };
+    expected(&db);
+    drop(db);
+    let db = Db::open(dir.join("db"), options()).expect("open again");
+    expected(&db);
+    db.compact().expect("compact");
+    expected(&db);
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_without_effect() {
+    let dir = TempDir::new("refused");
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    db.put(b"a", b"1").expect("put");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.join(name);
+        std::fs::write(&path, bytes).expect("write");
+        path
+    };
+    let fine = file("fine.sst", &some(&mut BTreeMap::new(), 0, 50, 1, 0));
+    let overlapping = file("overlapping.sst", &some(&mut BTreeMap::new(), 49, 5, 1, 0));
+    let bytes = std::fs::read(&fine).expect("read");
+    let mut flipped = bytes.clone();
+    flipped[20] ^= 1;
+    let plain = {
+        let mut writer = Writer::new(Vec::new(), WriterOptions::default());
+        writer.add(b"k", 7, EntryKind::Value, b"v").expect("add");
+        writer.finish().expect("finish").0
+    };
+    let merge = {
+        let options = WriterOptions { external: true, ..WriterOptions::default() };
+        let mut writer = Writer::new(Vec::new(), options);
+        writer.add(b"k", 0, EntryKind::Merge, b"v").expect("add");
+        writer.finish().expect("finish").0
+    };
+    let long = external(&[(vec![b'k'; (64 << 10) + 1], None)], &[]);
+    let tables = || std::fs::read_dir(dir.join("db/sst")).expect("list").count();
+    for (bad, kind) in [
+        (file("cut.sst", &bytes[..bytes.len() / 2]), ErrorKind::Corruption),
+        (file("flipped.sst", &flipped), ErrorKind::Corruption),
+        (file("foreign.sst", b"PNG"), ErrorKind::Corruption),
+        (file("plain.sst", &plain), ErrorKind::InvalidArgument),
+        (file("merge.sst", &merge), ErrorKind::NotSupported),
+        (file("empty.sst", &external(&[], &[])), ErrorKind::InvalidArgument),
+        (file("long.sst", &long), ErrorKind::LimitExceeded),
+        (overlapping, ErrorKind::InvalidArgument),
+        (dir.join("missing.sst"), ErrorKind::NotFound),
+    ] {
+        let error = ingest(&db, &[fine.clone(), bad.clone()]).expect_err("refused");
+        let name = bad.file_name().expect("name").to_string_lossy().into_owned();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(&name), "{error} lacks {name}");
+        assert_eq!((all(&db).len(), tables()), (1, 0), "{name}");
+    }
+    assert_eq!(kind_of(ingest(&db, &[])), ErrorKind::InvalidArgument);
+    ingest(&db, &[fine.clone()]).expect("ingest");
+    let none = Options { ssd: SsdSource::None, ..options() };
+    let flat = Db::open(dir.join("flat"), none).expect("open");
+    assert_eq!(kind_of(ingest(&flat, &[fine.clone()])), ErrorKind::InvalidArgument);
+    let other = flat.ingest(db.default_keyspace(), &[fine], IngestOptions::default());
+    assert_eq!(kind_of(other), ErrorKind::InvalidArgument);
+}
+
+/// Writers overwrite the same keys all the while, counting up: a key never goes back, but to what was ingested.
+#[test]
+fn writers_go_on_beside_an_ingest() {
+    let dir = TempDir::new("beside");
+    let options = Options { background_threads: 1, ..options() };
+    let db = Db::open(dir.join("db"), options).expect("open");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..2_u64 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut count = 0_u64;
+                while !stop.load(Ordering::Relaxed) {
+                    count += 1;
+                    let key = key(writer * 50 + count % 50);
+                    db.put(&key, format!("written {count}").as_bytes()).expect("put");
+                    let value = db.get(&key).expect("get").expect("there");
+                    let ingested = value.starts_with(b"ingested");
+                    assert!(ingested || value == format!("written {count}").as_bytes());
+                }
+            });
+        }
+        for round in 0..8 {
+            let changes: Vec<Change> = (0..100)
+                .map(|i| (key(i), Some(format!("ingested {round}").into_bytes())))
+                .collect();
+            let path = dir.join(&format!("{round}.sst"));
+            std::fs::write(&path, external(&changes, &[])).expect("write");
+            match ingest(&db, &[path]) {
+                Ok(_) => {
+                    let value = db.get(&key(99)).expect("get").expect("there");
+                    let value = String::from_utf8(value).expect("text");
+                    assert!(value == format!("ingested {round}") || value.starts_with("written"));
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
+/// The i-th call of the file system fails, for every i, once and for ever.
+#[test]
+fn an_ingest_that_fails_leaves_nothing() {
+    let fs = Arc::new(Faulty::new(Memory::new(Disk::default())));
+    fs.create_dir_all(Path::new("/sst")).expect("directory");
+    let region = heap(options().pm_size);
+    let open =
+        || Db::open_on(Arc::clone(&region), Arc::clone(&fs) as _, "/sst", options()).expect("open");
+    let mut db = open();
+    let mut model = BTreeMap::new();
+    for for_ever in [false, true] {
+        let (mut number, mut failed) = (1, 0);
+        loop {
+            churn(&db, &mut model, number, 50);
+            let mut with = model.clone();
+            let (a, b) = (some(&mut with, 0, 80, 3, number), some(&mut with, 1000, 80, 3, number));
+            let paths = [write(&*fs, "/a.sst", &a), write(&*fs, "/b.sst", &b)];
+            let rule = Rule::new(number, Failure::Io);
+            fs.set_rules(vec![if for_ever { rule.for_ever() } else { rule }]);
+            let struck = fs.struck();
+            let done = ingest(&db, &paths);
+            let was_struck = fs.struck() > struck;
+            fs.set_rules(Vec::new());
+            match done {
+                Ok(_) => model = with,
+                Err(_) => failed += 1,
+            }
+            paths.iter().for_each(|path| fs.remove(path).expect("remove"));
+            assert!(all(&db) == model, "call {number}");
+            if number % 4 == 0 {
+                drop(db);
+                db = open();
+                assert!(all(&db) == model, "call {number}, opened again");
+            }
+            if !was_struck {
+                break;
+            }
+            number += 1;
+        }
+        assert!(number > 20 && failed > 10, "{number} calls, {failed} failed");
+    }
+    // Nothing but what is named is left.
+    drop(db);
+    let db = open();
+    let named: usize = db.properties().keyspaces[0].levels.iter().map(|l| l.tables.len()).sum();
+    assert_eq!(fs.list(Path::new("/sst")).expect("list").len(), named);
+    assert!(fs.calls(Call::Sync) > 0);
+}

@@ -1,0 +1,247 @@
+//! Repair: what damage of every kind leaves, and that what it takes is told.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use common::{Contents, TempDir, dump, kind_of};
+use strandline::{Db, ErrorKind, IngestOptions, Options, ReadOptions, RepairReport, repair};
+use testkit::Rng;
+
+const MIB: u64 = 1 << 20;
+
+fn options() -> Options {
+    Options {
+        pm_size: 4 * MIB,
+        zone_size: 16 << 10,
+        memtable_bytes: 32 << 10,
+        table_bytes: 64 << 10,
+        block_cache: MIB,
+        background_threads: 0,
+        recovery_threads: 1,
+        compression: strandline::Compression::None,
+        ..Options::default()
+    }
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("key{i:06}").into_bytes()
+}
+
+/// A store with tables, runs, a memtable and a second keyspace.
+fn store(place: &Path) -> (Contents, Contents) {
+    let db = Db::open(place, options()).expect("open");
+    let other = db.create_keyspace("other").expect("keyspace");
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(5);
+    for round in 0..24_000_u64 {
+        let i = rng.below(20_000);
+        match rng.below(30) {
+            0 => {
+                let (from, to) = (key(i), key(i + 5));
+                db.delete_range(&from, &to).expect("delete range");
+                model.retain(|key, _| *key < from || *key >= to);
+            }
+            1..5 => {
+                db.delete(&key(i)).expect("delete");
+                model.remove(&key(i));
+            }
+            _ => {
+                let mut value = format!("{round} ").into_bytes();
+                value.resize(130, b'v');
+                db.put(&key(i), &value).expect("put");
+                model.insert(key(i), value);
+            }
+        }
+    }
+    db.put(b"long", &[7; 5000]).expect("put");
+    model.insert(b"long".to_vec(), vec![7; 5000]);
+    other.put(b"a", b"b").expect("put");
+    let levels = &db.properties().keyspaces[0].levels;
+    assert!(levels.iter().map(|level| level.tables.len()).sum::<usize>() > 5);
+    assert!(!db.properties().keyspaces[0].runs.is_empty());
+    (model, BTreeMap::from([(b"a".to_vec(), b"b".to_vec())]))
+}
+
+fn tables(place: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(place.join("sst")).expect("tables");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn all(place: &Path, space: &str) -> Contents {
+    let db = Db::open(place, options()).expect("open");
+    assert!(db.check().expect("check").damage.is_empty());
+    match db.keyspace(space) {
+        Ok(keyspace) => dump(&keyspace, &ReadOptions::default()),
+        Err(_) => BTreeMap::new(),
+    }
+}
+
+/// Every key that is wrong or missing lies in a range that was told.
+fn assert_told(report: &RepairReport, model: &Contents, saved: &Contents) {
+    let covered = |key: &Vec<u8>| {
+        report.lost.iter().any(|lost| {
+            lost.from.as_ref().is_none_or(|from| from <= key)
+                && lost.to.as_ref().is_none_or(|to| key <= to)
+        })
+    };
+    for (key, value) in model {
+        assert!(saved.get(key) == Some(value) || covered(key), "{}", key.escape_ascii());
+    }
+    for key in saved.keys().filter(|key| !model.contains_key(*key)) {
+        assert!(covered(key), "{} came back", key.escape_ascii());
+    }
+    assert_eq!(report.lost.iter().filter(|lost| lost.reason.len() < 10).count(), 0);
+}
+
+fn same_files(place: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut files = tables(place);
+    files.push(place.join("pool"));
+    files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_sound_store_is_copied() {
+    let dir = TempDir::new("repair-sound");
+    let (model, other) = store(&dir.join("db"));
+    let before = same_files(&dir.join("db"));
+    let report = repair(dir.join("db"), dir.join("new"), options()).expect("repair");
+    assert!(before == same_files(&dir.join("db")), "the old store is as it was");
+    assert_eq!((report.lost.len(), report.records), (0, model.len() as u64 + 1), "{report:?}");
+    assert_eq!(report.keyspaces, ["default", "other"]);
+    assert!(all(&dir.join("new"), "default") == model && all(&dir.join("new"), "other") == other);
+    assert_eq!(kind_of(repair(dir.join("db"), dir.join("new"), options())), ErrorKind::Exists);
+    assert_eq!(kind_of(repair(dir.join("no"), dir.join("no2"), options())), ErrorKind::NotFound);
+    assert!(!dir.join("no2").exists());
+    let held = Db::open(dir.join("db"), options()).expect("open");
+    assert_eq!(kind_of(repair(dir.join("db"), dir.join("new2"), options())), ErrorKind::Busy);
+    drop(held);
+}
+
+#[test]
+fn a_lost_name_loses_nothing() {
+    let dir = TempDir::new("repair-name");
+    let (model, _) = store(&dir.join("db"));
+    std::fs::remove_file(dir.join("db/STORE")).expect("removed");
+    let report = repair(dir.join("db"), dir.join("new"), options()).expect("repair");
+    assert!(report.lost.is_empty(), "{report:?}");
+    assert!(all(&dir.join("new"), "default") == model);
+}
+
+#[test]
+fn a_missing_table_takes_its_keys() {
+    let dir = TempDir::new("repair-missing");
+    let (model, _) = store(&dir.join("db"));
+    let gone = tables(&dir.join("db")).swap_remove(2);
+    std::fs::remove_file(&gone).expect("removed");
+    let report = repair(dir.join("db"), dir.join("new"), options()).expect("repair");
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    let lost = &report.lost[0];
+    assert_eq!(lost.keyspace.as_deref(), Some("default"));
+    assert!(lost.from.is_some() && lost.to.is_some() && lost.reason.contains("missing"));
+    let saved = all(&dir.join("new"), "default");
+    assert!(saved.len() < model.len() && saved.len() > model.len() / 2);
+    assert_told(&report, &model, &saved);
+}
+
+#[test]
+fn damaged_blocks_take_only_their_keys() {
+    let dir = TempDir::new("repair-blocks");
+    let (model, _) = store(&dir.join("db"));
+    let path = tables(&dir.join("db")).swap_remove(1);
+    let mut bytes = std::fs::read(&path).expect("table");
+    for at in [100, 20_000] {
+        bytes[at] ^= 1;
+    }
+    std::fs::write(&path, &bytes).expect("written");
+    let report = repair(dir.join("db"), dir.join("new"), options()).expect("repair");
+    assert_eq!(report.lost.len(), 2, "{report:?}");
+    let saved = all(&dir.join("new"), "default");
+    assert!(model.len() - saved.len() < 100, "{} of {}", saved.len(), model.len());
+    assert_told(&report, &model, &saved);
+}
+
+#[test]
+fn flipped_bits_of_the_pool_are_told() {
+    let dir = TempDir::new("repair-pool");
+    let (model, _) = store(&dir.join("db"));
+    let pool = dir.join("db/pool");
+    let good = std::fs::read(&pool).expect("pool");
+    let used: Vec<usize> = (0..good.len()).filter(|at| good[*at] != 0).collect();
+    let mut rng = Rng::new(11);
+    let mut saved_most = 0;
+    for round in 0..25 {
+        let mut bytes = good.clone();
+        for _ in 0..1 + round % 3 {
+            bytes[used[rng.below(used.len() as u64) as usize]] ^= 1 << rng.below(8);
+        }
+        std::fs::write(&pool, &bytes).expect("written");
+        let new = dir.join(&format!("new{round}"));
+        let report = repair(dir.join("db"), &new, options()).expect("repair");
+        let saved = all(&new, "default");
+        assert_told(&report, &model, &saved);
+        saved_most += u64::from(saved.len() + 50 > model.len());
+        std::fs::remove_dir_all(&new).expect("removed");
+    }
+    assert!(saved_most > 15, "{saved_most}");
+}
+
+#[test]
+fn without_a_pool_the_tables_are_left() {
+    let dir = TempDir::new("repair-no-pool");
+    let (model, _) = store(&dir.join("db"));
+    let pool = std::fs::read(dir.join("db/pool")).expect("pool");
+    for (name, bytes) in [("cut", &pool[..pool.len() / 2]), ("foreign", b"foreign"), ("gone", b"")]
+    {
+        std::fs::write(dir.join("db/pool"), bytes).expect("written");
+        if bytes.is_empty() {
+            std::fs::remove_file(dir.join("db/pool")).expect("removed");
+        }
+        let report = repair(dir.join("db"), dir.join(name), options()).expect("repair");
+        assert!(report.lost[0].reason.contains("pool"), "{report:?}");
+        let saved = all(&dir.join(name), "default");
+        assert!(saved.len() > model.len() / 2, "{name}: {}", saved.len());
+        assert_told(&report, &model, &saved);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_repaired_too() {
+    let dir = TempDir::new("repair-checkpoint");
+    let (model, other) = store(&dir.join("db"));
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    let copy = dir.join("copy");
+    db.checkpoint(&copy).expect("checkpoint");
+    let report = repair(&copy, dir.join("new"), options()).expect("repair");
+    assert!(report.lost.is_empty(), "{report:?}");
+    assert!(all(&dir.join("new"), "default") == model && all(&dir.join("new"), "other") == other);
+    std::fs::write(copy.join("sst/MANIFEST"), b"gone").expect("written");
+    let report = repair(&copy, dir.join("new2"), options()).expect("repair");
+    assert!(report.lost[0].reason.contains("MANIFEST"), "{report:?}");
+    assert!(all(&dir.join("new2"), "default") == model);
+}
+
+#[test]
+fn what_was_ingested_keeps_its_age() {
+    let dir = TempDir::new("repair-ingested");
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    db.put(b"k1", b"older").expect("put");
+    db.put(b"k2", b"older").expect("put");
+    let writer = sst::WriterOptions { external: true, ..sst::WriterOptions::default() };
+    let mut writer = sst::Writer::new(Vec::new(), writer);
+    for key in [b"k1", b"k2"] {
+        writer.add(key, 0, sst::EntryKind::Value, b"ingested").expect("add");
+    }
+    let path = dir.join("x.sst");
+    std::fs::write(&path, writer.finish().expect("finish").0).expect("written");
+    db.ingest(db.default_keyspace(), &[path], IngestOptions::default()).expect("ingest");
+    db.put(b"k2", b"newer").expect("put");
+    drop(db);
+    repair(dir.join("db"), dir.join("new"), options()).expect("repair");
+    let saved = all(&dir.join("new"), "default");
+    assert_eq!(saved[&b"k1"[..]], b"ingested");
+    assert_eq!(saved[&b"k2"[..]], b"newer");
+}

@@ -1,0 +1,29 @@
+//! `compact`: keys down to where they will stay.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::context::Context;
+use crate::failure::{OK, Outcome};
+
+#[derive(Args)]
+pub struct Compact {
+    /// Begin at this key
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// End at this key
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+}
+
+pub fn run(context: &Context, args: &Compact) -> Outcome {
+    let bytes = |what, text: &Option<OsString>| {
+        text.as_ref().map(|text| context.form.argument(what, text)).transpose()
+    };
+    let (from, to) = (bytes("--from", &args.from)?, bytes("--to", &args.to)?);
+    let db = context.write_existing()?;
+    let keyspace = db.keyspace(&context.keyspace)?;
+    db.compact_range(&keyspace, from.as_deref(), to.as_deref())?;
+    Ok(OK)
+}

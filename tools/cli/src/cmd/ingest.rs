@@ -1,0 +1,37 @@
+//! `ingest FILE…`: tables from elsewhere.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use strandline::IngestOptions;
+
+use crate::context::Context;
+use crate::failure::{OK, Outcome};
+use crate::output::Out;
+
+#[derive(Args)]
+pub struct Ingest {
+    /// Tables that RocksDB's SstFileWriter wrote, or external tables; no key in two of them
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Remove the files once the store has what is in them
+    #[arg(long = "move")]
+    move_files: bool,
+}
+
+pub fn run(context: &Context, args: &Ingest) -> Outcome {
+    let db = context.write()?;
+    let keyspace = db.keyspace(&context.keyspace)?;
+    let options = IngestOptions { move_files: args.move_files };
+    let seq = db.ingest(&keyspace, &args.files, options)?;
+    let mut out = Out::new();
+    if context.json {
+        out.json(&json!({ "files": args.files.len(), "seq": seq }))?;
+    } else {
+        let s = if args.files.len() == 1 { "" } else { "s" };
+        out.line(format_args!("{} file{s} ingested with sequence number {seq}", args.files.len()))?;
+    }
+    out.finish()?;
+    Ok(OK)
+}

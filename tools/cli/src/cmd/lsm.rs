@@ -1,0 +1,175 @@
+//! `lsm`: a drawing of where each keyspace has its data.
+
+use clap::Args;
+use serde_json::{Value, json};
+use strandline::{KeyspaceProperties, LevelProperties, TableProperties};
+
+use crate::context::Context;
+use crate::failure::{Failure, OK, Outcome};
+use crate::human;
+use crate::output::Out;
+use crate::text::Form;
+
+#[derive(Args)]
+pub struct Lsm {
+    /// List each table with its keys
+    #[arg(long)]
+    files: bool,
+}
+
+pub fn run(context: &Context, args: &Lsm) -> Outcome {
+    let figures = context.read()?.properties();
+    let mut out = Out::new();
+    if context.json {
+        let keyspaces = figures.keyspaces.iter().map(|keyspace| to_json(keyspace, context.form));
+        out.json(&json!({ "keyspaces": keyspaces.collect::<Vec<Value>>() }))?;
+    } else {
+        for keyspace in &figures.keyspaces {
+            out.line(format_args!("keyspace {}", keyspace.name.escape_debug()))?;
+            out.table(&rows(keyspace))?;
+            if args.files {
+                files(keyspace, context.form, &mut out)?;
+            }
+        }
+    }
+    out.finish()?;
+    Ok(OK)
+}
+
+/// One row for each place, the newest data first.
+fn rows(keyspace: &KeyspaceProperties) -> Vec<Vec<String>> {
+    let heads = ["", "place", "what", "bytes", "entries", "deletions", "target"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    let mut row = |place: &str, what: String, figures: [String; 4]| {
+        let mut row = vec![String::new(), place.to_owned(), what];
+        row.extend(figures);
+        rows.push(row);
+    };
+    let of = |deletes: u64, ranges: u64| match ranges {
+        0 => human::count(deletes),
+        _ => format!("{} + {} ranges", human::count(deletes), human::count(ranges)),
+    };
+    row(
+        "PM",
+        plural(keyspace.memtables as u64, "memtable"),
+        [
+            human::bytes(keyspace.memtable_bytes),
+            human::count(keyspace.memtable_records),
+            match keyspace.memtable_range_deletes {
+                0 => "-".into(),
+                ranges => format!("{ranges} ranges"),
+            },
+            "-".into(),
+        ],
+    );
+    let runs = &keyspace.runs;
+    row(
+        "PM",
+        plural(runs.len() as u64, "run"),
+        [
+            human::bytes(runs.iter().map(|run| run.record_bytes).sum()),
+            human::count(runs.iter().map(|run| run.entries).sum()),
+            match runs.iter().map(|run| run.range_deletes).sum::<usize>() {
+                0 => "-".into(),
+                ranges => format!("{ranges} ranges"),
+            },
+            human::bytes(keyspace.level0_target),
+        ],
+    );
+    for level in &keyspace.levels {
+        let deletions = level.tables.iter().map(|table| table.deletions).sum();
+        let ranges = level.tables.iter().map(|table| table.range_deletes).sum();
+        row(
+            &format!("level {}", level.level),
+            plural(level.tables.len() as u64, "table"),
+            [
+                human::bytes(level.bytes()),
+                human::count(level.entries()),
+                of(deletions, ranges),
+                level.target.map_or_else(|| "no limit".into(), human::bytes),
+            ],
+        );
+    }
+    rows
+}
+
+fn plural(count: u64, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {what}{s}", human::count(count))
+}
+
+fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(), Failure> {
+    let heads = ["", "level", "table", "bytes", "entries", "seqs", "first key", "last key"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    for level in &keyspace.levels {
+        rows.extend(level.tables.iter().map(|table| {
+            vec![
+                String::new(),
+                level.level.to_string(),
+                table.id.to_string(),
+                table.bytes.to_string(),
+                table.entries.to_string(),
+                format!("{} to {}", table.min_seq, table.max_seq),
+                shown(form, &table.smallest),
+                shown(form, &table.largest),
+            ]
+        }));
+    }
+    if rows.len() > 1 { out.table(&rows) } else { Ok(()) }
+}
+
+/// A key as text, which may lack what is no UTF-8.
+pub fn shown(form: Form, key: &[u8]) -> String {
+    let mut text = Vec::new();
+    form.print(key, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {
+    let runs = keyspace.runs.iter().map(|run| {
+        json!({
+            "id": run.id,
+            "entries": run.entries,
+            "range_deletes": run.range_deletes,
+            "record_bytes": run.record_bytes,
+            "index_bytes": run.index_bytes,
+            "min_seq": run.min_seq,
+            "max_seq": run.max_seq,
+        })
+    });
+    json!({
+        "name": keyspace.name,
+        "memtables": keyspace.memtables,
+        "memtable_records": keyspace.memtable_records,
+        "memtable_bytes": keyspace.memtable_bytes,
+        "memtable_range_deletes": keyspace.memtable_range_deletes,
+        "runs": runs.collect::<Vec<Value>>(),
+        "level0_target": keyspace.level0_target,
+        "levels": keyspace.levels.iter().map(|level| level_json(level, form)).collect::<Vec<Value>>(),
+    })
+}
+
+fn level_json(level: &LevelProperties, form: Form) -> Value {
+    json!({
+        "level": level.level,
+        "target": level.target,
+        "bytes": level.bytes(),
+        "entries": level.entries(),
+        "tables": level.tables.iter().map(|table| table_json(table, form)).collect::<Vec<Value>>(),
+    })
+}
+
+fn table_json(table: &TableProperties, form: Form) -> Value {
+    json!({
+        "id": table.id,
+        "path": table.path,
+        "bytes": table.bytes,
+        "entries": table.entries,
+        "deletions": table.deletions,
+        "range_deletes": table.range_deletes,
+        "smallest": form.json(&table.smallest),
+        "largest": form.json(&table.largest),
+        "min_seq": table.min_seq,
+        "max_seq": table.max_seq,
+    })
+}

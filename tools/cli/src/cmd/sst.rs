@@ -1,0 +1,156 @@
+//! `sst FILE`: a table by itself, whoever wrote it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::{Value, json};
+use sst::{EntryKind, FileReader, Layout, Table, Uncached};
+
+use super::lsm::shown;
+use crate::context::Context;
+use crate::failure::{Failure, NEGATIVE, OK, Outcome};
+use crate::output::Out;
+use crate::text::Form;
+
+#[derive(Args)]
+pub struct Sst {
+    /// The table: a file in RocksDB's block-based format
+    file: PathBuf,
+    /// Print all entries: key, sequence number, kind and value
+    #[arg(long)]
+    scan: bool,
+    /// Read every block and compare what is there with what the table says; exit code 1 if anything is wrong
+    #[arg(long)]
+    verify: bool,
+}
+
+pub fn run(context: &Context, args: &Sst) -> Outcome {
+    let file = FileReader::open(&args.file)?;
+    let layout = Arc::new(Layout::open(&file)?);
+    let table = Arc::new(Table::new(layout, Uncached(file)));
+    let findings = if args.verify { Some(table.verify()?) } else { None };
+    let mut out = Out::new();
+    if args.scan {
+        scan(&table, context, &mut out)?;
+    }
+    let texts = |findings: &Vec<sst::Finding>| {
+        findings.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    if context.json && !args.scan {
+        let mut json = properties_json(table.layout());
+        json["findings"] = findings.as_ref().map(texts).into();
+        out.json(&json)?;
+    } else {
+        if !args.scan {
+            out.rows(&properties(table.layout()))?;
+        }
+        for finding in findings.iter().flat_map(texts) {
+            out.line(finding)?;
+        }
+    }
+    out.finish()?;
+    Ok(if findings.is_some_and(|findings| !findings.is_empty()) { NEGATIVE } else { OK })
+}
+
+fn properties(layout: &Layout) -> Vec<(&'static str, String)> {
+    let properties = layout.properties();
+    let seqs = match (layout.global_seq(), properties.min_seq, properties.max_seq) {
+        (Some(seq), ..) => format!("{seq} for all"),
+        (None, Some(min), Some(max)) => format!("{min} to {max}"),
+        _ => "not told".into(),
+    };
+    let said =
+        |text: &str| if text.is_empty() { "-".into() } else { text.escape_debug().to_string() };
+    vec![
+        ("format", layout.version().to_string()),
+        ("checksum", format!("{:?}", layout.checksum())),
+        ("compression", said(&properties.compression)),
+        ("order of keys", said(&properties.comparator)),
+        ("merge operator", said(&properties.merge_operator)),
+        (
+            "column family",
+            format!("{} {}", properties.column_family_id, said(&properties.column_family_name)),
+        ),
+        ("entries", properties.entries.to_string()),
+        ("deletions", properties.deletions.to_string()),
+        ("merge operands", properties.merges.to_string()),
+        ("range deletions", properties.range_deletes.to_string()),
+        ("sequence numbers", seqs),
+        ("external version", properties.external_version.map_or("-".into(), |v| v.to_string())),
+        ("raw keys", format!("{} bytes", properties.raw_key_size)),
+        ("raw values", format!("{} bytes", properties.raw_value_size)),
+        ("data", format!("{} bytes in {} blocks", properties.data_size, properties.data_blocks)),
+        ("index", format!("{} bytes", properties.index_size)),
+        (
+            "filter",
+            format!("{} bytes, {}", properties.filter_size, said(&properties.filter_policy)),
+        ),
+    ]
+}
+
+fn properties_json(layout: &Layout) -> Value {
+    let properties = layout.properties();
+    json!({
+        "format": layout.version(),
+        "checksum": format!("{:?}", layout.checksum()),
+        "compression": properties.compression,
+        "comparator": properties.comparator,
+        "merge_operator": properties.merge_operator,
+        "column_family": { "id": properties.column_family_id, "name": properties.column_family_name },
+        "entries": properties.entries,
+        "deletions": properties.deletions,
+        "merges": properties.merges,
+        "range_deletes": properties.range_deletes,
+        "global_seq": layout.global_seq(),
+        "min_seq": properties.min_seq,
+        "max_seq": properties.max_seq,
+        "external_version": properties.external_version,
+        "raw_key_size": properties.raw_key_size,
+        "raw_value_size": properties.raw_value_size,
+        "data_size": properties.data_size,
+        "data_blocks": properties.data_blocks,
+        "index_size": properties.index_size,
+        "filter_size": properties.filter_size,
+    })
+}
+
+fn scan(
+    table: &Arc<Table<Uncached<FileReader>>>,
+    context: &Context,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let mut cursor = table.cursor();
+    cursor.first()?;
+    while cursor.valid() {
+        let (key, seq, kind) = (cursor.key(), cursor.seq(), name(cursor.kind()));
+        line(out, context, (key, seq, kind, cursor.value()))?;
+        cursor.next()?;
+    }
+    for delete in table.range_deletes()? {
+        line(out, context, (&delete.begin, delete.seq, "range deletion", &delete.end))?;
+    }
+    Ok(())
+}
+
+fn line(
+    out: &mut Out,
+    context: &Context,
+    (key, seq, kind, value): (&[u8], u64, &str, &[u8]),
+) -> Result<(), Failure> {
+    let form: Form = context.form;
+    if context.json {
+        let (key, value) = (form.json(key), form.json(value));
+        return out.json(&json!({ "key": key, "seq": seq, "kind": kind, "value": value }));
+    }
+    out.line(format_args!("{}\t{seq}\t{kind}\t{}", shown(form, key), shown(form, value)))
+}
+
+fn name(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Delete => "deletion",
+        EntryKind::Value => "value",
+        EntryKind::Merge => "merge operand",
+        EntryKind::SingleDelete => "single deletion",
+    }
+}
