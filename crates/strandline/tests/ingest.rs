@@ -218,10 +218,10 @@ fn what_cannot_be_taken_is_refused_without_effect() {
         assert_eq!((all(&db).len(), tables()), (1, 0), "{name}");
     }
     assert_eq!(kind_of(ingest(&db, &[])), ErrorKind::InvalidArgument);
-    ingest(&db, &[fine.clone()]).expect("ingest");
+    ingest(&db, std::slice::from_ref(&fine)).expect("ingest");
     let none = Options { ssd: SsdSource::None, ..options() };
     let flat = Db::open(dir.join("flat"), none).expect("open");
-    assert_eq!(kind_of(ingest(&flat, &[fine.clone()])), ErrorKind::InvalidArgument);
+    assert_eq!(kind_of(ingest(&flat, std::slice::from_ref(&fine))), ErrorKind::InvalidArgument);
     let other = flat.ingest(db.default_keyspace(), &[fine], IngestOptions::default());
     assert_eq!(kind_of(other), ErrorKind::InvalidArgument);
 }
