@@ -311,10 +311,17 @@ impl Disk {
         }
     }
 
-    /// Forgets what has no name, could get none by a power cut, and is not among those `open`.
-    pub(crate) fn forget(&mut self, open: impl Fn(Id) -> bool) {
+    /// Forgets what has no name, could get none by a power cut, and is not among those `open`. Tells whether it would
+    /// forget more were they closed.
+    pub(crate) fn forget(&mut self, open: impl Fn(Id) -> bool) -> bool {
         let named = self.named();
-        self.nodes.retain(|id, _| named.contains(id) || open(*id));
+        let mut lingers = false;
+        self.nodes.retain(|id, _| {
+            let held = !named.contains(id) && open(*id);
+            lingers |= held;
+            held || named.contains(id)
+        });
+        lingers
     }
 
     /// Everything that has a name, or could get one by a power cut.

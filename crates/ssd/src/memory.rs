@@ -33,6 +33,9 @@ struct State {
     disk: Disk,
     /// Handles by file; what is open is kept although its last name may be gone.
     open: BTreeMap<u32, u32>,
+    /// Some of them have no name. Names are gone for good only when a directory is synced, so else there is nothing to
+    /// look for when a file is closed.
+    lingers: bool,
     untouched: bool,
 }
 
@@ -60,7 +63,8 @@ impl Memory {
     }
 
     fn with(disk: Disk, capacity: u64, watch: Option<Arc<dyn Watch>>) -> Self {
-        let state = Mutex::new(State { disk, open: BTreeMap::new(), untouched: true });
+        let state =
+            Mutex::new(State { disk, open: BTreeMap::new(), lingers: false, untouched: true });
         Self { shared: Arc::new(Shared { state, capacity, watch }) }
     }
 
@@ -136,8 +140,8 @@ impl Shared {
 
 impl State {
     fn forget(&mut self) {
-        let State { disk, open, .. } = self;
-        disk.forget(|id| open.contains_key(&id));
+        let State { disk, open, lingers, .. } = self;
+        *lingers = disk.forget(|id| open.contains_key(&id));
     }
 }
 
@@ -162,7 +166,9 @@ impl Drop for Handle {
             *count -= 1;
             if *count == 0 {
                 state.open.remove(&self.file);
-                state.forget();
+                if state.lingers {
+                    state.forget();
+                }
             }
         }
     }
