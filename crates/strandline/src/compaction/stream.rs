@@ -25,7 +25,7 @@ const AHEAD: usize = 12;
 pub(crate) enum Stream {
     Memtable(MemtableStream),
     Run(RunStream),
-    Tables(TableStream),
+    Tables(Box<TableStream>),
 }
 
 /// Walks the versions in a memtable that may be taking writes, up to a number that is published.
@@ -91,7 +91,7 @@ impl Stream {
     pub(crate) fn tables(tables: Vec<Arc<Table>>, from: Option<&[u8]>) -> Result<Stream> {
         let mut stream = TableStream { rest: tables.into_iter(), cursor: None };
         stream.next_table(from)?;
-        Ok(Stream::Tables(stream))
+        Ok(Stream::Tables(Box::new(stream)))
     }
 
     /// The user key of the entry it stands on; `None` at the end.
