@@ -316,3 +316,59 @@ fn an_ingest_that_fails_leaves_nothing() {
     assert_eq!(fs.list(Path::new("/sst")).expect("list").len(), named);
     assert!(fs.calls(Call::Sync) > 0);
 }
+
+#[test]
+fn what_rocksdb_wrote_is_taken() {
+    let dir = TempDir::new("rocksdb");
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sst/tests/golden/v5-external.sst");
+    let layout =
+        sst::Layout::open(&sst::FileReader::open(&golden).expect("golden")).expect("layout");
+    let properties = layout.properties();
+    let (merges, entries) = (properties.merges, properties.entries);
+    let taken = ingest(&db, std::slice::from_ref(&golden));
+    if merges > 0 {
+        assert_eq!(kind_of(taken), ErrorKind::NotSupported);
+        return;
+    }
+    taken.expect("ingest");
+    let levels = &db.properties().keyspaces[0].levels;
+    let table = &levels[0].tables[0];
+    assert_eq!(table.entries + table.range_deletes, entries);
+    assert_eq!(all(&db).len() as u64, table.entries - table.deletions);
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
+#[test]
+fn a_range_is_compacted_and_the_rest_is_not() {
+    let dir = TempDir::new("range");
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    let mut model = BTreeMap::new();
+    for part in 0..2 {
+        churn(&db, &mut model, 1, 300);
+        db.compact().expect("compact");
+        let paths: Vec<PathBuf> = (0..4)
+            .map(|i| {
+                let path = dir.join(&format!("{part}-{i}.sst"));
+                std::fs::write(&path, some(&mut model, i * 700, 100, 3, part)).expect("write");
+                path
+            })
+            .collect();
+        ingest(&db, &paths).expect("ingest");
+    }
+    let above = |db: &Db| {
+        let levels = db.properties().keyspaces[0].levels.clone();
+        let upper = levels.iter().filter(|level| level.level < 6);
+        upper.map(|level| level.tables.len()).sum::<usize>()
+    };
+    assert_eq!(above(&db), 4);
+    let space = db.default_keyspace();
+    db.compact_range(space, Some(&key(710)), Some(&key(720))).expect("compact");
+    assert_eq!(above(&db), 3);
+    assert!(all(&db) == model);
+    db.compact_range(space, Some(&key(1500)), None).expect("compact");
+    assert_eq!(above(&db), 1);
+    db.compact_range(space, None, None).expect("compact");
+    assert_eq!(above(&db), 0);
+    assert!(all(&db) == model);
+}

@@ -34,8 +34,8 @@ use crate::view::View;
 /// Entries merged between two looks at whether the store is closed.
 const QUANTUM: usize = 1 << 16;
 
-/// Keyspaces with the Views that were pinned.
-type Pinned = Vec<(Arc<Space>, Arc<View>)>;
+/// A keyspace with a View of it.
+type Pinned = (Arc<Space>, Arc<View>);
 
 impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
@@ -109,15 +109,15 @@ impl Engine {
 
     /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
     /// each shows everything up to it, and only memtables hold anything newer.
-    fn cut(&self) -> (Pinned, Seq) {
+    fn cut(&self) -> (Vec<Pinned>, Seq) {
         // No keyspace comes or goes meanwhile.
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         loop {
             let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
-            let views: Vec<(Arc<Space>, Arc<View>)> =
+            let views: Vec<Pinned> =
                 there.map(|space| (Arc::clone(space), space.view.load_full())).collect();
             let seq = self.ring.visible();
-            let current = |(space, view): &(Arc<Space>, Arc<View>)| {
+            let current = |(space, view): &Pinned| {
                 // What is ingested is in a View before its number is published.
                 let mut newest = view.tree.tables().map(|(_, table)| table.desc.max_seq);
                 space.front.number() == view.number && newest.all(|newest| newest <= seq)
