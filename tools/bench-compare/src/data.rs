@@ -45,11 +45,6 @@ impl Data {
         Data { spread, value_size, buffer }
     }
 
-    /// Bytes of a value.
-    pub fn value_size(&self) -> usize {
-        self.value_size
-    }
-
     /// Whether keys follow each other as their numbers do.
     pub fn is_dense(&self) -> bool {
         self.spread == Spread::Dense

@@ -127,9 +127,9 @@ impl Flags {
 
     fn quick(&mut self) {
         self.runs = 1;
-        self.data = 64 << 20;
-        self.seconds = Duration::from_millis(200);
-        self.duration = Duration::from_secs(1);
+        self.data = 16 << 20;
+        self.seconds = Duration::from_millis(100);
+        self.duration = Duration::from_millis(500);
     }
 
     /// Whether the benchmark was asked for.
@@ -177,7 +177,7 @@ mod tests {
     fn flags() {
         let flags = parse(&["--quick", "--runs=2", "--rivals=redb", "--only=read", "--values=100"])
             .unwrap();
-        assert_eq!((flags.runs, flags.data, flags.rivals.len()), (2, 64 << 20, 1));
+        assert_eq!((flags.runs, flags.data, flags.rivals.len()), (2, 16 << 20, 1));
         assert!(flags.wants("readrandom-pm", 100) && !flags.wants("readrandom-pm", 1024));
         assert!(!flags.wants("fillrandom", 100));
         for wrong in [

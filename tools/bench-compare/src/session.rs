@@ -7,14 +7,15 @@ use std::time::Duration;
 use bench::scratch::{MEMORY, Scratch};
 
 use crate::data::{Data, Model};
-use crate::engines::{Engine, Maker, OURS, Result, Setup};
+use crate::engines::{Maker, OURS, Result, Setup};
 use crate::flags::Flags;
+use crate::report::count;
 use crate::stages::{Case, Fit, Place, Stage, sizes};
 use crate::verify::{self, Digest};
 use crate::work::{Bench, Measured, Work};
 
 /// Longest that a fill may take; what it reached by then counts.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one engine did in one run of one benchmark.
 #[derive(Clone, Debug)]
@@ -63,20 +64,17 @@ pub fn run(flags: &Flags, stage: &Stage, tell: &dyn Fn(&str)) -> Outcome {
     let mut digests: Vec<(&str, Digest)> = Vec::new();
     for run in 0..flags.runs {
         for maker in &makers {
-            tell(&format!(
-                "{} {} B, run {}: {}",
-                cases[0].name,
-                stage.value_size,
-                run + 1,
-                maker.name
-            ));
+            let what = format!("{} in run {} of {} B", maker.name, run + 1, stage.value_size);
             match one(flags, stage, &cases, maker, &data, run) {
                 Ok((samples, digest)) => {
+                    samples.iter().for_each(|sample| tell(&line(&what, sample)));
                     outcome.samples.extend(samples);
                     digests.extend(digest.map(|digest| (maker.name, digest)));
                 }
                 Err(error) => {
-                    outcome.failures.push(format!("{} in {}: {error}", maker.name, cases[0].name))
+                    let failure = format!("{}, {what}: {error}", cases[0].name);
+                    tell(&failure);
+                    outcome.failures.push(failure);
                 }
             }
         }
@@ -92,6 +90,12 @@ pub fn run(flags: &Flags, stage: &Stage, tell: &dyn Fn(&str)) -> Outcome {
         outcome.failures.push(what);
     }
     outcome
+}
+
+/// What is told while others are still to come.
+fn line(what: &str, sample: &Sample) -> String {
+    let rate = count(sample.measured.rate.per_second);
+    format!("{} {}, {} threads: {rate}/s", what, sample.case.name, sample.case.threads)
 }
 
 /// One engine, one run: a store from empty to verified and gone.
@@ -164,7 +168,8 @@ fn benchmarks(
         cases.iter().map(|case| bench.run(case.work, case.threads)).collect();
     let measured = measured?;
     let digest = verify::whole(bench.engine, bench.data, bench.model)?;
-    spot_check(bench.engine, bench)?;
+    spot_check(bench)?;
+    delete_some(bench)?;
     // What was put for a time differs from engine to engine.
     let alike = |work| matches!(work, Work::Fill | Work::Get | Work::GetAbsent | Work::Scan);
     let same = cases.iter().all(|case| alike(case.work)) && digest.count == bench.model.len();
@@ -172,13 +177,13 @@ fn benchmarks(
 }
 
 /// Gets of keys all over the store, since the whole scan went another way.
-fn spot_check(engine: &dyn Engine, bench: &Bench<'_>) -> Result<()> {
+fn spot_check(bench: &Bench<'_>) -> Result<()> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let count = bench.model.len();
     for number in (0..count).step_by((count / 10_000).max(1) as usize) {
         bench.data.key(number, &mut key);
         value.clear();
-        let found = engine.get(&key, &mut value)?;
+        let found = bench.engine.get(&key, &mut value)?;
         let got = bench.data.generation(number, &value).filter(|_| found);
         let wanted = Some(bench.model.get(number)).filter(|generation| *generation > 0);
         if got != wanted {
@@ -186,4 +191,16 @@ fn spot_check(engine: &dyn Engine, bench: &Bench<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Deletes a few keys, the last thing that is done to a store: they must be gone, and only they.
+fn delete_some(bench: &Bench<'_>) -> Result<()> {
+    let count = bench.model.len();
+    for number in (0..count).step_by((count / 100).max(1) as usize) {
+        let mut key = Vec::new();
+        bench.data.key(number, &mut key);
+        bench.engine.delete(&key)?;
+        bench.model.set(number, 0);
+    }
+    spot_check(bench)
 }

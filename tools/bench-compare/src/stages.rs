@@ -159,7 +159,7 @@ pub fn sizes(fit: Fit, data: u64) -> (u64, u64) {
 }
 
 /// Smallest pool that is chosen.
-const POOL_MIN: u64 = 16 << 20;
+const POOL_MIN: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {

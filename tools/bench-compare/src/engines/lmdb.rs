@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use heed::types::Bytes;
-use heed::{Env, EnvFlags, EnvOpenOptions, WithoutTls};
+use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 
 use super::{Engine, Maker, Result, Setup, Survives, Written, of};
 
@@ -21,7 +21,7 @@ const MAP: usize = 64 << 30;
 
 struct Lmdb {
     env: Env<WithoutTls>,
-    items: heed::Database<Bytes, Bytes>,
+    items: heed::Database<'static, Bytes, Bytes>,
     synced: bool,
 }
 
@@ -36,9 +36,13 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     // SAFETY: the flags only lower what a commit survives, and the folder is known to nobody else, so that no
     // other process changes the file or opens it with other flags.
     let env = unsafe { options.flags(flags).open(&dir) }.map_err(of("lmdb"))?;
-    let mut transaction = env.write_txn().map_err(of("lmdb"))?;
-    let items = env.create_database(&mut transaction, None).map_err(of("lmdb"))?;
-    transaction.commit().map_err(of("lmdb"))?;
+    let transaction = env.write_txn().map_err(of("lmdb"))?;
+    let items = env
+        .create_databases_and_commit(transaction, |opener, transaction| {
+            opener.create_database(transaction, None).map(CommitOrAbort::<_, ()>::Commit)
+        })
+        .map_err(of::<heed::Error>("lmdb"))?
+        .unwrap_commit();
     Ok(Box::new(Lmdb { env, items, synced }))
 }
 

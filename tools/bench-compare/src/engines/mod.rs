@@ -74,6 +74,10 @@ pub struct Written {
 pub trait Engine: Send + Sync {
     /// Sets `key` to `value`.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Bytes of keys and values that are well put as one.
+    fn batch_bytes(&self) -> u64 {
+        1 << 20
+    }
     /// Puts all of `batch` as one.
     fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()>;
     /// Deletes `key`.

@@ -38,6 +38,11 @@ impl Engine for Ours {
         self.0.put(key, value).map_err(failed)
     }
 
+    fn batch_bytes(&self) -> u64 {
+        // Half of what one commit may take, where small entries take twice their bytes.
+        self.0.properties().zone_bytes / 16
+    }
+
     fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let mut changes = Batch::new();
         for (key, value) in batch {

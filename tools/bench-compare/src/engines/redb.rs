@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redb::{
-    Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
-    WriteTransaction,
+    Database, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
 };
 
 use super::{Engine, Maker, Result, Setup, Survives, Written, of};
@@ -37,13 +36,12 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     Ok(Box::new(redb))
 }
 
-/// What a transaction does to the table.
-type Change<'c> = &'c mut redb::Table<'c, &'static [u8], &'static [u8]>;
+type Table<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
 
 impl Redb {
     fn commit(
         &self,
-        change: impl FnOnce(Change<'_>) -> std::result::Result<(), redb::StorageError>,
+        change: impl FnOnce(&mut Table<'_>) -> std::result::Result<(), redb::StorageError>,
     ) -> Result<()> {
         let mut transaction: WriteTransaction = self.db.begin_write().map_err(of("redb"))?;
         let durable = self.synced || self.commits.fetch_add(1, Relaxed) % DURABLE_EVERY == 0;
