@@ -36,7 +36,7 @@ pub struct Limits {
 pub fn measure(flags: &Flags) -> Result<Limits> {
     let memory = Scratch::within(&[PathBuf::from(MEMORY)], FILE)?;
     let persist_ns = persist_limit(memory.path())?.ns;
-    let disk = Scratch::within(&[flags.disk.clone()], FILE)?;
+    let disk = Scratch::within(std::slice::from_ref(&flags.disk), FILE)?;
     Ok(Limits { persist_ns, read_us: random_read(disk.path().join("blocks")) })
 }
 

@@ -111,7 +111,7 @@ fn one(
     let memory = Scratch::within(&[PathBuf::from(MEMORY)], pool + 2 * flags.data)?;
     let disk = match stage.place {
         Place::Memory => None,
-        Place::Disk => Some(Scratch::within(&[flags.disk.clone()], 3 * flags.data)?),
+        Place::Disk => Some(Scratch::within(std::slice::from_ref(&flags.disk), 3 * flags.data)?),
     };
     let setup = Setup {
         dir: disk.as_ref().unwrap_or(&memory).path(),

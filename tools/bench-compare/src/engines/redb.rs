@@ -44,7 +44,8 @@ impl Redb {
         change: impl FnOnce(&mut Table<'_>) -> std::result::Result<(), redb::StorageError>,
     ) -> Result<()> {
         let mut transaction: WriteTransaction = self.db.begin_write().map_err(of("redb"))?;
-        let durable = self.synced || self.commits.fetch_add(1, Relaxed) % DURABLE_EVERY == 0;
+        let durable =
+            self.synced || self.commits.fetch_add(1, Relaxed).is_multiple_of(DURABLE_EVERY);
         let durability = if durable { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability).map_err(of("redb"))?;
         {
