@@ -36,12 +36,12 @@ mod bench;
 mod child;
 mod clock;
 mod config;
-mod data;
+pub mod data;
 mod flags;
 mod limits;
 mod meter;
 mod report;
-mod scratch;
+pub mod scratch;
 mod store;
 mod tour;
 mod work;
@@ -51,6 +51,10 @@ use bench::Bench;
 use config::Config;
 use report::outcome::Outcome;
 use report::{line, say};
+
+pub use limits::persist::{
+    Limit as PersistLimit, SIZES as PERSIST_SIZES, measure_in as persist_limit,
+};
 use work::{Benchmark, Done};
 
 /// Exit status for a flag that is wrong.

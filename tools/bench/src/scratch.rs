@@ -12,24 +12,35 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How folders begin, and what a janitor is willing to remove.
 const PREFIX: &str = "strandline-bench-";
 /// Where memory is to be had as files.
-const MEMORY: &str = "/dev/shm";
+pub const MEMORY: &str = "/dev/shm";
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A folder that lives as long as this value.
-pub(crate) struct Scratch {
+pub struct Scratch {
     path: PathBuf,
     janitor: Option<Child>,
 }
 
 impl Scratch {
     /// Makes a folder with room for `wanted` bytes: in `/dev/shm`, or where temporary files go.
-    pub(crate) fn new(wanted: u64) -> Result<Scratch, String> {
+    ///
+    /// # Errors
+    /// There is too little room, or no folder can be made; in words.
+    pub fn new(wanted: u64) -> Result<Scratch, String> {
+        Scratch::within(&[PathBuf::from(MEMORY), std::env::temp_dir()], wanted)
+    }
+
+    /// As [`Scratch::new`], in the first of `parents` that has room.
+    ///
+    /// # Errors
+    /// As [`Scratch::new`].
+    pub fn within(parents: &[PathBuf], wanted: u64) -> Result<Scratch, String> {
         let name =
             format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let mut failure = String::new();
-        for parent in [PathBuf::from(MEMORY), std::env::temp_dir()] {
-            let (path, free) = (parent.join(&name), free_bytes(&parent));
+        for parent in parents {
+            let (path, free) = (parent.join(&name), free_bytes(parent));
             // Never all of it: in memory, that would be taken from everyone else.
             if free / 4 * 3 < wanted {
                 failure = format!(
@@ -49,7 +60,7 @@ impl Scratch {
     }
 
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -97,7 +108,7 @@ pub(crate) fn janitor(path: &str) -> Result<i32, String> {
 }
 
 /// Bytes free in the file system where `path` is or would be; all there can be if it does not tell.
-pub(crate) fn free_bytes(path: &Path) -> u64 {
+pub fn free_bytes(path: &Path) -> u64 {
     let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     rustix::fs::statvfs(there).map_or(u64::MAX, |stat| stat.f_bavail * stat.f_frsize)
 }

@@ -1,6 +1,7 @@
 //! Memtables: zones being filled, and an index in DRAM over the records in them.
 
 pub(crate) mod deletes;
+mod kind;
 pub(crate) mod record;
 pub(crate) mod zone;
 

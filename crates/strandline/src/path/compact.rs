@@ -48,7 +48,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// What is under way, and what went wrong last.
 #[derive(Default)]
 pub(crate) struct Compactions {
-    under_way: Vec<Arc<Compaction>>,
+    pub(super) under_way: Vec<Arc<Compaction>>,
     failed_at: Option<Instant>,
     figures: CompactionFigures,
 }
@@ -60,11 +60,11 @@ pub(crate) struct Compaction {
     runs: Vec<Arc<Run>>,
     /// Inputs with their levels.
     tables: Vec<(usize, Arc<Table>)>,
-    into: usize,
+    pub(super) into: usize,
     parts: Vec<Mutex<Part>>,
     /// Parts that are not done.
     left: AtomicUsize,
-    failed: AtomicBool,
+    pub(super) failed: AtomicBool,
     entries: u64,
     begun: Instant,
 }
@@ -100,7 +100,7 @@ fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
 }
 
 impl Engine {
-    fn compactions(&self) -> MutexGuard<'_, Compactions> {
+    pub(super) fn compactions(&self) -> MutexGuard<'_, Compactions> {
         self.compactions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,11 @@ impl Engine {
     }
 
     /// Carries a part on that nobody else is at; `None` if there is none.
-    fn carry_on(&self, compaction: &Arc<Compaction>, quantum: usize) -> Result<Option<Worked>> {
+    pub(super) fn carry_on(
+        &self,
+        compaction: &Arc<Compaction>,
+        quantum: usize,
+    ) -> Result<Option<Worked>> {
         if compaction.parts.is_empty() {
             // A table that only moves.
             let first = compaction.left.swap(0, Relaxed) == 1;
@@ -300,7 +304,7 @@ impl Engine {
     }
 
     /// Lowest and highest key of level 0.
-    fn level0_bounds<'v>(&self, view: &'v View) -> Result<Option<(&'v [u8], &'v [u8])>> {
+    pub(super) fn level0_bounds<'v>(&self, view: &'v View) -> Result<Option<(&'v [u8], &'v [u8])>> {
         let mut bounds: Option<(&[u8], &[u8])> = None;
         for run in &view.runs {
             let (smallest, largest) = run.bounds(&self.media)?;
@@ -593,111 +597,6 @@ impl Engine {
             self.throttle.draining(Some(compaction.entries.saturating_sub(compaction.passed())));
         }
     }
-
-    /// Compacts the keys from `smallest` to `largest`, or all, down to the deepest level that has any of them.
-    pub(crate) fn compact_levels(
-        &self,
-        space: &Arc<Space>,
-        range: (Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<()> {
-        self.compact_down(space, range, LEVELS)
-    }
-
-    /// As [`Engine::compact_levels`], only of what lies above level `levels`.
-    pub(super) fn compact_down(
-        &self,
-        space: &Arc<Space>,
-        range: (Option<&[u8]>, Option<&[u8]>),
-        levels: usize,
-    ) -> Result<()> {
-        let mut level = 0;
-        while level < levels {
-            self.check_writable("compact")?;
-            let begun = {
-                let mut compactions = self.compactions();
-                let view = space.view.load_full();
-                let next = self.next_by_hand(space, &view, level, range)?;
-                match next {
-                    ByHand::Nothing(deeper) => {
-                        level = deeper;
-                        continue;
-                    }
-                    ByHand::Busy => None,
-                    ByHand::Begun(begun) => {
-                        compactions.under_way.insert(0, Arc::clone(&begun));
-                        Some(begun)
-                    }
-                }
-            };
-            let Some(begun) = begun else {
-                if self.work(usize::MAX)? != Worked::Did {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-                continue;
-            };
-            level = begun.into;
-            self.signal.raise();
-            while self.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, &begun)) {
-                if self.carry_on(&begun, usize::MAX)?.is_none() {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-            }
-            if begun.failed.load(Relaxed) {
-                let closed =
-                    || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
-                return Err(self.last_trouble().unwrap_or_else(closed));
-            }
-        }
-        Ok(())
-    }
-
-    /// The next step down from `level` of a compaction by hand.
-    fn next_by_hand(
-        &self,
-        space: &Arc<Space>,
-        view: &View,
-        level: usize,
-        (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<ByHand> {
-        let span = |tables: &[Arc<Table>]| {
-            let low = tables.first().map(|table| table.desc.smallest.clone());
-            low.zip(tables.last().map(|table| table.desc.largest.clone()))
-        };
-        let bounds = self.level0_bounds(view)?;
-        let (runs, upper, into, span) = if level == 0 {
-            let within = |(low, high): &(&[u8], &[u8])| {
-                largest.is_none_or(|key| *low <= key) && smallest.is_none_or(|key| *high >= key)
-            };
-            let Some((low, high)) = bounds.filter(within) else { return Ok(ByHand::Nothing(1)) };
-            let span = (low.to_vec(), high.to_vec());
-            let into = self.picture(view, bounds).base();
-            (view.runs.clone(), Vec::new(), into, span)
-        } else {
-            let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
-            if bottom.is_none_or(|(bottom, _)| bottom <= level) {
-                return Ok(ByHand::Nothing(LEVELS));
-            }
-            let here = view.tree.level(level);
-            let first = smallest.map_or(0, |key| here.first_from(key, false));
-            let rest = here.tables[first..].iter();
-            let within = rest.take_while(|t| largest.is_none_or(|key| &t.desc.smallest[..] <= key));
-            let upper: Vec<Arc<Table>> = within.cloned().collect();
-            let Some(span) = span(&upper) else { return Ok(ByHand::Nothing(level + 1)) };
-            (Vec::new(), upper, level + 1, span)
-        };
-        let onto = view.tree.level(into).overlapping(&span.0, &span.1);
-        let begun = self.begin_with(space, view, runs, (level, upper), (into, onto))?;
-        Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
-    }
-}
-
-/// What a compaction by hand does next.
-enum ByHand {
-    /// Nothing at this level; go on with that one.
-    Nothing(usize),
-    /// Somebody else is at these tables.
-    Busy,
-    Begun(Arc<Compaction>),
 }
 
 /// Range deletions of all inputs.

@@ -7,6 +7,7 @@ pub(crate) mod admit;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
+mod compact_range;
 pub(crate) mod decide;
 pub(crate) mod freeze;
 pub(crate) mod ingest;

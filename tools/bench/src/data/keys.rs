@@ -4,7 +4,7 @@ use super::rng::mix;
 
 /// How keys look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// As db_bench makes them: the number in 8 bytes, greatest first, then `0` up to the key size.
     Number,
     /// Paths of a file tree: 40 to 120 bytes, with long prefixes in common.
@@ -13,7 +13,8 @@ pub(crate) enum Form {
 
 /// Makes keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys {
+pub struct Keys {
+    /// How they look.
     pub form: Form,
     /// Bytes of a key in number form.
     pub size: usize,
@@ -55,7 +56,7 @@ const ENDINGS: [&str; 6] = ["jpg", "md", "pdf", "rs", "txt", "tar.zst"];
 impl Keys {
     /// Writes key `number` into `key`, replacing what is there.
     #[inline]
-    pub(crate) fn write(&self, number: u64, key: &mut Vec<u8>) {
+    pub fn write(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();
         match self.form {
             Form::Number => {
@@ -68,7 +69,7 @@ impl Keys {
     }
 
     /// Bytes of an average key.
-    pub(crate) fn mean_len(&self, num: u64) -> f64 {
+    pub fn mean_len(&self, num: u64) -> f64 {
         match self.form {
             Form::Number => self.size as f64,
             Form::Path => {

@@ -1,6 +1,6 @@
 //! What the workloads write: random numbers, orders, keys, values. All of it follows from a seed.
 
-pub(crate) mod keys;
-pub(crate) mod order;
-pub(crate) mod rng;
+pub mod keys;
+pub mod order;
+pub mod rng;
 pub(crate) mod values;

@@ -4,52 +4,77 @@ use super::rng::{Rng, mix};
 
 /// Yields key numbers below a bound, without end.
 #[derive(Clone, Debug)]
-pub(crate) enum Order {
+pub enum Order {
     /// 0, 1, 2 and so on, then 0 again.
-    Sequential { bound: u64, next: u64 },
+    Sequential {
+        /// Numbers are below this.
+        bound: u64,
+        /// The next one.
+        next: u64,
+    },
     /// Any, with replacement, as db_bench draws them.
-    Random { bound: u64, rng: Rng },
+    Random {
+        /// Numbers are below this.
+        bound: u64,
+        /// Where they come from.
+        rng: Rng,
+    },
     /// Each once, in random order, then the same again; with a `share`, only those of one of several.
-    Permuted { permutation: Permutation, next: u64, share: Share },
+    Permuted {
+        /// The order of all.
+        permutation: Permutation,
+        /// Place in the share that is next.
+        next: u64,
+        /// Whose they are.
+        share: Share,
+    },
 }
 
 /// One of `of` equal shares.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
+pub struct Share {
+    /// Which one.
     pub no: u64,
+    /// How many there are.
     pub of: u64,
 }
 
 impl Share {
-    pub(crate) const ALL: Share = Share { no: 0, of: 1 };
+    /// Everything.
+    pub const ALL: Share = Share { no: 0, of: 1 };
 
     /// How many of `0..bound` are in the share: every `of`th, from `no` on.
-    pub(crate) fn len(self, bound: u64) -> u64 {
+    pub fn len(self, bound: u64) -> u64 {
         bound.saturating_sub(self.no).div_ceil(self.of)
     }
 }
 
 impl Order {
-    pub(crate) fn sequential(bound: u64) -> Order {
+    /// See [`Order::Sequential`].
+    pub fn sequential(bound: u64) -> Order {
         Order::Sequential { bound: bound.max(1), next: 0 }
     }
 
-    pub(crate) fn random(bound: u64, seed: u64) -> Order {
+    /// See [`Order::Random`].
+    pub fn random(bound: u64, seed: u64) -> Order {
         Order::Random { bound: bound.max(1), rng: Rng::new(seed) }
     }
 
-    pub(crate) fn permuted(bound: u64, seed: u64) -> Order {
+    /// See [`Order::Permuted`].
+    pub fn permuted(bound: u64, seed: u64) -> Order {
         Order::shared_out(bound, seed, Share::ALL)
     }
 
     /// A share of one permutation: the shares of a seed have nothing in common, and all keys between them.
-    pub(crate) fn shared_out(bound: u64, seed: u64, share: Share) -> Order {
+    pub fn shared_out(bound: u64, seed: u64, share: Share) -> Order {
         let permutation = Permutation::new(bound.max(1), seed);
         Order::Permuted { permutation, next: 0, share }
     }
 
+    /// The next number.
     #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
         match self {
             Order::Sequential { bound, next } => advance(next, *bound),
             Order::Random { bound, rng } => rng.below(*bound),
@@ -71,21 +96,23 @@ fn advance(next: &mut u64, bound: u64) -> u64 {
 /// A random permutation of `0..bound` that needs no memory: a Feistel network over the next even number of
 /// bits, walked until it lands below the bound (fewer than four steps on average).
 #[derive(Clone, Debug)]
-pub(crate) struct Permutation {
+pub struct Permutation {
     bound: u64,
     half: u32,
     keys: [u64; 4],
 }
 
 impl Permutation {
-    pub(crate) fn new(bound: u64, seed: u64) -> Permutation {
+    /// The permutation of `0..bound` that `seed` names; `bound` is not 0.
+    pub fn new(bound: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - (bound - 1).leading_zeros();
         let mut rng = Rng::new(seed);
         Permutation { bound, half: bits.div_ceil(2).max(1), keys: [(); 4].map(|()| rng.next()) }
     }
 
+    /// The number at `place`, which is below the bound.
     #[inline]
-    pub(crate) fn at(&self, place: u64) -> u64 {
+    pub fn at(&self, place: u64) -> u64 {
         let mut number = place;
         loop {
             number = self.shuffle(number);

@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::work::Done;
 
 /// Bytes of the records that are persisted.
-pub(crate) const SIZES: [usize; 2] = [128, 1024];
+pub const SIZES: [usize; 2] = [128, 1024];
 /// Bytes of the file: more than the caches hold.
 const LEN: u64 = 256 << 20;
 const ROUNDS: usize = 5;
@@ -29,9 +29,12 @@ impl Drop for Removed {
 }
 
 /// Nanoseconds per persisted record of each of [`SIZES`].
-pub(crate) struct Limit {
+pub struct Limit {
+    /// The figures.
     pub ns: [f64; 2],
+    /// What was written to.
     pub place: String,
+    /// What such a record survives.
     pub durability: String,
     /// Records that were persisted in all.
     records: u64,
@@ -46,7 +49,16 @@ pub(crate) fn measure(store: &Store) -> Result<Limit, String> {
         let region = Region::heap(LEN, None).map_err(failed)?;
         return Ok(measure_region(&region, began));
     }
-    let folder = beside(store);
+    measure_in(beside(store))
+}
+
+/// Measures through a file in `folder`, which is made if it is not there.
+///
+/// # Errors
+/// The file cannot be made or mapped; in words.
+pub fn measure_in(folder: &Path) -> Result<Limit, String> {
+    let failed = |error: strandline::Error| error.to_string();
+    let began = Instant::now();
     std::fs::create_dir_all(folder)
         .map_err(|error| format!("making {}: {error}", folder.display()))?;
     let file = Removed(folder.join(format!("{FILE}-{}", std::process::id())));

@@ -1,0 +1,116 @@
+//! redb.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use redb::{
+    Database, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
+};
+
+use super::{Engine, Maker, Result, Setup, Survives, Written, of};
+
+pub(super) const MAKER: Maker = Maker {
+    name: "redb",
+    version: "redb 4.5.0",
+    settings: "set_cache_size = cache; unsynced: Durability::None with every 1024th commit durable, so that space \
+               comes back; no compression, no filters",
+    offers: |survives, direct| survives != Survives::Nothing && !direct,
+    open,
+};
+
+const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("items");
+/// Commits from one durable one to the next where puts are not synced.
+const DURABLE_EVERY: u64 = 1024;
+
+struct Redb {
+    db: Database,
+    synced: bool,
+    commits: AtomicU64,
+}
+
+fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(setup.cache as usize);
+    let db = builder.create(setup.dir.join("redb")).map_err(of("redb"))?;
+    let redb = Redb { db, synced: setup.survives == Survives::Power, commits: AtomicU64::new(0) };
+    redb.commit(|_| Ok(()))?;
+    Ok(Box::new(redb))
+}
+
+type Table<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
+
+impl Redb {
+    fn commit(
+        &self,
+        change: impl FnOnce(&mut Table<'_>) -> std::result::Result<(), redb::StorageError>,
+    ) -> Result<()> {
+        let mut transaction: WriteTransaction = self.db.begin_write().map_err(of("redb"))?;
+        let durable =
+            self.synced || self.commits.fetch_add(1, Relaxed).is_multiple_of(DURABLE_EVERY);
+        let durability = if durable { Durability::Immediate } else { Durability::None };
+        transaction.set_durability(durability).map_err(of("redb"))?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(of("redb"))?;
+            change(&mut table).map_err(of("redb"))?;
+        }
+        transaction.commit().map_err(of("redb"))
+    }
+
+    fn read(&self) -> Result<ReadTransaction> {
+        self.db.begin_read().map_err(of("redb"))
+    }
+}
+
+impl Engine for Redb {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.commit(|table| table.insert(key, value).map(drop))
+    }
+
+    fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        self.commit(|table| {
+            for (key, value) in batch {
+                table.insert(key.as_slice(), value.as_slice())?;
+            }
+            Ok(())
+        })
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.commit(|table| table.remove(key).map(drop))
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let table = self.read()?.open_table(TABLE).map_err(of("redb"))?;
+        let found = table.get(key).map_err(of("redb"))?;
+        found.iter().for_each(|bytes| value.extend_from_slice(bytes.value()));
+        Ok(found.is_some())
+    }
+
+    fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let table = self.read()?.open_table(TABLE).map_err(of("redb"))?;
+        for entry in table.range(from..).map_err(of("redb"))?.take(count) {
+            let (key, value) = entry.map_err(of("redb"))?;
+            each(key.value(), value.value());
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        // Nothing is left to do behind a commit.
+        Ok(())
+    }
+
+    fn written(&self) -> Option<Written> {
+        None
+    }
+
+    fn durability(&self) -> String {
+        match self.synced {
+            true => "synced: Durability::Immediate".into(),
+            false => "none until every 1024th commit: Durability::None".into(),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.close().map_err(of("redb"))
+    }
+}

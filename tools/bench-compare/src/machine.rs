@@ -1,0 +1,71 @@
+//! Facts about the machine.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bench::scratch::MEMORY;
+
+use crate::flags::Flags;
+
+/// Name and value of each fact.
+pub fn facts(flags: &Flags) -> Vec<(&'static str, String)> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    vec![
+        ("date", date()),
+        ("processor", field("/proc/cpuinfo", "model name")),
+        ("cores", cores.to_string()),
+        ("memory", field("/proc/meminfo", "MemTotal")),
+        ("kernel", read("/proc/sys/kernel/osrelease")),
+        ("pool and stores in memory", mount(Path::new(MEMORY))),
+        ("stores on disk", mount(&flags.disk)),
+        ("load of others at the begin", read("/proc/loadavg")),
+    ]
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).map_or("unknown".into(), |text| text.trim().to_string())
+}
+
+fn field(path: &str, name: &str) -> String {
+    let text = read(path);
+    let line = text.lines().find(|line| line.starts_with(name));
+    line.and_then(|line| line.split_once(':'))
+        .map_or("unknown".into(), |(_, value)| value.trim().into())
+}
+
+/// File system and device of `path`.
+fn mount(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or(path.into());
+    let mounts = read("/proc/mounts");
+    let parts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let over = parts.filter(|parts| parts.len() > 2 && path.starts_with(parts[1]));
+    let nearest = over.max_by_key(|parts| parts[1].len());
+    nearest.map_or("unknown".into(), |parts| format!("{} ({})", parts[2], parts[0]))
+}
+
+/// Today in UTC.
+fn date() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    day(now.as_secs() / 86_400)
+}
+
+/// The day that is `days` after 1 January 1970; months are counted from March, so that leap days come last.
+fn day(days: u64) -> String {
+    let since = days + 719_468;
+    let (era, of_era) = (since / 146_097, since % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (month, turn) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{date:02}", era * 400 + year + turn)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn days() {
+        let days = [0, 58, 59, 11_016, 20_778].map(super::day);
+        assert_eq!(days, ["1970-01-01", "1970-02-28", "1970-03-01", "2000-02-29", "2026-11-21"]);
+    }
+}
