@@ -65,7 +65,7 @@ fn a_full_pool_stops_the_load() {
     let store = Store::new();
     let value = "v".repeat(4000);
     let input: String = (0..2000).map(|at| format!("k{at:04}\t{value}\n")).collect();
-    let ran = store.run_with(&["load", "--pm-size", "4M", "--json"], input);
+    let ran = store.run_with(&["load", "--pm-size", "4M", "--ssd", "none", "--json"], input);
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains("strandline: NoSpace"), "{}", ran.err);
     assert!(ran.err.contains("not loaded from here on"), "{}", ran.err);
