@@ -16,30 +16,22 @@ use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
-use sst::RangeDelete;
 
 use super::job::Worked;
-use crate::compaction::engine::{Merge, MergeTask, Poll};
-use crate::compaction::output::OutputOptions;
-use crate::compaction::pick::{Choice, Level0Facts, Picture, TableFacts, pick, pick_level0};
-use crate::compaction::retain::Retention;
+use crate::compaction::engine::{MergeTask, Poll};
+use crate::compaction::pick::{pick, pick_level0};
 use crate::engine::Engine;
 use crate::keyspace::{CleanTail, Space};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::zone::Zone;
 use crate::observe::properties::CompactionFigures;
-use crate::ranges::Ranges;
 use crate::tree::Tree;
-use crate::tree::desc::{LEVELS, TableDesc};
+use crate::tree::desc::TableDesc;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use crate::view::View;
 
-/// Bits of Bloom filter for a key of a table: one look-up in a hundred goes wrong.
-const FILTER_BITS_PER_KEY: f64 = 10.0;
-/// Bytes of a data block.
-const BLOCK_BYTES: usize = 4096;
 /// Bytes that a table takes in the manifest at most, its keys aside.
 const TABLE_CHANGE_BYTES: usize = 96;
 /// How long a failed compaction is left alone.
@@ -55,25 +47,25 @@ pub(crate) struct Compactions {
 
 /// A compaction under way.
 pub(crate) struct Compaction {
-    space: Arc<Space>,
+    pub(super) space: Arc<Space>,
     /// All runs of level 0 at its begin; none if tables sink.
-    runs: Vec<Arc<Run>>,
+    pub(super) runs: Vec<Arc<Run>>,
     /// Inputs with their levels.
-    tables: Vec<(usize, Arc<Table>)>,
+    pub(super) tables: Vec<(usize, Arc<Table>)>,
     pub(super) into: usize,
-    parts: Vec<Mutex<Part>>,
+    pub(super) parts: Vec<Mutex<Part>>,
     /// Parts that are not done.
-    left: AtomicUsize,
+    pub(super) left: AtomicUsize,
     pub(super) failed: AtomicBool,
-    entries: u64,
-    begun: Instant,
+    pub(super) entries: u64,
+    pub(super) begun: Instant,
 }
 
 /// A range of the keys.
 #[derive(Default)]
-struct Part {
-    task: Option<Box<dyn MergeTask>>,
-    made: Vec<TableDesc>,
+pub(super) struct Part {
+    pub(super) task: Option<Box<dyn MergeTask>>,
+    pub(super) made: Vec<TableDesc>,
 }
 
 impl Compaction {
@@ -303,157 +295,6 @@ impl Engine {
         Ok(None)
     }
 
-    /// Lowest and highest key of level 0.
-    pub(super) fn level0_bounds<'v>(&self, view: &'v View) -> Result<Option<(&'v [u8], &'v [u8])>> {
-        let mut bounds: Option<(&[u8], &[u8])> = None;
-        for run in &view.runs {
-            let (smallest, largest) = run.bounds(&self.media)?;
-            bounds = Some(match bounds {
-                None => (smallest, largest),
-                Some((low, high)) => (low.min(smallest), high.max(largest)),
-            });
-        }
-        Ok(bounds)
-    }
-
-    /// What the pick looks at.
-    pub(super) fn picture<'v>(
-        &self,
-        view: &'v View,
-        bounds: Option<(&'v [u8], &'v [u8])>,
-    ) -> Picture<'v> {
-        let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
-        for (number, level) in view.tree.levels() {
-            levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
-        }
-        Picture {
-            level0: Level0Facts {
-                bytes: view.runs.iter().map(|run| run.record_bytes()).sum(),
-                bounds,
-                busy: view.runs.iter().any(|run| run.busy.is_taken()),
-            },
-            levels,
-            level0_bytes: self.level0_bytes(),
-            pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
-        }
-    }
-
-    /// C2: claims the inputs and splits the work; `None` if somebody else was quicker.
-    fn begin(
-        &self,
-        space: &Arc<Space>,
-        view: &View,
-        choice: Choice,
-    ) -> Result<Option<Arc<Compaction>>> {
-        let (runs, from, into, onto) = match choice {
-            Choice::Level0 { into, onto } => (view.runs.clone(), None, into, onto),
-            Choice::Table { from, table, onto } => {
-                (Vec::new(), Some((from, table..table + 1)), from + 1, onto)
-            }
-        };
-        let upper = from.map_or((0, Vec::new()), |(level, range)| {
-            (level, view.tree.level(level).tables[range].to_vec())
-        });
-        self.begin_with(space, view, runs, upper, (into, onto))
-    }
-
-    /// As [`Engine::begin`], of any runs, tables of one level, and tables of the level that they go to.
-    pub(crate) fn begin_with(
-        &self,
-        space: &Arc<Space>,
-        view: &View,
-        runs: Vec<Arc<Run>>,
-        (level, upper): (usize, Vec<Arc<Table>>),
-        (into, onto): (usize, std::ops::Range<usize>),
-    ) -> Result<Option<Arc<Compaction>>> {
-        let Some(tables) = &self.tables else { return Ok(None) };
-        let lower = view.tree.level(into).tables[onto].to_vec();
-        let inputs = upper.iter().map(|table| (level, Arc::clone(table)));
-        let inputs: Vec<(usize, Arc<Table>)> =
-            inputs.chain(lower.iter().map(|table| (into, Arc::clone(table)))).collect();
-        let mut compaction = Compaction {
-            space: Arc::clone(space),
-            runs: Vec::new(),
-            tables: Vec::new(),
-            into,
-            parts: Vec::new(),
-            left: AtomicUsize::new(1),
-            failed: AtomicBool::new(false),
-            entries: 0,
-            begun: Instant::now(),
-        };
-        // What is claimed here is released when the compaction goes, whatever happens.
-        for run in runs {
-            if !run.busy.take() {
-                return Ok(None);
-            }
-            compaction.entries += run.entries();
-            compaction.runs.push(run);
-        }
-        for (level, table) in inputs {
-            if !table.busy.take() {
-                return Ok(None);
-            }
-            compaction.entries += table.desc.entries;
-            compaction.tables.push((level, table));
-        }
-        let moves = compaction.runs.is_empty() && lower.is_empty() && upper.len() == 1;
-        if !moves {
-            let horizon = self.snapshots.horizon(&self.ring);
-            let ranges = ranges_of(&compaction)?;
-            let deeper = view.tree.levels().filter(|(number, _)| *number > into);
-            let deeper: Vec<_> = deeper.map(|(_, level)| Arc::clone(level)).collect();
-            let merge = Merge {
-                media: Arc::clone(&self.media),
-                tables: Arc::clone(tables),
-                memtables: Vec::new(),
-                runs: compaction.runs.clone(),
-                levels: [upper, lower].into_iter().filter(|tables| !tables.is_empty()).collect(),
-                from: None,
-                before: None,
-                below: deeper.first().cloned(),
-                retention: Retention { horizon, deeper, ranges },
-                output: self.output_options(space, into),
-                hooks: Arc::clone(&self.hooks),
-            };
-            if planted::is(Bug::FreeBeforeTables) {
-                let dead = dead_zones(&compaction.runs, &[]);
-                dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
-            }
-            for merge in self.split(merge) {
-                let task = self.merges.submit(merge)?;
-                compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
-            }
-            compaction.left = AtomicUsize::new(compaction.parts.len());
-        }
-        Ok(Some(Arc::new(compaction)))
-    }
-
-    pub(super) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
-        OutputOptions {
-            keyspace: space.id,
-            keyspace_name: space.name.clone(),
-            level: into as u8,
-            table_bytes: self.options.table_bytes,
-            block_bytes: BLOCK_BYTES,
-            compression: self.options.compression,
-            filter_bits_per_key: FILTER_BITS_PER_KEY,
-            rate: self.rate.clone(),
-        }
-    }
-
-    /// Splits a merge by keys into as many parts as there are threads and whole tables to write.
-    fn split(&self, merge: Merge) -> Vec<Merge> {
-        let bytes = self.merges.estimate(&merge).bytes;
-        let most = (bytes / self.options.table_bytes.max(1)).max(1);
-        let threads = (self.options.background_threads.max(1) as usize).min(most as usize);
-        let parts = threads.min(self.merges.caps().tasks_max);
-        let bounds = boundaries(&merge, parts);
-        let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
-        let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
-        froms.zip(befores).map(|(from, before)| Merge { from, before, ..merge.clone() }).collect()
-    }
-
     /// C4 and C5.
     fn install(&self, compaction: &Compaction) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
@@ -585,12 +426,6 @@ impl Engine {
         Arc::new(state.map_or_else(Tree::default, |state| Tree::new(tables, &state.levels, before)))
     }
 
-    /// Bytes of records in level 0 at which it is compacted: while that much is on its way to SSD, as much again and
-    /// two memtables have room.
-    pub(crate) fn level0_bytes(&self) -> u64 {
-        self.media.pool.geometry().capacity() / 10 * 3
-    }
-
     /// Notes how far the compaction of level 0 under way has come, for the pace of writers.
     fn note_draining(&self, compaction: &Compaction) {
         if compaction.is_level0() {
@@ -599,44 +434,11 @@ impl Engine {
     }
 }
 
-/// Range deletions of all inputs.
-fn ranges_of(compaction: &Compaction) -> Result<Ranges> {
-    let mut deletes: Vec<RangeDelete> =
-        compaction.runs.iter().flat_map(|run| run.ranges.deletes()).collect();
-    for (_, table) in compaction.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0) {
-        deletes.extend(table.ranges()?.deletes());
-    }
-    Ok(Ranges::new(&deletes))
-}
-
 /// Zones that only `runs` name.
-fn dead_zones(runs: &[Arc<Run>], staying: &[Arc<Run>]) -> Vec<Arc<Zone>> {
+pub(super) fn dead_zones(runs: &[Arc<Run>], staying: &[Arc<Run>]) -> Vec<Arc<Zone>> {
     let named: BTreeSet<u32> =
         staying.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
     let mut seen = BTreeSet::new();
     let zones = runs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
     zones.filter(|zone| !named.contains(&zone.no) && seen.insert(zone.no)).cloned().collect()
-}
-
-/// At most `parts - 1` keys that split a merge into about equal parts: where tables begin, or else blocks of the
-/// longest run.
-fn boundaries(merge: &Merge, parts: usize) -> Vec<Vec<u8>> {
-    let mut keys: Vec<Vec<u8>> =
-        merge.levels.iter().flatten().map(|table| table.desc.smallest.clone()).collect();
-    let filled = merge.runs.iter().filter(|run| run.entries() > 0);
-    let longest = filled.max_by_key(|run| run.entries());
-    if keys.len() < 4 * parts
-        && let Some(run) = longest
-    {
-        let blocks = run.fences.len();
-        let sampled = (1..4 * parts).map(|i| i * blocks / (4 * parts));
-        keys.extend(sampled.map(|block| run.fences.separator(block).to_vec()));
-    }
-    keys.retain(|key| !key.is_empty());
-    keys.sort();
-    keys.dedup();
-    let mut chosen: Vec<Vec<u8>> =
-        (1..parts).filter_map(|part| keys.get(part * keys.len() / parts).cloned()).collect();
-    chosen.dedup();
-    chosen
 }

@@ -14,6 +14,7 @@ pub(crate) mod ingest;
 pub(crate) mod job;
 pub(crate) mod merge;
 pub(crate) mod open;
+pub(crate) mod place;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod repair;
