@@ -216,8 +216,7 @@ impl Engine {
         match error.kind() {
             _ if self.poison.is_set() => Err(error),
             ErrorKind::Corruption => {
-                compaction.space.unmergeable.store(true, Relaxed);
-                let _first_wins = self.damage_met.set(error.to_string());
+                self.leave_alone(&compaction.space, &error);
                 Ok(Worked::Did)
             }
             _ => {
@@ -226,6 +225,12 @@ impl Engine {
                 Ok(Worked::Short)
             }
         }
+    }
+
+    /// Merges no more in a keyspace that is damaged: that would spread the damage, or lose the rest.
+    fn leave_alone(&self, space: &Space, damage: &Error) {
+        space.unmergeable.store(true, Relaxed);
+        let _first_wins = self.damage_met.set(damage.to_string());
     }
 
     fn discard(&self, made: impl Iterator<Item = TableDesc>) {
@@ -268,7 +273,13 @@ impl Engine {
                 continue;
             }
             let view = space.view.load_full();
-            let bounds = self.level0_bounds(&view)?;
+            let bounds = match self.level0_bounds(&view) {
+                Ok(bounds) => bounds,
+                Err(error) => {
+                    self.leave_alone(&space, &error);
+                    continue;
+                }
+            };
             let picture = self.picture(&view, bounds);
             let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
             let Some(choice) = choice else { continue };
@@ -283,8 +294,7 @@ impl Engine {
                     return Ok(begun);
                 }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
-                    space.unmergeable.store(true, Relaxed);
-                    let _first_wins = self.damage_met.set(error.to_string());
+                    self.leave_alone(&space, &error);
                 }
                 Err(error) => {
                     self.set_trouble(Some(&error));
