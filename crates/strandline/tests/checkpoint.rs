@@ -119,6 +119,40 @@ fn a_checkpoint_is_a_store_of_its_own() {
     }
 }
 
+/// A table that sank without being rewritten was put back to the level that it was first written to, where newer tables
+/// of its keys may be by then.
+#[test]
+fn tables_that_moved_stay_where_they_are() {
+    let dir = TempDir::new("moved");
+    let options = Options { compression: strandline::Compression::None, ..options() };
+    let db = Db::open(dir.join("db"), options.clone()).expect("open");
+    let mut model = BTreeMap::new();
+    for i in 0..120_000 {
+        let value = format!("{i:0100}").into_bytes();
+        db.put(&key(i), &value).expect("put");
+        model.insert(key(i), value);
+    }
+    let moves = db.properties().ssd.expect("levels").compactions.moves;
+    assert!(moves > 0, "tables moved");
+    let levels = |db: &Db| -> BTreeMap<u64, usize> {
+        let levels = db.properties().keyspaces[0].levels.clone();
+        let placed = |level: strandline::LevelProperties| {
+            let number = level.level;
+            level.tables.into_iter().map(move |table| (table.id, number))
+        };
+        levels.into_iter().flat_map(placed).collect()
+    };
+    let before = levels(&db);
+    db.checkpoint(dir.join("copy")).expect("checkpoint");
+    let copy = Db::open_read_only(dir.join("copy"), options).expect("open");
+    let after = levels(&copy);
+    let linked = after.iter().filter(|(id, _)| before.contains_key(id));
+    let placed: Vec<_> = linked.map(|(id, level)| (*level, before[id])).collect();
+    assert!(placed.len() > 5);
+    assert!(placed.iter().all(|(here, there)| here == there), "{placed:?}");
+    assert!(all(&copy, "default") == model);
+}
+
 #[test]
 fn an_opening_that_was_cut_off_is_finished() {
     let dir = TempDir::new("cut-off");

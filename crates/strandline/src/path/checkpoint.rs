@@ -88,10 +88,14 @@ impl Engine {
             drop(view);
             let mut kept = KeyspaceState { name: space.name.clone(), ..KeyspaceState::default() };
             let mut descs = made;
-            for (_, table) in tree.tables().filter(|(_, table)| !merged.contains(&table.desc.id)) {
+            for (level, table) in tree.tables() {
+                let desc = table.desc_at(level);
+                if merged.contains(&desc.id) {
+                    continue;
+                }
                 self.check_open("checkpoint")?;
-                link_or_copy(&**fs, &table.path(), &tables.path(table.desc.id), &table.desc)?;
-                descs.push(table.desc.clone());
+                link_or_copy(&**fs, &table.path(), &tables.path(desc.id), &desc)?;
+                descs.push(desc);
             }
             for desc in &descs {
                 state.next_table = state.next_table.max(desc.id + 1);

@@ -312,9 +312,7 @@ impl Engine {
         let moved = compaction.parts.is_empty();
         let made: Vec<TableDesc> = if moved {
             let tables = compaction.tables.iter();
-            tables
-                .map(|(_, t)| TableDesc { level: compaction.into as u8, ..t.desc.clone() })
-                .collect()
+            tables.map(|(_, table)| table.desc_at(compaction.into)).collect()
         } else {
             compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
         };

@@ -16,6 +16,7 @@ use crate::ranges::Ranges;
 
 /// A table; its file goes with its last holder once an edit dropped it (I-TREE-4).
 pub(crate) struct Table {
+    /// Its level is the one that it was opened in; see [`Table::desc_at`].
     pub desc: TableDesc,
     tables: Arc<Tables>,
     open: OnceLock<Open>,
@@ -43,6 +44,11 @@ impl Table {
     /// Its file.
     pub(crate) fn path(&self) -> PathBuf {
         self.tables.path(self.desc.id)
+    }
+
+    /// What the manifest says of it where it stands in `level`.
+    pub(crate) fn desc_at(&self, level: usize) -> TableDesc {
+        TableDesc { level: level as u8, ..self.desc.clone() }
     }
 
     /// What the pick of compactions looks at.
