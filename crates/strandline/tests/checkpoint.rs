@@ -7,29 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Contents, TempDir, dump, heap, kind_of};
+use common::{Contents, TempDir, dump, heap, kind_of, numbered as key, small_levels as options};
 use ssd::{Disk, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
 use testkit::Rng;
-
-const MIB: u64 = 1 << 20;
-
-fn options() -> Options {
-    Options {
-        pm_size: 4 * MIB,
-        zone_size: 16 << 10,
-        memtable_bytes: 32 << 10,
-        table_bytes: 64 << 10,
-        block_cache: MIB,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
-}
-
-fn key(i: u64) -> Vec<u8> {
-    format!("key{i:06}").into_bytes()
-}
 
 /// Puts, deletes and range deletions; the model goes along.
 fn churn(db: &Db, space: &str, model: &mut Contents, seed: u64, count: u64) {

@@ -5,28 +5,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::{Contents, TempDir, dump, kind_of};
+use common::{Contents, TempDir, dump, kind_of, numbered as key, small_levels};
 use strandline::{Db, ErrorKind, IngestOptions, Options, ReadOptions, RepairReport, repair};
 use testkit::Rng;
 
-const MIB: u64 = 1 << 20;
-
 fn options() -> Options {
-    Options {
-        pm_size: 4 * MIB,
-        zone_size: 16 << 10,
-        memtable_bytes: 32 << 10,
-        table_bytes: 64 << 10,
-        block_cache: MIB,
-        background_threads: 0,
-        recovery_threads: 1,
-        compression: strandline::Compression::None,
-        ..Options::default()
-    }
-}
-
-fn key(i: u64) -> Vec<u8> {
-    format!("key{i:06}").into_bytes()
+    Options { compression: strandline::Compression::None, ..small_levels() }
 }
 
 /// A store with tables, runs, a memtable and a second keyspace.

@@ -49,6 +49,25 @@ pub fn small(zone_size: u64) -> Options {
     Options { zone_size, background_threads: 0, recovery_threads: 1, ..Options::default() }
 }
 
+/// Options under which a few megabytes fill memtables, runs and several levels; the test does the background work.
+pub fn small_levels() -> Options {
+    Options {
+        pm_size: 4 << 20,
+        zone_size: 16 << 10,
+        memtable_bytes: 32 << 10,
+        table_bytes: 64 << 10,
+        block_cache: 1 << 20,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
+    }
+}
+
+/// Keys in the order of their numbers.
+pub fn numbered(i: u64) -> Vec<u8> {
+    format!("key{i:06}").into_bytes()
+}
+
 #[track_caller]
 pub fn kind_of<T>(result: strandline::Result<T>) -> ErrorKind {
     match result {
