@@ -19,6 +19,7 @@ use crate::manifest::{Manifest, State};
 use crate::media::hash;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
+use crate::tree::desc::LEVELS;
 use crate::view::View;
 
 /// Pause between looks at work that somebody else does.
@@ -212,7 +213,7 @@ impl Engine {
         self.check_writable("compact")?;
         for space in self.spaces() {
             if self.tables.is_some() {
-                self.compact_levels(&space, (None, None))?;
+                self.compact_down(&space, (None, None), LEVELS)?;
                 continue;
             }
             // The jobs are held throughout, so that nobody else changes the runs.
@@ -246,7 +247,7 @@ impl Engine {
         if self.tables.is_none() {
             return self.compact();
         }
-        self.compact_levels(space, range)
+        self.compact_down(space, range, LEVELS)
     }
 
     /// Values of several keys as of one moment; their records are fetched together.

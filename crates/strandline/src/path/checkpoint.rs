@@ -153,8 +153,7 @@ impl Engine {
         for table in lower.iter().filter(|table| table.desc.range_deletes > 0) {
             deletes.extend(table.ranges()?.deletes());
         }
-        let deeper = view.tree.levels().filter(|(number, _)| *number > into);
-        let deeper: Vec<_> = deeper.map(|(_, level)| Arc::clone(level)).collect();
+        let deeper = view.tree.below(into);
         let merged = lower.iter().map(|table| table.desc.id).collect();
         let merge = Merge {
             media: Arc::clone(&self.media),

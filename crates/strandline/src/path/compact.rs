@@ -78,6 +78,43 @@ impl Compaction {
         let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
         tasks.map(|part| part.task.as_ref().map_or(0, |task| task.passed())).sum()
     }
+
+    /// Counts what was done once it is installed.
+    fn count(&self, figures: &mut CompactionFigures, written: u64, elapsed: Duration) {
+        if self.parts.is_empty() {
+            figures.moves += 1;
+            return;
+        }
+        if self.is_level0() {
+            figures.level0 += 1;
+        } else {
+            figures.levels += 1;
+        }
+        figures.entries += self.entries;
+        figures.read_bytes += self.tables.iter().map(|(_, table)| table.desc.len).sum::<u64>();
+        figures.written_bytes += written;
+        figures.time += elapsed;
+    }
+
+    /// The edit that puts `made` in the place of the inputs and retires `dead`.
+    fn changes(&self, made: Vec<TableDesc>, dead: &[Arc<Zone>]) -> Vec<Change> {
+        let keyspace = self.space.id;
+        let mut changes: Vec<Change> =
+            self.runs.iter().map(|run| Change::RemoveRun { keyspace, id: run.desc.id }).collect();
+        changes.extend(self.tables.iter().map(|(level, table)| Change::RemoveTable {
+            keyspace,
+            level: *level as u8,
+            id: table.desc.id,
+            smallest: table.desc.smallest.clone(),
+        }));
+        changes.extend(made.into_iter().map(|desc| Change::AddTable(Box::new(desc))));
+        changes.extend(dead.iter().map(|zone| Change::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate: Fate::Retired,
+        }));
+        changes
+    }
 }
 
 impl Drop for Compaction {
@@ -332,23 +369,7 @@ impl Engine {
         let staying: Vec<Arc<Run>> =
             view.runs.iter().filter(|run| !is_input(run)).cloned().collect();
         let dead = dead_zones(&compaction.runs, &staying);
-        let id = space.id;
-        let mut changes: Vec<Change> = Vec::new();
-        changes.extend(
-            compaction.runs.iter().map(|run| Change::RemoveRun { keyspace: id, id: run.desc.id }),
-        );
-        changes.extend(compaction.tables.iter().map(|(level, table)| Change::RemoveTable {
-            keyspace: id,
-            level: *level as u8,
-            id: table.desc.id,
-            smallest: table.desc.smallest.clone(),
-        }));
-        changes.extend(made.into_iter().map(|desc| Change::AddTable(Box::new(desc))));
-        changes.extend(dead.iter().map(|zone| Change::Zone {
-            no: zone.no,
-            incarnation: zone.incarnation,
-            fate: Fate::Retired,
-        }));
+        let mut changes = compaction.changes(made, &dead);
         if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
         }
@@ -369,7 +390,7 @@ impl Engine {
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
-        let tree = self.tree_of(tables, id, &view.tree);
+        let tree = self.tree_of(tables, space.id, &view.tree);
         let next = View { number: view.number + 1, runs: staying, tree, ..(*view).clone() };
         self.swap_view(space, next);
         compaction.runs.iter().for_each(|run| run.set_installed(false));
@@ -388,18 +409,7 @@ impl Engine {
         if compaction.is_level0() {
             self.throttle.drained(compaction.entries, freed, elapsed);
         }
-        let figures = &mut self.compactions().figures;
-        match (moved, compaction.is_level0()) {
-            (true, _) => figures.moves += 1,
-            (false, true) => figures.level0 += 1,
-            (false, false) => figures.levels += 1,
-        }
-        if !moved {
-            figures.entries += compaction.entries;
-            figures.read_bytes += compaction.tables.iter().map(|(_, t)| t.desc.len).sum::<u64>();
-            figures.written_bytes += written;
-            figures.time += elapsed;
-        }
+        compaction.count(&mut self.compactions().figures, written, elapsed);
         Ok(())
     }
 

@@ -27,16 +27,8 @@ enum ByHand {
 }
 
 impl Engine {
-    /// Compacts the keys from `smallest` to `largest`, or all, down to the deepest level that has any of them.
-    pub(crate) fn compact_levels(
-        &self,
-        space: &Arc<Space>,
-        range: (Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<()> {
-        self.compact_down(space, range, LEVELS)
-    }
-
-    /// As [`Engine::compact_levels`], only of what lies above level `levels`.
+    /// Compacts the keys of `range`, or all, of what lies above level `levels`, down to the deepest level that has any
+    /// of them.
     pub(super) fn compact_down(
         &self,
         space: &Arc<Space>,

@@ -131,8 +131,7 @@ impl Engine {
         if !moves {
             let horizon = self.snapshots.horizon(&self.ring);
             let ranges = ranges_of(&compaction)?;
-            let deeper = view.tree.levels().filter(|(number, _)| *number > into);
-            let deeper: Vec<_> = deeper.map(|(_, level)| Arc::clone(level)).collect();
+            let deeper = view.tree.below(into);
             let merge = Merge {
                 media: Arc::clone(&self.media),
                 tables: Arc::clone(tables),

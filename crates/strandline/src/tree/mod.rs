@@ -67,6 +67,11 @@ impl Tree {
         &self.levels[number - 1]
     }
 
+    /// The levels below `number`.
+    pub(crate) fn below(&self, number: usize) -> Vec<Arc<Level>> {
+        self.levels[number..].to_vec()
+    }
+
     /// All tables with their levels.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
         self.levels().flat_map(|(number, level)| level.tables.iter().map(move |t| (number, t)))
