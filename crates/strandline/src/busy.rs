@@ -1,21 +1,50 @@
 //! A mark on what a merge or compaction under way reads, so that no other takes it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
+const FREE: u8 = 0;
+const TAKEN: u8 = 1;
+/// Something newer stands in its place.
+const SPENT: u8 = 2;
+
+/// Free, taken, or spent for ever: whoever still has a [`crate::view::View`] from before must not take what an edit
+/// has removed since.
 #[derive(Default)]
-pub(crate) struct Busy(AtomicBool);
+pub(crate) struct Busy(AtomicU8);
 
 impl Busy {
-    /// Takes the mark; `false` if somebody has it.
+    /// Takes the mark; `false` if somebody has it, or had it and replaced what bears it.
     pub(crate) fn take(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
+        self.0.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Gives the mark back, unless it is spent.
     pub(crate) fn release(&self) {
-        self.0.store(false, Ordering::Release);
+        let _spent = self.0.compare_exchange(TAKEN, FREE, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Nobody takes it any more.
+    pub(crate) fn spend(&self) {
+        self.0.store(SPENT, Ordering::Release);
     }
 
     pub(crate) fn is_taken(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.load(Ordering::Acquire) != FREE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_replaced_is_never_taken_again() {
+        let busy = Busy::default();
+        assert!(busy.take() && !busy.take() && busy.is_taken());
+        busy.release();
+        assert!(!busy.is_taken() && busy.take());
+        busy.spend();
+        busy.release();
+        assert!(busy.is_taken() && !busy.take());
     }
 }

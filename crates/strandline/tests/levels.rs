@@ -357,6 +357,22 @@ fn a_store_in_a_directory() {
     assert_same(&db, &model);
 }
 
+/// Whoever begins a compaction may look at a View that a merge of runs has just replaced.
+#[test]
+fn compactions_by_hand_meet_merges_in_the_background() {
+    let place = Place::new(Memory::default());
+    let db = place.open(Options { memtable_bytes: 8 << 10, background_threads: 2, ..options() });
+    let mut model = BTreeMap::new();
+    for round in 0..200 {
+        for i in 0..3000 {
+            db.put(&key(i % 150), &value(i, round)).expect("put");
+            model.insert(key(i % 150), value(i, round));
+        }
+        db.compact().expect("compact");
+    }
+    assert_same(&db, &model);
+}
+
 /// Every byte of a table, flipped: a check finds it, reads are right or refused.
 #[test]
 fn damage_in_a_table_is_found_and_never_believed() {

@@ -211,9 +211,15 @@ impl Run {
         }
     }
 
-    /// Notes that a durable edit names this run, or names it no more.
-    pub(crate) fn set_installed(&self, installed: bool) {
-        self.installed.store(installed, Ordering::Release);
+    /// Notes that a durable edit names this run.
+    pub(crate) fn set_installed(&self) {
+        self.installed.store(true, Ordering::Release);
+    }
+
+    /// Notes that a durable edit named it no more.
+    pub(crate) fn set_replaced(&self) {
+        self.busy.spend();
+        self.installed.store(false, Ordering::Release);
     }
 
     pub(crate) fn entries(&self) -> u64 {

@@ -140,7 +140,7 @@ impl Engine {
         }));
         let _durable = self.edit(changes)?;
         zones.iter().for_each(|zone| zone.retire());
-        view.runs.iter().for_each(|run| run.set_installed(false));
+        view.runs.iter().for_each(|run| run.set_replaced());
         view.tree.tables().for_each(|(_, table)| table.set_dropped());
         self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
         // Handles may keep the keyspace; they must not keep its zones.

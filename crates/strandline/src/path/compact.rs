@@ -393,7 +393,7 @@ impl Engine {
         let tree = self.tree_of(tables, space.id, &view.tree);
         let next = View { number: view.number + 1, runs: staying, tree, ..(*view).clone() };
         self.swap_view(space, next);
-        compaction.runs.iter().for_each(|run| run.set_installed(false));
+        compaction.runs.iter().for_each(|run| run.set_replaced());
         if !moved {
             compaction.tables.iter().for_each(|(_, table)| table.set_dropped());
         }

@@ -132,7 +132,7 @@ impl FreezeJob {
         }
         let _durable = engine.edit(changes)?;
         if let Some(run) = &run {
-            run.set_installed(true);
+            run.set_installed();
         }
         let view = self.space.view.load_full();
         let memtables = view

@@ -241,9 +241,9 @@ impl MergeJob {
             }
         }
         let _durable = engine.edit(changes)?;
-        run.iter().for_each(|run| run.set_installed(true));
+        run.iter().for_each(|run| run.set_installed());
         let newest = self.swap(engine, run);
-        self.inputs.iter().for_each(|run| run.set_installed(false));
+        self.inputs.iter().for_each(|run| run.set_replaced());
         for zone in zones.values() {
             if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
         }

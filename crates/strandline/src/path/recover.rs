@@ -375,7 +375,7 @@ fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run>
         holds.push(ExtentHold::new(extent, &zones.graveyard));
     }
     let run = Run::new(media, desc.clone(), fences, uses, holds, meta.ranges, &zones.graveyard);
-    run.set_installed(true);
+    run.set_installed();
     Ok(run)
 }
 

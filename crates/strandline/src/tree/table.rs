@@ -63,6 +63,7 @@ impl Table {
 
     /// Marks that no durable edit names this table.
     pub(crate) fn set_dropped(&self) {
+        self.busy.spend();
         self.dropped.store(true, Ordering::Release);
     }
 
