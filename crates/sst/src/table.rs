@@ -62,9 +62,11 @@ impl<B: Blocks> Table<B> {
 
     /// The newest entry of `key` whose sequence number is at most `at`. Range deletions are not looked at.
     pub fn get(&self, key: &[u8], at: Seq) -> Result<Option<Hit>> {
-        if !self.may_contain(key)? {
-            return Ok(None);
-        }
+        if self.may_contain(key)? { self.find(key, at) } else { Ok(None) }
+    }
+
+    /// As [`Table::get`], without asking the filter.
+    pub fn find(&self, key: &[u8], at: Seq) -> Result<Option<Hit>> {
         let Some(target) = self.place(key, at) else { return Ok(None) };
         let mut index = IndexCursor::new(self)?;
         index.seek(self, &target)?;

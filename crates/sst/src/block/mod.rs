@@ -11,11 +11,14 @@ pub(crate) mod build;
 pub(crate) mod cursor;
 mod entry;
 mod hash;
+mod heads;
 
 pub(crate) use hash::hash32;
+use heads::Heads;
 
 use crate::key::{Target, compare};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// What a block is for. A cache may treat roles differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +102,8 @@ pub struct Block {
     restarts: usize,
     /// Buckets of the hash index, behind the restarts; 0: none.
     buckets: usize,
+    /// Only where they help.
+    heads: Option<Box<Heads>>,
 }
 
 const HASH_INDEX: u32 = 1 << 31;
@@ -118,7 +123,16 @@ impl Block {
     /// A block without anything, for a cursor to begin with.
     pub(crate) fn empty() -> Self {
         let (keys, values) = (Keys::Plain, Values::Sized);
-        Self { bytes: Vec::new(), offset: 0, keys, values, entries_end: 0, restarts: 0, buckets: 0 }
+        Self {
+            bytes: Vec::new(),
+            offset: 0,
+            keys,
+            values,
+            entries_end: 0,
+            restarts: 0,
+            buckets: 0,
+            heads: None,
+        }
     }
 
     pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, Refusal> {
@@ -152,8 +166,10 @@ impl Block {
         let Some(entries_end) = entries_end else {
             return Err(damaged(front.len(), "the block is too short for its restarts"));
         };
-        let block = Self { bytes, offset, keys, values, entries_end, restarts, buckets };
+        let heads = None;
+        let mut block = Self { bytes, offset, keys, values, entries_end, restarts, buckets, heads };
         block.check_restarts().map_err(Refusal::Damaged)?;
+        block.heads = Heads::of(&block);
         Ok(block)
     }
 
@@ -185,7 +201,10 @@ impl Block {
 
     /// Bytes of heap that it holds.
     pub fn charge(&self) -> usize {
-        self.bytes.capacity() + size_of::<Self>() + 2 * size_of::<usize>()
+        self.bytes.capacity()
+            + self.heads.as_ref().map_or(0, |heads| heads.charge())
+            + size_of::<Self>()
+            + 2 * size_of::<usize>()
     }
 
     pub(crate) fn offset(&self) -> u64 {
@@ -212,8 +231,8 @@ impl Block {
     /// The last restart whose key is less than `target`, or the first restart.
     #[inline]
     fn restart_before(&self, target: &Target<'_>) -> Result<usize, Damage> {
-        let (mut low, mut high) = (0, self.restarts);
-        while high - low > 1 {
+        let Range { start: mut low, end: mut high } = self.narrow(target);
+        while high > low + 1 {
             let mid = low + (high - low) / 2;
             if self.order(self.restart_key(mid)?, target) == Ordering::Less {
                 low = mid;

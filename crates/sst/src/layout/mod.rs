@@ -146,6 +146,15 @@ impl Layout {
         self.global_seq
     }
 
+    /// Whether every look-up reads that block: the whole filter, or the index's only or uppermost block.
+    pub fn is_root(&self, handle: Handle, role: Role) -> bool {
+        match role {
+            Role::Index => handle == self.index,
+            Role::Filter => self.filter == Filter::Full(handle),
+            _ => false,
+        }
+    }
+
     pub(crate) fn filter(&self) -> Filter {
         self.filter
     }

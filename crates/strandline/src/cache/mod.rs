@@ -5,6 +5,9 @@
 //! hand lowers it, and a block at zero goes. Index and filter blocks start higher, because one of them stands for
 //! hundreds of data blocks. A block that a reader holds is passed over, so everything alive is charged; where
 //! all that is cached is held, a new block is handed out without being kept.
+//!
+//! The index and the filter of an open table stand with it, where no look-up is needed, as long as all of these
+//! together take at most half of the budget ([`BlockCache::hold`]).
 
 mod shard;
 
@@ -31,15 +34,21 @@ pub(crate) struct BlockKey {
 pub(crate) struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
     budget: u64,
-    /// Bytes of everything in all shards.
+    /// Bytes of everything in all shards, and of what is held.
     charged: AtomicU64,
+    /// Bytes of blocks that stand with their tables.
+    held: AtomicU64,
     counters: Counters,
+}
+
+/// What a block that stands with its table is charged, for as long as this is there.
+pub(crate) struct Hold {
+    len: u64,
+    cache: Arc<BlockCache>,
 }
 
 #[derive(Default)]
 struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
     inserts: AtomicU64,
     evictions: AtomicU64,
     purged: AtomicU64,
@@ -51,8 +60,10 @@ struct Counters {
 pub struct CacheFigures {
     /// Bytes that it may take.
     pub budget: u64,
-    /// Bytes that it takes, bookkeeping and blocks held by readers included.
+    /// Bytes that it takes: bookkeeping, blocks held by readers, and those that stand with their tables included.
     pub charged: u64,
+    /// Bytes of index and filter blocks that stand with their tables, without being looked up.
+    pub held: u64,
     /// Look-ups that found their block.
     pub hits: u64,
     /// Look-ups that had to read it.
@@ -74,6 +85,7 @@ impl BlockCache {
             shards: Default::default(),
             budget,
             charged: AtomicU64::new(0),
+            held: AtomicU64::new(0),
             counters: Counters::default(),
         }
     }
@@ -93,10 +105,8 @@ impl BlockCache {
         let home = (hash >> 60) as usize % SHARDS;
         let found = self.shard(home).get(key);
         if let Some(block) = found {
-            self.counters.hits.fetch_add(1, Relaxed);
             return Ok(block);
         }
-        self.counters.misses.fetch_add(1, Relaxed);
         let block = Arc::new(load()?);
         let charge = shard::charge(&block);
         if !self.reserve(home, charge) {
@@ -105,13 +115,23 @@ impl BlockCache {
         }
         let mut shard = self.shard(home);
         // Somebody else may have read it meanwhile.
-        if let Some(other) = shard.get(key) {
+        if let Some(other) = shard.peek(key) {
             self.charged.fetch_sub(charge, Relaxed);
             return Ok(other);
         }
         shard.insert(key, &block, precious);
         self.counters.inserts.fetch_add(1, Relaxed);
         Ok(block)
+    }
+
+    /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
+    pub(crate) fn hold(self: &Arc<Self>, block: &Block) -> Option<Hold> {
+        let len = shard::charge(block);
+        if self.held.fetch_add(len, Relaxed) + len <= self.budget / 2 && self.reserve(0, len) {
+            return Some(Hold { len, cache: Arc::clone(self) });
+        }
+        self.held.fetch_sub(len, Relaxed);
+        None
     }
 
     /// Charges `len` bytes, evicting until they fit, from shard `home` on; `false` if they cannot.
@@ -142,11 +162,17 @@ impl BlockCache {
 
     pub(crate) fn figures(&self) -> CacheFigures {
         let counters = &self.counters;
+        let asked = (0..SHARDS).map(|number| {
+            let shard = self.shard(number);
+            (shard.hits, shard.misses)
+        });
+        let (hits, misses) = asked.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
         CacheFigures {
             budget: self.budget,
             charged: self.charged.load(Relaxed),
-            hits: counters.hits.load(Relaxed),
-            misses: counters.misses.load(Relaxed),
+            held: self.held.load(Relaxed),
+            hits,
+            misses,
             inserts: counters.inserts.load(Relaxed),
             evictions: counters.evictions.load(Relaxed),
             purged: counters.purged.load(Relaxed),
@@ -156,6 +182,13 @@ impl BlockCache {
 
     fn shard(&self, number: usize) -> MutexGuard<'_, Shard> {
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.cache.held.fetch_sub(self.len, Relaxed);
+        self.cache.charged.fetch_sub(self.len, Relaxed);
     }
 }
 
@@ -256,5 +289,23 @@ mod tests {
         let before = cache.figures().refused;
         drop(get(&table, KEYS - 1));
         assert_eq!(cache.figures().refused, before, "there is room again");
+    }
+
+    #[test]
+    fn tables_hold_half_of_the_budget_at_most() {
+        let cache = Arc::new(BlockCache::new(100 << 10));
+        let block = get(&table(1, &cache), 0).block;
+        let mut held = Vec::new();
+        while let Some(hold) = cache.hold(&block) {
+            held.push(hold);
+        }
+        let figures = cache.figures();
+        assert!((40 << 10..=50 << 10).contains(&figures.held), "{figures:?}");
+        assert!(figures.charged >= figures.held && figures.charged <= figures.budget);
+        held.clear();
+        assert_eq!(cache.figures().held, 0);
+        drop(block);
+        cache.purge(1);
+        assert_eq!(cache.figures().charged, 0);
     }
 }

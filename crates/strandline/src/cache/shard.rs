@@ -1,7 +1,8 @@
-//! One shard of the block cache: a map to slots, and the clock that goes round them.
+//! One shard of the block cache: a hash table with open addressing, round whose slots the clock's hand goes.
+//!
+//! Slots are probed one after the other from the one that the hash names, so that finding a block reads one line, or
+//! two. A block that goes lets those behind it move up; none is marked as deleted.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use base::checksum::mix;
@@ -13,38 +14,25 @@ use super::BlockKey;
 const USES_DATA: u8 = 1;
 const USES_PRECIOUS: u8 = 3;
 const USES_MAX: u8 = 3;
-/// Bookkeeping of a block: its slot, its place in the map, and the counts of its `Arc`.
+/// Bookkeeping of a block: slots, of which three eighths at least are taken once there are many.
 const OVERHEAD: u64 = 96;
+/// Slots at the begin; a power of two.
+const SLOTS_MIN: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Shard {
-    map: HashMap<BlockKey, usize, BuildHasherDefault<KeyHasher>>,
-    slots: Vec<Slot>,
+    /// A power of two, or none; a quarter at least is free.
+    slots: Vec<Option<Slot>>,
+    len: usize,
     hand: usize,
+    pub hits: u64,
+    pub misses: u64,
 }
 
 struct Slot {
     key: BlockKey,
     block: Arc<Block>,
     uses: u8,
-}
-
-/// Mixes the two numbers of a [`BlockKey`].
-#[derive(Default)]
-pub(super) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = mix(self.0, word);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// What a block costs.
@@ -55,30 +43,72 @@ pub(super) fn charge(block: &Block) -> u64 {
 impl Shard {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
+    /// The slot of `key`, or the free one where it would be.
+    fn place(&self, key: BlockKey) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = home(key) & mask;
+        while self.slots[at].as_ref().is_some_and(|slot| slot.key != key) {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The block called `key`, and counts whether it is here.
     pub(super) fn get(&mut self, key: BlockKey) -> Option<Arc<Block>> {
-        let slot = &mut self.slots[*self.map.get(&key)?];
-        slot.uses = (slot.uses + 1).min(USES_MAX);
+        let found = self.peek(key);
+        match found {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
+        }
+        found
+    }
+
+    /// The same, uncounted.
+    pub(super) fn peek(&mut self, key: BlockKey) -> Option<Arc<Block>> {
+        if self.len == 0 {
+            return None;
+        }
+        let at = self.place(key);
+        let slot = self.slots[at].as_mut()?;
+        if slot.uses < USES_MAX {
+            slot.uses += 1;
+        }
         Some(Arc::clone(&slot.block))
     }
 
     /// Adds a block that is not here.
     pub(super) fn insert(&mut self, key: BlockKey, block: &Arc<Block>, precious: bool) {
+        if 4 * (self.len + 1) > 3 * self.slots.len() {
+            self.grow();
+        }
         let uses = if precious { USES_PRECIOUS } else { USES_DATA };
-        self.map.insert(key, self.slots.len());
-        self.slots.push(Slot { key, block: Arc::clone(block), uses });
+        let at = self.place(key);
+        self.slots[at] = Some(Slot { key, block: Arc::clone(block), uses });
+        self.len += 1;
+    }
+
+    fn grow(&mut self) {
+        let len = (2 * self.slots.len()).max(SLOTS_MIN);
+        let old = std::mem::take(&mut self.slots);
+        self.slots.resize_with(len, || None);
+        for slot in old.into_iter().flatten() {
+            let at = self.place(slot.key);
+            self.slots[at] = Some(slot);
+        }
     }
 
     /// Drops the next block whose time is over; tells what it cost. `None` if readers hold all that is here.
     pub(super) fn evict(&mut self) -> Option<u64> {
         for _ in 0..self.slots.len() * (usize::from(USES_MAX) + 1) {
             self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
-            let slot = &mut self.slots[self.hand];
-            if Arc::strong_count(&slot.block) == 1 {
+            if let Some(slot) = &mut self.slots[self.hand]
+                && Arc::strong_count(&slot.block) == 1
+            {
                 if slot.uses == 0 {
-                    return Some(self.remove(self.hand));
+                    return self.remove(self.hand);
                 }
                 slot.uses -= 1;
             }
@@ -91,23 +121,36 @@ impl Shard {
     pub(super) fn purge(&mut self, table: u64) -> (u64, u64) {
         let (mut count, mut freed, mut at) = (0, 0, 0);
         while at < self.slots.len() {
-            if self.slots[at].key.table == table {
-                freed += self.remove(at);
-                count += 1;
-            } else {
-                at += 1;
+            // What moves up into the slot is looked at too.
+            let belongs = self.slots[at].as_ref().is_some_and(|slot| slot.key.table == table);
+            match belongs.then(|| self.remove(at)).flatten() {
+                Some(len) => (count, freed) = (count + 1, freed + len),
+                None => at += 1,
             }
         }
         (count, freed)
     }
 
-    /// The last slot takes the place of the one that goes.
-    fn remove(&mut self, at: usize) -> u64 {
-        let slot = self.slots.swap_remove(at);
-        self.map.remove(&slot.key);
-        if let Some(moved) = self.slots.get(at) {
-            self.map.insert(moved.key, at);
+    /// Empties a slot, and moves those up that were put further on because of it; tells what its block cost.
+    fn remove(&mut self, at: usize) -> Option<u64> {
+        let slot = self.slots[at].take()?;
+        self.len -= 1;
+        let mask = self.slots.len() - 1;
+        let (mut hole, mut next) = (at, (at + 1) & mask);
+        while let Some(other) = &self.slots[next] {
+            let home = home(other.key) & mask;
+            // It may move up unless its home lies behind the hole, in the order of the probing.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
+                self.slots.swap(hole, next);
+                hole = next;
+            }
+            next = (next + 1) & mask;
         }
-        charge(&slot.block)
+        Some(charge(&slot.block))
     }
+}
+
+/// Where the probing for `key` begins, modulo the slots. The bits that name the shard are not among these.
+fn home(key: BlockKey) -> usize {
+    mix(key.table, key.offset) as u32 as usize
 }

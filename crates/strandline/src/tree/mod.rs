@@ -84,7 +84,7 @@ impl Tree {
             let deleted = if level.has_ranges { table.ranges()?.newest(key, at) } else { 0 };
             let open = table.open()?;
             let passed_filter = open.may_contain(key)?;
-            let hit = if passed_filter { open.get(key, at)? } else { None };
+            let hit = if passed_filter { open.find(key, at)? } else { None };
             trace.probe(|| Probe {
                 source: Source::Table { level: number, id: table.desc.id },
                 passed_filter,
