@@ -137,6 +137,15 @@ impl BlockCursor {
         if self.block.restarts == 0 {
             return Ok(());
         }
+        if let Some(restart) = self.block.told_by_heads(target) {
+            self.key.clear();
+            let behind = restart == self.block.restarts;
+            return self.land(if behind {
+                self.block.entries_end
+            } else {
+                self.block.restart(restart)
+            });
+        }
         let restart = self.block.restart_before(target)?;
         self.seek_from(restart, target)
     }

@@ -10,6 +10,8 @@ use crate::key::{Target, common_prefix, split};
 
 /// Blocks with fewer restarts are searched as quickly without.
 const RESTARTS_MIN: usize = 16;
+/// Heads around a guess among which the right one mostly is.
+const NEAR: usize = 8;
 
 /// The first eight bytes of each restart's user key behind what all of these have in common, as numbers that sort as
 /// the bytes do.
@@ -18,6 +20,8 @@ pub(super) struct Heads {
     /// What all keys begin with.
     prefix: SmallVec<[u8; 24]>,
     heads: Vec<u64>,
+    /// Whether every entry is a restart.
+    every: bool,
 }
 
 impl Heads {
@@ -33,12 +37,44 @@ impl Heads {
         let head = |i: usize| key(i)?.strip_prefix(&prefix[..]).map(head8);
         let heads: Option<Vec<u64>> = (0..block.restarts()).map(head).collect();
         let heads = heads.filter(|heads| heads.is_sorted())?;
-        Some(Box::new(Heads { prefix, heads }))
+        let ends = (1..block.restarts()).map(|i| block.restart(i)).chain([block.entries_end]);
+        let entries = (0..block.restarts()).map(|i| block.entry(block.restart(i)));
+        let every = ends.zip(entries).all(|(end, entry)| entry.is_some_and(|e| e.next == end));
+        Some(Box::new(Heads { prefix, heads, every }))
     }
 
     /// Bytes of heap, its own included.
     pub fn charge(&self) -> usize {
         size_of::<Self>() + self.heads.capacity() * size_of::<u64>()
+    }
+
+    /// The restarts whose heads equal that of `user`; all before are less than it, all behind are greater.
+    #[inline]
+    fn equal(&self, user: &[u8]) -> Option<Range<usize>> {
+        let head = head8(user.strip_prefix(&self.prefix[..])?);
+        let low = self.first_from(head);
+        let equal = self.heads[low..].iter().take_while(|other| **other == head).count();
+        Some(low..low + equal)
+    }
+
+    /// How many heads are less than `head`. Keys are often spread evenly, so the search begins where it would then be.
+    #[inline]
+    fn first_from(&self, head: u64) -> usize {
+        let heads = &self.heads[..];
+        let (Some(first), Some(last)) = (heads.first(), heads.last()) else { return 0 };
+        let (span, into) = (last.saturating_sub(*first), head.saturating_sub(*first));
+        if into >= span {
+            return heads.partition_point(|other| *other < head);
+        }
+        let guess = (u128::from(into) * heads.len() as u128 / u128::from(span)) as usize;
+        let low = guess.saturating_sub(NEAR).min(heads.len());
+        let high = (guess + NEAR).min(heads.len());
+        let below = |at: usize| heads.get(at).is_none_or(|other| *other < head);
+        match (low == 0 || below(low - 1), high == heads.len() || !below(high)) {
+            (true, true) => low + heads[low..high].partition_point(|other| *other < head),
+            (true, false) => high + heads[high..].partition_point(|other| *other < head),
+            (false, _) => heads[..low].partition_point(|other| *other < head),
+        }
     }
 }
 
@@ -46,14 +82,16 @@ impl Block {
     /// Where the last restart whose key is less than `target` is to be looked for, if there is any.
     #[inline]
     pub(super) fn narrow(&self, target: &Target<'_>) -> Range<usize> {
-        let Some(heads) = &self.heads else { return 0..self.restarts };
-        let Some(tail) = target.user.strip_prefix(&heads.prefix[..]) else {
-            return 0..self.restarts;
-        };
-        let head = head8(tail);
-        let low = heads.heads.partition_point(|other| *other < head);
-        let equal = heads.heads[low..].iter().take_while(|other| **other == head).count();
-        low.saturating_sub(1)..low + equal
+        let equal = self.heads.as_ref().and_then(|heads| heads.equal(target.user));
+        equal.map_or(0..self.restarts, |equal| equal.start.saturating_sub(1)..equal.end)
+    }
+
+    /// The restart of the first entry that is not less than `target`, where heads alone tell; the number of restarts if
+    /// all are.
+    #[inline]
+    pub(super) fn told_by_heads(&self, target: &Target<'_>) -> Option<usize> {
+        let heads = self.heads.as_ref().filter(|heads| heads.every)?;
+        heads.equal(target.user).filter(Range::is_empty).map(|equal| equal.start)
     }
 
     /// A stored key without its trailer, if it has one.
@@ -79,7 +117,10 @@ fn head8(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::build::BlockBuilder;
+    use super::super::cursor::BlockCursor;
     use super::super::{Shape, Values};
     use super::*;
     use crate::key::trailer;
@@ -100,10 +141,11 @@ mod tests {
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);
         let shape = Shape::Entries(Keys::Internal, Values::Sized);
-        let with = Block::parse(bytes.clone(), 0, shape).unwrap();
+        let with = Arc::new(Block::parse(bytes.clone(), 0, shape).unwrap());
         assert_eq!(with.heads.as_ref().unwrap().heads.len(), with.restarts());
         let mut without = Block::parse(bytes, 0, shape).unwrap();
         without.heads = None;
+        let without = Arc::new(without);
         let around = users.iter().flat_map(|user| {
             let cut = user[..user.len() / 2].to_vec();
             [user.clone(), [&user[..], b"\0"].concat(), [&user[..], b"\xff"].concat(), cut]
@@ -113,6 +155,10 @@ mod tests {
                 let target = Target::at(&user, seq);
                 let found = with.restart_before(&target).unwrap();
                 assert_eq!(found, without.restart_before(&target).unwrap(), "{user:?} {seq}");
+                let mut cursors = [&with, &without].map(|block| BlockCursor::new(block.clone()));
+                cursors.iter_mut().for_each(|cursor| cursor.seek(&target).unwrap());
+                let [with, without] = cursors.map(|cursor| (cursor.valid(), cursor.position()));
+                assert_eq!(with, without, "{user:?} {seq}");
             }
         }
     }
