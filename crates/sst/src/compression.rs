@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 
 use base::codec::{Reader, put_varint};
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, DDict};
 
 /// How the blocks of a table are compressed. The numbers are those in block trailers.
@@ -154,6 +155,7 @@ pub(crate) struct Compressor {
     kind: Compression,
     out: Vec<u8>,
     snappy: snap::raw::Encoder,
+    lz4: CompressTable,
     zstd: Option<CCtx<'static>>,
 }
 
@@ -172,7 +174,8 @@ impl Compressor {
             _ = context.set_parameter(CParameter::CompressionLevel(level));
             context
         });
-        Self { kind, out: Vec::new(), snappy: snap::raw::Encoder::new(), zstd }
+        let (snappy, lz4) = (snap::raw::Encoder::new(), CompressTable::default());
+        Self { kind, out: Vec::new(), snappy, lz4, zstd }
     }
 
     /// Kind and bytes to store for `block`: the block itself where compression saves less than an eighth.
@@ -188,8 +191,9 @@ impl Compressor {
             Compression::Lz4 => {
                 put_varint(&mut self.out, block.len() as u64);
                 let head = self.out.len();
-                self.out.resize(head + lz4_flex::block::get_maximum_output_size(block.len()), 0);
-                lz4_flex::block::compress_into(block, &mut self.out[head..]).ok().map(|n| n + head)
+                self.out.resize(head + get_maximum_output_size(block.len()), 0);
+                let packed = compress_into_with_table(block, &mut self.out[head..], &mut self.lz4);
+                packed.ok().map(|n| n + head)
             }
             Compression::Zstd => self.zstd.as_mut().and_then(|context| {
                 put_varint(&mut self.out, block.len() as u64);

@@ -59,6 +59,12 @@ pub(crate) struct Debt {
     pub memtable_bytes: u64,
 }
 
+/// Bytes of records at which a memtable is frozen at the latest, where the options allow `bytes`. Level 0 must have room
+/// beside memtables that fill and wait: all of it twice where it drains to SSD.
+pub(crate) fn memtable_bytes_max(bytes: u64, capacity: u64, drains: bool) -> u64 {
+    bytes.min(capacity / if drains { 16 } else { 4 })
+}
+
 /// Decides what writers owe.
 pub(crate) fn decide(state: &State) -> Debt {
     let full = u64::from(FULL_DEBT);
@@ -82,9 +88,7 @@ pub(crate) fn decide(state: &State) -> Debt {
     let available = state.headroom + state.fronts;
     let kept = (2 * state.zone_len).min(available / 4 * 3);
     let shares = 2 * state.keyspaces.max(1);
-    // Level 0 must have room beside memtables that fill and wait.
-    let part = if state.drains { 8 } else { 4 };
-    let most = state.memtable_bytes.min(state.capacity / part);
+    let most = memtable_bytes_max(state.memtable_bytes, state.capacity, state.drains);
     // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
     // It ends just before a zone does, because the rest of that zone is lost to it.
     let half = available / shares / state.zone_len * state.zone_len;
@@ -163,7 +167,7 @@ mod tests {
     fn memtables_end_early_where_space_is_short() {
         let size = |state: State| decide(&state).memtable_bytes;
         assert_eq!(size(State { capacity: 128 * MIB, ..idle() }), 32 * MIB);
-        assert_eq!(size(State { capacity: 128 * MIB, drains: true, ..idle() }), 16 * MIB);
+        assert_eq!(size(State { capacity: 128 * MIB, drains: true, ..idle() }), 8 * MIB);
         // Half of what is left, in whole zones, less a little.
         let zone = 4 * MIB;
         assert_eq!(size(State { headroom: 60 * MIB, ..idle() }), 32 * MIB - zone / 64);

@@ -1,15 +1,19 @@
 //! What to compact next: a pure function from sizes and bounds to a choice.
 //!
-//! Level targets are dynamic, as in RocksDB's `level_compaction_dynamic_level_bytes`: the deepest level sets them,
-//! each level above may have a tenth of the one below, and the first whose target is no larger than what comes out
-//! of level 0 at once takes what level 0 gives. Levels above that one stay empty.
+//! Level targets are dynamic, as in RocksDB's `level_compaction_dynamic_level_bytes`: the deepest level sets them, and
+//! the first with a target takes what level 0 gives; levels above that one stay empty. Between what level 0 gives at
+//! once and the deepest level sizes grow by one ratio, as even as the number of levels allows: a level hardly larger
+//! than what arrives at once would only be rewritten along with it.
 
 use std::ops::Range;
 
 use crate::tree::desc::LEVELS;
 
-/// How much larger a level is than the one above.
-const RATIO: u64 = 10;
+/// How much larger a level is than the one above, at most.
+const RATIO_MAX: f64 = 8.0;
+/// From this score on the base goes before level 0, which would have to be merged with all of it, even if somebody
+/// waits for that.
+const OVERFULL: f64 = 2.0;
 
 /// What is known of a table.
 #[derive(Clone, Copy, Debug)]
@@ -77,39 +81,60 @@ impl Picture<'_> {
 
 /// Targets for levels of `bytes` where level 0 gives `level0_bytes` at once.
 pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
+    let deepest = bytes.iter().copied().max().unwrap_or(0) as f64;
+    let growth = (deepest / level0_bytes.max(1) as f64).max(1.0);
+    let even = |levels: usize| growth.powf(1.0 / levels as f64);
+    let levels = (1..LEVELS).find(|levels| even(*levels) <= RATIO_MAX).unwrap_or(LEVELS);
+    let base = LEVELS + 1 - levels;
     let mut targets = [0; LEVELS];
-    let mut level = LEVELS;
-    let mut target = bytes.iter().copied().max().unwrap_or(0);
-    targets[level - 1] = u64::MAX;
-    while level > 1 && target > level0_bytes {
-        level -= 1;
-        target /= RATIO;
-        targets[level - 1] = target.max(1);
+    targets[LEVELS - 1] = u64::MAX;
+    let mut target = deepest;
+    for level in (base..LEVELS).rev() {
+        target /= even(levels);
+        targets[level - 1] = (target as u64).max(1);
     }
     let first = bytes.iter().position(|bytes| *bytes > 0).map_or(LEVELS, |at| at + 1);
-    Targets { base: level.min(first), bytes: targets }
+    Targets { base: base.min(first), bytes: targets }
 }
 
 /// The next compaction, if one is worth it.
 pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
     let targets = picture.targets();
-    let mut scores = vec![(score0(picture), 0)];
-    for level in targets.base..LEVELS {
-        let ready = picture.levels[level - 1].iter().filter(|table| !table.busy);
-        let score = ratio(ready.map(|table| table.bytes).sum(), targets.bytes[level - 1]);
-        scores.push((score, level));
+    let mut level0_waits = false;
+    for level in due(picture, &targets) {
+        let choice = match level {
+            0 => onto_base(picture, targets.base),
+            // More of it would keep level 0 waiting.
+            level if level == targets.base && level0_waits => None,
+            level => pick_table(picture, level),
+        };
+        if choice.is_some() {
+            return choice;
+        }
+        level0_waits |= level == 0;
     }
-    // The fullest first; of equals, the upper.
-    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
-    scores.iter().take_while(|(score, _)| *score >= 1.0).find_map(|(_, level)| match level {
-        0 => onto_base(picture, targets.base),
-        level => pick_table(picture, *level),
-    })
+    None
 }
 
-fn score0(picture: &Picture<'_>) -> f64 {
-    let score = ratio(picture.level0.bytes, picture.level0_bytes);
-    if picture.pressed && picture.level0.bytes > 0 { f64::INFINITY } else { score }
+/// As [`pick`], if that is level 0.
+pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
+    let targets = picture.targets();
+    let first = due(picture, &targets).first() == Some(&0);
+    first.then(|| onto_base(picture, targets.base)).flatten()
+}
+
+/// Levels that hold more than they should, the fullest first; of equals, the upper.
+fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<usize> {
+    let score = |level: usize| {
+        let ready = picture.levels[level - 1].iter().filter(|table| !table.busy);
+        ratio(ready.map(|table| table.bytes).sum(), targets.bytes[level - 1])
+    };
+    let level0 = ratio(picture.level0.bytes, picture.level0_bytes);
+    let pressed = picture.pressed && picture.level0.bytes > 0 && score(targets.base) < OVERFULL;
+    let mut scores = vec![(if pressed { f64::INFINITY } else { level0 }, 0)];
+    scores.extend((targets.base..LEVELS).map(|level| (score(level), level)));
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scores.into_iter().take_while(|(score, _)| *score >= 1.0).map(|(_, level)| level).collect()
 }
 
 fn ratio(bytes: u64, target: u64) -> f64 {
@@ -118,11 +143,6 @@ fn ratio(bytes: u64, target: u64) -> f64 {
         (_, 0) => f64::MAX,
         (bytes, target) => bytes as f64 / target as f64,
     }
-}
-
-/// As [`pick`], of level 0 only.
-pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
-    if score0(picture) >= 1.0 { onto_base(picture, picture.base()) } else { None }
 }
 
 /// All of level 0 into level `into`.
@@ -212,13 +232,18 @@ mod tests {
             ("0 100 d-k | 6 25 a-c 25 e-f 25 k-l 25 m-n", "level 0 into 6 onto 1..3"),
             ("0 100 d-k | 6 25 a-c 25 e-f! 25 k-l", "nothing"),
             // The bottom has outgrown what level 0 gives: a level above it takes that.
-            ("0 100 a-z | 6 1000 a-m 200 n-z", "level 0 into 4 onto 0..0"),
-            // Level 5 has a target of 100: the fuller of both goes first, the cheaper table of it.
-            ("0 100 a-z | 5 60 a-c 70 d-f | 6 500 a-c 500 e-f", "1 of 5 onto 1..2"),
-            ("0 300 a-z | 5 60 a-c 70 d-f | 6 500 a-c 500 e-f", "level 0 into 5 onto 0..2"),
-            ("0 10 a-z | 5 60 a-c 70 d-f! | 6 500 a-c 500 e-f", "nothing"),
-            ("0 10 a-z | 5 160 a-c 10 d-f! | 6 500 a-c 500 e-f", "0 of 5 onto 0..1"),
-            ("0 10 a-z | 5 60 a-c 70 g-h | 6 500 a-c 500 e-f", "move 1 of 5"),
+            ("0 100 a-z | 6 800 a-m", "level 0 into 6 onto 0..1"),
+            ("0 100 a-z | 6 700 a-m 200 n-z", "level 0 into 5 onto 0..0"),
+            // Level 5 has a target of 300: the fuller of both goes first, the cheaper table of it.
+            ("0 100 a-z | 5 160 a-c 170 d-f | 6 400 a-c 500 e-f", "0 of 5 onto 0..1"),
+            ("0 100 a-z | 5 160 a-c 190 d-f | 6 500 a-c 400 e-f", "1 of 5 onto 1..2"),
+            ("0 200 a-z | 5 160 a-c 170 d-f | 6 500 a-c 400 e-f", "level 0 into 5 onto 0..2"),
+            ("0 10 a-z | 5 160 a-c 170 d-f! | 6 500 a-c 400 e-f", "nothing"),
+            ("0 10 a-z | 5 360 a-c 10 d-f! | 6 500 a-c 400 e-f", "0 of 5 onto 0..1"),
+            ("0 10 a-z | 5 160 a-c 170 g-h | 6 500 a-c 400 e-f", "move 1 of 5"),
+            // Nothing of level 5 begins while level 0 waits for what is there to end; deeper ones do.
+            ("0 200 a-z | 5 350 a-c 20 d-f! | 6 500 a-c 400 e-f", "nothing"),
+            ("0 150 a-z | 5 500 a-c 20 d-f! | 6 500 a-c 400 e-f", "0 of 5 onto 0..1"),
             // Small again: a level that should be empty drains.
             ("0 10 a-z | 3 5 b-c | 6 50 a-f", "0 of 3 onto 0..0"),
         ] {
@@ -227,6 +252,10 @@ mod tests {
         }
         assert_eq!(shown("0 1 a-z", true), "level 0 into 6 onto 0..0");
         assert_eq!(shown("0 0 a-z", true), "nothing");
+        // Who waits for space goes first, unless that would merge it with far too much.
+        let waited = |bytes| format!("0 10 a-z | 5 {bytes} a-c 10 d-f | 6 500 a-c 400 e-f");
+        assert_eq!(shown(&waited(550), true), "level 0 into 5 onto 0..2");
+        assert_eq!(shown(&waited(650), true), "0 of 5 onto 0..1");
     }
 
     #[test]
@@ -234,8 +263,12 @@ mod tests {
         let target = |bytes| targets(&bytes, 100);
         assert_eq!(target([0; LEVELS]).base, 6);
         assert_eq!(target([0, 0, 0, 0, 0, 100]).base, 6);
-        let grown = target([0, 0, 0, 0, 0, 5000]);
-        assert_eq!((grown.base, grown.bytes[3], grown.bytes[4]), (4, 50, 500));
+        assert_eq!(target([0, 0, 0, 0, 0, 800]).base, 6);
+        let grown = target([0, 0, 0, 0, 0, 2500]);
+        assert_eq!((grown.base, grown.bytes[4]), (5, 500));
+        let larger = target([0, 0, 0, 0, 0, 21_600]);
+        assert_eq!((larger.base, larger.bytes[3], larger.bytes[4]), (4, 600, 3600));
+        assert_eq!(target([0, 0, 0, 0, 0, u64::MAX]).base, 1);
         assert_eq!(target([0, 7, 0, 0, 0, 5000]).base, 2, "what is there drains first");
     }
 }

@@ -42,6 +42,8 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(crate) struct Compactions {
     pub(super) under_way: Vec<Arc<Compaction>>,
     failed_at: Option<Instant>,
+    /// What compactions of other levels have taken since the last one of level 0.
+    others: Duration,
     figures: CompactionFigures,
 }
 
@@ -162,7 +164,7 @@ impl Engine {
                 }
             }
             let mut compactions = self.compactions();
-            let most = self.options.background_threads.max(1) as usize;
+            let most = self.threads() as usize;
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
             }
@@ -405,12 +407,27 @@ impl Engine {
         }
         dead.iter().for_each(|zone| zone.retire());
         let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
-        let elapsed = compaction.begun.elapsed();
-        if compaction.is_level0() {
-            self.throttle.drained(compaction.entries, freed, elapsed);
-        }
-        compaction.count(&mut self.compactions().figures, written, elapsed);
+        self.count(compaction, written, freed);
         Ok(())
+    }
+
+    /// Counts a compaction that was installed.
+    fn count(&self, compaction: &Compaction, written: u64, freed: u64) {
+        let elapsed = compaction.begun.elapsed();
+        let mut compactions = self.compactions();
+        compaction.count(&mut compactions.figures, written, elapsed);
+        if compaction.is_level0() {
+            // What it brings down keeps the threads busy on deeper levels before the next begins.
+            let others = std::mem::take(&mut compactions.others) / self.threads();
+            self.throttle.drained(compaction.entries, freed, elapsed + others);
+        } else {
+            compactions.others += elapsed;
+        }
+    }
+
+    /// How many threads compactions may use.
+    pub(super) fn threads(&self) -> u32 {
+        self.options.background_threads.max(1)
     }
 
     /// Refuses tables that the manifest has no room for: a snapshot of it must fit its area at every open, whatever

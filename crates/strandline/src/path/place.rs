@@ -9,6 +9,7 @@ use base::planted::{self, Bug};
 use sst::RangeDelete;
 
 use super::compact::{Compaction, Part, dead_zones};
+use crate::background::debt::memtable_bytes_max;
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
 use crate::compaction::pick::{Choice, Level0Facts, Picture, TableFacts};
@@ -28,9 +29,11 @@ const BLOCK_BYTES: usize = 4096;
 
 impl Engine {
     /// Bytes of records in level 0 at which it is compacted: while that much is on its way to SSD, as much again and
-    /// two memtables have room.
+    /// three memtables have room.
     pub(crate) fn level0_bytes(&self) -> u64 {
-        self.media.pool.geometry().capacity() / 10 * 3
+        let capacity = self.media.pool.geometry().capacity();
+        let memtables = 3 * memtable_bytes_max(self.options.memtable_bytes, capacity, true);
+        (capacity - memtables) / 2
     }
 
     /// Lowest and highest key of level 0.
@@ -175,7 +178,7 @@ impl Engine {
     fn split(&self, merge: Merge) -> Vec<Merge> {
         let bytes = self.merges.estimate(&merge).bytes;
         let most = (bytes / self.options.table_bytes.max(1)).max(1);
-        let threads = (self.options.background_threads.max(1) as usize).min(most as usize);
+        let threads = (self.threads() as usize).min(most as usize);
         let parts = threads.min(self.merges.caps().tasks_max);
         let bounds = boundaries(&merge, parts);
         let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
