@@ -1,0 +1,347 @@
+//! Damage to every file of a store, all over it: a byte at a time, sectors and pages, cut and extended files, files that
+//! are gone or in each other's place.
+//!
+//! Whatever is damaged, an open is refused with the file and a remedy, or `check` finds it. Every read gives the right
+//! value or `Corruption`. A repair ends, and what it does not save it lists. Where nothing at all comes to light, the
+//! bytes mean nothing, for a reason that is listed in [`places`], or [`Bench::in_doubt`].
+
+#[path = "../common/mod.rs"]
+mod common;
+mod golden;
+mod judge;
+mod places;
+
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use common::TempDir;
+use golden::{Golden, write_files};
+use judge::{Also, Tally, Verdict, judge};
+use places::Places;
+use testkit::{Rng, Value};
+
+const POOL: &str = "pool";
+const STORE: &str = "STORE";
+const MANIFEST: &str = "sst/MANIFEST";
+
+/// A copy of a golden store, damaged and mended again and again.
+struct Bench {
+    golden: Golden,
+    work: TempDir,
+    places: Option<Places>,
+    tally: Tally,
+    rng: Rng,
+}
+
+impl Bench {
+    fn new(golden: Golden) -> Bench {
+        let work = TempDir::new(golden.name);
+        write_files(work.path(), &golden.files);
+        let places =
+            golden.files.contains_key(Path::new(POOL)).then(|| Places::of(&work.join(POOL)));
+        let mut bench = Bench { golden, work, places, tally: Tally::default(), rng: Rng::new(3) };
+        let both = Also { repair: true, write: true };
+        let verdict = judge(&bench.golden, bench.work.path(), "nothing", both, &mut bench.tally);
+        assert_eq!(verdict, Some(Verdict::Quiet));
+        bench.tally.assert_clean("before any damage", 1);
+        bench.tally = Tally::default();
+        bench
+    }
+
+    fn bytes(&self, file: &Path) -> &[u8] {
+        &self.golden.files[file]
+    }
+
+    fn tables(&self) -> Vec<PathBuf> {
+        let is_table = |path: &&PathBuf| path.extension().is_some_and(|end| end == "sst");
+        self.golden.files.keys().filter(is_table).cloned().collect()
+    }
+
+    /// Now and then, what costs more than reading.
+    fn also(&mut self, one_in: u64) -> Also {
+        Also { repair: self.rng.chance(1, one_in), write: self.rng.chance(1, one_in) }
+    }
+
+    /// Puts `bad` at `at` of `file`, judges, and mends it.
+    fn replace(&mut self, file: &Path, at: usize, bad: &[u8], what: &str, one_in: u64) {
+        let good = self.golden.files[file][at..at + bad.len()].to_vec();
+        if good == bad {
+            return;
+        }
+        let also = self.also(one_in);
+        let open = std::fs::OpenOptions::new().write(true).open(self.work.path().join(file));
+        let open = open.expect("file");
+        open.write_all_at(bad, at as u64).expect("damaged");
+        let what = format!("{}, {} at {at}, {what}", self.golden.name, file.display());
+        let verdict = judge(&self.golden, self.work.path(), &what, also, &mut self.tally);
+        if verdict == Some(Verdict::Quiet) {
+            for (i, _) in good.iter().zip(bad).enumerate().filter(|(_, (good, bad))| good != bad) {
+                match self.harmless(file, (at + i) as u64) {
+                    Some(why) => *self.tally.harmless.entry(why).or_default() += 1,
+                    None => return self.tally.note("damage does not come to light", &what),
+                }
+            }
+        }
+        open.write_all_at(&good, at as u64).expect("mended");
+    }
+
+    /// Why damage to this byte does not come to light.
+    fn harmless(&self, file: &Path, at: u64) -> Option<&'static str> {
+        let places = self.places.as_ref().filter(|_| file == Path::new(POOL))?;
+        places.harmless(at).or_else(|| self.in_doubt(places, at))
+    }
+
+    /// Where damage leaves what a power cut leaves, too: nobody can tell them apart.
+    fn in_doubt(&self, places: &Places, at: u64) -> Option<&'static str> {
+        let key = self.golden.doubtful.as_ref()?;
+        if places.edits.last().is_some_and(|edit| edit.contains(&at)) {
+            return Some("the last edit of the log may have been cut short");
+        }
+        let pool = self.bytes(Path::new(POOL));
+        let stands =
+            pool.windows(key.len()).position(|bytes| bytes == key).expect("the last commit");
+        let line = stands / 64 * 64;
+        (line..line + 64)
+            .contains(&(at as usize))
+            .then_some("the last commit may have been cut short")
+    }
+
+    /// One change of each of these bytes; all usual ones with `thorough`.
+    fn flip(&mut self, file: &str, places: &[u64], thorough: bool, one_in: u64) {
+        let file = Path::new(file);
+        for at in places.iter().map(|at| *at as usize) {
+            let good = self.bytes(file)[at];
+            let bit = 1 << self.rng.below(8);
+            let mut all = vec![good ^ bit, good ^ 1, good ^ 0x80, good ^ 0xff, 0, 0xff];
+            if !thorough {
+                all = vec![*self.rng.pick(&all[..]), good ^ bit];
+                all.truncate(1);
+            }
+            all.into_iter()
+                .for_each(|bad| self.replace(file, at, &[bad], &format!("{bad:#04x}"), one_in));
+        }
+    }
+
+    fn sample(&mut self, mut places: Vec<u64>, most: usize) -> Vec<u64> {
+        while places.len() > most {
+            let at = self.rng.below(places.len() as u64) as usize;
+            places.swap_remove(at);
+        }
+        places
+    }
+
+    fn all(&self, file: &str) -> Vec<u64> {
+        (0..self.bytes(Path::new(file)).len() as u64).collect()
+    }
+
+    /// Units of a file that are lost, or hold what belongs elsewhere.
+    fn units(&mut self, file: &Path, range: Range<usize>, unit: usize, one_in: u64) {
+        let bytes = self.bytes(file).to_vec();
+        let older = self.golden.older_pool.clone().filter(|_| file == Path::new(POOL));
+        let tables = self.tables();
+        let starts: Vec<usize> = range.step_by(unit).collect();
+        for at in starts {
+            let len = unit.min(bytes.len() - at);
+            let mut all = vec![("zeroes", vec![0; len]), ("ones", vec![0xff; len])];
+            all.push(("noise", Value::new(self.rng.next(), len as u32).bytes()));
+            if let Some(next) = bytes.get(at + unit..at + unit + len) {
+                all.push(("what belongs behind it", next.to_vec()));
+            }
+            if let Some(older) = &older {
+                all.push(("what was there before", older[at..at + len].to_vec()));
+            }
+            let other = self.rng.pick(&tables).clone();
+            if let Some(other) = self.bytes(&other).get(at..at + len) {
+                all.push(("what belongs to another table", other.to_vec()));
+            }
+            all.into_iter().for_each(|(what, bad)| {
+                self.replace(file, at, &bad, &format!("{what} ({unit})"), one_in);
+            });
+        }
+    }
+
+    /// Leaves another file, or none, where `file` is.
+    fn put_file(&mut self, file: &Path, bytes: Option<&[u8]>, what: &str, one_in: u64) {
+        self.put_files(&[(file, bytes)], what, one_in);
+    }
+
+    fn put_files(&mut self, files: &[(&Path, Option<&[u8]>)], what: &str, one_in: u64) {
+        let also = self.also(one_in);
+        for (file, bytes) in files {
+            let path = self.work.path().join(file);
+            match bytes {
+                Some(bytes) => std::fs::write(path, bytes).expect("written"),
+                None => std::fs::remove_file(path).expect("removed"),
+            }
+        }
+        let what = format!("{}, {}: {what}", self.golden.name, files[0].0.display());
+        let verdict = judge(&self.golden, self.work.path(), &what, also, &mut self.tally);
+        if verdict == Some(Verdict::Quiet) {
+            self.tally.note("damage does not come to light", &what);
+        }
+        write_files(self.work.path(), &self.golden.files);
+    }
+
+    /// Cuts a file short, and extends it.
+    fn cut(&mut self, file: &str, lengths: impl Iterator<Item = usize>, one_in: u64) {
+        let file = Path::new(file);
+        let bytes = self.bytes(file).to_vec();
+        for len in lengths {
+            self.put_file(file, Some(&bytes[..len]), &format!("cut to {len}"), one_in);
+        }
+    }
+
+    fn finish(self, least: u32) {
+        self.tally.assert_clean(self.golden.name, least);
+    }
+}
+
+#[test]
+fn bytes_of_the_metadata_of_a_settled_pool() {
+    let mut bench = Bench::new(golden::settled());
+    let places = bench.places.as_ref().expect("pool").metadata();
+    bench.flip(POOL, &places, false, 40);
+    bench.finish(500);
+}
+
+#[test]
+fn bytes_of_the_data_of_a_settled_pool() {
+    let mut bench = Bench::new(golden::settled());
+    let places = bench.places.as_ref().expect("pool").used_data();
+    let places = bench.sample(places, 1500);
+    bench.flip(POOL, &places, false, 40);
+    bench.finish(1000);
+}
+
+#[test]
+fn bytes_of_a_busy_pool() {
+    let mut bench = Bench::new(golden::busy());
+    let places = bench.places.as_ref().expect("pool");
+    let all = [places.metadata(), places.used_data()].concat();
+    let all = bench.sample(all, 1500);
+    bench.flip(POOL, &all, false, 40);
+    bench.finish(1000);
+}
+
+/// The bytes of which the list says that they mean nothing, and nothing else about them is special.
+#[test]
+fn bytes_that_mean_nothing() {
+    let mut bench = Bench::new(golden::settled());
+    let len = bench.bytes(Path::new(POOL)).len() as u64;
+    let places = bench.places.as_ref().expect("pool");
+    let harmless = (0..len).filter(|at| places.harmless(*at).is_some()).collect();
+    let places = bench.sample(harmless, 300);
+    bench.flip(POOL, &places, false, 40);
+    assert_eq!(bench.tally.verdicts.get(&Verdict::Quiet), Some(&bench.tally.tried));
+    bench.finish(200);
+}
+
+#[test]
+fn bytes_of_the_identity() {
+    let mut bench = Bench::new(golden::settled());
+    let places = bench.all(STORE);
+    bench.flip(STORE, &places, true, 2);
+    bench.cut(STORE, 0..places.len(), 2);
+    bench.put_file(Path::new(STORE), None, "gone", 1);
+    bench.finish(100);
+}
+
+#[test]
+fn bytes_of_tables() {
+    let mut bench = Bench::new(golden::settled());
+    let table = bench.tables()[0].display().to_string();
+    let places = bench.all(&table);
+    bench.flip(&table, &places, false, 60);
+    let len = places.len();
+    bench.cut(&table, (0..len).step_by(37).chain(len - 60..len), 20);
+    for table in &bench.tables()[1..] {
+        let table = table.display().to_string();
+        let places = bench.all(&table);
+        let places = bench.sample(places, 150);
+        bench.flip(&table, &places, false, 20);
+    }
+    bench.finish(1000);
+}
+
+#[test]
+fn bytes_of_the_manifest_of_a_checkpoint() {
+    let mut bench = Bench::new(golden::copy());
+    let places = bench.all(MANIFEST);
+    bench.flip(MANIFEST, &places, false, 20);
+    bench.cut(MANIFEST, (0..places.len()).step_by(7), 10);
+    bench.put_file(Path::new(MANIFEST), None, "gone", 1);
+    bench.finish(100);
+}
+
+#[test]
+fn sectors_and_pages() {
+    for golden in [golden::settled(), golden::busy()] {
+        let mut bench = Bench::new(golden);
+        let data = bench.places.as_ref().expect("pool").data.clone();
+        let (start, end) = (data.start as usize, data.end as usize);
+        for unit in [64, 512, 4096] {
+            bench.units(Path::new(POOL), 0..start, unit, 40);
+        }
+        for unit in [512, 4096] {
+            bench.units(Path::new(POOL), start..end, unit, 40);
+        }
+        bench.finish(300);
+    }
+    let mut bench = Bench::new(golden::copy());
+    for table in bench.tables() {
+        let len = bench.bytes(&table).len();
+        for unit in [64, 512, 4096] {
+            bench.units(&table, 0..len, unit, 40);
+        }
+    }
+    bench.finish(300);
+}
+
+#[test]
+fn whole_files() {
+    let elsewhere = golden::copy();
+    for golden in [golden::settled(), golden::copy()] {
+        let mut bench = Bench::new(golden);
+        let files = bench.golden.files.clone();
+        for (file, bytes) in &files {
+            let extended = [&bytes[..], b"more"].concat();
+            // A region may be longer than its pool.
+            if file != Path::new(POOL) {
+                bench.put_file(file, Some(&extended), "extended", 1);
+            }
+            bench.put_file(file, None, "gone", 1);
+            bench.put_file(file, Some(b""), "empty", 1);
+            bench.put_file(file, Some(&bytes[..bytes.len() / 2]), "cut in half", 1);
+            bench.put_file(file, Some(&vec![0; bytes.len()]), "zeroes", 1);
+            bench.put_file(file, Some(&Value::new(8, bytes.len() as u32).bytes()), "noise", 1);
+            if let Some(other) = elsewhere.files.get(file).filter(|other| *other != bytes) {
+                bench.put_file(file, Some(other), "that of another store", 1);
+            }
+            for (other, found) in files.range(file.clone()..).skip(1) {
+                let swapped = [(&**file, Some(&found[..])), (&**other, Some(&bytes[..]))];
+                bench.put_files(&swapped, &format!("in the place of {}", other.display()), 1);
+            }
+        }
+        bench.finish(50);
+    }
+}
+
+/// Every byte of everything, in every usual way. Takes long.
+#[test]
+#[ignore = "long"]
+fn every_byte() {
+    for golden in [golden::settled(), golden::busy(), golden::copy()] {
+        let mut bench = Bench::new(golden);
+        let files: Vec<String> =
+            bench.golden.files.keys().map(|file| file.display().to_string()).collect();
+        for file in files {
+            let all = match (&bench.places, &file[..]) {
+                (Some(places), POOL) => [places.metadata(), places.used_data()].concat(),
+                _ => bench.all(&file),
+            };
+            bench.flip(&file, &all, true, 200);
+        }
+        bench.finish(10_000);
+    }
+}
