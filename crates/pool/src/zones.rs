@@ -95,6 +95,25 @@ impl Pool {
         first == second && first != HeaderState::Torn
     }
 
+    /// Zones that are not granted and whose lines neither a clear nor a grant that was cut short leaves, up to the
+    /// open `epoch`: blank ones, as before the first grant ever, and such as only damage leaves. With each the
+    /// incarnations that its line names.
+    pub fn odd_lines(&self, epoch: u32) -> impl Iterator<Item = (u32, [u64; 2])> {
+        (0..self.geometry().zones()).filter_map(move |no| {
+            if let HeaderState::Granted(_) = self.header(no) {
+                return None;
+            }
+            let copies = self.copies(no);
+            let blank = copies.as_flattened().iter().all(|word| *word == 0);
+            let written = |[word, incarnation, ..]: &[u64; 4]| {
+                let tag = *word as u32 ^ TAG;
+                (*word == 0 || tag == 1 || tag == 2) && incarnation >> 32 <= u64::from(epoch)
+            };
+            let odd = blank || !copies.iter().all(written);
+            odd.then(|| (no, copies.map(|[_, incarnation, ..]| incarnation)))
+        })
+    }
+
     fn copies(&self, no: u32) -> [[u64; 4]; 2] {
         let at = self.geometry().line_at(no);
         [at, at + COPY].map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64(at + word)))

@@ -154,8 +154,7 @@ impl Left {
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let Some(dir) = &places.tables else { return Err(error) };
-        let tables = Tables::new(open::shelf_left(dir.clone()), 0, 0);
+        let tables = Tables::new(open::shelf_left(places.tables.clone()), 0, 0);
         let ids = tables.present()?;
         if ids.is_empty() {
             return Err(error);

@@ -40,6 +40,8 @@ pub struct Golden {
     pub known: BTreeMap<&'static str, Known>,
     /// The key of the last commit, if nothing later tells that it was acknowledged.
     pub doubtful: Option<Vec<u8>>,
+    /// What stands in the records of range deletions that runs have copies of.
+    pub copied_deletes: Vec<Vec<u8>>,
     /// Files by their path in the store, the pool among them.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// The pool as it once was.
@@ -55,6 +57,9 @@ struct Making {
     db: Db,
     known: BTreeMap<&'static str, Known>,
     round: u64,
+    /// Range deletions since the last look.
+    deletes: Vec<Vec<u8>>,
+    copied_deletes: Vec<Vec<u8>>,
 }
 
 impl Making {
@@ -103,6 +108,7 @@ impl Making {
         gone.iter().for_each(|key| drop(known.live.remove(key)));
         known.absent.extend(gone);
         known.absent.extend([key(from), key(to - 1)]);
+        self.deletes.push([key(from), key(to)].concat());
     }
 
     /// One commit that touches both keyspaces.
@@ -137,7 +143,13 @@ fn make_copy(copy: &Path) -> Making {
     let dir = TempDir::new("before");
     let db = Db::open(dir.path(), options()).expect("open");
     db.create_keyspace("other").expect("keyspace");
-    let mut making = Making { db, known: BTreeMap::new(), round: 0 };
+    let mut making = Making {
+        db,
+        known: BTreeMap::new(),
+        round: 0,
+        deletes: Vec::new(),
+        copied_deletes: Vec::new(),
+    };
     for name in KEYSPACES {
         (0..120).filter(|i| i % 3 != 1).for_each(|i| making.put(name, i, len(i)));
     }
@@ -172,6 +184,7 @@ fn fill_memory(making: &mut Making) {
     making.put("default", 97, 80);
     making.delete_range("default", 110, 112);
     making.db.flush().expect("flush");
+    making.copied_deletes = std::mem::take(&mut making.deletes);
     (60..70).for_each(|i| making.put("default", i, len(i)));
     making.batch(70..76);
     making.delete("default", 3);
@@ -179,10 +192,17 @@ fn fill_memory(making: &mut Making) {
 }
 
 fn finish(name: &'static str, dir: TempDir, making: Making) -> Golden {
-    let Making { db, known, .. } = making;
+    let Making { db, known, copied_deletes, .. } = making;
     drop(db);
-    let mut golden =
-        Golden { name, dir, known, doubtful: None, files: BTreeMap::new(), older_pool: None };
+    let mut golden = Golden {
+        name,
+        dir,
+        known,
+        doubtful: None,
+        files: BTreeMap::new(),
+        older_pool: None,
+        copied_deletes,
+    };
     golden.files = read_files(golden.dir.path());
     golden
 }

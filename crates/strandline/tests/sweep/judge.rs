@@ -30,7 +30,7 @@ pub struct Tally {
     pub tried: u32,
     pub verdicts: BTreeMap<Verdict, u32>,
     /// By the reason why it means nothing.
-    pub harmless: BTreeMap<&'static str, u32>,
+    harmless: BTreeMap<&'static str, u32>,
     pub repairs: u32,
     pub writers: u32,
     wrong: BTreeMap<String, (u32, String)>,
@@ -38,7 +38,18 @@ pub struct Tally {
 
 impl Tally {
     pub fn note(&mut self, what: impl Into<String>, at: &str) {
+        if std::env::var("SWEEP_ALL").is_ok() {
+            let w: String = what.into();
+            eprintln!("NOTE {w} @ {at}");
+            self.wrong.entry(w).or_insert_with(|| (0, at.to_owned())).0 += 1;
+            return;
+        }
         self.wrong.entry(what.into()).or_insert_with(|| (0, at.to_owned())).0 += 1;
+    }
+
+    /// Notes why damage did not come to light.
+    pub fn excuse(&mut self, why: &'static str) {
+        *self.harmless.entry(why).or_default() += 1;
     }
 
     #[track_caller]
@@ -94,14 +105,14 @@ pub fn judge(
 fn check_refusal(error: &Error, dir: &Path, at: &str, tally: &mut Tally) {
     use ErrorKind::{Corruption, InvalidArgument, NotFound, NotSupported};
     if ![Corruption, InvalidArgument, NotFound, NotSupported].contains(&error.kind()) {
-        tally.note(format!("open says {error}"), at);
+        tally.note(format!("open says {:?}", error.kind()), &format!("{at}: {error}"));
     }
     let text = error.context();
     if !text.contains(&dir.display().to_string()) {
-        tally.note(format!("names no file: {error}"), at);
+        tally.note("a refusal names no file", &format!("{at}: {error}"));
     }
     if !text.contains(';') && !text.contains(", ") {
-        tally.note(format!("names no remedy: {error}"), at);
+        tally.note("a refusal names no remedy", &format!("{at}: {error}"));
     }
 }
 
@@ -203,22 +214,27 @@ fn scan<'k>(
     } else {
         iter.seek_to_last()?;
     }
+    // Keys that were passed over, for which the scan owes an error at its end.
+    let mut skipped = None;
     while let Some(key) = iter.key() {
-        let Some((next, value)) = left.pop() else {
-            tally.note("a scan gives what is not there", &on(at, key));
+        let value = loop {
+            match left.pop() {
+                Some((next, value)) if &next[..] == key => break Some(value),
+                Some((next, _)) => skipped = Some(next),
+                None => break None,
+            }
+        };
+        let Some(value) = value else {
+            tally.note("a scan gives what is not there, or out of order", &on(at, key));
             return Ok(());
         };
-        if &next[..] != key {
-            tally.note("a scan skips keys, or gives what is not there", &on(at, next));
-            return Ok(());
-        }
         if iter.value()? != Some(&value[..]) {
             tally.note("a scan gives a wrong or stale value", &on(at, key));
         }
         if forward { iter.next() } else { iter.prev() }?;
     }
-    if let Some((next, _)) = left.pop() {
-        tally.note("a scan ends early without a word", &on(at, next));
+    if let Some(key) = skipped.or(left.pop().map(|(key, _)| key)) {
+        tally.note("a scan passes over keys without a word", &on(at, key));
     }
     Ok(())
 }
@@ -308,10 +324,10 @@ fn written(golden: &Golden, dir: &Path, at: &str, tally: &mut Tally) {
     }
 }
 
+/// Files that are gone or not what they were.
 fn changes(
     before: &BTreeMap<PathBuf, Vec<u8>>,
     after: &BTreeMap<PathBuf, Vec<u8>>,
 ) -> Vec<PathBuf> {
-    let all = before.keys().chain(after.keys());
-    all.filter(|path| before.get(*path) != after.get(*path)).cloned().collect()
+    before.keys().filter(|path| before.get(*path) != after.get(*path)).cloned().collect()
 }

@@ -17,7 +17,8 @@ const EDIT_HEADER: u64 = 16;
 pub struct Places {
     bytes: Vec<u8>,
     zone_table: Range<u64>,
-    free_zones: Vec<u32>,
+    empty_zones: Vec<u32>,
+    copied_deletes: Vec<Vec<u8>>,
     /// The log areas, the one in use first.
     areas: [Range<u64>; 2],
     /// The edits of the log, with their padding.
@@ -28,7 +29,7 @@ pub struct Places {
 }
 
 impl Places {
-    pub fn of(pool: &Path) -> Places {
+    pub fn of(pool: &Path, copied_deletes: &[Vec<u8>]) -> Places {
         let file = PoolFile::open(pool, OpenMode::ReadOnly).expect("pool file");
         let region = Arc::new(file.map(Prefault::Lazy).expect("map"));
         let (opened, replay) = Pool::open(region).expect("pool");
@@ -51,10 +52,22 @@ impl Places {
             edits.push(at..end.next_multiple_of(LINE));
             at = end.next_multiple_of(LINE);
         }
-        let free = |no: &u32| opened.header(*no) == HeaderState::Free;
-        let free_zones = (0..geometry.zones()).filter(free).collect();
+        let empty = |no: &u32| {
+            let first = &bytes[geometry.zone_at(*no) as usize..][..LINE as usize];
+            opened.header(*no) == HeaderState::Free || first.iter().all(|byte| *byte == 0)
+        };
+        let empty_zones = (0..geometry.zones()).filter(empty).collect();
         let data = geometry.data();
-        Places { zone_table: table, free_zones, areas, edits, edit_bytes, data, bytes }
+        Places {
+            zone_table: table,
+            empty_zones,
+            copied_deletes: copied_deletes.to_vec(),
+            areas,
+            edits,
+            edit_bytes,
+            data,
+            bytes,
+        }
     }
 
     /// Bytes of superblock, zone table and log that are in use.
@@ -75,8 +88,8 @@ impl Places {
             return Some("the header page beside the slots is not read");
         }
         let line = (at.saturating_sub(self.zone_table.start)) / LINE;
-        if self.zone_table.contains(&at) && self.free_zones.contains(&(line as u32)) {
-            return Some("a free zone's line that does not verify is as good as free");
+        if self.zone_table.contains(&at) && self.empty_zones.contains(&(line as u32)) {
+            return Some("the line of a zone that holds nothing: nothing can be missing");
         }
         if self.areas[1].contains(&at) {
             return Some("the log area that is not in use is not read");
@@ -93,8 +106,22 @@ impl Places {
         if (areas_end..self.data.start).contains(&at) || at >= self.data.end {
             return Some("what aligns the data, and what follows it, is not read");
         }
-        (self.data.contains(&at) && self.is_blank(at))
-            .then_some("a line of the data was never written")
+        if !self.data.contains(&at) {
+            return None;
+        }
+        if self.is_blank(at) {
+            return Some("a line of the data was never written");
+        }
+        // No key or value ends with a zero.
+        let rest_of_line = at as usize..(at as usize + 1).next_multiple_of(LINE as usize);
+        if self.bytes[rest_of_line].iter().all(|byte| *byte == 0) {
+            return Some("zeroes behind a record or a value, up to the next line, are not read");
+        }
+        let line = (at / LINE * LINE) as usize;
+        let line = &self.bytes[line..line + LINE as usize];
+        let copied = |text: &Vec<u8>| line.windows(text.len()).any(|part| part == text);
+        (self.copied_deletes.iter().any(copied))
+            .then_some("a range deletion whose run has a copy is not read where it was written")
     }
 
     fn is_blank(&self, at: u64) -> bool {
