@@ -7,7 +7,7 @@ use base::checksum::{mix, sum32};
 use base::planted::{self, Bug};
 use pmem::{Durable, InFlight, Region, Site};
 
-use crate::geometry::{Geometry, ZONE_LINE};
+use crate::geometry::{Geometry, HEADER_LEN, ZONE_LINE};
 use crate::grains::ZoneUse;
 use crate::pool::Pool;
 
@@ -180,6 +180,19 @@ impl Pool {
         self.space.lock().hand_out = !region.is_read_only();
         report
     }
+}
+
+/// Whether any line of the zone table was written by the pool `pool_id`.
+pub(crate) fn stands_for(region: &Region, pool_id: u64) -> bool {
+    // No zone is shorter than a KiB.
+    let zones = region.len().saturating_sub(HEADER_LEN) >> 10;
+    (0..u32::try_from(zones).unwrap_or(u32::MAX)).any(|no| {
+        let at = HEADER_LEN + u64::from(no) * ZONE_LINE;
+        [at, at + COPY].iter().any(|at| {
+            let words = [0, 8, 16, 24].map(|word| region.load_u64(at + word));
+            matches!(decode(pool_id, no, words), HeaderState::Granted(_))
+        })
+    })
 }
 
 /// One 8-byte store decides (I-POOL-3); the second copy must not outlive it, or damage could bring it back.

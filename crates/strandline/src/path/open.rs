@@ -93,29 +93,9 @@ fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
 
 /// The directory of tables, made if need be.
 fn open_shelf(dir: PathBuf, options: &Options) -> Result<Shelf> {
-    let fs = ssd::best(options.ssd_direct);
-    fs.create_dir_all(&dir)?;
-    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs.sync_dir(parent)?;
-    }
-    Ok(Shelf { fs, dir })
-}
-
-/// The directory of tables that the store at `path` names. One that is not there is not made: what was in it is.
-fn named_shelf(path: &Path, dir: PathBuf, options: &Options) -> Result<Shelf> {
-    if dir.is_dir() {
-        return Ok(Shelf { fs: ssd::best(options.ssd_direct), dir });
-    }
-    Err(Error::new(
-        ErrorKind::NotFound,
-        "open",
-        format!(
-            "{} names a directory of tables that is not there: {}; put it back, or save the rest with `strandline \
-             repair`",
-            path.join(IDENTITY).display(),
-            dir.display()
-        ),
-    ))
+    let shelf = Shelf { fs: ssd::best(options.ssd_direct), dir };
+    shelf.make()?;
+    Ok(shelf)
 }
 
 fn check_options(options: &Options) -> Result<()> {
@@ -169,7 +149,9 @@ fn open_file(
                 return Ok((region, true, Some(shelf)));
             }
         };
-        return Ok((region, true, dir.map(|dir| named_shelf(path, dir, options)).transpose()?));
+        // One that is gone is not made before it is known that nothing was in it.
+        let shelf = dir.map(|dir| Shelf { fs: ssd::best(options.ssd_direct), dir });
+        return Ok((region, true, shelf));
     }
     let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
     if is_checkpoint && options.ssd != SsdSource::Auto {
@@ -443,8 +425,12 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     let cache = options.block_cache.min(options.dram_budget / 2);
+    let named = shelf.as_ref().filter(|_| !read_only).cloned();
     let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
     let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
+    // Had there been tables in it, the store would not be open.
+    named
+        .map_or(Ok(()), |shelf| if shelf.fs.exists(&shelf.dir)? { Ok(()) } else { shelf.make() })?;
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
