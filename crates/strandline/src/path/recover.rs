@@ -55,6 +55,8 @@ pub struct Report {
     pub cut: Seq,
     /// Records that were acknowledged and are damaged or lost.
     pub damage: Vec<Damage>,
+    /// Zones show that the manifest is not the newest: keyspaces may be missing, and whatever is read may be stale.
+    pub edits_lost: bool,
     /// How long the open took.
     pub elapsed: Duration,
 }
@@ -144,7 +146,7 @@ pub(crate) fn recover(
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
-    let signs = signs_of_loss(media, &state);
+    let (signs, edits_lost) = signs_of_loss(media, &state);
     if !signs.is_empty() {
         // Nobody knows how new what is lost may be.
         decided.lost_anywhere = Some(Seq::MAX);
@@ -155,6 +157,7 @@ pub(crate) fn recover(
         zones_scanned: candidates.len() as u64,
         survivors_dropped: decided.survivors,
         damage: std::mem::take(&mut decided.damage),
+        edits_lost,
         ..Report::default()
     };
     if !report.damage.is_empty() && !read_only {

@@ -12,8 +12,9 @@ use crate::memtable::record::Role;
 /// Incarnations tried at most, in one open, for zones whose lines are odd.
 const TRIES_MAX: u64 = 1 << 22;
 
-/// Where zones know more than the manifest in force, or than their own lines.
-pub(crate) fn signs_of_loss(media: &Media, state: &State) -> Vec<Damage> {
+/// Where zones know more than the manifest in force, or than their own lines; and whether it is the manifest that is not
+/// whole.
+pub(crate) fn signs_of_loss(media: &Media, state: &State) -> (Vec<Damage>, bool) {
     let zones = 0..media.pool.geometry().zones();
     let granted: Vec<(u32, ZoneHeader)> = zones
         .filter_map(|no| super::recover::granted(media, no).map(|header| (no, header)))
@@ -24,6 +25,7 @@ pub(crate) fn signs_of_loss(media: &Media, state: &State) -> Vec<Damage> {
             signs.push(at_line(media, *no, what.into()));
         }
     }
+    let edits_lost = !signs.is_empty();
     // Grants of an open are counted from 0. Zones of earlier opens are in the manifest.
     let grants = granted.iter().filter(|(_, header)| header.epoch == state.epoch);
     let last = grants.map(|(_, header)| u64::from(header.grant)).max().unwrap_or(0);
@@ -42,7 +44,7 @@ pub(crate) fn signs_of_loss(media: &Media, state: &State) -> Vec<Damage> {
             signs.push(at_line(media, no, what.into()));
         }
     }
-    signs
+    (signs, edits_lost)
 }
 
 fn at_line(media: &Media, no: u32, what: String) -> Damage {

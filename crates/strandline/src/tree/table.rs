@@ -119,6 +119,14 @@ impl Table {
             }
             _ => error,
         })?;
+        // Tables that come from elsewhere do not know their number.
+        let numbered = self.desc.global_seq == 0;
+        let properties = layout.properties();
+        if (numbered && properties.file_number != self.desc.id)
+            || properties.entries != self.desc.entries + self.desc.range_deletes
+        {
+            return Err(lost("is not the table that the manifest names"));
+        }
         let layout = match self.desc.global_seq {
             0 => layout,
             seq => layout.with_global_seq(seq),

@@ -63,6 +63,14 @@ struct Making {
 }
 
 impl Making {
+    /// A new store with two keyspaces in `dir`.
+    fn new(dir: &Path) -> Making {
+        let db = Db::open(dir, options()).expect("open");
+        db.create_keyspace("other").expect("keyspace");
+        let (deletes, copied_deletes) = (Vec::new(), Vec::new());
+        Making { db, known: BTreeMap::new(), round: 1000, deletes, copied_deletes }
+    }
+
     fn space(&self, name: &str) -> Keyspace {
         self.db.keyspace(name).expect("keyspace")
     }
@@ -141,15 +149,7 @@ fn len(i: u64) -> u64 {
 /// A checkpoint with tables of two keyspaces, several levels of versions behind it.
 fn make_copy(copy: &Path) -> Making {
     let dir = TempDir::new("before");
-    let db = Db::open(dir.path(), options()).expect("open");
-    db.create_keyspace("other").expect("keyspace");
-    let mut making = Making {
-        db,
-        known: BTreeMap::new(),
-        round: 0,
-        deletes: Vec::new(),
-        copied_deletes: Vec::new(),
-    };
+    let mut making = Making::new(dir.path());
     for name in KEYSPACES {
         (0..120).filter(|i| i % 3 != 1).for_each(|i| making.put(name, i, len(i)));
     }
@@ -268,4 +268,37 @@ pub fn copy() -> Golden {
     std::fs::remove_dir(dir.path()).expect("removed");
     let making = make_copy(dir.path());
     finish("copy", dir, making)
+}
+
+/// A store whose log has an edit of every kind, and how many edits it had after each step.
+pub fn edited() -> Golden {
+    let dir = TempDir::new("edited");
+    let mut making = Making::new(dir.path());
+    for name in KEYSPACES {
+        (0..60).for_each(|i| making.put(name, i, len(i)));
+    }
+    making.db.flush().expect("flush");
+    (0..60).step_by(2).for_each(|i| making.put("default", i, 50));
+    making.delete_range("default", 20, 30);
+    making.db.compact().expect("compact");
+    (0..60).step_by(3).for_each(|i| making.put("default", i, 70));
+    (0..60).step_by(5).for_each(|i| making.delete("other", i));
+    making.db.flush().expect("flush");
+    (0..60).step_by(4).for_each(|i| making.put("default", i, 60));
+    making.db.flush().expect("flush");
+    making.db.compact().expect("compact");
+    making.db.create_keyspace("late").expect("keyspace");
+    (0..20).for_each(|i| making.put("late", i, len(i)));
+    finish("edited", dir, making)
+}
+
+/// A store with tables of one length, next to each other.
+pub fn alike() -> Golden {
+    let dir = TempDir::new("alike");
+    let mut making = Making::new(dir.path());
+    for name in KEYSPACES {
+        (0..200).for_each(|i| making.put(name, i, 90));
+    }
+    making.db.compact().expect("compact");
+    finish("alike", dir, making)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use strandline::{Db, Error, ErrorKind, Keyspace, LostRange, ReadOptions, repair};
 
 use crate::common::TempDir;
-use crate::golden::{Golden, KEYSPACES, Known, options, read_files, write_files};
+use crate::golden::{Golden, Known, options, read_files, write_files};
 
 /// Longer than any open, with all reads of it, should take: more is a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -143,10 +143,10 @@ fn read(golden: &Golden, dir: &Path, at: &str, tally: &mut Tally) -> Verdict {
 /// Holds every read against what is known; whether any said `Corruption`.
 pub fn verify(db: &Db, golden: &Golden, at: &str, tally: &mut Tally) -> bool {
     let mut failed = false;
-    for name in KEYSPACES {
-        let known = &golden.known[name];
+    for (name, known) in &golden.known {
         match db.keyspace(name) {
             Ok(keyspace) => failed |= verify_keyspace(&keyspace, known, golden, at, tally),
+            Err(error) if error.kind() == ErrorKind::Corruption => failed = true,
             Err(error) => tally.note(format!("keyspace {name}: {error}"), at),
         }
     }
@@ -258,8 +258,7 @@ fn repaired(golden: &Golden, dir: &Path, at: &str, verdict: Verdict, tally: &mut
     if verdict == Verdict::Quiet && !report.lost.is_empty() {
         tally.note("repair lists losses where there are none", at);
     }
-    for name in KEYSPACES {
-        let known = &golden.known[name];
+    for (name, known) in &golden.known {
         let covered = |key: &[u8]| report.lost.iter().any(|lost| covers(lost, name, key));
         let Ok(space) = db.keyspace(name) else {
             if known.live.keys().any(|key| !covered(key)) {
