@@ -8,7 +8,7 @@ use pmem::{Durable, Region, Site};
 
 use crate::edit::{self, Binding};
 use crate::pool::Pool;
-use crate::superblock::{SLOT_LEN, SLOTS, Superblock};
+use crate::superblock::{self, SLOT_LEN, SLOTS, Slot, Superblock};
 
 /// What an opened log held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,15 @@ impl Pool {
         }
         log.begun = true;
         Ok(durable)
+    }
+
+    /// Offset and length of each superblock slot that fails its check. One of two will do, and an open for writing
+    /// mends the other.
+    pub fn damaged_slots(&self) -> Vec<(u64, u64)> {
+        // Slots change under the lock.
+        let _log = self.peek_log();
+        let damaged = |no: &usize| !matches!(superblock::read(self.region(), *no), Slot::Valid(_));
+        (0..SLOTS.len()).filter(damaged).map(|no| (SLOTS[no], SLOT_LEN as u64)).collect()
     }
 
     /// Makes durable what an open has read and will rely on: the edits, the zone table, and both

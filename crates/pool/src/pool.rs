@@ -97,6 +97,19 @@ impl Pool {
         Ok((pool, Replay { payloads: read.payloads, torn_tail: read.torn_tail }))
     }
 
+    /// Pools that `region` may have held, where superblock or log are too damaged for [`Pool::open`]: with headers and
+    /// bytes of zones, and an empty log. The region may be shorter than the pool. For saving what is left.
+    pub fn remains(region: &Arc<Region>) -> Vec<Pool> {
+        let pools = superblock::guesses(region).into_iter().filter_map(|superblock| {
+            let geometry = superblock.geometry().ok()?;
+            let start = geometry.area(superblock.area).start;
+            let log = Log::opened(superblock, start, 0);
+            let whole = geometry.data().start <= region.len();
+            whole.then(|| Self::assemble(Arc::clone(region), geometry, log, false))
+        });
+        pools.collect()
+    }
+
     fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, hand_out: bool) -> Pool {
         let space = SpaceMap::new(&geometry, hand_out);
         Pool { region, id: log.superblock.pool_id, geometry, space, log: Mutex::new(log) }

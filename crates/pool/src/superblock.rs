@@ -3,12 +3,15 @@
 //! Magic, version and checksum keep their places in every format version, so that any version can tell
 //! another version from damage.
 
+use std::collections::BTreeSet;
+
 use base::checksum::sum64;
 use base::codec::Reader;
 use base::{Error, ErrorKind, Result};
 use pmem::{Durable, Region, Site};
 
 use crate::geometry::{Format, Geometry};
+use crate::zones;
 
 /// The format version that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -167,6 +170,49 @@ pub(crate) fn choose(region: &Region) -> Result<Superblock> {
     }
 }
 
+/// What the superblock may have been, where none is in force: from what is left of the slots, as far as zone lines prove
+/// the identity. Which of the lengths are right, only the content of the zones can tell.
+pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
+    if let Ok(superblock) = choose(region) {
+        return vec![superblock];
+    }
+    let whole = |at: &&u64| **at + SLOT_LEN as u64 <= region.len();
+    let slots: Vec<&[u8]> =
+        SLOTS.iter().filter(whole).map(|at| region.bytes(*at, SLOT_LEN)).collect();
+    let default = Format::for_len(region.len());
+    let values = |at: usize, or: u64| -> BTreeSet<u64> {
+        slots.iter().map(|slot| word(slot, at)).chain([or]).collect()
+    };
+    let mut guesses = Vec::new();
+    let ids = values(16, 0).into_iter().filter(|id| zones::stands_for(region, *id));
+    for pool_id in ids {
+        for zone_len in values(32, default.zone_len) {
+            for manifest_len in values(48, default.manifest_len) {
+                for pool_len in values(24, region.len()) {
+                    let format = Format { zone_len, manifest_len };
+                    let geometry = Geometry::new(format, pool_len).ok();
+                    let Some(geometry) = geometry.filter(|_| pool_len <= region.len()) else {
+                        continue;
+                    };
+                    let grain_len = geometry.grain_len();
+                    let (generation, area, incarnation) = (0, 0, 0);
+                    guesses.push(Superblock {
+                        pool_id,
+                        pool_len,
+                        zone_len,
+                        grain_len,
+                        manifest_len,
+                        generation,
+                        area,
+                        incarnation,
+                    });
+                }
+            }
+        }
+    }
+    guesses
+}
+
 fn unformatted(what: &str) -> String {
     format!("{what} holds no pool, its creation never finished; create it again")
 }
@@ -207,6 +253,10 @@ fn put(slot: &mut SlotBytes, at: usize, value: u64) {
 }
 
 fn get(slot: &SlotBytes, at: usize) -> u64 {
+    word(slot, at)
+}
+
+fn word(slot: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&slot[at..at + 8]);
     u64::from_le_bytes(word)

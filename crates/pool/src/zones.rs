@@ -7,7 +7,7 @@ use base::checksum::{mix, sum32};
 use base::planted::{self, Bug};
 use pmem::{Durable, InFlight, Region, Site};
 
-use crate::geometry::{Geometry, ZONE_LINE};
+use crate::geometry::{Geometry, HEADER_LEN, ZONE_LINE};
 use crate::grains::ZoneUse;
 use crate::pool::Pool;
 
@@ -95,6 +95,25 @@ impl Pool {
         first == second && first != HeaderState::Torn
     }
 
+    /// Zones that are not granted and whose lines neither a clear nor a grant that was cut short leaves, up to the
+    /// open `epoch`: blank ones, as before the first grant ever, and such as only damage leaves. With each the
+    /// incarnations that its line names.
+    pub fn odd_lines(&self, epoch: u32) -> impl Iterator<Item = (u32, [u64; 2])> {
+        (0..self.geometry().zones()).filter_map(move |no| {
+            if let HeaderState::Granted(_) = self.header(no) {
+                return None;
+            }
+            let copies = self.copies(no);
+            let blank = copies.as_flattened().iter().all(|word| *word == 0);
+            let written = |[word, incarnation, ..]: &[u64; 4]| {
+                let tag = *word as u32 ^ TAG;
+                (*word == 0 || tag == 1 || tag == 2) && incarnation >> 32 <= u64::from(epoch)
+            };
+            let odd = blank || !copies.iter().all(written);
+            odd.then(|| (no, copies.map(|[_, incarnation, ..]| incarnation)))
+        })
+    }
+
     fn copies(&self, no: u32) -> [[u64; 4]; 2] {
         let at = self.geometry().line_at(no);
         [at, at + COPY].map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64(at + word)))
@@ -161,6 +180,19 @@ impl Pool {
         self.space.lock().hand_out = !region.is_read_only();
         report
     }
+}
+
+/// Whether any line of the zone table was written by the pool `pool_id`.
+pub(crate) fn stands_for(region: &Region, pool_id: u64) -> bool {
+    // No zone is shorter than a KiB.
+    let zones = region.len().saturating_sub(HEADER_LEN) >> 10;
+    (0..u32::try_from(zones).unwrap_or(u32::MAX)).any(|no| {
+        let at = HEADER_LEN + u64::from(no) * ZONE_LINE;
+        [at, at + COPY].iter().any(|at| {
+            let words = [0, 8, 16, 24].map(|word| region.load_u64(at + word));
+            matches!(decode(pool_id, no, words), HeaderState::Granted(_))
+        })
+    })
 }
 
 /// One 8-byte store decides (I-POOL-3); the second copy must not outlive it, or damage could bring it back.

@@ -93,6 +93,8 @@ pub struct Properties {
     pub column_family_id: u64,
     /// Name of the column family.
     pub column_family_name: String,
+    /// Number that the file had when it was written; 0: not told.
+    pub file_number: u64,
     /// Seconds since 1970.
     pub creation_time: u64,
     /// Smallest sequence number, where told.
@@ -149,6 +151,7 @@ impl Properties {
             compression: text(name::COMPRESSION),
             filter_policy: text(name::FILTER_POLICY),
             column_family_id: count(name::COLUMN_FAMILY_ID)?,
+            file_number: count(name::FILE_NUMBER)?,
             column_family_name: text(name::COLUMN_FAMILY_NAME),
             creation_time: count(name::CREATION_TIME)?,
             min_seq: number(name::MIN_SEQ)?,

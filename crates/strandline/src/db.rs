@@ -157,14 +157,17 @@ impl Db {
         &self.default
     }
 
-    /// Opens the keyspace called `name`; `NotFound` if there is none.
+    /// Opens the keyspace called `name`; `NotFound` if there is none, `Corruption` if damage may have taken it.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let space = self.engine().find_space(name).ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                "keyspace",
-                format!("no keyspace {name}; create it first"),
-            )
+            let (kind, remedy) = match self.recovery().edits_lost {
+                true => (
+                    ErrorKind::Corruption,
+                    "it may have been lost to damage, see `strandline check`",
+                ),
+                false => (ErrorKind::NotFound, "create it first"),
+            };
+            Error::new(kind, "keyspace", format!("no keyspace {name}; {remedy}"))
         })?;
         Ok(self.keyspace_of(space))
     }

@@ -175,6 +175,15 @@ impl Media {
         head.verify(bytes, seed).then_some((head, bytes))
     }
 
+    /// The same if the zone had this `incarnation`; sequence numbers in it mean nothing.
+    pub(crate) fn verified_under(&self, at: u64, incarnation: u64) -> Option<(Head, &[u8])> {
+        // What was published lies at most 32 bits before a record's number.
+        const ANY_BASE: Seq = 1 << 40;
+        let seed = record_seed(self.zone_seed(incarnation), at);
+        let (head, bytes) = self.head_under(at, seed, ANY_BASE)?;
+        head.verify(bytes, seed).then_some((head, bytes))
+    }
+
     /// The record that an index names: damage is an error.
     #[inline(always)]
     pub(crate) fn entry(&self, leaf: Leaf) -> Result<Entry> {

@@ -74,7 +74,7 @@ pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> Entries {
 }
 
 /// A record, unless readers pass over it.
-fn record(media: &Media, leaf: Leaf) -> Result<Option<Entry>> {
+pub(crate) fn record(media: &Media, leaf: Leaf) -> Result<Option<Entry>> {
     let entry = media.entry(leaf)?;
     if is_skipped(&entry) {
         return Ok(None);
@@ -142,6 +142,8 @@ impl<B: Blocks> TableWalk<B> {
 /// A table that nothing is known of but what it says itself.
 pub(crate) struct LoneTable {
     pub keyspace: String,
+    /// The keyspace's number; 0 if it was written elsewhere.
+    pub keyspace_id: u64,
     /// Its entries have a number that only the manifest knew.
     pub ingested: bool,
     pub deletes: Vec<RangeDelete>,
@@ -159,6 +161,7 @@ pub(crate) fn lone_table(tables: &Tables, path: &Path) -> Result<LoneTable> {
         name => name.to_owned(),
     };
     let ingested = properties.external_version.is_some();
+    let keyspace_id = properties.column_family_id;
     let open = Arc::new(sst::Table::new(Arc::new(layout), Uncached(file)));
-    Ok(LoneTable { keyspace, ingested, deletes, entries: table(open) })
+    Ok(LoneTable { keyspace, keyspace_id, ingested, deletes, entries: table(open) })
 }

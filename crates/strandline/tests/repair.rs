@@ -4,9 +4,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::{Contents, TempDir, dump, kind_of, numbered as key, small_levels};
-use strandline::{Db, ErrorKind, IngestOptions, Options, ReadOptions, RepairReport, repair};
+use strandline::{
+    Db, ErrorKind, Hooks, IngestOptions, MergeOperator, Options, ReadOptions, RepairReport, repair,
+};
 use testkit::Rng;
 
 fn options() -> Options {
@@ -228,4 +231,72 @@ fn what_was_ingested_keeps_its_age() {
     let saved = all(&dir.join("new"), "default");
     assert_eq!(saved[&b"k1"[..]], b"ingested");
     assert_eq!(saved[&b"k2"[..]], b"newer");
+}
+
+struct Joined;
+
+impl MergeOperator for Joined {
+    fn merge(
+        &self,
+        _: &str,
+        _: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
+        Some(parts.join(&b'+'))
+    }
+}
+
+/// Operands over a value, over a deletion, over nothing, and under both; in tables, runs and a memtable. A repair has no
+/// operator: it carries them over as they are.
+#[test]
+fn operands_of_merges_are_carried_over() {
+    let dir = TempDir::new("repair-merge");
+    let open = |name: &str| {
+        let hooks = Hooks { merge_operator: Some(Arc::new(Joined)), ..Hooks::default() };
+        Db::open_with(dir.join(name), options(), hooks).expect("open")
+    };
+    let db = open("db");
+    let merge = |i: u64, text: &str| db.merge(&key(i), text.as_bytes()).expect("merge");
+    for i in 0..200 {
+        merge(i, "lost under what follows");
+        db.put(&key(i), b"0").expect("put");
+        if i % 5 == 0 {
+            db.delete(&key(i)).expect("delete");
+        }
+        merge(i, "table");
+    }
+    db.delete_range(&key(90), &key(95)).expect("delete range");
+    db.compact().expect("compact");
+    (0..200).step_by(2).for_each(|i| merge(i, "run"));
+    db.flush().expect("flush");
+    (0..200).step_by(3).for_each(|i| merge(i, "memtable"));
+    merge(300, "alone");
+    let expected = dump(db.default_keyspace(), &ReadOptions::default());
+    assert_eq!(expected[&key(6)], b"0+table+run+memtable");
+    assert_eq!((&expected[&key(90)][..], expected.get(&key(91))), (&b"run+memtable"[..], None));
+    drop(db);
+    let report = repair(dir.join("db"), dir.join("new"), options()).expect("repair");
+    assert!(report.lost.is_empty(), "{report:?}");
+    assert!(dump(open("new").default_keyspace(), &ReadOptions::default()) == expected);
+    assert_eq!(
+        kind_of(Db::open(dir.join("new"), options()).expect("open").get(&key(6))),
+        ErrorKind::NotSupported
+    );
+
+    // An operand is lost: its key is told, and no other key is wrong.
+    let pool = dir.join("db/pool");
+    let mut bytes = std::fs::read(&pool).expect("pool");
+    let record = [&key(6)[..], b"memtable"].concat();
+    let at = bytes.windows(record.len()).position(|part| part == record).expect("is there");
+    bytes[at + 8] ^= 1;
+    std::fs::write(&pool, bytes).expect("written");
+    let report = repair(dir.join("db"), dir.join("part"), options()).expect("repair");
+    assert!(!report.lost.is_empty());
+    assert_told(
+        &report,
+        &expected,
+        &dump(open("part").default_keyspace(), &ReadOptions::default()),
+    );
 }

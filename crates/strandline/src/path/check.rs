@@ -33,6 +33,13 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     let mut report =
         CheckReport { damage: engine.recovery.damage.clone(), ..CheckReport::default() };
     let media = &*engine.media;
+    report.damage.extend(media.pool.damaged_slots().into_iter().map(|(at, len)| Damage {
+        file: None,
+        zone: None,
+        at,
+        len,
+        what: "a superblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
+    }));
     for space in engine.spaces() {
         let view = space.view.load_full();
         let memtable_zones = view.memtables.iter().flat_map(|memtable| memtable.zones());

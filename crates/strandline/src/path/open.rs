@@ -14,9 +14,9 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, PoolFile, Prefault, Region};
 use pool::{Format, Pool};
-use ssd::Fs;
 
 use super::admin::ZONE_CHANGE_BYTES;
+use super::identity::{IDENTITY, Identity};
 use super::recover::recover;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
@@ -25,16 +25,17 @@ use crate::media::Media;
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::tables::{Shelf, Tables};
 
-const IDENTITY: &str = "STORE";
 const POOL: &str = "pool";
 pub(super) const SST: &str = "sst";
-const HEADER: &str = "strandline store 1";
 /// Smallest memtable: below it every write would freeze one.
 const MEMTABLE_BYTES_MIN: u64 = 256;
 /// Smallest budget: the indexes of two empty memtables take some of it.
 const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Smallest pool that an open makes: room for a few zones and runs.
 const POOL_LEN_MIN: u64 = 1 << 20;
+
+/// How much of a file must be zero to count as never used.
+const BLANK_BYTES: u64 = 1 << 20;
 
 /// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
 const READ_POOL_LEN: u64 = 4 << 20;
@@ -64,7 +65,7 @@ pub(crate) fn open(
         }
         PmSource::Heap => {
             let region = Arc::new(Region::heap(options.pm_size, None)?);
-            format_if_new(&region, &options, None)?;
+            format_if_new(&region, &options, || Ok(State::fresh()))?;
             (region, false, heap_shelf(&options)?)
         }
         PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
@@ -92,12 +93,9 @@ fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
 
 /// The directory of tables, made if need be.
 fn open_shelf(dir: PathBuf, options: &Options) -> Result<Shelf> {
-    let fs = ssd::best(options.ssd_direct);
-    fs.create_dir_all(&dir)?;
-    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs.sync_dir(parent)?;
-    }
-    Ok(Shelf { fs, dir })
+    let shelf = Shelf { fs: ssd::best(options.ssd_direct), dir };
+    shelf.make()?;
+    Ok(shelf)
 }
 
 fn check_options(options: &Options) -> Result<()> {
@@ -127,7 +125,7 @@ fn open_file(
     options: &Options,
     access: Access,
 ) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
-    if let Some(named) = read_identity(path)? {
+    if let Some(named) = Identity::read(path)? {
         if let PmSource::Path(given) = &options.pm {
             check_place(path, "pm", &path.join(&named.pool), given)?;
         }
@@ -146,11 +144,14 @@ fn open_file(
             (None, SsdSource::Path(given)) => {
                 // From now on the store has tables there.
                 let dir = absolute(given)?;
-                write_identity(path, &Identity { ssd: Some(dir.clone()), ..named })?;
-                Some(dir)
+                let shelf = open_shelf(dir.clone(), options)?;
+                Identity { ssd: Some(dir), ..named }.write(path)?;
+                return Ok((region, true, Some(shelf)));
             }
         };
-        return Ok((region, true, dir.map(|dir| open_shelf(dir, options)).transpose()?));
+        // One that is gone is not made before it is known that nothing was in it.
+        let shelf = dir.map(|dir| Shelf { fs: ssd::best(options.ssd_direct), dir });
+        return Ok((region, true, shelf));
     }
     let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
     if is_checkpoint && options.ssd != SsdSource::Auto {
@@ -179,29 +180,35 @@ fn open_checkpoint(path: &Path, options: &Options) -> Result<(Arc<Region>, bool,
     let shelf = open_shelf(path.join(SST), options)?;
     let manifest = std::fs::metadata(shelf.dir.join(manifest_file::NAME)).map_or(0, |m| m.len());
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
-    format_if_new(&region, &Options { zone_size: 0, ..options.clone() }, Some(&shelf))?;
+    format_if_new(&region, &Options { zone_size: 0, ..options.clone() }, || {
+        first_state(Some(&shelf))
+    })?;
     Ok((region, false, Some(shelf)))
 }
 
 /// Where the parts of a damaged store are, or should be.
 pub(super) struct Places {
     pub pool: PathBuf,
-    pub tables: Option<PathBuf>,
+    pub tables: PathBuf,
 }
 
-/// The places that a store names, or, where it names none, those of the options, or the usual ones.
+/// The places that a store names, or, where what it names is not there, those of the options, or the usual ones.
 pub(super) fn places_left(path: &Path, options: &Options) -> Result<Places> {
-    let usual = || Identity { pool: POOL.into(), ssd: Some(SST.into()) };
-    let named = read_identity(path).ok().flatten();
-    let is_named = named.is_some();
-    let named = named.unwrap_or_else(usual);
-    let pool = match &options.pm {
-        PmSource::Path(given) if !is_named => absolute(given)?,
-        _ => path.join(named.pool),
+    let named = Identity::read(path).ok().flatten();
+    let (pool, tables) = match named {
+        Some(named) => (Some(named.pool), named.ssd),
+        None => (None, None),
     };
-    let tables = match &options.ssd {
-        SsdSource::Path(given) if !is_named => Some(absolute(given)?),
-        _ => named.ssd.map(|dir| path.join(dir)),
+    let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| at.exists());
+    let pool = match (there(pool), &options.pm) {
+        (Some(pool), _) => pool,
+        (None, PmSource::Path(given)) => absolute(given)?,
+        (None, _) => path.join(POOL),
+    };
+    let tables = match (there(tables), &options.ssd) {
+        (Some(dir), _) => dir,
+        (None, SsdSource::Path(given)) => absolute(given)?,
+        (None, _) => path.join(SST),
     };
     Ok(Places { pool, tables })
 }
@@ -219,7 +226,7 @@ pub(super) fn open_what_is_left(
         return assemble(region, shelf, (options.clone(), Hooks::default()), Access::Read, lazy);
     }
     let region = Arc::new(PoolFile::open(&places.pool, OpenMode::ReadOnly)?.map(Prefault::Lazy)?);
-    let shelf = places.tables.clone().map(shelf_left);
+    let shelf = Some(shelf_left(places.tables.clone()));
     assemble(region, shelf, (options.clone(), Hooks::default()), Access::Read, true)
 }
 
@@ -285,21 +292,25 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
         SsdSource::Path(given) => Some(absolute(given)?),
         SsdSource::None => None,
     };
+    let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
     let at = path.join(&pool);
+    // Before anything is made: what is damaged stays as it is.
+    let is_new = match std::fs::metadata(&at) {
+        Ok(meta) if meta.is_file() => begins_blank(&at).map_err(|error| failed(&at, error))?,
+        found => found.is_err(),
+    };
+    let first = is_new.then(|| first_state(shelf.as_ref())).transpose()?;
     // A device has its own size. A file that a killed creation left begins with zeroes as long as nothing
     // was formatted; anything else is opened as it is, so that what is not ours is told and not touched.
     let file = match std::fs::metadata(&at) {
         Ok(meta) if !meta.is_file() => PoolFile::open(&at, OpenMode::ReadWrite)?,
-        Ok(_) if !begins_blank(&at).map_err(|error| failed(&at, error))? => {
-            PoolFile::open(&at, OpenMode::ReadWrite)?
-        }
+        Ok(_) if !is_new => PoolFile::open(&at, OpenMode::ReadWrite)?,
         Ok(meta) if meta.len() >= options.pm_size => PoolFile::open(&at, OpenMode::ReadWrite)?,
         _ => PoolFile::create(&at, options.pm_size)?,
     };
     let region = Arc::new(file.map(Prefault::Now)?);
-    let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
-    format_if_new(&region, options, shelf.as_ref())?;
-    write_identity(path, &Identity { pool, ssd })?;
+    format_if_new(&region, options, || first.map_or_else(|| first_state(shelf.as_ref()), Ok))?;
+    Identity { pool, ssd }.write(path)?;
     Ok((region, shelf))
 }
 
@@ -307,23 +318,22 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
 fn begins_blank(path: &Path) -> std::io::Result<bool> {
     use std::io::Read;
     let mut head = Vec::new();
-    std::fs::File::open(path)?.take(4096).read_to_end(&mut head)?;
+    std::fs::File::open(path)?.take(BLANK_BYTES).read_to_end(&mut head)?;
     Ok(head.iter().all(|byte| *byte == 0))
 }
 
-/// Formats what no pool was ever in; a creation that was killed is finished that way. The pool begins empty, or with
-/// what the manifest file beside the tables says.
-fn format_if_new(region: &Arc<Region>, options: &Options, shelf: Option<&Shelf>) -> Result<()> {
+/// Formats what no pool was ever in; a creation that was killed is finished that way.
+fn format_if_new(
+    region: &Arc<Region>,
+    options: &Options,
+    first: impl FnOnce() -> Result<State>,
+) -> Result<()> {
     match Pool::open(Arc::clone(region)) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
-    let copied = match shelf {
-        Some(shelf) => manifest_file::read(&*shelf.fs, &shelf.dir)?,
-        None => None,
-    };
-    let snapshot = copied.unwrap_or_else(State::fresh).encode_snapshot();
+    let snapshot = first()?.encode_snapshot();
     let mut format = Format::for_len(region.len());
     let wanted = (4 * snapshot.len() as u64).next_power_of_two();
     format.manifest_len = format.manifest_len.max(wanted);
@@ -334,6 +344,29 @@ fn format_if_new(region: &Arc<Region>, options: &Options, shelf: Option<&Shelf>)
         format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
     }
     Pool::create(Arc::clone(region), format, fresh_id()?, &snapshot).map(drop)
+}
+
+/// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
+/// are all that is left of some store, and the new one would remove them.
+fn first_state(shelf: Option<&Shelf>) -> Result<State> {
+    let Some(shelf) = shelf else { return Ok(State::fresh()) };
+    if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
+        return Ok(state);
+    }
+    let Shelf { fs, dir } = shelf;
+    let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
+    if tables.present()?.is_empty() {
+        return Ok(State::fresh());
+    }
+    Err(Error::corruption(
+        "open",
+        format!(
+            "{} holds tables, but there is no pool and no {} to say what they are; put it back, save what they hold with \
+             `strandline repair`, or name an empty directory",
+            dir.display(),
+            manifest_file::NAME
+        ),
+    ))
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -353,55 +386,6 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// What the store's identity file says. Places are relative to the store or absolute.
-struct Identity {
-    pool: PathBuf,
-    /// The directory of tables, if it has any.
-    ssd: Option<PathBuf>,
-}
-
-fn read_identity(path: &Path) -> Result<Option<Identity>> {
-    let file = path.join(IDENTITY);
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("open", file.display().to_string(), error)),
-    };
-    let mut lines = text.lines();
-    if lines.next() != Some(HEADER) {
-        return Err(Error::new(
-            ErrorKind::NotSupported,
-            "open",
-            format!(
-                "{} does not begin with `{HEADER}`; use the release that wrote it",
-                file.display()
-            ),
-        ));
-    }
-    let pool = lines.next().and_then(|line| line.strip_prefix("pool ")).ok_or_else(|| {
-        Error::corruption(
-            "open",
-            format!("{} names no pool; write `pool PATH` into its second line", file.display()),
-        )
-    })?;
-    let ssd = lines.next().and_then(|line| line.strip_prefix("ssd ")).map(PathBuf::from);
-    Ok(Some(Identity { pool: PathBuf::from(pool), ssd }))
-}
-
-/// Names the store's places, durably and in one piece.
-fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
-    let mut text = format!("{HEADER}\npool {}\n", identity.pool.display());
-    if let Some(ssd) = &identity.ssd {
-        text.push_str(&format!("ssd {}\n", ssd.display()));
-    }
-    let staged = path.join(format!("{IDENTITY}.new"));
-    let fs = ssd::Posix::new(false);
-    if fs.exists(&staged)? {
-        fs.remove(&staged)?;
-    }
-    ssd::durable_install(&fs, &staged, &path.join(IDENTITY), |file| file.append(text.as_bytes()))
-}
-
 /// Opens the store in `region`, formatting it if nothing was ever in it.
 pub(crate) fn open_region(
     region: Arc<Region>,
@@ -410,7 +394,7 @@ pub(crate) fn open_region(
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
-        format_if_new(&region, &options, shelf.as_ref())?;
+        format_if_new(&region, &options, || first_state(shelf.as_ref()))?;
     }
     assemble(region, shelf, (options, Hooks::default()), access, false)
 }
@@ -441,8 +425,12 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     let cache = options.block_cache.min(options.dram_budget / 2);
+    let named = shelf.as_ref().filter(|_| !read_only).cloned();
     let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
     let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
+    // Had there been tables in it, the store would not be open.
+    named
+        .map_or(Ok(()), |shelf| if shelf.fs.exists(&shelf.dir)? { Ok(()) } else { shelf.make() })?;
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();

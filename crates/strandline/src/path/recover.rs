@@ -23,6 +23,7 @@ use sst::RangeDelete;
 
 use super::decide::{Decision, decide};
 use super::scan_zone::{self, Found, ZoneScan};
+use super::signs::signs_of_loss;
 use crate::keyspace::Space;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
 use crate::lost::Lost;
@@ -54,6 +55,8 @@ pub struct Report {
     pub cut: Seq,
     /// Records that were acknowledged and are damaged or lost.
     pub damage: Vec<Damage>,
+    /// Zones show that the manifest is not the newest: keyspaces may be missing, and whatever is read may be stale.
+    pub edits_lost: bool,
     /// How long the open took.
     pub elapsed: Duration,
 }
@@ -128,7 +131,7 @@ pub(crate) fn recover(
 ) -> Result<Recovered> {
     let begun = Instant::now();
     let mut state = State::replay(payloads)?;
-    let trees = open_trees(&state, tables.as_ref())?;
+    let trees = open_trees(media, &state, tables.as_ref())?;
     #[cfg(feature = "planted")]
     let trees = plant_torn_tables(&state, tables.as_ref(), trees)?;
     if !read_only {
@@ -143,11 +146,18 @@ pub(crate) fn recover(
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
+    let (signs, edits_lost) = signs_of_loss(media, &state);
+    if !signs.is_empty() {
+        // Nobody knows how new what is lost may be.
+        decided.lost_anywhere = Some(Seq::MAX);
+        decided.damage.extend(signs);
+    }
     decided.damage.extend(broken_tables(&trees, read_only, threads)?);
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
         survivors_dropped: decided.survivors,
         damage: std::mem::take(&mut decided.damage),
+        edits_lost,
         ..Report::default()
     };
     if !report.damage.is_empty() && !read_only {
@@ -257,7 +267,11 @@ fn open_space(
 }
 
 /// The tables that the manifest names, by keyspace; none of them is read yet.
-fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u32, Arc<Tree>>> {
+fn open_trees(
+    media: &Media,
+    state: &State,
+    tables: Option<&Arc<Tables>>,
+) -> Result<BTreeMap<u32, Arc<Tree>>> {
     let Some(tables) = tables else {
         return match state.tables().count() {
             0 => Ok(BTreeMap::new()),
@@ -265,7 +279,9 @@ fn open_trees(state: &State, tables: Option<&Arc<Tables>>) -> Result<BTreeMap<u3
                 ErrorKind::InvalidArgument,
                 "open",
                 format!(
-                    "the store has {count} tables on SSD; leave ssd out, or name their directory"
+                    "the store of {} has {count} tables on SSD, but neither its file STORE nor ssd says where; leave \
+                     ssd out, or name their directory",
+                    media.region.describe()
                 ),
             )),
         };
@@ -379,7 +395,7 @@ fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run>
     Ok(run)
 }
 
-fn granted(media: &Media, no: u32) -> Option<ZoneHeader> {
+pub(super) fn granted(media: &Media, no: u32) -> Option<ZoneHeader> {
     if no >= media.pool.geometry().zones() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Repair: what can still be read of a damaged store goes to a new one; what cannot is listed.
 //!
-//! - **S1** open what is left for reading, as the manifest knows it; or else take the tables as they lie there
+//! - **S1** open what is left for reading, as the manifest knows it; or else take the tables and zones as they lie there
 //! - **S2** walk every source past what is damaged, and note between which keys that was
 //! - **S3** the newest version of each key, if it is no deletion, goes to the new store
 //!
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result, Seq};
 use sst::{EntryKind, RangeDelete};
 
+use super::lone_zones::LoneZones;
 use super::open::{self, Access, Places};
 use super::write::Op;
 use crate::engine::Engine;
@@ -75,7 +76,7 @@ pub fn repair(
     match open::open_what_is_left(path, &places, &options) {
         Ok(engine) => left.gather(&engine, &mut report.lost)?,
         Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-        Err(error) => left.gather_tables(&places, error, &mut report.lost)?,
+        Err(error) => left.gather_pieces(&places, error, &mut report.lost)?,
     }
     // The places of the old store are not those of the new one.
     let fresh = Options {
@@ -147,21 +148,27 @@ impl Left {
         Ok(())
     }
 
-    /// S1 without a manifest: every table in the directory counts, also one that the store had done with.
-    fn gather_tables(
+    /// S1 without a manifest: every table in the directory counts, also one that the store had done with, and every
+    /// record in a zone.
+    fn gather_pieces(
         &mut self,
         places: &Places,
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let Some(dir) = &places.tables else { return Err(error) };
-        let tables = Tables::new(open::shelf_left(dir.clone()), 0, 0);
+        let tables = Tables::new(open::shelf_left(places.tables.clone()), 0, 0);
         let ids = tables.present()?;
-        if ids.is_empty() {
+        let zones = LoneZones::find(&places.pool);
+        let has_zones = matches!(zones, Ok(Some(_)));
+        if ids.is_empty() && !has_zones {
             return Err(error);
         }
         let unknown = |reason: String| LostRange { keyspace: None, from: None, to: None, reason };
-        lost.push(unknown(format!("what only the pool had, and which tables counted: {error}")));
+        lost.push(unknown(match has_zones {
+            true => format!("which tables and records of the pool counted: {error}"),
+            false => format!("what only the pool had, and which tables counted: {error}"),
+        }));
+        let mut names = BTreeMap::from([(0, "default".to_owned())]);
         for id in ids {
             let path = tables.path(id);
             match salvage::lone_table(&tables, &path) {
@@ -171,6 +178,8 @@ impl Left {
                             "{} was ingested: its age is unknown, so it counts as the oldest",
                             path.display()
                         )));
+                    } else if let Ok(id) = u32::try_from(found.keyspace_id) {
+                        names.insert(id, found.keyspace.clone());
                     }
                     let sources = self.keyspaces.entry(found.keyspace).or_default();
                     sources.deletes.extend(found.deletes);
@@ -178,6 +187,18 @@ impl Left {
                 }
                 Err(error) => lost.push(unknown(error.to_string())),
             }
+        }
+        for (id, deletes, entries) in zones.ok().flatten().into_iter().flat_map(LoneZones::spaces) {
+            let name = names.get(&id).cloned().unwrap_or_else(|| {
+                let name = format!("keyspace-{id}");
+                lost.push(unknown(format!(
+                    "the name of keyspace {id}, which is called {name} now"
+                )));
+                name
+            });
+            let sources = self.keyspaces.entry(name).or_default();
+            sources.deletes.extend(deletes);
+            sources.entries.push(entries);
         }
         Ok(())
     }

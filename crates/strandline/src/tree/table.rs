@@ -11,6 +11,7 @@ use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
 use super::tables::Tables;
 use crate::busy::Busy;
+use crate::compaction::output;
 use crate::compaction::pick::TableFacts;
 use crate::ranges::Ranges;
 
@@ -111,7 +112,21 @@ impl Table {
             return Err(lost(&format!("has {} bytes instead of {}", file.len(), self.desc.len)));
         }
         let file = File(file);
-        let layout = Layout::open(&file)?;
+        let layout = Layout::open(&file).map_err(|error| match error.kind() {
+            // Whoever wrote its name into the manifest could read it.
+            ErrorKind::NotSupported if output::verify(&self.tables, &self.desc).is_err() => {
+                lost("fails its checksum")
+            }
+            _ => error,
+        })?;
+        // Tables that come from elsewhere do not know their number.
+        let numbered = self.desc.global_seq == 0;
+        let properties = layout.properties();
+        if (numbered && properties.file_number != self.desc.id)
+            || properties.entries != self.desc.entries + self.desc.range_deletes
+        {
+            return Err(lost("is not the table that the manifest names"));
+        }
         let layout = match self.desc.global_seq {
             0 => layout,
             seq => layout.with_global_seq(seq),

@@ -12,9 +12,21 @@ use ssd::{Append, Fs};
 use crate::cache::BlockCache;
 
 /// Where the tables of a store are.
+#[derive(Clone)]
 pub(crate) struct Shelf {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
+}
+
+impl Shelf {
+    /// Makes the directory, if it is not there.
+    pub(crate) fn make(&self) -> Result<()> {
+        self.fs.create_dir_all(&self.dir)?;
+        match self.dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => self.fs.sync_dir(parent),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The directory of tables with the cache over them.

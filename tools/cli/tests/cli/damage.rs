@@ -48,12 +48,101 @@ fn a_flipped_byte_under_a_run_is_found() {
 fn a_lost_superblock_is_a_finding() {
     let store = Store::filled(10, &[]);
     store.flip(&[16]);
-    assert_eq!(store.run(&["check"]).ok().text().lines().count(), 2, "one of two will do");
-    store.flip(&[2048 + 16]);
+    let ran = store.run(&["check"]);
+    assert_eq!(ran.code, 1, "one of two will do, but not for ever");
+    assert!(ran.text().contains("superblock slot"), "{}", ran.text());
+    store.run(&["put", "a", "b"]).ok();
+    assert_eq!(store.run(&["check"]).ok().text().lines().last(), Some("no damage"), "it is mended");
+    store.flip(&[16, 2048 + 16]);
     let ran = store.run(&["check"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.text().starts_with("the store cannot be read:\nCorruption"), "{}", ran.text());
+    assert!(ran.text().contains("db/pool"), "{}", ran.text());
     let ran = store.run(&["check", "--json"]);
     assert_eq!((ran.code, &ran.json()["readable"]), (1, &false.into()));
     store.run(&["get", "key00001"]).failed(3, "Corruption");
+    // The identity of the pool went with them.
+    store.run(&["repair", "db", "--to", "new"]).failed(3, "pool");
+}
+
+/// Everything is in the pool, and its superblock and manifest are gone.
+#[test]
+fn records_are_saved_without_superblock_and_manifest() {
+    let store = Store::filled(500, &[]);
+    store.flip(&[100, 2048 + 100]);
+    store.run(&["get", "key00001"]).failed(3, "db/pool");
+    let ran = store.run(&["repair", "db", "--to", "new", "--pm-size", "32M"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(
+        ran.text().starts_with("500 records in 1 keyspaces saved\n1 ranges lost"),
+        "{}",
+        ran.text()
+    );
+    assert!(ran.text().contains("db/pool"), "{}", ran.text());
+    assert_eq!(store.run(&["--db", "new", "get", "key00250"]).ok().text(), "value 250\n");
+    assert_eq!(store.run(&["--db", "new", "check"]).ok().text().lines().last(), Some("no damage"));
+}
+
+#[test]
+fn a_damaged_table_is_named() {
+    let store = Store::filled(500, &["--background-threads", "0", "--compression", "none"]);
+    store.run(&["compact", "--compression", "none"]).ok();
+    let table = store.dir().join("db/sst/000001.sst");
+    let good = std::fs::read(&table).expect("table");
+    let checked = |what: &str| {
+        let ran = store.run(&["check"]);
+        assert_eq!(ran.code, 1, "{what}: {}", ran.err);
+        assert!(ran.text().contains("000001.sst"), "{what}: {}", ran.text());
+        let ran = store.run(&["repair", "db", "--to", "new", "--pm-size", "32M"]);
+        assert_eq!(ran.code, 1, "{what}: {}", ran.err);
+        assert!(ran.text().contains("000001.sst"), "{what}: {}", ran.text());
+        std::fs::remove_dir_all(store.dir().join("new")).expect("removed");
+    };
+    for at in [300, good.len() / 2, good.len() - 1, good.len() - 20] {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&table, &bytes).expect("written");
+        let ran = store.run(&["check"]);
+        assert_eq!(ran.code, 1, "at {at}: {}", ran.err);
+        assert!(ran.text().contains("000001.sst"), "at {at}: {}", ran.text());
+    }
+    std::fs::write(&table, &good[..good.len() - 1]).expect("written");
+    checked("cut");
+    store.run(&["put", "a", "b"]).failed(3, "000001.sst");
+    std::fs::remove_file(&table).expect("removed");
+    checked("gone");
+    store.run(&["get", "key00001"]).failed(3, "000001.sst");
+}
+
+#[test]
+fn a_damaged_identity_is_named_and_repair_goes_without() {
+    let store = Store::filled(10, &[]);
+    let file = store.dir().join("db/STORE");
+    for bytes in [
+        &b"strandline store 1\npool \xffool\nssd sst\n"[..],
+        b"strandline store 1\npool pool\nssd s",
+    ] {
+        std::fs::write(&file, bytes).expect("written");
+        let ran = store.run(&["check"]);
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        assert!(ran.text().contains("db/STORE"), "{}", ran.text());
+        store.run(&["put", "a", "b"]).failed(3, "db/STORE");
+        let text = store.run(&["repair", "db", "--to", "new", "--pm-size", "32M"]).ok().text();
+        assert_eq!(text, "10 records in 1 keyspaces saved\nnothing lost\n");
+        std::fs::remove_dir_all(store.dir().join("new")).expect("removed");
+    }
+}
+
+/// Tables without a manifest are not a place for a new store, which would remove them.
+#[test]
+fn a_checkpoint_without_its_manifest_is_left_alone() {
+    let store = Store::filled(100, &[]);
+    store.run(&["checkpoint", "copy"]).ok();
+    let dir = store.dir().join("copy");
+    std::fs::remove_file(dir.join("sst/MANIFEST")).expect("removed");
+    store.run(&["--db", "copy", "put", "a", "b", "--pm-size", "32M"]).failed(3, "MANIFEST");
+    assert!(!dir.join("pool").exists() && dir.join("sst").read_dir().expect("tables").count() > 0);
+    let ran = store.run(&["repair", "copy", "--to", "new", "--pm-size", "32M"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.text().starts_with("100 records in 1 keyspaces saved\n"), "{}", ran.text());
 }

@@ -1,0 +1,74 @@
+//! The file `STORE`, which names the parts of a store. It is text, so that whoever moves a part can say so.
+
+use std::path::{Path, PathBuf};
+
+use base::{Error, ErrorKind, Result};
+use ssd::Fs;
+
+pub(super) const IDENTITY: &str = "STORE";
+const HEADER: &str = "strandline store 1";
+
+/// What the file says. Places are relative to the store or absolute.
+pub(super) struct Identity {
+    pub pool: PathBuf,
+    /// The directory of tables, if it has any.
+    pub ssd: Option<PathBuf>,
+}
+
+impl Identity {
+    /// What the file of the store at `path` says, if there is one. Nothing in it is passed over: a line that is not
+    /// understood may have been one that counts.
+    pub fn read(path: &Path) -> Result<Option<Identity>> {
+        let file = path.join(IDENTITY);
+        let bytes = match std::fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open", file.display().to_string(), error)),
+        };
+        let refused =
+            |kind, what: &str| Err(Error::new(kind, "open", format!("{} {what}", file.display())));
+        let text = match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => text,
+            _ => {
+                let what = "is damaged: it is no text; write it anew";
+                return refused(ErrorKind::Corruption, what);
+            }
+        };
+        if !text.starts_with(&format!("{HEADER}\n")) {
+            let what = format!("does not begin with `{HEADER}`; use the release that wrote it");
+            return refused(ErrorKind::NotSupported, &what);
+        }
+        // The last line is ended, too, or the file was cut short.
+        let lines: Vec<&str> = text.split('\n').collect();
+        let (pool, ssd) = match lines[1..] {
+            [pool, ""] => (pool.strip_prefix("pool "), None),
+            [pool, ssd, ""] => (pool.strip_prefix("pool "), ssd.strip_prefix("ssd ")),
+            _ => (None, None),
+        };
+        match pool {
+            Some(pool) if ssd.is_some() == (lines.len() > 3) => {
+                Ok(Some(Identity { pool: pool.into(), ssd: ssd.map(PathBuf::from) }))
+            }
+            _ => refused(
+                ErrorKind::Corruption,
+                "is damaged; write it anew: behind its first line `pool PATH`, then `ssd PATH` if there are tables",
+            ),
+        }
+    }
+
+    /// Names the places of the store at `path`, durably and in one piece.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut text = format!("{HEADER}\npool {}\n", self.pool.display());
+        if let Some(ssd) = &self.ssd {
+            text.push_str(&format!("ssd {}\n", ssd.display()));
+        }
+        let staged = path.join(format!("{IDENTITY}.new"));
+        let fs = ssd::Posix::new(false);
+        if fs.exists(&staged)? {
+            fs.remove(&staged)?;
+        }
+        ssd::durable_install(&fs, &staged, &path.join(IDENTITY), |file| {
+            file.append(text.as_bytes())
+        })
+    }
+}
