@@ -255,6 +255,9 @@ struct Sofar {
     next_id: u32,
     abandons: u32,
     loose: u32,
+    /// The keyspace that comes and goes is there, if threads take turns as they are generated. What cannot be done is
+    /// refused.
+    spare: bool,
 }
 
 /// Operations of a workload of which a recovered cut does not tell whether they count: each doubles what is possible.
@@ -296,7 +299,7 @@ impl Sofar {
 impl Shape {
     /// The workload of `rng`; values, files and copies are numbered from `first_id` on.
     pub fn generate(&self, rng: &mut Rng, first_id: u32) -> Vec<Op> {
-        let mut sofar = Sofar { next_id: first_id, abandons: 0, loose: 0 };
+        let mut sofar = Sofar { next_id: first_id, abandons: 0, loose: 0, spare: false };
         (0..self.ops).map(|_| self.op(rng, &mut sofar)).collect()
     }
 
@@ -329,9 +332,9 @@ impl Shape {
         if is(self.admin) && sofar.loose < LOOSE_MAX {
             sofar.loose += 1;
             let keyspace = self.keyspaces.saturating_sub(1);
-            // What cannot be done is refused: more often than not there is one, for a while.
-            let drop = rng.one_in(3);
-            let write = if drop { Write::Drop { keyspace } } else { Write::Make { keyspace } };
+            sofar.spare = !sofar.spare;
+            let make = sofar.spare;
+            let write = if make { Write::Make { keyspace } } else { Write::Drop { keyspace } };
             return Op::Keyspace { thread, write };
         }
         if is(self.range_deletes) {

@@ -97,6 +97,34 @@ fn snapshots() -> Shape {
     Shape { kinds: KINDS_OF_LEVELS, keyspaces: 1, value_lens: vec![8, 90], ..readers() }
 }
 
+/// Ranges deleted and operands merged, at every station of the way down.
+fn ranges() -> Shape {
+    Shape {
+        keys: 5,
+        value_lens: vec![8, 16, 40],
+        deletes: 5,
+        range_deletes: 12,
+        merges: 50,
+        batches: 20,
+        ..levels()
+    }
+}
+
+/// Files taken in among other writes to the same keys.
+fn ingests() -> Shape {
+    Shape { ops: 30, ingests: 10, range_deletes: 5, merges: 20, ..ranges() }
+}
+
+/// Copies of the store, with commits in flight.
+fn checkpoints() -> Shape {
+    Shape { ops: 30, checkpoints: 10, range_deletes: 8, merges: 30, ..ranges() }
+}
+
+/// A keyspace that comes and goes.
+fn keyspaces() -> Shape {
+    Shape { keyspaces: 3, admin: 15, range_deletes: 4, merges: 15, ..ranges() }
+}
+
 pub fn plan() -> Plan {
     let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
     // Several commits in flight are too many images for all of them; of fewer it takes all.
@@ -111,6 +139,14 @@ pub fn plan() -> Plan {
         dive_one_in: 300,
         continue_one_in: 40,
         kill_one_in: 20,
+        ..Limits::default()
+    };
+    // Of what concerns the whole store, many cases.
+    let wide = Limits {
+        top: CutLimits { exhaustive: 8, singles: 2, subsets: 8, random: 4 },
+        dive_one_in: 600,
+        continue_one_in: 60,
+        kill_one_in: 30,
         ..Limits::default()
     };
     let skim = Limits { top: CutLimits::small(), max_images: 2_000, ..shallow.clone() };
@@ -137,6 +173,10 @@ pub fn plan() -> Plan {
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
+        campaign("ranges", LEVELS, ranges(), Mode::Adr, wide.clone(), 30),
+        campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 30),
+        campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 30),
+        campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide, 30),
     ];
     let floors = Floors {
         least: vec![

@@ -406,13 +406,13 @@ fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
 pub(crate) fn open_region(
     region: Arc<Region>,
     shelf: Option<Shelf>,
-    options: Options,
+    (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
         format_if_new(&region, &options, shelf.as_ref())?;
     }
-    assemble(region, shelf, (options, Hooks::default()), access, false)
+    assemble(region, shelf, (options, hooks), access, false)
 }
 
 fn assemble(
