@@ -299,7 +299,7 @@ impl History {
         for i in 0..self.copies.len() {
             let copy = self.copies[i];
             if copy.done != NEVER {
-                let shows = self.copied(copy)?;
+                let shows = self.fold(self.in_by(copy.begun), self.commits_in(&copy)?);
                 let is = Beside { kind: Kind::Copy, id: copy.id, shows };
                 let fact = Fact { is, from: copy.begun, must: copy.done, unless: None };
                 let staged = Beside { kind: Kind::Staged, ..is };
@@ -315,20 +315,15 @@ impl History {
         Ok(())
     }
 
-    /// What a copy shows. Nothing that its caller was told of before may be missing, nor may it hold what was asked for
-    /// only later.
-    fn copied(&self, copy: Copy) -> Result<Fold, Violation> {
+    /// How many commits a copy holds: all that its caller was told of before, and none that was asked for only later.
+    fn commits_in(&self, copy: &Copy) -> Result<usize, Violation> {
         let least = self.required_at(copy.begun).0;
         let commits = self.commits_up_to(copy.cut, self.reserved_by(copy.begun));
-        match commits {
-            Some(commits) if commits >= least && commits <= self.reserved_by(copy.done) => {
-                Ok(self.fold(self.in_by(copy.begun), commits))
-            }
-            _ => {
-                let what = format!("checkpoint {} goes up to {}, which it must not", copy.id, copy.cut);
-                Err(Violation::new(Rule::N5, what))
-            }
-        }
+        let most = self.reserved_by(copy.done);
+        commits.filter(|commits| (least..=most).contains(commits)).ok_or_else(|| {
+            let what = format!("checkpoint {} goes up to {}, which it must not", copy.id, copy.cut);
+            Violation::new(Rule::N5, what)
+        })
     }
 
     fn folds_of(&self, variant: u8) -> Vec<Fold> {
@@ -353,10 +348,12 @@ impl History {
         enum Note {
             Ack(usize),
             Read(usize),
+            Copy(usize),
         }
         let acks = self.commits.iter().enumerate().map(|(i, c)| (c.acked, Note::Ack(i)));
         let reads = self.reads.iter().enumerate().map(|(i, r)| (r.found, Note::Read(i)));
-        let mut notes: Vec<_> = acks.chain(reads).filter(|n| n.0 != NEVER).collect();
+        let copies = self.copies.iter().enumerate().map(|(i, c)| (c.done, Note::Copy(i)));
+        let mut notes: Vec<_> = acks.chain(reads).chain(copies).filter(|n| n.0 != NEVER).collect();
         notes.sort_by_key(|n| n.0);
         self.demands.clear();
         let mut now = 0;
@@ -364,6 +361,7 @@ impl History {
             let (required, because) = match note {
                 Note::Ack(i) => (i + 1, Rule::N1),
                 Note::Read(i) => (self.explained_by(&self.reads[i])?, Rule::N5),
+                Note::Copy(i) => (self.commits_in(&self.copies[i])?, Rule::N5),
             };
             if required > now {
                 now = required;

@@ -167,7 +167,10 @@ impl<'a> Read<'a> {
         let engine = self.keyspace.engine_for_steps();
         let space = self.keyspace.space();
         let Some(pinning) = self.pinning.take() else { return Ok(None) };
-        let Some((view, seq)) = pinning.end(engine, space) else { return Ok(None) };
+        let Some((view, seq)) = pinning.end(engine, space) else {
+            let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
+            return if dropped { Err(crate::path::read::dropped(space)) } else { Ok(None) };
+        };
         let found = engine.find_in(&view, space, key, seq, &mut ())?;
         let found = found.filter(|found| !found.deletes());
         found.map(|found| found.value(&engine.media).map(<[u8]>::to_vec)).transpose().map(Some)

@@ -67,6 +67,25 @@ impl Mutant {
                 | DropTombstoneAboveLevel
                 | DropTombstoneAboveTables,
             ) => &["sink"],
+            Mutant::Logic(OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes) => {
+                &["ranges"]
+            }
+            Mutant::Logic(
+                IngestBeforeDirectorySync
+                | IngestUnsyncedCopy
+                | IngestRemovesSourceFirst
+                | IngestBelowOlder,
+            ) => &["ingests"],
+            Mutant::Logic(
+                CheckpointUnpublished
+                | CheckpointSkipTablesSync
+                | CheckpointSkipStagingSync
+                | CheckpointSkipParentSync
+                | CheckpointNamedFirst,
+            ) => &["checkpoints"],
+            Mutant::Logic(DropRemovesTablesFirst | DropFreesZonesFirst | DropKeepsZones) => {
+                &["keyspaces"]
+            }
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
