@@ -1,5 +1,7 @@
 //! What lies beside the store on its disk and has a life of its own: copies of the store, and files that it takes in.
 
+use std::fmt;
+
 use crate::check::{Accepted, Expect, Fold, Rule, Violation};
 
 /// What something beside the store is.
@@ -45,15 +47,18 @@ impl Fact {
         self.must < expect.at && !self.unless.is_some_and(counts)
     }
 
-    fn of<'f>(&self, found: &'f [Beside]) -> Option<&'f Beside> {
-        found.iter().find(|it| it.kind == self.is.kind && it.id == self.is.id)
+    fn is_of(&self, it: &Beside) -> bool {
+        self.is.kind == it.kind && self.is.id == it.id
     }
+}
 
-    fn name(&self) -> String {
-        match self.is.kind {
-            Kind::Copy => format!("checkpoint {}", self.is.id),
-            Kind::Staged => format!("checkpoint {}, where it is made,", self.is.id),
-            Kind::Source => format!("file {}", self.is.id),
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, id, .. } = self;
+        match kind {
+            Kind::Copy => write!(f, "checkpoint {id}"),
+            Kind::Staged => write!(f, "checkpoint {id}, where it is made,"),
+            Kind::Source => write!(f, "file {id}"),
         }
     }
 }
@@ -65,26 +70,26 @@ impl Expect<'_> {
         accepted: Accepted,
         found: &[Beside],
     ) -> Result<(), Violation> {
-        for fact in self.history.facts() {
-            let (name, is) = (fact.name(), fact.of(found));
-            let violation = match is {
-                None if fact.is_demanded(self, accepted) => {
-                    Some((Rule::N1, format!("{name} is gone")))
-                }
-                Some(_) if fact.from >= self.at && fact.is.kind != Kind::Source => {
-                    Some((Rule::N3, format!("{name} is there, and nobody asked for it")))
-                }
-                Some(is) if fact.from < self.at && is.shows != fact.is.shows => {
-                    let (is, should) = (is.shows, fact.is.shows);
-                    Some((Rule::N2, format!("{name} shows {is:?}, not {should:?}")))
-                }
-                _ => None,
+        let facts = self.history.facts();
+        for it in found {
+            let mut known =
+                facts.iter().filter(|fact| fact.is_of(it) && fact.from < self.at).peekable();
+            if known.peek().is_none() && it.kind == Kind::Source {
+                continue; // It is being made.
+            }
+            let (rule, what) = match known.peek() {
+                None => (Rule::N3, "is there, and nobody asked for it".to_string()),
+                Some(fact) => (Rule::N2, format!("shows {:?}, not {:?}", it.shows, fact.is.shows)),
             };
-            if let Some((rule, what)) = violation {
-                return Err(Violation::new(rule, what));
+            if !known.any(|fact| fact.is.shows == it.shows) {
+                return Err(Violation::new(rule, format!("{it} {what}")));
             }
         }
-        Ok(())
+        let is_there = |fact: &&Fact| found.iter().any(|it| fact.is_of(it));
+        match facts.iter().filter(|fact| fact.is_demanded(self, accepted)).find(|f| !is_there(f)) {
+            Some(fact) => Err(Violation::new(Rule::N1, format!("{} is gone", fact.is))),
+            None => Ok(()),
+        }
     }
 
     /// What is known of `found` once a recovery accepted so much. What `survived` a power cut is there for good.
@@ -95,9 +100,11 @@ impl Expect<'_> {
         survived: bool,
     ) -> Vec<Fact> {
         let known = self.history.facts().iter().filter(|fact| fact.from < self.at);
-        let there = known.filter(|fact| fact.of(found).is_some());
+        let there = known.filter(|fact| found.contains(&fact.is));
         let after = |fact: &Fact| {
-            let stays = survived || fact.is_demanded(self, accepted);
+            // Where a copy is made the next one is, too.
+            let stays =
+                fact.is.kind != Kind::Staged && (survived || fact.is_demanded(self, accepted));
             Fact { is: fact.is, from: 0, must: if stays { 0 } else { NEVER }, unless: None }
         };
         there.map(after).collect()

@@ -242,7 +242,9 @@ impl<'h> Expect<'h> {
         }
         lines.truncate(4);
         if lines.is_empty() {
-            lines.push("an entry is shown more than once, or a commit in flight counts in part".into());
+            lines.push(
+                "an entry is shown more than once, or a commit in flight counts in part".into(),
+            );
         }
         Violation::new(rule, format!("at cut {cut} ({commits} commits): {}", lines.join("; ")))
     }

@@ -60,7 +60,8 @@ pub fn disk(disk: &ssd::Disk, dir: Option<&str>) -> (u64, u64) {
         let name = bytes(u64::from(content.is_some()) + 1, path.as_bytes());
         let entry = bytes(name, content.unwrap_or_default());
         sum = sum.wrapping_add(entry);
-        let below = dir.and_then(|dir| path.strip_prefix(dir)).is_some_and(|rest| rest.starts_with('/'));
+        let below =
+            dir.and_then(|dir| path.strip_prefix(dir)).is_some_and(|rest| rest.starts_with('/'));
         if below {
             part = part.wrapping_add(entry);
         }

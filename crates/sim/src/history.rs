@@ -522,12 +522,9 @@ impl History {
     /// Whether the newest change of a key among the first `commits` removes it.
     pub(crate) fn was_removed(&self, commits: usize, keyspace: u8, key: &[u8]) -> bool {
         let writes = self.commits[..commits].iter().rev().flat_map(|c| c.writes.iter().rev());
-        writes
-            .into_iter()
-            .find(|w| touches(w, keyspace, key))
-            .is_some_and(|w| {
-                !matches!(w, Write::Put { .. } | Write::Merge { .. } | Write::Make { .. })
-            })
+        writes.into_iter().find(|w| touches(w, keyspace, key)).is_some_and(|w| {
+            !matches!(w, Write::Put { .. } | Write::Merge { .. } | Write::Make { .. })
+        })
     }
 }
 
@@ -549,6 +546,7 @@ impl Commit {
 
 /// Whether a value is some of the parts, one behind the other.
 fn is_made_of(value: &[u8], parts: &[Vec<u8>]) -> bool {
-    let rest = parts.iter().find_map(|part| value.strip_prefix(&part[..]).filter(|_| !part.is_empty()));
+    let rest =
+        parts.iter().find_map(|part| value.strip_prefix(&part[..]).filter(|_| !part.is_empty()));
     value.is_empty() || rest.is_some_and(|rest| is_made_of(rest, parts))
 }

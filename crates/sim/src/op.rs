@@ -1,5 +1,6 @@
 //! Operations, values that name themselves, and seeded workloads.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::rng::{Rng, splitmix};
@@ -127,7 +128,7 @@ pub enum Op {
     Ingest {
         /// The virtual thread.
         thread: u8,
-        /// What is in the file, by key: puts and deletes of one keyspace.
+        /// What is in the file: ranges of one keyspace, then other changes of it by key.
         writes: Vec<Write>,
         /// The file's number; see [`Beside`](crate::Beside).
         source: u32,
@@ -138,7 +139,7 @@ pub enum Op {
     Checkpoint {
         /// The virtual thread.
         thread: u8,
-        /// The copy's number; see [`Beside`](crate::Beside).
+        /// The copy's number; see [`Beside`](crate::Beside). Refused if there is one of that number.
         copy: u32,
     },
     /// All threads finish; the store is closed and opened again.
@@ -198,7 +199,11 @@ impl fmt::Display for Op {
             }
             Op::Keyspace { thread, write } => write!(f, "T{thread} {write}"),
             Op::Ingest { thread, writes, source, moves } => {
-                write!(f, "T{thread} {} file {source}:", if *moves { "move in" } else { "ingest" })?;
+                write!(
+                    f,
+                    "T{thread} {} file {source}:",
+                    if *moves { "move in" } else { "ingest" }
+                )?;
                 list(f, writes)
             }
             Op::Checkpoint { thread, copy } => write!(f, "T{thread} checkpoint {copy}"),
@@ -260,6 +265,8 @@ struct Sofar {
     spare: bool,
 }
 
+/// Names of copies: few, so that what a crash left in the way of one is met again.
+const COPIES: usize = 4;
 /// Operations of a workload of which a recovered cut does not tell whether they count: each doubles what is possible.
 const LOOSE_MAX: u32 = 7;
 /// Of these, commits that are given up.
@@ -297,7 +304,7 @@ impl Sofar {
 }
 
 impl Shape {
-    /// The workload of `rng`; values, files and copies are numbered from `first_id` on.
+    /// The workload of `rng`; values and files are numbered from `first_id` on.
     pub fn generate(&self, rng: &mut Rng, first_id: u32) -> Vec<Op> {
         let mut sofar = Sofar { next_id: first_id, abandons: 0, loose: 0, spare: false };
         (0..self.ops).map(|_| self.op(rng, &mut sofar)).collect()
@@ -322,7 +329,7 @@ impl Shape {
             return Op::Read { thread, keyspace, key: self.key(rng) };
         }
         if is(self.checkpoints) {
-            return Op::Checkpoint { thread, copy: sofar.id() };
+            return Op::Checkpoint { thread, copy: rng.below(COPIES) as u32 };
         }
         if is(self.ingests) && sofar.loose < LOOSE_MAX {
             sofar.loose += 1;
@@ -380,15 +387,20 @@ impl Shape {
         Write::DeleteRange { keyspace, from, to }
     }
 
-    /// What is in a file: some of the keys, each once.
+    /// What is in a file: some of the keys, each once, and before them perhaps a range.
     fn file(&self, rng: &mut Rng, sofar: &mut Sofar, keyspace: u8) -> Vec<Write> {
-        let keys: std::collections::BTreeSet<_> =
-            (0..1 + rng.below(4)).map(|_| self.key(rng)).collect();
-        let write = |key| match rng.one_in(4) {
-            true => Write::Delete { keyspace, key },
-            false => Write::Put { keyspace, key, value: self.value(rng, sofar) },
-        };
-        keys.into_iter().map(write).collect()
+        let keys: BTreeSet<_> = (0..1 + rng.below(4)).map(|_| self.key(rng)).collect();
+        let mut writes = Vec::new();
+        if self.range_deletes > 0 && rng.one_in(4) {
+            writes.push(self.range(rng, keyspace));
+        }
+        for key in keys {
+            writes.push(match rng.one_in(4) {
+                true => Write::Delete { keyspace, key },
+                false => Write::Put { keyspace, key, value: self.value(rng, sofar) },
+            });
+        }
+        writes
     }
 
     fn key(&self, rng: &mut Rng) -> Vec<u8> {

@@ -67,9 +67,9 @@ impl Mutant {
                 | DropTombstoneAboveLevel
                 | DropTombstoneAboveTables,
             ) => &["sink"],
-            Mutant::Logic(OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes) => {
-                &["ranges"]
-            }
+            Mutant::Logic(
+                OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes,
+            ) => &["ranges"],
             Mutant::Logic(
                 IngestBeforeDirectorySync
                 | IngestUnsyncedCopy

@@ -100,29 +100,36 @@ fn snapshots() -> Shape {
 /// Ranges deleted and operands merged, at every station of the way down.
 fn ranges() -> Shape {
     Shape {
-        keys: 5,
+        keys: 7,
+        keyspaces: 1,
         value_lens: vec![8, 16, 40],
         deletes: 5,
         range_deletes: 12,
         merges: 50,
         batches: 20,
+        background: 35,
         ..levels()
     }
 }
 
 /// Files taken in among other writes to the same keys.
 fn ingests() -> Shape {
-    Shape { ops: 30, ingests: 10, range_deletes: 5, merges: 20, ..ranges() }
+    Shape { ops: 30, keys: 5, keyspaces: 2, ingests: 10, range_deletes: 5, merges: 20, ..ranges() }
 }
 
 /// Copies of the store, with commits in flight.
 fn checkpoints() -> Shape {
-    Shape { ops: 30, checkpoints: 10, range_deletes: 8, merges: 30, ..ranges() }
+    Shape { ops: 30, keys: 5, keyspaces: 2, checkpoints: 10, merges: 30, ..ranges() }
 }
 
 /// A keyspace that comes and goes.
 fn keyspaces() -> Shape {
-    Shape { keyspaces: 3, admin: 15, range_deletes: 4, merges: 15, ..ranges() }
+    Shape { keys: 5, keyspaces: 3, admin: 12, range_deletes: 4, merges: 15, ..ranges() }
+}
+
+/// All of that at once.
+fn whole() -> Shape {
+    Shape { ingests: 5, checkpoints: 5, admin: 8, ..keyspaces() }
 }
 
 pub fn plan() -> Plan {
@@ -173,10 +180,11 @@ pub fn plan() -> Plan {
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
-        campaign("ranges", LEVELS, ranges(), Mode::Adr, wide.clone(), 30),
+        campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 30),
         campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 30),
         campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 30),
-        campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide, 30),
+        campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 30),
+        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 30),
     ];
     let floors = Floors {
         least: vec![
@@ -196,6 +204,13 @@ pub fn plan() -> Plan {
             ("drained", 500),
             ("sunk", 100),
             ("moved", 10),
+            ("range_deletes", 300),
+            ("operands", 300),
+            ("ingested", 50),
+            ("checkpoints", 50),
+            ("copies_opened", 5_000),
+            ("spaces_made", 50),
+            ("spaces_dropped", 40),
         ],
         shares: vec![("images_in_flight", "images", 50)],
         sites: Site::ALL.to_vec(),
@@ -206,6 +221,9 @@ pub fn plan() -> Plan {
             (Call::Sync, ".sst"),
             (Call::SyncDir, "sst"),
             (Call::Remove, ".sst"),
+            (Call::Link, ".sst"),
+            (Call::Rename, "MANIFEST"),
+            (Call::Rename, "copy-"),
         ],
     };
     let hunting = Limits {

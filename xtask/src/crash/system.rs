@@ -253,9 +253,10 @@ impl System for Engine {
             Op::Commit { writes, abandon, .. } => {
                 let change = |write: &Change| {
                     let (space, change) = match write {
-                        Change::Put { keyspace, key, value } => {
-                            (keyspace, steps::Change::Put { key: keep(key), value: keep(&value.bytes()) })
-                        }
+                        Change::Put { keyspace, key, value } => (
+                            keyspace,
+                            steps::Change::Put { key: keep(key), value: keep(&value.bytes()) },
+                        ),
                         Change::Merge { keyspace, key, operand } => {
                             let operand = keep(&operand.bytes());
                             store.probe.borrow_mut().operands += 1;

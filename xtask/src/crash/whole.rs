@@ -84,7 +84,13 @@ pub struct Incoming {
 struct Appending;
 
 impl MergeOperator for Appending {
-    fn merge(&self, _: &str, _: &[u8], before: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+    fn merge(
+        &self,
+        _: &str,
+        _: &[u8],
+        before: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
         Some([before.unwrap_or_default(), &operands.concat()].concat())
     }
 }
@@ -162,8 +168,11 @@ pub fn ingest(store: &Store, db: &Db, incoming: &mut Incoming) -> Result<Progres
         return Ok(Progress::Blocked);
     }
     let keyspace = writes.iter().find_map(|write| match write {
-        Change::Put { keyspace, .. } | Change::Delete { keyspace, .. } => Some(*keyspace),
-        _ => None,
+        Change::Put { keyspace, .. }
+        | Change::Delete { keyspace, .. }
+        | Change::DeleteRange { keyspace, .. } => Some(*keyspace),
+        // A file has neither operands nor keyspaces.
+        Change::Merge { .. } | Change::Make { .. } | Change::Drop { .. } => None,
     });
     let Some(space) = store.spaces.get(usize::from(keyspace.unwrap_or(0))) else {
         return Ok(Progress::Refused);
@@ -187,6 +196,9 @@ fn external(writes: &[Change]) -> Result<Vec<u8>> {
                 writer.add(key, 0, EntryKind::Value, &value.bytes())?;
             }
             Change::Delete { key, .. } => writer.add(key, 0, EntryKind::Delete, &[])?,
+            Change::DeleteRange { from, to, .. } if from < to => {
+                writer.add_range_delete(from, to, 0)?;
+            }
             _ => {}
         }
     }
@@ -196,9 +208,14 @@ fn external(writes: &[Change]) -> Result<Vec<u8>> {
 /// Makes a checkpoint; commits may be in flight.
 pub fn checkpoint(store: &Store, db: &Db, number: u32) -> Result<Progress> {
     make_dir(&*store.fs)?;
-    let seq = db.checkpoint(copy(number))?;
-    store.probe.borrow_mut().checkpoints += 1;
-    Ok(Progress::At(seq))
+    match db.checkpoint(copy(number)) {
+        Ok(seq) => {
+            store.probe.borrow_mut().checkpoints += 1;
+            Ok(Progress::At(seq))
+        }
+        Err(error) if error.kind() == ErrorKind::Exists => Ok(Progress::Refused),
+        Err(error) => Err(error),
+    }
 }
 
 /// What lies beside the store on this disk.
