@@ -180,11 +180,11 @@ pub fn plan() -> Plan {
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
-        campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 30),
-        campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 30),
-        campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 30),
-        campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 30),
-        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 30),
+        campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 24),
+        campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 20),
+        campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 20),
+        campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 24),
+        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 24),
     ];
     let floors = Floors {
         least: vec![
@@ -208,7 +208,7 @@ pub fn plan() -> Plan {
             ("operands", 300),
             ("ingested", 50),
             ("checkpoints", 50),
-            ("copies_opened", 5_000),
+            ("copies_opened", 3_000),
             ("spaces_made", 50),
             ("spaces_dropped", 40),
         ],
