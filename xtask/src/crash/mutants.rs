@@ -77,7 +77,8 @@ impl Mutant {
                 | IngestBelowOlder,
             ) => &["ingests"],
             Mutant::Logic(
-                CheckpointUnpublished
+                AcceptTornTable
+                | CheckpointUnpublished
                 | CheckpointSkipTablesSync
                 | CheckpointSkipStagingSync
                 | CheckpointSkipParentSync
@@ -101,12 +102,6 @@ impl Mutant {
     /// looked at on each run, and wrong if the mutant is noticed after all.
     pub fn equivalent(&self) -> Option<Equivalent> {
         let Sabotage { site, what } = match *self {
-            Mutant::Logic(Bug::AcceptTornTable) => {
-                return Some(Equivalent::ChangesNothing(
-                    "an edit names tables that are whole, synced and read back (I-TREE-3), so power leaves none that is \
-                     torn; a table damaged otherwise is a test of the engine, in tests/levels.rs",
-                ));
-            }
             Mutant::Persist(Planted::Memory(sabotage)) => sabotage,
             Mutant::Logic(_) | Mutant::Persist(Planted::Disk(_)) => return None,
         };

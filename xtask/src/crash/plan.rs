@@ -180,11 +180,11 @@ pub fn plan() -> Plan {
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
-        campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 24),
+        campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),
         campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 20),
         campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 20),
         campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 24),
-        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 24),
+        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 20),
     ];
     let floors = Floors {
         least: vec![
