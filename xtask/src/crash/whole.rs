@@ -128,11 +128,11 @@ pub fn keyspace(store: &Store, db: &Db, change: &Change) -> Result<Progress> {
     }
 }
 
+/// One that is there may be what a killed process left, whose name is not durable.
 fn make_dir(fs: &dyn Fs) -> Result<()> {
-    if fs.exists(BESIDE.as_ref())? {
-        return Ok(());
+    if !fs.exists(BESIDE.as_ref())? {
+        fs.create_dir_all(BESIDE.as_ref())?;
     }
-    fs.create_dir_all(BESIDE.as_ref())?;
     fs.sync_dir("/".as_ref())
 }
 
