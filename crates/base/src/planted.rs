@@ -93,6 +93,38 @@ bugs! {
     SkipTableSweep,
     /// Recovery removes the newest table that the manifest names, too.
     SweepNamedTable,
+    /// A freeze or merge takes an operand for something that hides what is below it.
+    OperandHides,
+    /// A compaction combines operands without what lies deeper.
+    MergeWithoutBase,
+    /// A range deletion that goes on into the next table ends with the first.
+    RangeEndsWithTable,
+    /// Recovery forgets range deletions that were in memtables.
+    ForgetRangeDeletes,
+    /// A file is ingested by an edit before the name of its copy is durable.
+    IngestBeforeDirectorySync,
+    /// A file is ingested although its copy is not synced.
+    IngestUnsyncedCopy,
+    /// A file that may be moved goes before the edit that takes it in is durable.
+    IngestRemovesSourceFirst,
+    /// A file is ingested although older data of its keys is in persistent memory, where it is taken for newer.
+    IngestBelowOlder,
+    /// A checkpoint goes up to what was reserved last rather than to what is visible.
+    CheckpointUnpublished,
+    /// The names of a checkpoint's tables and manifest are not synced.
+    CheckpointSkipTablesSync,
+    /// The directory in which a checkpoint is made is not synced before it gets its name.
+    CheckpointSkipStagingSync,
+    /// The directory in which a checkpoint gets its name is not synced.
+    CheckpointSkipParentSync,
+    /// A checkpoint gets its name before its manifest is written.
+    CheckpointNamedFirst,
+    /// A keyspace is dropped after the files of its tables are removed.
+    DropRemovesTablesFirst,
+    /// A keyspace is dropped after its zones are freed.
+    DropFreesZonesFirst,
+    /// The edit that drops a keyspace leaves its zones as they are.
+    DropKeepsZones,
 }
 
 #[cfg(feature = "planted")]

@@ -58,6 +58,18 @@ counters! {
         sunk,
         /// Files moved to another level as they were.
         moved,
+        /// Files taken in.
+        ingested,
+        /// Copies made.
+        checkpoints,
+        /// Keyspaces made.
+        spaces_made,
+        /// Keyspaces dropped.
+        spaces_dropped,
+        /// Ranges deleted.
+        range_deletes,
+        /// Operands merged into keys.
+        operands,
     }
 }
 
@@ -98,6 +110,8 @@ counters! {
         lazy_leaves,
         /// Images that those stand for, saturating.
         lazy_states,
+        /// Copies of the store that were opened.
+        copies_opened,
         /// Points whose exploration was cut short by a budget.
         truncated,
         /// Recoveries that refused an image cut before the store was made.

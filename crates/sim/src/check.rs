@@ -117,14 +117,14 @@ pub struct Outcome {
     pub leaks: u64,
 }
 
-/// The part of history that was accepted: so many commits in order, and which of the abandoned ones
-/// (by bit) are in.
+/// The part of history that was accepted: so many commits in order, and which of the loose ones (by bit) are
+/// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Number of commits.
     pub commits: usize,
-    /// Abandoned commits that are in.
-    pub abandoned: u8,
+    /// Of those commits of which the cut does not tell, those that are in.
+    pub loose: u8,
 }
 
 /// What history allows and demands at one moment.
@@ -137,8 +137,10 @@ pub struct Expect<'h> {
     pub(crate) required: usize,
     /// Commits that may count.
     pub(crate) allowed: usize,
-    /// Abandoned commits that must be out.
-    pub(crate) given_up: u8,
+    /// Loose commits that must be in.
+    pub(crate) must: u8,
+    /// Loose commits that must be out.
+    pub(crate) must_not: u8,
     /// The rule that is broken if they do not.
     pub(crate) because: Rule,
     /// Whether the store was completely made.
@@ -162,6 +164,9 @@ impl<'h> Expect<'h> {
         if accepted.commits > self.required {
             (self.required, self.because) = (accepted.commits, Rule::N6);
         }
+        let decided = self.history.by_edit();
+        self.must |= accepted.loose & decided;
+        self.must_not |= !accepted.loose & decided;
         self
     }
 
@@ -169,14 +174,16 @@ impl<'h> Expect<'h> {
     #[inline]
     pub fn check(&self, outcome: &Outcome) -> Option<Accepted> {
         let history = self.history;
-        let commits = history.commits_up_to(outcome.cut)?;
+        let commits = history.commits_up_to(outcome.cut, self.allowed)?;
         if outcome.leaks != 0 || commits < self.required || commits > self.allowed {
             return None;
         }
+        // Where an effect shows nowhere it may have happened: what follows from it is then allowed, too.
         (0..history.variants())
-            .filter(|variant| variant & self.given_up == 0)
+            .rev()
+            .filter(|variant| variant & self.must_not == 0 && variant & self.must == self.must)
             .find(|&variant| history.fold(variant, commits) == outcome.fold)
-            .map(|abandoned| Accepted { commits, abandoned })
+            .map(|loose| Accepted { commits, loose })
     }
 
     /// Says which rule an outcome breaks that failed the check; `state` is what it showed.
@@ -188,7 +195,7 @@ impl<'h> Expect<'h> {
         if let Some(invention) = self.invention(state) {
             return Violation::new(Rule::N3, invention);
         }
-        let Some(commits) = history.commits_up_to(outcome.cut) else {
+        let Some(commits) = history.commits_up_to(outcome.cut, self.allowed) else {
             let what = format!("the cut fell from {} to {}", history.base_cut(), outcome.cut);
             return Violation::new(Rule::N6, what);
         };
@@ -219,7 +226,7 @@ impl<'h> Expect<'h> {
     }
 
     fn difference(&self, cut: u64, commits: usize, state: &State) -> Violation {
-        let wanted = self.history.state(Accepted { commits, abandoned: 0 });
+        let wanted = self.history.state(Accepted { commits, loose: self.must });
         let mut rule = Rule::N2;
         let mut lines = Vec::new();
         let keys: std::collections::BTreeSet<_> = state.keys().chain(wanted.keys()).collect();
@@ -237,7 +244,9 @@ impl<'h> Expect<'h> {
         }
         lines.truncate(4);
         if lines.is_empty() {
-            lines.push("an entry is shown more than once, or an abandoned commit counts".into());
+            lines.push(
+                "an entry is shown more than once, or a commit in flight counts in part".into(),
+            );
         }
         Violation::new(rule, format!("at cut {cut} ({commits} commits): {}", lines.join("; ")))
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use pmem::Region;
 use ssd::{Disk, Fs};
 
+use crate::beside::{Beside, Kind};
 use crate::campaign::{Counters, SiteCount};
 use crate::case::{Case, Failure};
-use crate::check::{Expect, Fold, Outcome, Rule, Violation};
+use crate::check::{Accepted, Expect, Fold, Outcome, Rule, Violation};
 use crate::cut::{CutLimits, Doubt, cuts, states};
 use crate::files::{Files, Survivor, Survivors};
 use crate::follow::Dive;
@@ -100,6 +101,8 @@ pub struct Explorer<'s, S: System> {
     pub(crate) blank: Arc<Disk>,
     /// What recovery makes of an image; none if it refuses.
     seen: HashMap64<Option<Outcome>>,
+    /// What lies beside the store, by the hash of it.
+    beside: HashMap64<Arc<[Beside]>>,
     distinct: HashSet64,
     budget: u64,
     sabotage: Option<Planted>,
@@ -186,6 +189,7 @@ impl<'s, S: System> Explorer<'s, S> {
             lazy_files: Files::default(),
             blank: Arc::new(system.disk()),
             seen: HashMap64::default(),
+            beside: HashMap64::default(),
             distinct: HashSet64::default(),
             budget: 0,
             sabotage: None,
@@ -195,6 +199,7 @@ impl<'s, S: System> Explorer<'s, S> {
     /// Runs one case and explores it until a rule is broken or the limits are reached.
     pub fn run(&mut self, case: &Case) -> Result<(), Box<Failure>> {
         self.seen.clear();
+        self.beside.clear();
         self.sabotage = case.sabotage;
         self.counters.totals.cases += 1;
         self.budget = self.counters.totals.images + self.limits.max_images;
@@ -245,7 +250,8 @@ impl<'s, S: System> Explorer<'s, S> {
         depth: usize,
     ) -> Result<(), Violation> {
         let points = self.points(case, log, depth, media.hash());
-        let mut survivors = Survivors::new(disk);
+        let dir = self.system.beside_dir();
+        let mut survivors = Survivors::new(disk, dir);
         let mut done = 0;
         // Breadth first: what one crash fewer shows is shown so.
         let mut later = Vec::new();
@@ -256,7 +262,7 @@ impl<'s, S: System> Explorer<'s, S> {
             }
             media.replay(log, done..event);
             if let Some(changed) = log.disk_after(done..event) {
-                survivors = Survivors::new(Arc::clone(changed));
+                survivors = Survivors::new(Arc::clone(changed), dir);
             }
             done = event;
             let in_recovery = depth > 0 && event <= history.born();
@@ -415,9 +421,14 @@ impl<'s, S: System> Explorer<'s, S> {
         let accepted = outcome.and_then(|o| point.expect.check(&o));
         match (outcome, accepted, store) {
             (Some(outcome), Some(accepted), store) => {
+                let beside =
+                    self.check_beside(&point.expect, accepted, (&files.disk, files.beside));
+                let beside = beside.map_err(|v| v.after(point.describe_cut(choice)))?;
                 self.tally(point, choice, outcome.cut);
                 let Some(store) = store else { return Ok(()) };
-                self.follow(rig, point, (choice, hash, files), (accepted, outcome), store, later)
+                let facts = point.expect.facts_after(accepted, &beside, true);
+                let recovered = (accepted, outcome, facts);
+                self.follow(rig, point, (choice, hash, files), recovered, store, later)
             }
             (None, _, _) if !point.expect.created() => {
                 self.counters.totals.unmade += 1;
@@ -457,6 +468,40 @@ impl<'s, S: System> Explorer<'s, S> {
         let fold = self.fold(&store)?;
         let (cut, leaks) = (self.system.cut(&store), self.system.leaks(&store));
         Ok((store, Outcome { cut, fold, leaks }))
+    }
+
+    /// Looks at what lies beside a store on this disk, of which `hash` tells it from others, and holds it against what
+    /// is known.
+    pub(crate) fn check_beside(
+        &mut self,
+        expect: &Expect<'_>,
+        accepted: Accepted,
+        (disk, hash): (&Disk, u64),
+    ) -> Result<Arc<[Beside]>, Violation> {
+        let beside = match self.beside.get(&hash) {
+            Some(beside) => Arc::clone(beside),
+            None => {
+                let broken = |e| Violation::new(Rule::N8, format!("beside the store: {e}"));
+                let beside = guard(|| self.system.beside(disk).map_err(broken))?;
+                self.counters.totals.copies_opened +=
+                    beside.iter().filter(|it| it.kind != Kind::Source).count() as u64;
+                let beside: Arc<[Beside]> = beside.into();
+                self.beside.insert(hash, Arc::clone(&beside));
+                beside
+            }
+        };
+        expect.check_beside(accepted, &beside).map(|()| beside)
+    }
+
+    /// The same with the disk as a process left it.
+    pub(crate) fn check_beside_now(
+        &mut self,
+        expect: &Expect<'_>,
+        accepted: Accepted,
+        disk: &Disk,
+    ) -> Result<Arc<[Beside]>, Violation> {
+        let Some(dir) = self.system.beside_dir() else { return Ok(Arc::new([])) };
+        self.check_beside(expect, accepted, (disk, hash::disk(disk, Some(dir)).1))
     }
 
     pub(crate) fn fold(&self, store: &S::Store) -> Result<Fold, Violation> {

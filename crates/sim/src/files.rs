@@ -46,6 +46,14 @@ impl Files {
     pub(crate) fn go_on(&self) -> Arc<dyn Fs> {
         Arc::clone(&self.booted.as_ref().expect("a process ran before").fs)
     }
+
+    /// The disk as it is now.
+    ///
+    /// # Panics
+    /// If none was booted.
+    pub(crate) fn disk(&self) -> Disk {
+        self.booted.as_ref().expect("a process ran before").memory.disk()
+    }
 }
 
 /// A disk after a power cut, all of it durable.
@@ -53,12 +61,15 @@ impl Files {
 pub(crate) struct Survivor {
     pub(crate) disk: Arc<Disk>,
     pub(crate) hash: u64,
+    /// Of what lies beside the store; 0 if nothing does.
+    pub(crate) beside: u64,
 }
 
 /// The survivors of one disk, each made once.
 pub(crate) struct Survivors {
     disk: Arc<Disk>,
     doubts: Arc<[Doubt]>,
+    beside_dir: Option<&'static str>,
     made: BTreeMap<Vec<u16>, Survivor>,
 }
 
@@ -66,9 +77,9 @@ pub(crate) struct Survivors {
 const MOST_MADE: usize = 10_000;
 
 impl Survivors {
-    pub(crate) fn new(disk: Arc<Disk>) -> Self {
+    pub(crate) fn new(disk: Arc<Disk>, beside_dir: Option<&'static str>) -> Self {
         let doubts = disk.doubts().into_iter().map(Doubt::from).collect();
-        Self { disk, doubts, made: BTreeMap::new() }
+        Self { disk, doubts, beside_dir, made: BTreeMap::new() }
     }
 
     /// The disk that loses power.
@@ -92,8 +103,8 @@ impl Survivors {
                 true => Arc::clone(&self.disk),
                 false => Arc::new(self.disk.survivor(choice)),
             };
-            let hash = hash::disk(&disk);
-            self.made.insert(choice.to_vec(), Survivor { disk, hash });
+            let (hash, beside) = hash::disk(&disk, self.beside_dir);
+            self.made.insert(choice.to_vec(), Survivor { disk, hash, beside });
         }
         &self.made[choice]
     }

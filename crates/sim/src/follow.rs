@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ssd::Disk;
 
+use crate::beside::Fact;
 use crate::case::Case;
 use crate::check::{Accepted, Expect, Outcome, Rule, Violation};
 use crate::explore::{Explorer, Point, Rig, guard};
@@ -62,7 +63,7 @@ impl<S: System> Explorer<'_, S> {
         rig: &mut Rig,
         point: &Point<'_, 'h>,
         (choice, hash, files): (&[u16], u64, &Survivor),
-        (accepted, outcome): (Accepted, Outcome),
+        (accepted, outcome, facts): (Accepted, Outcome, Vec<Fact>),
         store: S::Store,
         later: &mut Vec<Dive<'h>>,
     ) -> Result<(), Violation> {
@@ -78,7 +79,7 @@ impl<S: System> Explorer<'_, S> {
             return Ok(());
         }
         let born = rig.pm.mark();
-        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
+        let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
         let ops = if work { self.afterwards(point, rng.bits()) } else { Vec::new() };
         self.work(rig, &store, &ops, &mut history, &mut rng)
             .map_err(|v| v.after(point.describe_cut(choice) + &then(&ops)))?;
@@ -121,7 +122,8 @@ impl<S: System> Explorer<'_, S> {
                 return Err(Violation::new(Rule::N8, what));
             }
             Ok(())
-        })
+        })?;
+        self.check_at_end(rig, history)
     }
 
     /// The process dies, another one recovers from the memory it left, works, and then power fails.
@@ -152,8 +154,10 @@ impl<S: System> Explorer<'_, S> {
             return Err(self.explain(point, region, fs));
         };
         self.counters.probe.add(&self.system.probe(&store));
+        let beside = self.check_beside_now(&point.expect, accepted, point.disk)?;
+        let facts = point.expect.facts_after(accepted, &beside, false);
         let born = rig.pm.mark();
-        let mut history = point.expect.history.branch(accepted, outcome.cut, born);
+        let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
         let mut rng = Rng::fork(point.case.seed, media.hash());
         let ops = self.afterwards(point, rng.bits());
         self.work(&rig, &store, &ops, &mut history, &mut rng)?;

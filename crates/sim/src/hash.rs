@@ -52,14 +52,21 @@ pub fn bytes(seed: u64, bytes: &[u8]) -> u64 {
     fold(h ^ 0x8ebc_6af0_9c88_c6e3, 0xd6e8_feb8_6659_fd93)
 }
 
-/// The hash of a disk: the sum of its files and directories, so that of an empty disk is zero.
-pub fn disk(disk: &ssd::Disk) -> u64 {
-    let mut sum = 0u64;
+/// The hash of a disk: the sum of its files and directories, so that of an empty disk is zero; and the sum of what is
+/// in `dir` alone.
+pub fn disk(disk: &ssd::Disk, dir: Option<&str>) -> (u64, u64) {
+    let (mut sum, mut part) = (0u64, 0u64);
     disk.visit(&mut |path, content| {
         let name = bytes(u64::from(content.is_some()) + 1, path.as_bytes());
-        sum = sum.wrapping_add(bytes(name, content.unwrap_or_default()));
+        let entry = bytes(name, content.unwrap_or_default());
+        sum = sum.wrapping_add(entry);
+        let below =
+            dir.and_then(|dir| path.strip_prefix(dir)).is_some_and(|rest| rest.starts_with('/'));
+        if below {
+            part = part.wrapping_add(entry);
+        }
     });
-    sum
+    (sum, part)
 }
 
 /// The share of one entry in its state's hash.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::beside::{Beside, Fact, Kind};
 use crate::check::{Accepted, Expect, Fold, Rule, Violation};
 use crate::hash;
 use crate::op::{Op, Write};
@@ -13,11 +14,36 @@ pub type State = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 struct Commit {
     writes: Vec<Write>,
     abandon: bool,
+    /// Whether its number alone tells nothing: what it does takes effect by an edit behind its record, or has none.
+    loose: bool,
+    /// Whether it has no number of its own, but that of the commit before it.
+    placed: bool,
     number: u64,
     /// Event indices.
     reserved: usize,
     acked: usize,
     gave_up: usize,
+    source: Option<Source>,
+}
+
+/// A file that is taken in.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    id: u32,
+    moves: bool,
+    shows: Fold,
+    /// From this event on it is durable.
+    made: usize,
+}
+
+/// A copy of the store.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    id: u32,
+    begun: usize,
+    done: usize,
+    /// The last number in it.
+    cut: u64,
 }
 
 /// Later than every event.
@@ -55,8 +81,14 @@ pub struct History {
     numbers: Vec<u64>,
     folds: Vec<Vec<Fold>>,
     demands: Vec<Demand>,
-    /// Commits that were abandoned and never acknowledged, by index.
-    abandoned: Vec<usize>,
+    /// Commits of which the cut does not tell whether they are in, by index: abandoned ones that were never
+    /// acknowledged, and those that are loose by nature.
+    loose: Vec<usize>,
+    copies: Vec<Copy>,
+    /// What was beside the store when it was opened.
+    base_facts: Vec<Fact>,
+    /// The same, with what came since.
+    facts: Vec<Fact>,
 }
 
 fn fold_of(state: &State) -> Fold {
@@ -71,15 +103,28 @@ fn remove(state: &mut State, fold: &mut Fold, key: &(u8, Vec<u8>)) {
     }
 }
 
+fn set(state: &mut State, fold: &mut Fold, at: (u8, Vec<u8>), bytes: Vec<u8>) {
+    remove(state, fold, &at);
+    fold.sum = fold.sum.wrapping_add(hash::entry(at.0, &at.1, &bytes));
+    fold.count += 1;
+    state.insert(at, bytes);
+}
+
 fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
     match write {
         Write::Put { keyspace, key, value } => {
+            set(state, fold, (*keyspace, key.clone()), value.bytes());
+        }
+        Write::Merge { keyspace, key, operand } => {
             let at = (*keyspace, key.clone());
-            remove(state, fold, &at);
-            let bytes = value.bytes();
-            fold.sum = fold.sum.wrapping_add(hash::entry(*keyspace, key, &bytes));
-            fold.count += 1;
-            state.insert(at, bytes);
+            let mut bytes = state.get(&at).cloned().unwrap_or_default();
+            bytes.extend(operand.bytes());
+            set(state, fold, at, bytes);
+        }
+        Write::Make { keyspace } => set(state, fold, (*keyspace, Vec::new()), Vec::new()),
+        Write::Drop { keyspace } => {
+            let keys: Vec<_> = state.keys().filter(|key| key.0 == *keyspace).cloned().collect();
+            keys.iter().for_each(|key| remove(state, fold, key));
         }
         Write::Delete { keyspace, key } => remove(state, fold, &(*keyspace, key.clone())),
         Write::DeleteRange { keyspace, from, to } => {
@@ -92,9 +137,11 @@ fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
 
 fn touches(write: &Write, in_keyspace: u8, at_key: &[u8]) -> bool {
     match write {
-        Write::Put { keyspace, key, .. } | Write::Delete { keyspace, key } => {
-            *keyspace == in_keyspace && key == at_key
-        }
+        Write::Put { keyspace, key, .. }
+        | Write::Merge { keyspace, key, .. }
+        | Write::Delete { keyspace, key } => *keyspace == in_keyspace && key == at_key,
+        Write::Make { keyspace } => *keyspace == in_keyspace && at_key.is_empty(),
+        Write::Drop { keyspace } => *keyspace == in_keyspace,
         Write::DeleteRange { keyspace, from, to } => {
             *keyspace == in_keyspace && (from.as_slice()..to.as_slice()).contains(&at_key)
         }
@@ -108,9 +155,16 @@ impl History {
     }
 
     /// The history of the store that a recovery opened at event `born` of its own log, after accepting
-    /// `accepted` of this one and reporting `cut`. Everything else never was.
-    pub fn branch(&self, accepted: Accepted, cut: u64, born: usize) -> Self {
-        Self::new(self.state(accepted), cut, born)
+    /// `accepted` of this one and reporting `cut`, with what is known of the things beside it. Everything else never
+    /// was.
+    pub(crate) fn branch(
+        &self,
+        accepted: Accepted,
+        cut: u64,
+        born: usize,
+        base_facts: Vec<Fact>,
+    ) -> Self {
+        Self { base_facts, ..Self::new(self.state(accepted), cut, born) }
     }
 
     /// The event at which the store was open.
@@ -127,15 +181,20 @@ impl History {
     pub fn invoke(&mut self, op: &Op, event: usize) -> usize {
         match op {
             Op::Commit { writes, abandon, .. } => {
-                self.commits.push(Commit {
-                    writes: writes.clone(),
-                    abandon: *abandon,
-                    number: 0,
-                    reserved: NEVER,
-                    acked: NEVER,
-                    gave_up: NEVER,
-                });
-                self.commits.len() - 1
+                self.begin(Commit { abandon: *abandon, ..Commit::new(writes) })
+            }
+            Op::Keyspace { write, .. } => {
+                let writes = std::slice::from_ref(write);
+                self.begin(Commit { loose: true, placed: true, ..Commit::new(writes) })
+            }
+            Op::Ingest { writes, source, moves, .. } => {
+                let (id, moves) = (*source, *moves);
+                let source = Some(Source { id, moves, shows: Fold::default(), made: NEVER });
+                self.begin(Commit { loose: true, source, ..Commit::new(writes) })
+            }
+            Op::Checkpoint { copy, .. } => {
+                self.copies.push(Copy { id: *copy, begun: NEVER, done: NEVER, cut: 0 });
+                self.copies.len() - 1
             }
             Op::Read { keyspace, key, .. } => {
                 self.reads.push(Read {
@@ -150,6 +209,43 @@ impl History {
             }
             Op::Background { .. } | Op::Reopen => 0,
         }
+    }
+
+    fn begin(&mut self, commit: Commit) -> usize {
+        self.commits.push(commit);
+        self.commits.len() - 1
+    }
+
+    /// Notes that the file of an ingest is there for good, and what it shows.
+    pub fn made(&mut self, entry: usize, shows: Fold, event: usize) {
+        if let Some(source) = &mut self.commits[entry].source {
+            (source.shows, source.made) = (shows, event);
+        }
+    }
+
+    /// Notes what was done in one go, between two events: it has this number, or, of a copy, goes up to it.
+    pub fn at(
+        &mut self,
+        op: &Op,
+        entry: usize,
+        number: u64,
+        (begun, done): (usize, usize),
+    ) -> Result<(), Violation> {
+        match op {
+            Op::Checkpoint { .. } => {
+                let copy = &mut self.copies[entry];
+                (copy.begun, copy.done, copy.cut) = (begun, done, number);
+                return Ok(());
+            }
+            Op::Keyspace { .. } => {
+                let numbers = self.commits.iter().map(|c| c.number);
+                let newest = numbers.max().unwrap_or(0).max(self.base_cut);
+                let commit = &mut self.commits[entry];
+                (commit.number, commit.reserved) = (newest, begun);
+            }
+            _ => self.reserve(entry, number, begun)?,
+        }
+        self.ack(entry, done)
     }
 
     /// Notes a commit's number.
@@ -191,13 +287,43 @@ impl History {
     /// no moment explains.
     pub fn finish(&mut self) -> Result<(), Violation> {
         self.commits.retain(|c| c.reserved != NEVER);
-        self.commits.sort_by_key(|c| c.number);
+        self.commits.sort_by_key(|c| (c.number, c.placed, c.reserved));
         self.numbers = self.commits.iter().map(|c| c.number).collect();
         let failed = |c: &Commit| c.acked == NEVER && (c.abandon || c.gave_up != NEVER);
-        self.abandoned = (0..self.commits.len()).filter(|&i| failed(&self.commits[i])).collect();
-        assert!(self.abandoned.len() <= 7, "each abandoned commit doubles what is possible");
+        let loose = |i: &usize| self.commits[*i].loose || failed(&self.commits[*i]);
+        self.loose = (0..self.commits.len()).filter(loose).collect();
+        assert!(self.loose.len() <= 7, "each of them doubles what is possible");
         self.folds = (0..self.variants()).map(|variant| self.folds_of(variant)).collect();
-        self.demand()
+        self.demand()?;
+        self.facts = self.base_facts.clone();
+        for i in 0..self.copies.len() {
+            let copy = self.copies[i];
+            if copy.done != NEVER {
+                let shows = self.fold(self.in_by(copy.begun), self.commits_in(&copy)?);
+                let is = Beside { kind: Kind::Copy, id: copy.id, shows };
+                let fact = Fact { is, from: copy.begun, must: copy.done, unless: None };
+                let staged = Beside { kind: Kind::Staged, ..is };
+                self.facts.extend([fact, Fact { is: staged, must: NEVER, ..fact }]);
+            }
+        }
+        for (i, commit) in self.commits.iter().enumerate() {
+            if let Some(Source { id, moves, shows, made }) = commit.source {
+                let is = Beside { kind: Kind::Source, id, shows };
+                self.facts.push(Fact { is, from: made, must: made, unless: moves.then_some(i) });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many commits a copy holds: all that its caller was told of before, and none that was asked for only later.
+    fn commits_in(&self, copy: &Copy) -> Result<usize, Violation> {
+        let least = self.required_at(copy.begun).0;
+        let commits = self.commits_up_to(copy.cut, self.reserved_by(copy.begun));
+        let most = self.reserved_by(copy.done);
+        commits.filter(|commits| (least..=most).contains(commits)).ok_or_else(|| {
+            let what = format!("checkpoint {} goes up to {}, which it must not", copy.id, copy.cut);
+            Violation::new(Rule::N5, what)
+        })
     }
 
     fn folds_of(&self, variant: u8) -> Vec<Fold> {
@@ -212,7 +338,7 @@ impl History {
     }
 
     fn apply(&self, i: usize, variant: u8, state: &mut State, fold: &mut Fold) {
-        let bit = self.abandoned.iter().position(|&a| a == i);
+        let bit = self.loose.iter().position(|&a| a == i);
         if bit.is_none_or(|bit| variant >> bit & 1 == 1) {
             self.commits[i].writes.iter().for_each(|w| apply(state, fold, w));
         }
@@ -222,10 +348,12 @@ impl History {
         enum Note {
             Ack(usize),
             Read(usize),
+            Copy(usize),
         }
         let acks = self.commits.iter().enumerate().map(|(i, c)| (c.acked, Note::Ack(i)));
         let reads = self.reads.iter().enumerate().map(|(i, r)| (r.found, Note::Read(i)));
-        let mut notes: Vec<_> = acks.chain(reads).filter(|n| n.0 != NEVER).collect();
+        let copies = self.copies.iter().enumerate().map(|(i, c)| (c.done, Note::Copy(i)));
+        let mut notes: Vec<_> = acks.chain(reads).chain(copies).filter(|n| n.0 != NEVER).collect();
         notes.sort_by_key(|n| n.0);
         self.demands.clear();
         let mut now = 0;
@@ -233,6 +361,7 @@ impl History {
             let (required, because) = match note {
                 Note::Ack(i) => (i + 1, Rule::N1),
                 Note::Read(i) => (self.explained_by(&self.reads[i])?, Rule::N5),
+                Note::Copy(i) => (self.commits_in(&self.copies[i])?, Rule::N5),
             };
             if required > now {
                 now = required;
@@ -245,11 +374,12 @@ impl History {
     /// The fewest commits that explain a read, given what was demanded when it began.
     fn explained_by(&self, read: &Read) -> Result<usize, Violation> {
         let least = self.required_at(read.invoked).0;
+        let variant = self.in_by(NEVER);
         let mut state = self.base.clone();
         let mut fold = fold_of(&state);
         for k in 0..=self.commits.len() {
             if k > 0 {
-                self.apply(k - 1, 0, &mut state, &mut fold);
+                self.apply(k - 1, variant, &mut state, &mut fold);
             }
             let value = state.get(&(read.keyspace, read.key.clone()));
             if k >= least && value == read.value.as_ref() {
@@ -280,7 +410,8 @@ impl History {
             at: event,
             required,
             allowed: self.reserved_by(event),
-            given_up: self.given_up_by(event),
+            must: self.in_by(event),
+            must_not: self.out_by(event),
             because,
             created: event > self.born,
         }
@@ -292,9 +423,14 @@ impl History {
         self.commits.iter().filter(open).count()
     }
 
-    /// Number of commits that count up to `cut`; none if the cut is below that of the open.
-    pub(crate) fn commits_up_to(&self, cut: u64) -> Option<usize> {
-        (cut >= self.base_cut).then(|| self.numbers.partition_point(|&n| n <= cut))
+    /// Number of commits that count up to `cut`; none if the cut is below that of the open. Beyond those `allowed` the
+    /// cut does not tell of what has no number of its own.
+    pub(crate) fn commits_up_to(&self, cut: u64, allowed: usize) -> Option<usize> {
+        let mut commits = self.numbers.partition_point(|&n| n <= cut);
+        while commits > allowed && self.commits[commits - 1].placed {
+            commits -= 1;
+        }
+        (cut >= self.base_cut).then_some(commits)
     }
 
     pub(crate) fn number(&self, commit: usize) -> u64 {
@@ -305,15 +441,38 @@ impl History {
         self.commits.iter().rposition(|c| c.reserved < event).map_or(0, |i| i + 1)
     }
 
-    /// The abandoned commits, as bits, whose failure had been reported: they must be out.
-    fn given_up_by(&self, event: usize) -> u8 {
-        let gone = |i: &usize| self.commits[*i].gave_up < event;
-        let bits = self.abandoned.iter().enumerate().filter(|(_, i)| gone(i));
+    fn bits(&self, of: impl Fn(&Commit) -> bool) -> u8 {
+        let bits = self.loose.iter().enumerate().filter(|(_, i)| of(&self.commits[**i]));
         bits.fold(0, |set, (bit, _)| set | 1 << bit)
     }
 
+    /// The loose commits, as bits, that must be out: their failure had been reported, or they had not begun.
+    fn out_by(&self, event: usize) -> u8 {
+        self.bits(|c| c.gave_up < event || c.reserved >= event)
+    }
+
+    /// The loose commits, as bits, that must be in: they were acknowledged.
+    fn in_by(&self, event: usize) -> u8 {
+        self.bits(|c| c.acked < event)
+    }
+
+    /// The loose commits, as bits, that an edit decides over, which is there or not.
+    pub(crate) fn by_edit(&self) -> u8 {
+        self.bits(|c| c.loose)
+    }
+
+    /// Whether a commit is among those accepted.
+    pub(crate) fn counts(&self, commit: usize, accepted: Accepted) -> bool {
+        let bit = self.loose.iter().position(|&i| i == commit);
+        commit < accepted.commits && bit.is_none_or(|bit| accepted.loose >> bit & 1 == 1)
+    }
+
+    pub(crate) fn facts(&self) -> &[Fact] {
+        &self.facts
+    }
+
     pub(crate) fn variants(&self) -> u8 {
-        1 << self.abandoned.len()
+        1 << self.loose.len()
     }
 
     pub(crate) fn fold(&self, variant: u8, commits: usize) -> Fold {
@@ -322,7 +481,12 @@ impl History {
 
     /// The fold of everything, once no operation is under way.
     pub fn final_fold(&self) -> Fold {
-        self.fold(0, self.commits.len())
+        self.fold(self.in_by(NEVER), self.commits.len())
+    }
+
+    /// All of it, as a run without a crash leaves it.
+    pub(crate) fn everything(&self) -> Accepted {
+        Accepted { commits: self.commits.len(), loose: self.in_by(NEVER) }
     }
 
     /// The state after the accepted commits.
@@ -330,28 +494,59 @@ impl History {
         let mut state = self.base.clone();
         let mut fold = fold_of(&state);
         (0..accepted.commits).for_each(|i| {
-            self.apply(i, accepted.abandoned, &mut state, &mut fold);
+            self.apply(i, accepted.loose, &mut state, &mut fold);
         });
         state
     }
 
-    /// Whether a commit invoked before `event`, or the base, wrote this very value.
+    /// Whether commits invoked before `event`, with the base, wrote this very value. What was merged is put together of
+    /// several.
     pub(crate) fn was_written(&self, event: usize, keyspace: u8, key: &[u8], value: &[u8]) -> bool {
-        let is = |w: &Write| matches!(w, Write::Put { value: v, .. } if v.bytes() == value);
-        self.base.get(&(keyspace, key.to_vec())).is_some_and(|v| v == value)
-            || self
-                .commits
-                .iter()
-                .filter(|c| c.reserved < event)
-                .any(|c| c.writes.iter().any(|w| touches(w, keyspace, key) && is(w)))
+        let commits = self.commits.iter().filter(|c| c.reserved < event);
+        let writes = commits.flat_map(|c| &c.writes).filter(|w| touches(w, keyspace, key));
+        let base = self.base.get(&(keyspace, key.to_vec())).map(Vec::as_slice);
+        let (mut first, mut parts) = (Vec::from_iter(base.map(<[u8]>::to_vec)), Vec::new());
+        for write in writes {
+            match write {
+                Write::Put { value, .. } => first.push(value.bytes()),
+                Write::Merge { operand, .. } => parts.push(operand.bytes()),
+                Write::Make { .. } => first.push(Vec::new()),
+                _ => {}
+            }
+        }
+        let mut rests = first.iter().filter_map(|first| value.strip_prefix(&first[..]));
+        is_made_of(value, &parts) && !value.is_empty()
+            || rests.any(|rest| rest.is_empty() || is_made_of(rest, &parts))
     }
 
     /// Whether the newest change of a key among the first `commits` removes it.
     pub(crate) fn was_removed(&self, commits: usize, keyspace: u8, key: &[u8]) -> bool {
         let writes = self.commits[..commits].iter().rev().flat_map(|c| c.writes.iter().rev());
-        writes
-            .into_iter()
-            .find(|w| touches(w, keyspace, key))
-            .is_some_and(|w| !matches!(w, Write::Put { .. }))
+        writes.into_iter().find(|w| touches(w, keyspace, key)).is_some_and(|w| {
+            !matches!(w, Write::Put { .. } | Write::Merge { .. } | Write::Make { .. })
+        })
     }
+}
+
+impl Commit {
+    fn new(writes: &[Write]) -> Commit {
+        Commit {
+            writes: writes.to_vec(),
+            abandon: false,
+            loose: false,
+            placed: false,
+            number: 0,
+            reserved: NEVER,
+            acked: NEVER,
+            gave_up: NEVER,
+            source: None,
+        }
+    }
+}
+
+/// Whether a value is some of the parts, one behind the other.
+fn is_made_of(value: &[u8], parts: &[Vec<u8>]) -> bool {
+    let rest =
+        parts.iter().find_map(|part| value.strip_prefix(&part[..]).filter(|_| !part.is_empty()));
+    value.is_empty() || rest.is_some_and(|rest| is_made_of(rest, parts))
 }

@@ -21,6 +21,7 @@
 //! a hash table anywhere.
 #![deny(unsafe_code)]
 
+pub mod beside;
 pub mod campaign;
 pub mod case;
 pub mod check;
@@ -43,6 +44,7 @@ pub mod run;
 pub mod sabotage;
 pub mod system;
 
+pub use beside::Beside;
 pub use campaign::{Counters, Floors, Probe, Totals};
 pub use case::{Case, Failure};
 pub use check::{Rule, Violation};

@@ -1,5 +1,6 @@
 //! Operations, values that name themselves, and seeded workloads.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::rng::{Rng, splitmix};
@@ -67,6 +68,25 @@ pub enum Write {
         /// First key not removed.
         to: Vec<u8>,
     },
+    /// Appends to what a key has.
+    Merge {
+        /// Which keyspace.
+        keyspace: u8,
+        /// The key.
+        key: Vec<u8>,
+        /// What is appended.
+        operand: Value,
+    },
+    /// Makes a keyspace; it shows as an entry whose key is empty. Alone, in an [`Op::Keyspace`].
+    Make {
+        /// Which keyspace.
+        keyspace: u8,
+    },
+    /// Drops a keyspace with all that is in it. Alone, in an [`Op::Keyspace`].
+    Drop {
+        /// Which keyspace.
+        keyspace: u8,
+    },
 }
 
 /// One operation of a virtual thread.
@@ -97,6 +117,31 @@ pub enum Op {
         /// Which work: a number the system knows.
         kind: u8,
     },
+    /// Makes or drops a keyspace.
+    Keyspace {
+        /// The virtual thread.
+        thread: u8,
+        /// A [`Write::Make`] or [`Write::Drop`].
+        write: Write,
+    },
+    /// Takes in a file from elsewhere, all of it or nothing.
+    Ingest {
+        /// The virtual thread.
+        thread: u8,
+        /// What is in the file: ranges of one keyspace, then other changes of it by key.
+        writes: Vec<Write>,
+        /// The file's number; see [`Beside`](crate::Beside).
+        source: u32,
+        /// Whether the file may go once the store has what is in it.
+        moves: bool,
+    },
+    /// Copies the store as of one moment.
+    Checkpoint {
+        /// The virtual thread.
+        thread: u8,
+        /// The copy's number; see [`Beside`](crate::Beside). Refused if there is one of that number.
+        copy: u32,
+    },
     /// All threads finish; the store is closed and opened again.
     Reopen,
 }
@@ -105,9 +150,12 @@ impl Op {
     /// The virtual thread that executes it; none for a reopen.
     pub fn thread(&self) -> Option<u8> {
         match *self {
-            Op::Commit { thread, .. } | Op::Read { thread, .. } | Op::Background { thread, .. } => {
-                Some(thread)
-            }
+            Op::Commit { thread, .. }
+            | Op::Read { thread, .. }
+            | Op::Background { thread, .. }
+            | Op::Keyspace { thread, .. }
+            | Op::Ingest { thread, .. }
+            | Op::Checkpoint { thread, .. } => Some(thread),
             Op::Reopen => None,
         }
     }
@@ -127,8 +175,18 @@ impl fmt::Display for Write {
             Write::DeleteRange { keyspace, from, to } => {
                 write!(f, "delete {keyspace}/{}..{}", text(from), text(to))
             }
+            Write::Merge { keyspace, key, operand: Value { id, len } } => {
+                write!(f, "merge {keyspace}/{} + v{id}[{len}]", text(key))
+            }
+            Write::Make { keyspace } => write!(f, "make keyspace {keyspace}"),
+            Write::Drop { keyspace } => write!(f, "drop keyspace {keyspace}"),
         }
     }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, writes: &[Write]) -> fmt::Result {
+    let each = |(i, w): (usize, &Write)| write!(f, "{} {w}", if i == 0 { "" } else { "," });
+    writes.iter().enumerate().try_for_each(each)
 }
 
 impl fmt::Display for Op {
@@ -136,11 +194,19 @@ impl fmt::Display for Op {
         match self {
             Op::Commit { thread, writes, abandon } => {
                 write!(f, "T{thread} commit")?;
-                for (i, w) in writes.iter().enumerate() {
-                    write!(f, "{} {w}", if i == 0 { "" } else { "," })?;
-                }
+                list(f, writes)?;
                 write!(f, "{}", if *abandon { ", abandoned" } else { "" })
             }
+            Op::Keyspace { thread, write } => write!(f, "T{thread} {write}"),
+            Op::Ingest { thread, writes, source, moves } => {
+                write!(
+                    f,
+                    "T{thread} {} file {source}:",
+                    if *moves { "move in" } else { "ingest" }
+                )?;
+                list(f, writes)
+            }
+            Op::Checkpoint { thread, copy } => write!(f, "T{thread} checkpoint {copy}"),
             Op::Read { thread, keyspace, key } => {
                 write!(f, "T{thread} read {keyspace}/{}", text(key))
             }
@@ -179,7 +245,32 @@ pub struct Shape {
     pub kinds: u8,
     /// Percentage of reopens.
     pub reopens: u32,
+    /// Of the writes of commits, percentage that merge.
+    pub merges: u32,
+    /// Percentage of ingested files.
+    pub ingests: u32,
+    /// Percentage of checkpoints.
+    pub checkpoints: u32,
+    /// Percentage of makings and drops of a keyspace: the last one, which there is not to begin with.
+    pub admin: u32,
 }
+
+/// What a workload has had so far.
+struct Sofar {
+    next_id: u32,
+    abandons: u32,
+    loose: u32,
+    /// The keyspace that comes and goes is there, if threads take turns as they are generated. What cannot be done is
+    /// refused.
+    spare: bool,
+}
+
+/// Names of copies: few, so that what a crash left in the way of one is met again.
+const COPIES: usize = 4;
+/// Operations of a workload of which a recovered cut does not tell whether they count: each doubles what is possible.
+const LOOSE_MAX: u32 = 7;
+/// Of these, commits that are given up.
+const ABANDONS_MAX: u32 = 3;
 
 impl Default for Shape {
     fn default() -> Self {
@@ -197,19 +288,29 @@ impl Default for Shape {
             background: 0,
             kinds: 0,
             reopens: 0,
+            merges: 0,
+            ingests: 0,
+            checkpoints: 0,
+            admin: 0,
         }
     }
 }
 
+impl Sofar {
+    fn id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+}
+
 impl Shape {
-    /// The workload of `rng`; values are numbered from `first_id` on.
+    /// The workload of `rng`; values and files are numbered from `first_id` on.
     pub fn generate(&self, rng: &mut Rng, first_id: u32) -> Vec<Op> {
-        let mut next_id = first_id;
-        let mut abandons = 0;
-        (0..self.ops).map(|_| self.op(rng, &mut next_id, &mut abandons)).collect()
+        let mut sofar = Sofar { next_id: first_id, abandons: 0, loose: 0, spare: false };
+        (0..self.ops).map(|_| self.op(rng, &mut sofar)).collect()
     }
 
-    fn op(&self, rng: &mut Rng, next_id: &mut u32, abandons: &mut u32) -> Op {
+    fn op(&self, rng: &mut Rng, sofar: &mut Sofar) -> Op {
         let thread = rng.below(self.threads.max(1).into()) as u8;
         let keyspace = rng.below(self.keyspaces.max(1).into()) as u8;
         let mut dice = rng.below(100) as u32;
@@ -227,31 +328,79 @@ impl Shape {
         if is(self.reads) {
             return Op::Read { thread, keyspace, key: self.key(rng) };
         }
+        if is(self.checkpoints) {
+            return Op::Checkpoint { thread, copy: rng.below(COPIES) as u32 };
+        }
+        if is(self.ingests) && sofar.loose < LOOSE_MAX {
+            sofar.loose += 1;
+            let writes = self.file(rng, sofar, keyspace);
+            return Op::Ingest { thread, writes, source: sofar.id(), moves: rng.one_in(3) };
+        }
+        if is(self.admin) && sofar.loose < LOOSE_MAX {
+            sofar.loose += 1;
+            let keyspace = self.keyspaces.saturating_sub(1);
+            sofar.spare = !sofar.spare;
+            let make = sofar.spare;
+            let write = if make { Write::Make { keyspace } } else { Write::Drop { keyspace } };
+            return Op::Keyspace { thread, write };
+        }
         if is(self.range_deletes) {
-            let (a, b) = (self.key(rng), self.key(rng));
-            let (from, to) = if a <= b { (a, b) } else { (b, a) };
-            let writes = vec![Write::DeleteRange { keyspace, from, to }];
+            let writes = vec![self.range(rng, keyspace)];
             return Op::Commit { thread, writes, abandon: false };
         }
         if is(self.deletes) {
             let writes = vec![Write::Delete { keyspace, key: self.key(rng) }];
             return Op::Commit { thread, writes, abandon: false };
         }
-        let abandon = is(self.abandons) && *abandons < 3;
-        *abandons += u32::from(abandon);
+        let spare = sofar.abandons < ABANDONS_MAX && sofar.loose < LOOSE_MAX;
+        let abandon = is(self.abandons) && spare;
+        sofar.abandons += u32::from(abandon);
+        sofar.loose += u32::from(abandon);
         // Of those that are given up, as many are batches as of the others.
         let batch = if abandon { (rng.below(100) as u32) < self.batches } else { is(self.batches) };
         let count = if batch { 2 + rng.below(2) } else { 1 };
-        let writes = (0..count).map(|_| self.write(rng, next_id)).collect();
+        let mut writes: Vec<Write> = (0..count).map(|_| self.write(rng, sofar)).collect();
+        if batch && self.range_deletes > 0 && rng.one_in(3) {
+            writes[0] = self.range(rng, keyspace);
+        }
         Op::Commit { thread, writes, abandon }
     }
 
-    fn write(&self, rng: &mut Rng, next_id: &mut u32) -> Write {
+    fn write(&self, rng: &mut Rng, sofar: &mut Sofar) -> Write {
         let keyspace = rng.below(self.keyspaces.max(1).into()) as u8;
-        let id = *next_id;
-        *next_id += 1;
+        let value = self.value(rng, sofar);
+        let key = self.key(rng);
+        if self.merges > 0 && (rng.below(100) as u32) < self.merges {
+            return Write::Merge { keyspace, key, operand: value };
+        }
+        Write::Put { keyspace, key, value }
+    }
+
+    fn value(&self, rng: &mut Rng, sofar: &mut Sofar) -> Value {
         let len = self.value_lens[rng.below(self.value_lens.len())];
-        Write::Put { keyspace, key: self.key(rng), value: Value { id, len } }
+        Value { id: sofar.id(), len }
+    }
+
+    fn range(&self, rng: &mut Rng, keyspace: u8) -> Write {
+        let (a, b) = (self.key(rng), self.key(rng));
+        let (from, to) = if a <= b { (a, b) } else { (b, a) };
+        Write::DeleteRange { keyspace, from, to }
+    }
+
+    /// What is in a file: some of the keys, each once, and before them perhaps a range.
+    fn file(&self, rng: &mut Rng, sofar: &mut Sofar, keyspace: u8) -> Vec<Write> {
+        let keys: BTreeSet<_> = (0..1 + rng.below(4)).map(|_| self.key(rng)).collect();
+        let mut writes = Vec::new();
+        if self.range_deletes > 0 && rng.one_in(4) {
+            writes.push(self.range(rng, keyspace));
+        }
+        for key in keys {
+            writes.push(match rng.one_in(4) {
+                true => Write::Delete { keyspace, key },
+                false => Write::Put { keyspace, key, value: self.value(rng, sofar) },
+            });
+        }
+        writes
     }
 
     fn key(&self, rng: &mut Rng) -> Vec<u8> {

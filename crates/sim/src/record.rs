@@ -47,7 +47,14 @@ impl<S: System> Explorer<'_, S> {
             return Err(Violation::new(Rule::N2, what));
         }
         rig.spare = self.system.close(store);
+        self.check_at_end(rig, &history)?;
         Ok(history)
+    }
+
+    /// What lies beside the store once a run has ended.
+    pub(crate) fn check_at_end(&mut self, rig: &Rig, history: &History) -> Result<(), Violation> {
+        let (expect, accepted) = (history.expect(usize::MAX - 1), history.everything());
+        self.check_beside_now(&expect, accepted, &rig.files.disk()).map(|_| ())
     }
 
     fn reopen(

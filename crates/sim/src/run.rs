@@ -94,6 +94,7 @@ impl<'s, S: System> Thread<'s, S> {
         }
         let Some(doing) = &mut self.doing else { unreachable!("set above") };
         let op = &ops[doing.op];
+        let begun = pm.events();
         let progress = system.step(store, &mut doing.task).map_err(|e| broken(op, &e))?;
         let commit = matches!(op, Op::Commit { .. });
         match progress {
@@ -107,6 +108,13 @@ impl<'s, S: System> Thread<'s, S> {
                 doing.reserved = true;
                 history.reserve(doing.entry, number, pm.mark())?;
                 return Ok(true);
+            }
+            Progress::Made(shows) => {
+                history.made(doing.entry, shows, pm.mark());
+                return Ok(true);
+            }
+            Progress::At(number) => {
+                history.at(op, doing.entry, number, (begun, pm.mark()))?;
             }
             Progress::Found(value) => history.found(doing.entry, value, pm.mark()),
             Progress::Done if commit => history.ack(doing.entry, pm.mark())?,

@@ -6,7 +6,9 @@ use base::Result;
 use pmem::Region;
 use ssd::{Disk, Fs};
 
+use crate::beside::Beside;
 use crate::campaign::Probe;
+use crate::check::Fold;
 use crate::op::Op;
 
 /// How far an operation came with one step.
@@ -23,6 +25,12 @@ pub enum Progress {
     Fixed,
     /// A read found this.
     Found(Option<Vec<u8>>),
+    /// The file of an ingest is durable; this tells its bytes from others.
+    Made(Fold),
+    /// The operation, one of the whole store, was begun and completed by this step; no commit was in flight, except
+    /// that of a checkpoint any may be. An ingest has this number; a checkpoint holds everything up to it. With a
+    /// keyspace it says nothing: what is made or dropped stands behind every commit before it.
+    At(u64),
     /// The operation is complete. For a commit this is its acknowledgement.
     Done,
     /// The commit failed after it was reserved: nothing of it is visible, ever.
@@ -70,7 +78,7 @@ pub trait System {
     /// Begins an operation; never [`Op::Reopen`].
     fn begin<'s>(&'s self, store: &'s Self::Store, op: &Op) -> Result<Self::Task<'s>>;
 
-    /// Takes one step. Not called again after `Found`, `Done`, `GaveUp` or `Refused`. An error means that
+    /// Takes one step. Not called again after `Found`, `Done`, `At`, `GaveUp` or `Refused`. An error means that
     /// the store is broken: without damage no operation may fail.
     fn step<'s>(&'s self, store: &'s Self::Store, task: &mut Self::Task<'s>) -> Result<Progress>;
 
@@ -83,6 +91,17 @@ pub trait System {
 
     /// Objects allocated that nothing reaches; zero unless space is leaked.
     fn leaks(&self, store: &Self::Store) -> u64;
+
+    /// The directory of what lies beside the store, if it ever has any.
+    fn beside_dir(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What lies beside the store on this disk. It must follow from what is in [`beside_dir`](Self::beside_dir), and
+    /// fails if something there that is whole by its name is not.
+    fn beside(&self, _disk: &Disk) -> Result<Vec<Beside>> {
+        Ok(Vec::new())
+    }
 
     /// What happened inside since the store was opened.
     fn probe(&self, _store: &Self::Store) -> Probe {

@@ -120,7 +120,7 @@ impl Db {
     /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in
     /// the region.
     pub fn open_region(region: Arc<Region>, options: Options) -> Result<Db> {
-        Db::from_engine(open::open_region(region, None, options, Access::Write)?)
+        Db::open_on_shelf(region, None, options, Hooks::default())
     }
 
     /// As [`Db::open_region`], with tables in directory `dir`, which exists, of the file system `fs`. A new store begins
@@ -132,7 +132,16 @@ impl Db {
         options: Options,
     ) -> Result<Db> {
         let shelf = Shelf { fs, dir: dir.into() };
-        Db::from_engine(open::open_region(region, Some(shelf), options, Access::Write)?)
+        Db::open_on_shelf(region, Some(shelf), options, Hooks::default())
+    }
+
+    pub(crate) fn open_on_shelf(
+        region: Arc<Region>,
+        shelf: Option<Shelf>,
+        options: Options,
+        hooks: Hooks,
+    ) -> Result<Db> {
+        Db::from_engine(open::open_region(region, shelf, (options, hooks), Access::Write)?)
     }
 
     fn from_engine(engine: Arc<Engine>) -> Result<Db> {

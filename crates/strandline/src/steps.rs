@@ -1,24 +1,29 @@
 //! The steps of a write and of a read, one call each, so that a scheduler can interleave several writers and
 //! readers under test. Programs use [`Db`](crate::Db) instead.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use base::{Result, Seq};
 use pmem::{Durable, InFlight, Region};
+use ssd::Fs;
 
-use crate::Keyspace;
+use crate::engine::Engine;
 use crate::front::Lack;
 use crate::memtable::record::Kind;
 use crate::path::read::Pinning;
 use crate::path::write::{Commit, Op, Ops};
+use crate::tree::tables::Shelf;
+use crate::{Db, Hooks, Keyspace, Options};
 
-/// A change of one key.
+/// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
-    /// Its key.
-    pub key: &'a [u8],
-    /// Its value; `None` deletes.
-    pub value: Option<&'a [u8]>,
+#[allow(missing_docs)]
+pub enum Change<'a> {
+    Put { key: &'a [u8], value: &'a [u8] },
+    Delete { key: &'a [u8] },
+    Merge { key: &'a [u8], operand: &'a [u8] },
+    DeleteRange { begin: &'a [u8], end: &'a [u8] },
 }
 
 /// What a step of a write did.
@@ -48,7 +53,7 @@ pub enum Step {
 
 /// A write that is carried on step by step. Dropping it between W2 and W5 makes it void.
 pub struct Write<'a> {
-    spaces: &'a [Keyspace],
+    engine: &'a Engine,
     state: State<'a>,
 }
 
@@ -63,19 +68,21 @@ enum State<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// W1. Changes name their keyspace by index into `spaces`.
-    pub fn admit(spaces: &'a [Keyspace], changes: &[(usize, Change<'a>)]) -> Result<Write<'a>> {
-        let engine = spaces[0].engine_for_steps();
+    /// W1. There must be a change, and all of them of one store.
+    pub fn admit(changes: &[(&'a Keyspace, Change<'a>)]) -> Result<Write<'a>> {
+        let engine = changes[0].0.engine_for_steps();
         engine.stepped.store(true, std::sync::atomic::Ordering::Relaxed);
-        let op = |(space, change): &(usize, Change<'a>)| {
-            let (kind, value) = match change.value {
-                Some(value) => (Kind::Put, value),
-                None => (Kind::Delete, &[][..]),
+        let op = |&(space, change): &(&'a Keyspace, Change<'a>)| {
+            let (kind, key, value) = match change {
+                Change::Put { key, value } => (Kind::Put, key, value),
+                Change::Delete { key } => (Kind::Delete, key, &[][..]),
+                Change::Merge { key, operand } => (Kind::Merge, key, operand),
+                Change::DeleteRange { begin, end } => (Kind::RangeDelete, begin, end),
             };
-            Op::new(spaces[*space].space(), kind, change.key, value)
+            Op::new(space.space(), kind, key, value)
         };
         let commit = Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()))?;
-        Ok(Write { spaces, state: State::Admitted(commit) })
+        Ok(Write { engine, state: State::Admitted(commit) })
     }
 
     /// Does the next step.
@@ -113,9 +120,8 @@ impl<'a> Write<'a> {
                 (State::Published(last_seq), Stepped::Did(Step::Publish))
             }
             State::Published(last_seq) => {
-                let engine = self.spaces[0].engine_for_steps();
-                engine.ring.advance();
-                let visible = engine.ring.visible() >= last_seq;
+                self.engine.ring.advance();
+                let visible = self.engine.ring.visible() >= last_seq;
                 let stepped = if visible { Stepped::Acknowledged } else { Stepped::Unpublished };
                 (State::Published(last_seq), stepped)
             }
@@ -161,7 +167,10 @@ impl<'a> Read<'a> {
         let engine = self.keyspace.engine_for_steps();
         let space = self.keyspace.space();
         let Some(pinning) = self.pinning.take() else { return Ok(None) };
-        let Some((view, seq)) = pinning.end(engine, space) else { return Ok(None) };
+        let Some((view, seq)) = pinning.end(engine, space) else {
+            let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
+            return if dropped { Err(crate::path::read::dropped(space)) } else { Ok(None) };
+        };
         let found = engine.find_in(&view, space, key, seq, &mut ())?;
         let found = found.filter(|found| !found.deletes());
         found.map(|found| found.value(&engine.media).map(<[u8]>::to_vec)).transpose().map(Some)
@@ -172,6 +181,17 @@ impl<'a> Read<'a> {
 pub fn format(region: &Arc<Region>, format: pool::Format, pool_id: u64) -> Result<()> {
     let snapshot = crate::manifest::State::fresh().encode_snapshot();
     pool::Pool::create(Arc::clone(region), format, pool_id, &snapshot).map(drop)
+}
+
+/// As [`Db::open_on`], or without `tables` as [`Db::open_region`], with code of the application's own.
+pub fn open(
+    region: Arc<Region>,
+    tables: Option<(Arc<dyn Fs>, &Path)>,
+    options: Options,
+    hooks: Hooks,
+) -> Result<Db> {
+    let shelf = tables.map(|(fs, dir)| Shelf { fs, dir: dir.to_owned() });
+    Db::open_on_shelf(region, shelf, options, hooks)
 }
 
 /// Last sequence number that readers see.

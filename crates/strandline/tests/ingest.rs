@@ -129,6 +129,32 @@ fn ingested_tables_are_of_one_moment() {
     assert!(all(&db) == model);
 }
 
+/// A file deleted a range and put a key in it. Walks showed the key, since nothing newer deletes it; point reads took the
+/// deletion, which has the same number, for newer.
+#[test]
+fn a_range_deletion_spares_the_keys_of_its_own_file() {
+    let dir = TempDir::new("spares");
+    let db = Db::open(dir.join("db"), options()).expect("open");
+    (0..10).for_each(|i| db.put(&key(i), b"older").expect("put"));
+    let path = dir.join("in.sst");
+    let bytes = external(&[(key(5), Some(b"its own".to_vec()))], &[(key(2), key(8))]);
+    std::fs::write(&path, bytes).expect("write");
+    ingest(&db, &[path]).expect("ingest");
+    let look = |db: &Db| {
+        for (i, found) in
+            [(1, Some(&b"older"[..])), (4, None), (5, Some(b"its own")), (8, Some(b"older"))]
+        {
+            assert_eq!(db.get(&key(i)).expect("get").as_deref(), found, "{i}");
+            assert_eq!(all(db).get(&key(i)).map(Vec::as_slice), found, "{i} in a walk");
+        }
+    };
+    look(&db);
+    db.compact().expect("compact");
+    look(&db);
+    drop(db);
+    look(&Db::open(dir.join("db"), options()).expect("open again"));
+}
+
 #[test]
 fn range_deletions_come_along() {
     let dir = TempDir::new("ranges");

@@ -66,10 +66,11 @@ impl World {
 
     fn write<'w>(&'w self, changes: &[(usize, &'w str, &'w str)]) -> Write<'w> {
         let change = |(space, key, value): &(usize, &'w str, &'w str)| {
-            (*space, steps::Change { key: key.as_bytes(), value: Some(value.as_bytes()) })
+            let (key, value) = (key.as_bytes(), value.as_bytes());
+            (&self.spaces[*space], steps::Change::Put { key, value })
         };
         let changes: Vec<_> = changes.iter().map(change).collect();
-        Write::admit(&self.spaces, &changes).expect("admitted")
+        Write::admit(&changes).expect("admitted")
     }
 
     fn put(&self, space: usize, key: &str, value: &str) {

@@ -142,14 +142,14 @@ fn abandoned_writes_of_all_lengths() {
     let region = heap(4 << 20);
     let open = || Db::open_region(Arc::clone(&region), small(0)).expect("open");
     let db = open();
-    let spaces = [db.default_keyspace().clone()];
+    let space = db.default_keyspace().clone();
     for key_len in (0..300).step_by(3) {
         for value_len in [0, 40, 57, 100, 127, 128, 129, 300, 301, 313] {
             let (key, value) = (vec![1; key_len], vec![2; value_len]);
-            let change = steps::Change { key: &key, value: Some(&value) };
+            let change = steps::Change::Put { key: &key, value: &value };
             for records in [1, 2] {
                 let mut write =
-                    steps::Write::admit(&spaces, &vec![(0, change); records]).expect("admit");
+                    steps::Write::admit(&vec![(&space, change); records]).expect("admit");
                 while !matches!(
                     write.step().expect("step"),
                     steps::Stepped::Did(steps::Step::Reserve { .. })
@@ -159,7 +159,7 @@ fn abandoned_writes_of_all_lengths() {
         }
         db.put(&[9, key_len as u8], b"kept").expect("put");
     }
-    drop((spaces, db));
+    drop((space, db));
     let db = open();
     assert!(db.recovery().damage.is_empty(), "{:?}", db.recovery().damage);
     assert_eq!(dump(db.default_keyspace(), &ReadOptions::default()).len(), 100);

@@ -7,6 +7,7 @@ mod mutants;
 mod plan;
 mod system;
 mod threads;
+mod whole;
 
 use std::time::Instant;
 

@@ -67,6 +67,26 @@ impl Mutant {
                 | DropTombstoneAboveLevel
                 | DropTombstoneAboveTables,
             ) => &["sink"],
+            Mutant::Logic(
+                OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes,
+            ) => &["ranges"],
+            Mutant::Logic(
+                IngestBeforeDirectorySync
+                | IngestUnsyncedCopy
+                | IngestRemovesSourceFirst
+                | IngestBelowOlder,
+            ) => &["ingests"],
+            Mutant::Logic(
+                AcceptTornTable
+                | CheckpointUnpublished
+                | CheckpointSkipTablesSync
+                | CheckpointSkipStagingSync
+                | CheckpointSkipParentSync
+                | CheckpointNamedFirst,
+            ) => &["checkpoints"],
+            Mutant::Logic(DropRemovesTablesFirst | DropFreesZonesFirst | DropKeepsZones) => {
+                &["keyspaces"]
+            }
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
@@ -82,12 +102,6 @@ impl Mutant {
     /// looked at on each run, and wrong if the mutant is noticed after all.
     pub fn equivalent(&self) -> Option<Equivalent> {
         let Sabotage { site, what } = match *self {
-            Mutant::Logic(Bug::AcceptTornTable) => {
-                return Some(Equivalent::ChangesNothing(
-                    "an edit names tables that are whole, synced and read back (I-TREE-3), so power leaves none that is \
-                     torn; a table damaged otherwise is a test of the engine, in tests/levels.rs",
-                ));
-            }
             Mutant::Persist(Planted::Memory(sabotage)) => sabotage,
             Mutant::Logic(_) | Mutant::Persist(Planted::Disk(_)) => return None,
         };

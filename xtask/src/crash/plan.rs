@@ -97,6 +97,41 @@ fn snapshots() -> Shape {
     Shape { kinds: KINDS_OF_LEVELS, keyspaces: 1, value_lens: vec![8, 90], ..readers() }
 }
 
+/// Ranges deleted and operands merged, at every station of the way down.
+fn ranges() -> Shape {
+    Shape {
+        keys: 7,
+        keyspaces: 1,
+        value_lens: vec![8, 16, 40],
+        deletes: 5,
+        range_deletes: 12,
+        merges: 50,
+        batches: 20,
+        background: 35,
+        ..levels()
+    }
+}
+
+/// Files taken in among other writes to the same keys.
+fn ingests() -> Shape {
+    Shape { ops: 30, keys: 5, keyspaces: 2, ingests: 10, range_deletes: 5, merges: 20, ..ranges() }
+}
+
+/// Copies of the store, with commits in flight.
+fn checkpoints() -> Shape {
+    Shape { ops: 30, keys: 5, keyspaces: 2, checkpoints: 10, merges: 30, ..ranges() }
+}
+
+/// A keyspace that comes and goes.
+fn keyspaces() -> Shape {
+    Shape { keys: 5, keyspaces: 3, admin: 12, range_deletes: 4, merges: 15, ..ranges() }
+}
+
+/// All of that at once.
+fn whole() -> Shape {
+    Shape { ingests: 5, checkpoints: 5, admin: 8, ..keyspaces() }
+}
+
 pub fn plan() -> Plan {
     let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
     // Several commits in flight are too many images for all of them; of fewer it takes all.
@@ -111,6 +146,14 @@ pub fn plan() -> Plan {
         dive_one_in: 300,
         continue_one_in: 40,
         kill_one_in: 20,
+        ..Limits::default()
+    };
+    // Of what concerns the whole store, many cases.
+    let wide = Limits {
+        top: CutLimits { exhaustive: 8, singles: 2, subsets: 8, random: 4 },
+        dive_one_in: 600,
+        continue_one_in: 60,
+        kill_one_in: 30,
         ..Limits::default()
     };
     let skim = Limits { top: CutLimits::small(), max_images: 2_000, ..shallow.clone() };
@@ -137,6 +180,11 @@ pub fn plan() -> Plan {
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
+        campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),
+        campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 20),
+        campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 20),
+        campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 24),
+        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 20),
     ];
     let floors = Floors {
         least: vec![
@@ -156,6 +204,13 @@ pub fn plan() -> Plan {
             ("drained", 500),
             ("sunk", 100),
             ("moved", 10),
+            ("range_deletes", 300),
+            ("operands", 300),
+            ("ingested", 50),
+            ("checkpoints", 50),
+            ("copies_opened", 3_000),
+            ("spaces_made", 50),
+            ("spaces_dropped", 40),
         ],
         shares: vec![("images_in_flight", "images", 50)],
         sites: Site::ALL.to_vec(),
@@ -166,6 +221,9 @@ pub fn plan() -> Plan {
             (Call::Sync, ".sst"),
             (Call::SyncDir, "sst"),
             (Call::Remove, ".sst"),
+            (Call::Link, ".sst"),
+            (Call::Rename, "MANIFEST"),
+            (Call::Rename, "copy-"),
         ],
     };
     let hunting = Limits {

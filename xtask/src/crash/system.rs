@@ -7,15 +7,19 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use bumpalo::Bump;
 use pmem::Region;
-use sim::{Op, Probe, Progress, Show, System, Write as Change};
+use sim::{Beside, Op, Probe, Progress, Show, System, Write as Change};
 use ssd::{Disk, Fs};
 use strandline::steps::{self, Read, Step, Stepped, Write};
 use strandline::{Compression, Db, Keyspace, Options, ReadOptions, Snapshot};
 
+use super::whole::{self, BESIDE, Incoming, Spaces};
+
 /// Every key of every workload.
 const KEYS: [&[u8]; 8] = [b"k0", b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k7"];
-/// Keyspaces of every store.
-const NAMES: [&str; 2] = ["default", "other"];
+/// Keyspaces by number.
+pub const NAMES: [&str; 3] = ["default", "other", "spare"];
+/// The one that comes and goes; the others are always there.
+pub const SPARE: usize = 2;
 /// Kinds of background work; see [`Engine::background`].
 pub const KINDS: u8 = 4;
 /// The same of a store with tables.
@@ -46,15 +50,16 @@ const SECTOR: usize = 512;
 
 /// An open store.
 pub struct Store {
-    spaces: Vec<Keyspace>,
-    db: Option<Db>,
+    pub spaces: Spaces,
+    db: Db,
     region: Arc<Region>,
+    pub fs: Arc<dyn Fs>,
     /// Keys and values of operations under way.
     bytes: Bump,
-    probe: RefCell<Probe>,
+    pub probe: RefCell<Probe>,
     turns: Cell<u8>,
     /// Commits behind W2 that are not published.
-    in_flight: Cell<u32>,
+    pub in_flight: Cell<u32>,
 }
 
 impl Store {
@@ -63,6 +68,12 @@ impl Store {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
         turn % ways
+    }
+
+    /// Whether an operation is turned away: for want of space, or since its keyspace went away meanwhile.
+    fn refuses(&self, error: &Error) -> bool {
+        let dropped = error.kind() == ErrorKind::Closed && self.probe.borrow().spaces_dropped > 0;
+        refused(error) || dropped && self.db.sync().is_ok()
     }
 
     /// A commit is published, or given up.
@@ -74,13 +85,21 @@ impl Store {
 /// An operation under way.
 pub enum Task<'s> {
     /// Not begun: W1 is a step of its own.
-    Asked(Vec<(usize, steps::Change<'s>)>, Option<u8>),
+    Asked(Vec<(&'s Keyspace, steps::Change<'s>)>, Option<u8>),
     /// A commit.
     Commit(Committing<'s>),
     /// A read of a key.
     Read(&'s Keyspace, &'s [u8], Reading<'s>),
     /// Background work, so many steps of it.
     Background(u8, u32),
+    /// A keyspace is made or dropped.
+    Keyspace(Change),
+    /// A file is taken in.
+    Ingest(Incoming),
+    /// A checkpoint with this number.
+    Checkpoint(u32),
+    /// Its keyspace is not there.
+    Nowhere,
 }
 
 /// How far a commit is.
@@ -126,22 +145,10 @@ impl Engine {
         if self.table_bytes.is_some() { MANIFEST_LEN_OF_LEVELS } else { MANIFEST_LEN }
     }
 
-    fn open_on(&self, region: &Arc<Region>, fs: Arc<dyn Fs>) -> Result<Db> {
-        let region = Arc::clone(region);
-        match self.table_bytes {
-            Some(_) => Db::open_on(region, fs, SST, self.options()),
-            None => Db::open_region(region, self.options()),
-        }
-    }
-
-    fn store(&self, region: Arc<Region>, db: Db) -> Result<Store> {
-        let mut spaces = Vec::with_capacity(NAMES.len());
-        for name in NAMES {
-            spaces.push(match db.keyspace(name) {
-                Err(error) if error.kind() == ErrorKind::NotFound => db.create_keyspace(name)?,
-                opened => opened?,
-            });
-        }
+    fn open_on(&self, region: Arc<Region>, fs: Arc<dyn Fs>) -> Result<Store> {
+        let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
+        let db = steps::open(Arc::clone(&region), tables, self.options(), whole::hooks())?;
+        let spaces = Spaces::of(&db)?;
         let recovery = db.recovery();
         let probe = Probe {
             cuts_below_survivor: recovery.survivors_dropped,
@@ -151,8 +158,9 @@ impl Engine {
         };
         Ok(Store {
             spaces,
-            db: Some(db),
+            db,
             region,
+            fs,
             bytes: Bump::new(),
             probe: RefCell::new(probe),
             turns: Cell::new(0),
@@ -162,15 +170,15 @@ impl Engine {
 
     /// One step of background work: freeze the active memtable, or do a few entries of whatever is due.
     fn background(&self, store: &Store, kind: u8, step: u32) -> Result<Progress> {
-        let Some(db) = &store.db else { return Ok(Progress::Done) };
+        let Store { db, spaces, .. } = store;
         match (kind, step) {
             (0 | 1, 0) => {
-                store.spaces.iter().for_each(steps::rotate);
+                spaces.each().for_each(|(_, space)| steps::rotate(space));
                 store.probe.borrow_mut().freezes += 1;
             }
             (2, 0) => {
                 // Merge everything; freezes come first, a few entries at a time.
-                steps::reclaim(&store.spaces[0]);
+                steps::reclaim(db.default_keyspace());
                 store.probe.borrow_mut().merges += 1;
             }
             // Whoever compacts by hand waits for commits that are on their way, and this thread makes them.
@@ -196,7 +204,8 @@ fn disagree(key: &[u8]) -> Error {
     )
 }
 
-fn refused(error: &Error) -> bool {
+/// Whether space is short.
+pub fn refused(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::LimitExceeded)
 }
 
@@ -222,16 +231,14 @@ impl System for Engine {
         }
         let format = pool::Format { zone_len: ZONE_LEN, manifest_len: self.manifest_len() };
         steps::format(&region, format, 0x5eed)?;
-        let db = self.open_on(&region, fs)?;
-        self.store(region, db)
+        self.open_on(region, fs)
     }
 
     fn open(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
         let region = Arc::new(region);
         steps::formatted(&region)?;
-        let db = self.open_on(&region, fs)?;
-        self.store(region, db)
+        self.open_on(region, fs)
     }
 
     fn close(&self, store: Store) -> Option<Region> {
@@ -244,25 +251,47 @@ impl System for Engine {
         let keep = |bytes: &[u8]| -> &'s [u8] { store.bytes.alloc_slice_copy(bytes) };
         Ok(match op {
             Op::Commit { writes, abandon, .. } => {
-                let changes = writes.iter().filter_map(|write| match write {
-                    Change::Put { keyspace, key, value } => {
-                        let change =
-                            steps::Change { key: keep(key), value: Some(keep(&value.bytes())) };
-                        Some((usize::from(*keyspace), change))
-                    }
-                    Change::Delete { keyspace, key } => Some((
-                        usize::from(*keyspace),
-                        steps::Change { key: keep(key), value: None },
-                    )),
-                    Change::DeleteRange { .. } => None,
-                });
-                let changes: Vec<_> = changes.collect();
+                let change = |write: &Change| {
+                    let (space, change) = match write {
+                        Change::Put { keyspace, key, value } => (
+                            keyspace,
+                            steps::Change::Put { key: keep(key), value: keep(&value.bytes()) },
+                        ),
+                        Change::Merge { keyspace, key, operand } => {
+                            let operand = keep(&operand.bytes());
+                            store.probe.borrow_mut().operands += 1;
+                            (keyspace, steps::Change::Merge { key: keep(key), operand })
+                        }
+                        Change::Delete { keyspace, key } => {
+                            (keyspace, steps::Change::Delete { key: keep(key) })
+                        }
+                        Change::DeleteRange { keyspace, from, to } => {
+                            store.probe.borrow_mut().range_deletes += 1;
+                            let (begin, end) = (keep(from), keep(to));
+                            (keyspace, steps::Change::DeleteRange { begin, end })
+                        }
+                        Change::Make { .. } | Change::Drop { .. } => return None,
+                    };
+                    Some((store.spaces.get(usize::from(*space))?, change))
+                };
+                let Some(changes) = writes.iter().map(change).collect::<Option<Vec<_>>>() else {
+                    return Ok(Task::Nowhere);
+                };
                 let give_up = abandon.then(|| WAYS_TO_GIVE_UP[usize::from(store.turn(4))]);
                 Task::Asked(changes, give_up)
             }
-            Op::Read { keyspace, key, .. } => {
-                Task::Read(&store.spaces[usize::from(*keyspace)], keep(key), Reading::Asked)
-            }
+            Op::Read { keyspace, key, .. } => match store.spaces.get(usize::from(*keyspace)) {
+                Some(space) => Task::Read(space, keep(key), Reading::Asked),
+                None => Task::Nowhere,
+            },
+            Op::Keyspace { write, .. } => Task::Keyspace(write.clone()),
+            Op::Ingest { writes, source, moves, .. } => Task::Ingest(Incoming {
+                writes: writes.clone(),
+                source: *source,
+                moves: *moves,
+                made: false,
+            }),
+            Op::Checkpoint { copy, .. } => Task::Checkpoint(*copy),
             Op::Background { kind, .. } => Task::Background(*kind, 0),
             Op::Reopen => Task::Background(u8::MAX, u32::MAX),
         })
@@ -270,16 +299,23 @@ impl System for Engine {
 
     fn step<'s>(&'s self, store: &'s Store, task: &mut Task<'s>) -> Result<Progress> {
         match task {
-            Task::Asked(changes, give_up) => match Write::admit(&store.spaces, changes) {
+            Task::Asked(changes, give_up) => match Write::admit(changes) {
                 Ok(write) => {
                     *task = Task::Commit(Committing { write, give_up: *give_up, nap: 0 });
                     Ok(Progress::More)
                 }
-                Err(error) if refused(&error) => Ok(Progress::Refused),
+                Err(error) if store.refuses(&error) => Ok(Progress::Refused),
                 Err(error) => Err(error),
             },
+            Task::Nowhere => Ok(Progress::Refused),
+            Task::Keyspace(change) => whole::keyspace(store, &store.db, change),
+            Task::Ingest(incoming) => whole::ingest(store, &store.db, incoming),
+            Task::Checkpoint(number) => whole::checkpoint(store, &store.db, *number),
             Task::Commit(commit) => step_commit(store, commit),
-            Task::Read(space, key, reading) => step_read(store, space, key, reading),
+            Task::Read(space, key, reading) => match step_read(store, space, key, reading) {
+                Err(error) if store.refuses(&error) => Ok(Progress::Refused),
+                progress => progress,
+            },
             Task::Background(kind, step) => {
                 let progress = self.background(store, *kind, *step)?;
                 *step += 1;
@@ -289,51 +325,68 @@ impl System for Engine {
     }
 
     fn visit(&self, store: &Store, each: &mut Show<'_>) -> Result<()> {
-        for (number, space) in store.spaces.iter().enumerate() {
-            let mut iter = space.iter(&ReadOptions::default())?;
-            iter.seek_to_first()?;
-            let mut shown = 0;
-            while let Some(key) = iter.key() {
-                if let Some(value) = iter.value()? {
-                    each(number as u8, key, value);
-                    shown += 1;
-                    if space.get(key)?.as_deref() != Some(value) {
-                        return Err(disagree(key));
-                    }
-                }
-                iter.next()?;
-            }
-            // A walk merges by sequence number, a point read stops at the first source: what one hides the
-            // other may show.
-            let mut found = 0;
-            for key in KEYS {
-                found += u32::from(space.get(key)?.is_some());
-            }
-            if found != shown {
-                return Err(disagree(b"one that is absent"));
-            }
-        }
-        Ok(())
+        show(&store.spaces, each)
+    }
+
+    fn beside_dir(&self) -> Option<&'static str> {
+        self.table_bytes.map(|_| BESIDE)
+    }
+
+    fn beside(&self, disk: &Disk) -> Result<Vec<Beside>> {
+        whole::beside(disk, &self.options())
     }
 
     fn cut(&self, store: &Store) -> u64 {
-        store.db.as_ref().map_or(0, |db| db.recovery().cut)
+        store.db.recovery().cut
     }
 
     fn leaks(&self, store: &Store) -> u64 {
-        let space = &store.spaces[0];
+        let space = store.db.default_keyspace();
         steps::leaked_zones(space) + steps::leaked_tables(space).unwrap_or(1)
     }
 
     fn probe(&self, store: &Store) -> Probe {
         let mut probe = *store.probe.borrow();
-        probe.regrants = steps::zones_regranted(&store.spaces[0]);
-        let compactions = steps::compactions(&store.spaces[0]);
+        let space = store.db.default_keyspace();
+        probe.regrants = steps::zones_regranted(space);
+        let compactions = steps::compactions(space);
         probe.drained = compactions.level0;
         probe.sunk = compactions.levels;
         probe.moved = compactions.moves;
         probe
     }
+}
+
+/// Shows every entry, and one with an empty key for the keyspace that comes and goes.
+pub fn show(spaces: &Spaces, each: &mut Show<'_>) -> Result<()> {
+    for (number, space) in spaces.each() {
+        if number == SPARE {
+            each(number as u8, &[], &[]);
+        }
+        let mut iter = space.iter(&ReadOptions::default())?;
+        iter.seek_to_first()?;
+        let mut shown = 0;
+        while let Some(key) = iter.key() {
+            if let Some(value) = iter.value()? {
+                each(number as u8, key, value);
+                shown += 1;
+                if space.get(key)?.as_deref() != Some(value) {
+                    return Err(disagree(key));
+                }
+            }
+            iter.next()?;
+        }
+        // A walk merges by sequence number, a point read stops at the first source: what one hides the other may
+        // show.
+        let mut found = 0;
+        for key in KEYS {
+            found += u32::from(space.get(key)?.is_some());
+        }
+        if found != shown {
+            return Err(disagree(b"one that is absent"));
+        }
+    }
+    Ok(())
 }
 
 fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
@@ -370,7 +423,7 @@ fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
             Ok(Progress::Done)
         }
         Ok(Stepped::Unpublished) => Ok(Progress::Blocked),
-        Err(error) if refused(&error) => Ok(Progress::Refused),
+        Err(error) if store.refuses(&error) => Ok(Progress::Refused),
         Err(error) => Err(error),
     }
 }
@@ -383,12 +436,12 @@ fn step_read<'s>(
 ) -> Result<Progress> {
     match reading {
         Reading::Asked => {
-            *reading = match (store.turn(3), &store.db) {
-                (0, Some(db)) => {
-                    *reading = Reading::Snapshot(db.snapshot(), READER_NAP);
+            *reading = match store.turn(3) {
+                0 => {
+                    *reading = Reading::Snapshot(store.db.snapshot(), READER_NAP);
                     return Ok(Progress::Fixed);
                 }
-                (1, _) => Reading::Pinning(Read::begin(space), READER_NAP),
+                1 => Reading::Pinning(Read::begin(space), READER_NAP),
                 _ => Reading::Pinning(Read::begin(space), 0),
             };
         }

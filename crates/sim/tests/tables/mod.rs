@@ -185,7 +185,7 @@ impl Tables {
                     state.insert((*keyspace, key.clone()), value.bytes());
                 }
                 Write::Delete { keyspace, key } => drop(state.remove(&(*keyspace, key.clone()))),
-                Write::DeleteRange { .. } => {}
+                _ => {}
             }
         }
         let rest = encode(&state).into();

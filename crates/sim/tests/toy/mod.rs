@@ -107,7 +107,7 @@ fn encode(writes: &[Write]) -> Vec<u8> {
         let (kind, keyspace, key, value) = match write {
             Write::Put { keyspace, key, value } => (1, keyspace, key, value.bytes()),
             Write::Delete { keyspace, key } => (2, keyspace, key, Vec::new()),
-            Write::DeleteRange { .. } => unreachable!("not offered"),
+            _ => unreachable!("not offered"),
         };
         out.extend_from_slice(&[kind, *keyspace, key.len() as u8, value.len() as u8]);
         out.extend_from_slice(key);
@@ -266,7 +266,7 @@ impl Inner {
                 Write::Delete { keyspace, key } => {
                     self.state.remove(&(*keyspace, key.clone()));
                 }
-                Write::DeleteRange { .. } => {}
+                _ => {}
             }
         }
     }

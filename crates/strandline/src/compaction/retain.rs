@@ -112,6 +112,7 @@ impl Versions {
             });
             let (group, behind) = rest.split_at(1 + more.count());
             let base = group.last().filter(|(_, kind, _)| *kind != EntryKind::Merge);
+            let bottom = bottom || planted::is(Bug::MergeWithoutBase);
             let known = base.is_some() || (behind.is_empty() && bottom);
             let operands = &group[..group.len() - usize::from(base.is_some())];
             if operands.is_empty() || !known {

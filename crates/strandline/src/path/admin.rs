@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::collections::BTreeMap;
 
 use base::limits::NAME_BYTES_MAX;
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use super::job::Worked;
@@ -138,6 +139,18 @@ impl Engine {
             incarnation: zone.incarnation,
             fate: Fate::Retired,
         }));
+        if planted::is(Bug::DropFreesZonesFirst) {
+            zones.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+        }
+        if planted::is(Bug::DropRemovesTablesFirst)
+            && let Some(tables) = &self.tables
+        {
+            let files = view.tree.tables().map(|(_, table)| table.path());
+            files.for_each(|path| drop(tables.fs.remove(&path)));
+        }
+        if planted::is(Bug::DropKeepsZones) {
+            changes.truncate(1);
+        }
         let _durable = self.edit(changes)?;
         zones.iter().for_each(|zone| zone.retire());
         view.runs.iter().for_each(|run| run.set_replaced());

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use ssd::Fs;
 use sst::RangeDelete;
@@ -56,11 +57,15 @@ impl Engine {
         };
         let (parent, staging) = places(&*fs, target)?;
         remove_staging(&*fs, &staging)?;
-        let made = self.stage(&fs, &staging).and_then(|cut| {
+        let made = self.stage(&fs, &staging).and_then(|(cut, state)| {
             fs.rename(&staging, target)?;
+            if planted::is(Bug::CheckpointNamedFirst) {
+                file::write(&*fs, &target.join(SST), &state)?;
+            }
             Ok(cut)
         });
         match made {
+            Ok(cut) if planted::is(Bug::CheckpointSkipParentSync) => Ok(cut),
             Ok(cut) => fs.sync_dir(&parent).map(|()| cut),
             Err(error) => {
                 // What cannot be removed now, the next checkpoint to the same place removes.
@@ -71,7 +76,7 @@ impl Engine {
     }
 
     /// K1 to K4, but for the rename.
-    fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<Seq> {
+    fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<(Seq, State)> {
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
         let (views, cut) = self.cut();
@@ -106,9 +111,13 @@ impl Engine {
             }
             state.keyspaces.insert(space.id, kept);
         }
-        file::write(&**fs, &dir, &state)?;
-        fs.sync_dir(staging)?;
-        Ok(cut)
+        if !planted::is(Bug::CheckpointNamedFirst) {
+            file::write(&**fs, &dir, &state)?;
+        }
+        if !planted::is(Bug::CheckpointSkipStagingSync) {
+            fs.sync_dir(staging)?;
+        }
+        Ok((cut, state))
     }
 
     /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
@@ -120,7 +129,10 @@ impl Engine {
             let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
             let views: Vec<Pinned> =
                 there.map(|space| (Arc::clone(space), space.view.load_full())).collect();
-            let seq = self.ring.visible();
+            let seq = match planted::is(Bug::CheckpointUnpublished) {
+                true => self.gate.enter_to_switch().next_seq() - 1,
+                false => self.ring.visible(),
+            };
             let current = |(space, view): &Pinned| {
                 // What is ingested is in a View before its number is published.
                 let mut newest = view.tree.tables().map(|(_, table)| table.desc.max_seq);

@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use art::{Direction, Versions};
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use std::ops::Bound;
 
@@ -61,8 +62,12 @@ impl Engine {
             return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));
         };
         let mut descs = Vec::new();
-        let taken = take_in(tables, space.id, paths, &mut descs)
-            .and_then(|()| self.place(tables, space, &mut descs));
+        let taken = take_in(tables, space.id, paths, &mut descs).and_then(|()| {
+            if planted::is(Bug::IngestRemovesSourceFirst) && options.move_files {
+                paths.iter().for_each(|path| drop(tables.fs.remove(path)));
+            }
+            self.place(tables, space, &mut descs)
+        });
         match taken {
             Ok(seq) => {
                 if options.move_files {
@@ -191,6 +196,9 @@ impl Engine {
 
     /// Whether persistent memory has data of these keys that is older than the memtable of age `order`.
     fn is_in_the_way(&self, view: &View, order: u64, descs: &[TableDesc]) -> Result<bool> {
+        if planted::is(Bug::IngestBelowOlder) {
+            return Ok(false);
+        }
         for memtable in view.memtables.iter().filter(|memtable| memtable.order < order) {
             if self.touches(memtable, descs, Seq::MAX)? {
                 return Ok(true);
@@ -296,7 +304,7 @@ fn take_in(
             ));
         }
     }
-    tables.sync_dir()
+    if planted::is(Bug::IngestBeforeDirectorySync) { Ok(()) } else { tables.sync_dir() }
 }
 
 fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {

@@ -390,13 +390,13 @@ fn same_file(a: &Path, b: &Path) -> bool {
 pub(crate) fn open_region(
     region: Arc<Region>,
     shelf: Option<Shelf>,
-    options: Options,
+    (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
         format_if_new(&region, &options, || first_state(shelf.as_ref()))?;
     }
-    assemble(region, shelf, (options, Hooks::default()), access, false)
+    assemble(region, shelf, (options, hooks), access, false)
 }
 
 fn assemble(

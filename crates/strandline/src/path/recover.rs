@@ -553,7 +553,9 @@ fn insert(
     for (found, key) in batch.iter().zip(&keys) {
         if found.kind == Kind::RangeDelete {
             let (begin, end) = (key.to_vec(), found.value(media).to_vec());
-            memtable.deletes.add(RangeDelete { begin, end, seq: found.seq });
+            if !planted::is(Bug::ForgetRangeDeletes) {
+                memtable.deletes.add(RangeDelete { begin, end, seq: found.seq });
+            }
             continue;
         }
         let leaf = Leaf::new(found.at, found.len, hash(key));

@@ -27,7 +27,7 @@ impl Retention {
                 self.ranges.next_above(media.key(version), version.seq, newer)
             };
             // An operand hides nothing: it is combined with what is below it.
-            if version.kind != Kind::Merge {
+            if version.kind != Kind::Merge || planted::is(Bug::OperandHides) {
                 newer = Some(version.seq);
             }
             self.horizon.keeps(version.seq, next)

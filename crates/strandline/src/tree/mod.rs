@@ -92,7 +92,8 @@ impl Tree {
                 bytes: hit.as_ref().map_or(0, |hit| (key.len() + hit.value().len()) as u64),
             });
             match hit {
-                Some(hit) if hit.seq > deleted => return Ok(Some(Found::Table(hit))),
+                // All that one file brought has one number: its range deletions spare its keys.
+                Some(hit) if hit.seq >= deleted => return Ok(Some(Found::Table(hit))),
                 _ if deleted > 0 => return Ok(Some(Found::RangeDeleted(deleted))),
                 _ => {}
             }

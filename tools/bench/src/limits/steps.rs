@@ -150,20 +150,20 @@ fn whole_puts(bench: &mut Bench, ops: u64) -> Result<f64, String> {
 
 fn stepped_puts(bench: &mut Bench, ops: u64, look: f64) -> Result<Watch, String> {
     let db = bench.store.db()?;
-    let spaces = [db.default_keyspace().clone()];
+    let space = db.default_keyspace();
     let mut watch = Watch::new(look);
-    for_each_put(bench, ops, |key, value| put_in_steps(&spaces, key, value, &mut watch))?;
+    for_each_put(bench, ops, |key, value| put_in_steps(space, key, value, &mut watch))?;
     Ok(watch)
 }
 
 fn put_in_steps(
-    spaces: &[Keyspace],
+    space: &Keyspace,
     key: &[u8],
     value: &[u8],
     watch: &mut Watch,
 ) -> strandline::Result<()> {
     watch.start();
-    let mut write = Write::admit(spaces, &[(0, Change { key, value: Some(value) })])?;
+    let mut write = Write::admit(&[(space, Change::Put { key, value })])?;
     watch.lap(0);
     loop {
         match write.step()? {
