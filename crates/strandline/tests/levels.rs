@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 fn options() -> Options {
     Options {
-        pm_size: 4 * MIB,
+        pm_size: 2 * MIB,
         zone_size: 16 << 10,
         memtable_bytes: 64 << 10,
         table_bytes: 128 << 10,
