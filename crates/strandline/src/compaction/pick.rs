@@ -1,9 +1,13 @@
 //! What to compact next: a pure function from sizes and bounds to a choice.
 //!
-//! Level targets are dynamic, as in RocksDB's `level_compaction_dynamic_level_bytes`: the deepest level sets them, and
-//! the first with a target takes what level 0 gives; levels above that one stay empty. Between what level 0 gives at
-//! once and the deepest level sizes grow by one ratio, as even as the number of levels allows: a level hardly larger
-//! than what arrives at once would only be rewritten along with it.
+//! What level 0 gives goes as deep as it overlaps nothing, there and above, so it is written once and merged with
+//! nothing. Keys that come in order reach the deepest level that way. Others pile up, each a level higher than the
+//! one before, on top of the *base*; when enough have gathered they are merged into the base together, which is so
+//! rewritten once for all of them.
+//!
+//! From the base down levels have targets, which are dynamic, as in RocksDB's `level_compaction_dynamic_level_bytes`:
+//! the deepest level sets them. Between what level 0 gives at once and the deepest level sizes grow by one ratio, as
+//! even as the number of levels allows: a level hardly larger than what arrives would only be rewritten along with it.
 
 use std::ops::Range;
 
@@ -11,9 +15,12 @@ use crate::tree::desc::LEVELS;
 
 /// How much larger a level is than the one above, at most.
 const RATIO_MAX: f64 = 8.0;
-/// From this score on the base goes before level 0, which would have to be merged with all of it, even if somebody
-/// waits for that.
-const OVERFULL: f64 = 2.0;
+/// Levels above the base that are merged into it together, if there are as many and one more, which takes what comes
+/// meanwhile.
+const GATHERED: usize = 3;
+/// What level 0 gives is merged with the level that it lies on if that is smaller by this factor: it would count as
+/// much as a large one among those that gather.
+const SMALL: u64 = 4;
 
 /// What is known of a table.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +49,9 @@ pub(crate) struct Picture<'t> {
     pub level0: Level0Facts<'t>,
     /// From level 1 on, tables in key order.
     pub levels: [Vec<TableFacts<'t>>; LEVELS],
+    /// From level 1 on, whether a compaction of several tables, or of level 0, is writing there. Its tables may come to
+    /// lie anywhere between the lowest and the highest key that it reads.
+    pub arriving: [bool; LEVELS],
     /// Bytes of level 0 at which it is compacted.
     pub level0_bytes: u64,
     /// Somebody waits for persistent memory: level 0 goes first, whatever its size.
@@ -53,6 +63,9 @@ pub(crate) struct Picture<'t> {
 pub(crate) enum Choice {
     /// All runs of level 0 into level `into`, whose tables `onto` they overlap.
     Level0 { into: usize, onto: Range<usize> },
+    /// All tables of the levels of a range into the level behind it, whose tables `onto` they overlap; where there are
+    /// none, and only one level has tables, these only move.
+    Levels { from: Range<usize>, onto: Range<usize> },
     /// Table `table` of level `from` into the next level, whose tables `onto` it overlaps; where there are none, the
     /// table only moves.
     Table { from: usize, table: usize, onto: Range<usize> },
@@ -61,22 +74,24 @@ pub(crate) enum Choice {
 /// How large levels should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Targets {
-    /// The level that takes what level 0 gives.
+    /// The uppermost level that has a target. What lies above gathers.
     pub base: usize,
-    /// From level 1 on; 0 for levels that should be empty, no limit for the deepest.
+    /// From level 1 on; 0 for levels without a target, no limit for the deepest.
     pub bytes: [u64; LEVELS],
 }
 
 impl Picture<'_> {
-    /// The level that takes what level 0 gives.
-    pub(crate) fn base(&self) -> usize {
-        self.targets().base
-    }
-
     fn targets(&self) -> Targets {
-        let bytes = self.levels.each_ref().map(|level| level.iter().map(|t| t.bytes).sum());
-        targets(&bytes, self.level0_bytes)
+        targets(&self.levels.each_ref().map(|level| bytes(level)), self.level0_bytes)
     }
+}
+
+/// Something that holds more than it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// Levels above the base.
+    Gathered,
+    Level(usize),
 }
 
 /// Targets for levels of `bytes` where level 0 gives `level0_bytes` at once.
@@ -93,64 +108,113 @@ pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
         target /= even(levels);
         targets[level - 1] = (target as u64).max(1);
     }
-    let first = bytes.iter().position(|bytes| *bytes > 0).map_or(LEVELS, |at| at + 1);
-    Targets { base: base.min(first), bytes: targets }
+    Targets { base, bytes: targets }
 }
 
 /// The next compaction, if one is worth it.
 pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
+    // It costs little, and writers wait for it.
+    if let Some(choice) = pick_level0(picture) {
+        return Some(choice);
+    }
     let targets = picture.targets();
-    let mut level0_waits = false;
-    for level in due(picture, &targets) {
-        let choice = match level {
-            0 => onto_base(picture, targets.base),
-            // More of it would keep level 0 waiting.
-            level if level == targets.base && level0_waits => None,
-            level => pick_table(picture, level),
+    if let Some(choice) = slide(picture, targets.base) {
+        return Some(choice);
+    }
+    let mut gathered_wait = false;
+    for due in due(picture, &targets) {
+        let choice = match due {
+            Due::Gathered => gathered(picture, targets.base),
+            // More of it would keep what gathered waiting.
+            Due::Level(level) if level == targets.base && gathered_wait => None,
+            Due::Level(level) => pick_table(picture, level),
         };
         if choice.is_some() {
             return choice;
         }
-        level0_waits |= level == 0;
+        gathered_wait |= due == Due::Gathered;
     }
     None
 }
 
-/// As [`pick`], if that is level 0.
+/// As [`pick`], of level 0 only.
 pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
-    let targets = picture.targets();
-    let first = due(picture, &targets).first() == Some(&0);
-    first.then(|| onto_base(picture, targets.base)).flatten()
+    let level0 = &picture.level0;
+    let due = level0.bytes >= picture.level0_bytes || picture.pressed && level0.bytes > 0;
+    if !due || level0.busy {
+        return None;
+    }
+    let (smallest, largest) = level0.bounds?;
+    let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
+    let merged = bytes(&picture.levels[into - 1][onto.clone()]);
+    // With no level free it had better wait for what has gathered, or merges would go on here that only grow. Once or
+    // twice they are worth it to somebody who waits.
+    let base = picture.targets().base;
+    let waits = gathered(picture, base).or_else(|| slide(picture, base)).is_none();
+    let fits = picture.pressed && merged <= level0.bytes && waits;
+    let good = merged <= level0.bytes / SMALL || fits || into >= base;
+    good.then_some(Choice::Level0 { into, onto })
 }
 
-/// Levels that hold more than they should, the fullest first; of equals, the upper.
-fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<usize> {
-    let score = |level: usize| {
-        let ready = picture.levels[level - 1].iter().filter(|table| !table.busy);
-        ratio(ready.map(|table| table.bytes).sum(), targets.bytes[level - 1])
-    };
-    let level0 = ratio(picture.level0.bytes, picture.level0_bytes);
-    let pressed = picture.pressed && picture.level0.bytes > 0 && score(targets.base) < OVERFULL;
-    let mut scores = vec![(if pressed { f64::INFINITY } else { level0 }, 0)];
-    scores.extend((targets.base..LEVELS).map(|level| (score(level), level)));
-    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
-    scores.into_iter().take_while(|(score, _)| *score >= 1.0).map(|(_, level)| level).collect()
+/// A level above the base with nothing between both, which makes room for others by moving down.
+fn slide(picture: &Picture<'_>, base: usize) -> Option<Choice> {
+    let is_free =
+        |level: usize| picture.levels[level - 1].is_empty() && !picture.arriving[level - 1];
+    let to = (1..base).rev().find(|level| is_free(*level))?;
+    let from = (1..to).rev().find(|level| !is_free(*level))?;
+    let moves = !picture.arriving[from - 1] && !is_busy(&picture.levels[from - 1]);
+    moves.then_some(Choice::Levels { from: from..to, onto: 0..0 })
 }
 
-fn ratio(bytes: u64, target: u64) -> f64 {
-    match (bytes, target) {
-        (0, _) => 0.0,
-        (_, 0) => f64::MAX,
-        (bytes, target) => bytes as f64 / target as f64,
+/// The level that takes `bytes` from level 0, and which of its tables are merged with that; `None` while these, or
+/// what is to come there, are being written.
+pub(crate) fn place(
+    picture: &Picture<'_>,
+    bytes: u64,
+    smallest: &[u8],
+    largest: &[u8],
+) -> Option<(usize, Range<usize>)> {
+    let onto = |level: usize| overlapping(&picture.levels[level - 1], smallest, largest);
+    let is_free = |level: &usize| onto(*level).is_empty() && !picture.arriving[*level - 1];
+    let free = (1..=LEVELS).take_while(is_free).count();
+    let lies_on = (free + 1).min(LEVELS);
+    let tables = onto(lies_on);
+    let overlapped = &picture.levels[lies_on - 1][tables.clone()];
+    let small = self::bytes(overlapped) <= bytes / SMALL;
+    let mergeable = !is_busy(overlapped) && !picture.arriving[lies_on - 1];
+    match free {
+        LEVELS => Some((LEVELS, 0..0)),
+        0 => mergeable.then_some((1, tables)),
+        _ if small && mergeable => Some((lies_on, tables)),
+        free => Some((free, 0..0)),
     }
 }
 
-/// All of level 0 into level `into`.
-fn onto_base(picture: &Picture<'_>, into: usize) -> Option<Choice> {
-    let (smallest, largest) = picture.level0.bounds?;
-    let onto = overlapping(&picture.levels[into - 1], smallest, largest);
-    let busy = picture.level0.busy || is_busy(&picture.levels[into - 1][onto.clone()]);
-    (!busy).then_some(Choice::Level0 { into, onto })
+/// What holds more than it should, the fullest first; of equals, the upper.
+fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<Due> {
+    let above = picture.levels[..targets.base - 1].iter().filter(|level| !level.is_empty());
+    let most = GATHERED.min(targets.base.saturating_sub(2)).max(1);
+    let mut scores = vec![(above.count() as f64 / most as f64, Due::Gathered)];
+    scores.extend((targets.base..LEVELS).map(|level| {
+        let ready = picture.levels[level - 1].iter().filter(|table| !table.busy);
+        let bytes = ready.map(|table| table.bytes).sum::<u64>();
+        (bytes as f64 / targets.bytes[level - 1] as f64, Due::Level(level))
+    }));
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scores.into_iter().take_while(|(score, _)| *score >= 1.0).map(|(_, due)| due).collect()
+}
+
+/// Everything above the base into it.
+fn gathered(picture: &Picture<'_>, base: usize) -> Option<Choice> {
+    let first = (1..base).find(|level| !picture.levels[level - 1].is_empty())?;
+    let above = &picture.levels[first - 1..base - 1];
+    let smallest = above.iter().filter_map(|level| level.first()).map(|t| t.smallest).min()?;
+    let largest = above.iter().filter_map(|level| level.last()).map(|t| t.largest).max()?;
+    let onto = overlapping(&picture.levels[base - 1], smallest, largest);
+    let busy = above.iter().any(|level| is_busy(level))
+        || is_busy(&picture.levels[base - 1][onto.clone()])
+        || picture.arriving[first - 1..base].contains(&true);
+    (!busy).then_some(Choice::Levels { from: first..base, onto })
 }
 
 /// The table of `level` that rewrites least for what it brings down.
@@ -160,12 +224,15 @@ fn pick_table(picture: &Picture<'_>, level: usize) -> Option<Choice> {
     let rated = candidates.filter_map(|(position, table)| {
         let onto = overlapping(below, table.smallest, table.largest);
         let overlapped = &below[onto.clone()];
-        let bytes: u64 = overlapped.iter().map(|table| table.bytes).sum();
-        let cost = bytes * 1000 / table.bytes.max(1);
+        let cost = bytes(overlapped) * 1000 / table.bytes.max(1);
         (!is_busy(overlapped)).then_some((cost, position, onto))
     });
     let (_, table, onto) = rated.min_by_key(|(cost, position, _)| (*cost, *position))?;
     Some(Choice::Table { from: level, table, onto })
+}
+
+fn bytes(tables: &[TableFacts<'_>]) -> u64 {
+    tables.iter().map(|table| table.bytes).sum()
 }
 
 fn is_busy(tables: &[TableFacts<'_>]) -> bool {
@@ -182,17 +249,21 @@ mod tests {
     use super::*;
 
     /// A picture from text: `0 40 a-z` is level 0 with 40 bytes from `a` to `z`; `5 10 a-c! 10 d-f` are two tables of
-    /// level 5, the first busy.
+    /// level 5, the first busy; level `5+` is being written.
     fn picture(text: &str, pressed: bool) -> Picture<'_> {
         let mut picture = Picture {
             level0: Level0Facts::default(),
             levels: Default::default(),
+            arriving: [false; LEVELS],
             level0_bytes: 100,
             pressed,
         };
         for line in text.split('|') {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let level: usize = words[0].parse().expect("level");
+            let level: usize = words[0].trim_end_matches('+').parse().expect("level");
+            if words[0].ends_with('+') {
+                picture.arriving[level - 1] = true;
+            }
             for pair in words[1..].chunks(2) {
                 let busy = pair[1].ends_with('!');
                 let (smallest, largest) =
@@ -213,7 +284,11 @@ mod tests {
     fn shown(text: &str, pressed: bool) -> String {
         match pick(&picture(text, pressed)) {
             None => "nothing".into(),
+            Some(Choice::Level0 { into, onto }) if onto.is_empty() => {
+                format!("level 0 into {into}")
+            }
             Some(Choice::Level0 { into, onto }) => format!("level 0 into {into} onto {onto:?}"),
+            Some(Choice::Levels { from, onto }) => format!("{from:?} onto {onto:?}"),
             Some(Choice::Table { from, table, onto }) if onto.is_empty() => {
                 format!("move {table} of {from}")
             }
@@ -227,48 +302,75 @@ mod tests {
     fn choices() {
         for (text, choice) in [
             ("0 99 a-z", "nothing"),
-            ("0 100 a-z", "level 0 into 6 onto 0..0"),
+            ("0 100 a-z", "level 0 into 6"),
             ("0 100 a-z!", "nothing"),
-            ("0 100 d-k | 6 25 a-c 25 e-f 25 k-l 25 m-n", "level 0 into 6 onto 1..3"),
-            ("0 100 d-k | 6 25 a-c 25 e-f! 25 k-l", "nothing"),
-            // The bottom has outgrown what level 0 gives: a level above it takes that.
-            ("0 100 a-z | 6 800 a-m", "level 0 into 6 onto 0..1"),
-            ("0 100 a-z | 6 700 a-m 200 n-z", "level 0 into 5 onto 0..0"),
-            // Level 5 has a target of 300: the fuller of both goes first, the cheaper table of it.
-            ("0 100 a-z | 5 160 a-c 170 d-f | 6 400 a-c 500 e-f", "0 of 5 onto 0..1"),
-            ("0 100 a-z | 5 160 a-c 190 d-f | 6 500 a-c 400 e-f", "1 of 5 onto 1..2"),
-            ("0 200 a-z | 5 160 a-c 170 d-f | 6 500 a-c 400 e-f", "level 0 into 5 onto 0..2"),
-            ("0 10 a-z | 5 160 a-c 170 d-f! | 6 500 a-c 400 e-f", "nothing"),
-            ("0 10 a-z | 5 360 a-c 10 d-f! | 6 500 a-c 400 e-f", "0 of 5 onto 0..1"),
-            ("0 10 a-z | 5 160 a-c 170 g-h | 6 500 a-c 400 e-f", "move 1 of 5"),
-            // Nothing of level 5 begins while level 0 waits for what is there to end; deeper ones do.
-            ("0 200 a-z | 5 350 a-c 20 d-f! | 6 500 a-c 400 e-f", "nothing"),
-            ("0 150 a-z | 5 500 a-c 20 d-f! | 6 500 a-c 400 e-f", "0 of 5 onto 0..1"),
-            // Small again: a level that should be empty drains.
-            ("0 10 a-z | 3 5 b-c | 6 50 a-f", "0 of 3 onto 0..0"),
+            // Onto what it overlaps, or beside what it does not.
+            ("0 100 d-k | 6 25 a-c 25 e-f 25 k-l", "level 0 into 5"),
+            ("0 100 d-e | 6 25 a-c 25 f-g", "level 0 into 6"),
+            ("0 100 a-z | 5 50 a-b | 6 99 a-z", "level 0 into 4"),
+            ("0 100 c-z | 5 50 a-b | 6 99 a-b", "level 0 into 6"),
+            ("0 100 c-z | 5 50 a-b | 6 99 c-d", "level 0 into 5"),
+            ("0 100 a-z | 1 50 a-b | 6 99 a-z", "1..5 onto 0..0"),
+            // What is much smaller is taken along.
+            ("0 100 d-k | 6 5 a-c 5 e-f 5 k-l 5 m-n", "level 0 into 6 onto 1..3"),
+            ("0 100 d-k | 5 25 a-z | 6 99 a-z", "level 0 into 5 onto 0..1"),
+            ("0 100 d-k | 5 25 a-z! | 6 99 a-z", "level 0 into 4"),
+            // A level that is being written may get anything.
+            ("0 100 d-k | 6+", "level 0 into 5"),
+            ("0 100 d-k | 1+", "nothing"),
+            // Three levels that gathered go down together, level 0 before them.
+            ("0 9 a-z | 4 50 a-z | 5 50 a-z | 6 99 a-z", "nothing"),
+            ("0 9 a-z | 2 50 a-z | 6 99 a-z", "2..5 onto 0..0"),
+            ("0 9 a-z | 2 50 a-z | 5+ | 6 99 a-z", "2..4 onto 0..0"),
+            ("0 9 a-z | 2 50 a-z! | 6 99 a-z", "nothing"),
+            ("0 9 a-z | 3 50 b-x | 4 50 a-h | 5 50 c-y | 6 9 a-b 9 c-d 9 z-z", "3..6 onto 0..2"),
+            ("0 100 a-z | 3 50 b-x | 4 50 a-h | 5 50 c-y | 6 99 a-b", "level 0 into 2"),
+            ("0 9 a-z | 3 50 b-x | 4 50 a-h! | 5 50 c-y | 6 99 a-b", "nothing"),
+            ("0 9 a-z | 3 50 b-x | 4+ 50 a-h | 5 50 c-y | 6 99 a-b", "nothing"),
+            ("0 9 a-z | 2 9 b-x | 3 50 b-x | 4 50 a-h | 6 99 y-z", "4..5 onto 0..0"),
+            // Level 5 has a target of 300: its cheaper table, or one that only moves.
+            ("0 9 a-z | 5 160 a-c 170 d-f | 6 400 a-c 500 e-f", "0 of 5 onto 0..1"),
+            ("0 9 a-z | 5 160 a-c 190 d-f | 6 500 a-c 400 e-f", "1 of 5 onto 1..2"),
+            ("0 9 a-z | 5 160 a-c 170 d-f! | 6 500 a-c 400 e-f", "nothing"),
+            ("0 9 a-z | 5 360 a-c 10 d-f! | 6 500 a-c 400 e-f", "0 of 5 onto 0..1"),
+            ("0 9 a-z | 5 160 a-c 170 g-h | 6 500 a-c 400 e-f", "move 1 of 5"),
+            // The fuller first; what gathered does not wait for ever.
+            (
+                "2 9 a-b | 3 9 a-b | 4 9 a-b | 5 160 a-c 170 d-f | 6 500 a-c 400 e-f",
+                "1 of 5 onto 1..2",
+            ),
+            (
+                "1 9 a-b | 2 9 a-b | 3 9 a-b | 4 9 a-b | 5 160 a-c 170 d-f | 6 900 g-h",
+                "1..5 onto 0..1",
+            ),
+            ("1 9 a-b | 2 9 a-b | 3 9 a-b | 4 9 a-b | 5 9 a-c! 360 d-f | 6 900 g-h", "nothing"),
         ] {
-            let choice = choice.replace("0 of 3 onto 0..0", "move 0 of 3");
             assert_eq!(shown(text, false), choice, "{text}");
         }
-        assert_eq!(shown("0 1 a-z", true), "level 0 into 6 onto 0..0");
+        assert_eq!(shown("0 1 a-z", true), "level 0 into 6");
         assert_eq!(shown("0 0 a-z", true), "nothing");
-        // Who waits for space goes first, unless that would merge it with far too much.
-        let waited = |bytes| format!("0 10 a-z | 5 {bytes} a-c 10 d-f | 6 500 a-c 400 e-f");
-        assert_eq!(shown(&waited(550), true), "level 0 into 5 onto 0..2");
-        assert_eq!(shown(&waited(650), true), "0 of 5 onto 0..1");
+        assert_eq!(shown("0 100 a-z | 6 900 a-z", true), "level 0 into 5");
+        // Nowhere to go: what has gathered makes way, or is merged with a little while it does.
+        let full = |first| {
+            let below = "2 9 a-b! | 3 9 a-b! | 4 9 a-b! | 5 9 a-b! | 6 99 a-z";
+            format!("0 100 a-z | 1 {first} | {below}")
+        };
+        assert_eq!(shown(&full("90 a-b"), true), "level 0 into 1 onto 0..1");
+        assert_eq!(shown(&full("110 a-b"), true), "nothing");
+        assert_eq!(shown(&full("90 a-b!"), true), "nothing");
+        assert_eq!(shown(&full("90 a-b").replace('!', ""), true), "1..6 onto 0..1");
+        assert_eq!(shown("0 100 a-z | 1 90 a-b | 3 9 a-b | 6 99 a-z", true), "3..5 onto 0..0");
     }
 
     #[test]
     fn targets_follow_the_deepest_level() {
         let target = |bytes| targets(&bytes, 100);
         assert_eq!(target([0; LEVELS]).base, 6);
-        assert_eq!(target([0, 0, 0, 0, 0, 100]).base, 6);
         assert_eq!(target([0, 0, 0, 0, 0, 800]).base, 6);
         let grown = target([0, 0, 0, 0, 0, 2500]);
         assert_eq!((grown.base, grown.bytes[4]), (5, 500));
         let larger = target([0, 0, 0, 0, 0, 21_600]);
         assert_eq!((larger.base, larger.bytes[3], larger.bytes[4]), (4, 600, 3600));
         assert_eq!(target([0, 0, 0, 0, 0, u64::MAX]).base, 1);
-        assert_eq!(target([0, 7, 0, 0, 0, 5000]).base, 2, "what is there drains first");
     }
 }

@@ -154,7 +154,7 @@ impl Engine {
         cut: Seq,
     ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
         let Some((low, high)) = self.memory_bounds(view)? else { return Ok(Default::default()) };
-        let into = self.picture(view, Some((&low, &high))).base();
+        let into = view.tree.uppermost();
         let level = view.tree.level(into);
         let lower = level.tables[level.overlapping(&low, &high)].to_vec();
         let mut deletes: Vec<RangeDelete> = Vec::new();

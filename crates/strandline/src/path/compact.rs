@@ -34,6 +34,8 @@ use crate::view::View;
 
 /// Bytes that a table takes in the manifest at most, its keys aside.
 const TABLE_CHANGE_BYTES: usize = 96;
+/// Compactions of level 0 that a compaction of deeper levels is taken to be for.
+const OTHERS_SPREAD: u32 = 3;
 /// How long a failed compaction is left alone.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -42,7 +44,7 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(crate) struct Compactions {
     pub(super) under_way: Vec<Arc<Compaction>>,
     failed_at: Option<Instant>,
-    /// What compactions of other levels have taken since the last one of level 0.
+    /// What compactions of other levels have taken, as far as those of level 0 were not told.
     others: Duration,
     figures: CompactionFigures,
 }
@@ -73,6 +75,13 @@ pub(super) struct Part {
 impl Compaction {
     fn is_level0(&self) -> bool {
         !self.runs.is_empty()
+    }
+
+    /// Whether its tables may come to lie between those that it reads: it reads level 0, or several tables of levels
+    /// above.
+    pub(super) fn is_wide(&self) -> bool {
+        let upper = self.tables.iter().filter(|(level, _)| *level < self.into);
+        self.is_level0() || upper.count() > 1
     }
 
     /// Entries that all parts have passed; parts that are being carried on are not asked.
@@ -319,7 +328,7 @@ impl Engine {
                     continue;
                 }
             };
-            let picture = self.picture(&view, bounds);
+            let picture = self.picture(compactions, &space, &view, bounds);
             let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
             let Some(choice) = choice else { continue };
             let begun = self.begin(&space, &view, choice);
@@ -418,8 +427,9 @@ impl Engine {
         compaction.count(&mut compactions.figures, written, elapsed);
         if compaction.is_level0() {
             // What it brings down keeps the threads busy on deeper levels before the next begins.
-            let others = std::mem::take(&mut compactions.others) / self.threads();
-            self.throttle.drained(compaction.entries, freed, elapsed + others);
+            let others = compactions.others / OTHERS_SPREAD;
+            compactions.others -= others;
+            self.throttle.drained(compaction.entries, freed, elapsed + others / self.threads());
         } else {
             compactions.others += elapsed;
         }

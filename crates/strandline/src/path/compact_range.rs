@@ -1,15 +1,19 @@
 //! Compaction by hand: a range of keys goes down level by level, to the deepest that has any of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 
-use super::compact::Compaction;
+use super::compact::{Compaction, Compactions};
 use super::job::Worked;
+use super::place::Upper;
+use crate::compaction::pick::place;
 use crate::engine::Engine;
 use crate::keyspace::Space;
+use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::view::View;
@@ -41,7 +45,7 @@ impl Engine {
             let begun = {
                 let mut compactions = self.compactions();
                 let view = space.view.load_full();
-                let next = self.next_by_hand(space, &view, level, range)?;
+                let next = self.next_by_hand(&compactions, space, &view, level, range)?;
                 match next {
                     ByHand::Nothing(deeper) => {
                         level = deeper;
@@ -76,42 +80,76 @@ impl Engine {
         Ok(())
     }
 
-    /// The next step down from `level` of a compaction by hand.
+    /// The next step of a compaction by hand, which has come to `level`: level 0 as a whole, then all tables above the
+    /// deepest that has any at once.
     fn next_by_hand(
         &self,
+        compactions: &Compactions,
         space: &Arc<Space>,
         view: &View,
         level: usize,
         (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<ByHand> {
-        let span = |tables: &[Arc<Table>]| {
-            let low = tables.first().map(|table| table.desc.smallest.clone());
-            low.zip(tables.last().map(|table| table.desc.largest.clone()))
-        };
         let bounds = self.level0_bounds(view)?;
-        let (runs, upper, into, span) = if level == 0 {
+        let picture = self.picture(compactions, space, view, bounds);
+        let begun = if level == 0 {
             let within = |(low, high): &(&[u8], &[u8])| {
                 largest.is_none_or(|key| *low <= key) && smallest.is_none_or(|key| *high >= key)
             };
             let Some((low, high)) = bounds.filter(within) else { return Ok(ByHand::Nothing(1)) };
-            let span = (low.to_vec(), high.to_vec());
-            let into = self.picture(view, bounds).base();
-            (view.runs.clone(), Vec::new(), into, span)
+            let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
+                return Ok(ByHand::Busy);
+            };
+            self.begin_with(space, view, view.runs.clone(), Vec::new(), (into, onto))?
         } else {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
-            if bottom.is_none_or(|(bottom, _)| bottom <= level) {
+            let into = bottom.map_or(level, |(bottom, _)| bottom);
+            let (upper, onto) = above(&view.tree, level..into, smallest, largest);
+            if upper.is_empty() {
                 return Ok(ByHand::Nothing(LEVELS));
             }
-            let here = view.tree.level(level);
-            let first = smallest.map_or(0, |key| here.first_from(key, false));
-            let rest = here.tables[first..].iter();
-            let within = rest.take_while(|t| largest.is_none_or(|key| &t.desc.smallest[..] <= key));
-            let upper: Vec<Arc<Table>> = within.cloned().collect();
-            let Some(span) = span(&upper) else { return Ok(ByHand::Nothing(level + 1)) };
-            (Vec::new(), upper, level + 1, span)
+            if picture.arriving[level - 1..into].contains(&true) {
+                return Ok(ByHand::Busy);
+            }
+            self.begin_with(space, view, Vec::new(), upper, (into, onto))?
         };
-        let onto = view.tree.level(into).overlapping(&span.0, &span.1);
-        let begun = self.begin_with(space, view, runs, (level, upper), (into, onto))?;
         Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
     }
+}
+
+/// Tables of some levels that hold keys from `smallest` to `largest`, those below that overlap these, and so on; then
+/// the positions of what they overlap in the level behind.
+fn above(
+    tree: &Tree,
+    levels: Range<usize>,
+    smallest: Option<&[u8]>,
+    largest: Option<&[u8]>,
+) -> (Upper, Range<usize>) {
+    let (mut low, mut high) = (smallest.map(<[u8]>::to_vec), largest.map(<[u8]>::to_vec));
+    let within = |number: usize, low: &Option<Vec<u8>>, high: &Option<Vec<u8>>| {
+        let level = tree.level(number);
+        let first = low.as_ref().map_or(0, |key| level.first_from(key, false));
+        let begins =
+            |table: &Arc<Table>| high.as_ref().is_none_or(|key| table.desc.smallest <= *key);
+        first..first + level.tables[first..].partition_point(begins)
+    };
+    let mut upper = Upper::new();
+    for number in levels.clone() {
+        let tables = tree.level(number).tables[within(number, &low, &high)].to_vec();
+        if let Some((smallest, largest)) = hull(&tables) {
+            // What is newer must not sink below what it overlaps.
+            low = low.map(|key| key.min(smallest.to_vec()));
+            high = high.map(|key| key.max(largest.to_vec()));
+            upper.push((number, tables));
+        }
+    }
+    let hulls = upper.iter().filter_map(|(_, tables)| hull(tables));
+    let all = hulls.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let onto = all.map_or(0..0, |(low, high)| tree.level(levels.end).overlapping(low, high));
+    (upper, onto)
+}
+
+/// Lowest and highest key of tables of one level.
+fn hull(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
+    Some((&tables.first()?.desc.smallest, &tables.last()?.desc.largest))
 }

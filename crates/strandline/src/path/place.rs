@@ -8,7 +8,7 @@ use base::Result;
 use base::planted::{self, Bug};
 use sst::RangeDelete;
 
-use super::compact::{Compaction, Part, dead_zones};
+use super::compact::{Compaction, Compactions, Part, dead_zones};
 use crate::background::debt::memtable_bytes_max;
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
@@ -26,6 +26,9 @@ use crate::view::View;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 /// Bytes of a data block.
 const BLOCK_BYTES: usize = 4096;
+
+/// Tables that go down, by level from the uppermost on.
+pub(super) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
 
 impl Engine {
     /// Bytes of records in level 0 at which it is compacted: while that much is on its way to SSD, as much again and
@@ -52,6 +55,8 @@ impl Engine {
     /// What the pick looks at.
     pub(super) fn picture<'v>(
         &self,
+        compactions: &Compactions,
+        space: &Arc<Space>,
         view: &'v View,
         bounds: Option<(&'v [u8], &'v [u8])>,
     ) -> Picture<'v> {
@@ -59,6 +64,9 @@ impl Engine {
         for (number, level) in view.tree.levels() {
             levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
         }
+        let mut arriving = [false; LEVELS];
+        let under_way = compactions.under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space));
+        under_way.filter(|each| each.is_wide()).for_each(|each| arriving[each.into - 1] = true);
         Picture {
             level0: Level0Facts {
                 bytes: view.runs.iter().map(|run| run.record_bytes()).sum(),
@@ -66,6 +74,7 @@ impl Engine {
                 busy: view.runs.iter().any(|run| run.busy.is_taken()),
             },
             levels,
+            arriving,
             level0_bytes: self.level0_bytes(),
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
         }
@@ -78,32 +87,36 @@ impl Engine {
         view: &View,
         choice: Choice,
     ) -> Result<Option<Arc<Compaction>>> {
-        let (runs, from, into, onto) = match choice {
-            Choice::Level0 { into, onto } => (view.runs.clone(), None, into, onto),
+        let level = |number: usize| view.tree.level(number).tables.clone();
+        let (runs, upper, into, onto) = match choice {
+            Choice::Level0 { into, onto } => (view.runs.clone(), Vec::new(), into, onto),
+            Choice::Levels { from, onto } => {
+                let upper = from.clone().map(|number| (number, level(number))).collect();
+                (Vec::new(), upper, from.end, onto)
+            }
             Choice::Table { from, table, onto } => {
-                (Vec::new(), Some((from, table..table + 1)), from + 1, onto)
+                let table = Arc::clone(&view.tree.level(from).tables[table]);
+                (Vec::new(), vec![(from, vec![table])], from + 1, onto)
             }
         };
-        let upper = from.map_or((0, Vec::new()), |(level, range)| {
-            (level, view.tree.level(level).tables[range].to_vec())
-        });
         self.begin_with(space, view, runs, upper, (into, onto))
     }
 
-    /// As [`Engine::begin`], of any runs, tables of one level, and tables of the level that they go to.
-    pub(crate) fn begin_with(
+    /// As [`Engine::begin`], of any runs, tables of some levels, and tables of the level that they go to.
+    pub(super) fn begin_with(
         &self,
         space: &Arc<Space>,
         view: &View,
         runs: Vec<Arc<Run>>,
-        (level, upper): (usize, Vec<Arc<Table>>),
+        upper: Upper,
         (into, onto): (usize, std::ops::Range<usize>),
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
         let lower = view.tree.level(into).tables[onto].to_vec();
-        let inputs = upper.iter().map(|table| (level, Arc::clone(table)));
-        let inputs: Vec<(usize, Arc<Table>)> =
-            inputs.chain(lower.iter().map(|table| (into, Arc::clone(table)))).collect();
+        // Tables of one level are disjoint.
+        let filled = upper.iter().filter(|(_, tables)| !tables.is_empty());
+        let moves = runs.is_empty() && lower.is_empty() && filled.count() == 1;
+        let inputs: Upper = upper.into_iter().chain([(into, lower)]).collect();
         let mut compaction = Compaction {
             space: Arc::clone(space),
             runs: Vec::new(),
@@ -123,24 +136,24 @@ impl Engine {
             compaction.entries += run.entries();
             compaction.runs.push(run);
         }
-        for (level, table) in inputs {
+        for (level, table) in inputs.iter().flat_map(|(level, t)| t.iter().map(|t| (*level, t))) {
             if !table.busy.take() {
                 return Ok(None);
             }
             compaction.entries += table.desc.entries;
-            compaction.tables.push((level, table));
+            compaction.tables.push((level, Arc::clone(table)));
         }
-        let moves = compaction.runs.is_empty() && lower.is_empty() && upper.len() == 1;
         if !moves {
             let horizon = self.snapshots.horizon(&self.ring);
             let ranges = ranges_of(&compaction)?;
             let deeper = view.tree.below(into);
+            let levels = inputs.into_iter().map(|(_, tables)| tables);
             let merge = Merge {
                 media: Arc::clone(&self.media),
                 tables: Arc::clone(tables),
                 memtables: Vec::new(),
                 runs: compaction.runs.clone(),
-                levels: [upper, lower].into_iter().filter(|tables| !tables.is_empty()).collect(),
+                levels: levels.filter(|tables| !tables.is_empty()).collect(),
                 from: None,
                 before: None,
                 below: deeper.first().cloned(),

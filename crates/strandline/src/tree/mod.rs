@@ -67,6 +67,12 @@ impl Tree {
         &self.levels[number - 1]
     }
 
+    /// The first level that has tables, or the deepest.
+    pub(crate) fn uppermost(&self) -> usize {
+        let filled = self.levels().find(|(_, level)| !level.tables.is_empty());
+        filled.map_or(LEVELS, |(number, _)| number)
+    }
+
     /// The levels below `number`.
     pub(crate) fn below(&self, number: usize) -> Vec<Arc<Level>> {
         self.levels[number..].to_vec()
