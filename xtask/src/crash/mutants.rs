@@ -92,6 +92,7 @@ impl Mutant {
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
                 (Site::Extent, _) => &["extents"],
                 (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
+                (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
                 (Site::ZoneClear | Site::Clean, _) => &["churn"],
                 _ => &["in-flight", "mixed"],
             },
@@ -119,12 +120,10 @@ impl Mutant {
                 "the word differs from the one before it in its upper half only: torn in halves it is the old word \
                  or the new one",
             )),
-            (Fault::TornWord, Site::ZoneGrant | Site::ZoneClear) => {
-                Some(Equivalent::ChangesNothing(
-                    "a header counts by the checksum over all its words, which half a word does not pass: it reads \
+            (Fault::TornWord, Site::ZoneGrant) => Some(Equivalent::ChangesNothing(
+                "a header counts by the checksum over all its words, which half a word does not pass: it reads \
                  as torn, which nobody takes for a grant, and is swept like a zone that nobody claims",
-                ))
-            }
+            )),
             (Fault::DropFence | Fault::FenceOnOtherThread, Site::RecoverAccepted) => {
                 Some(Equivalent::ChangesNothing(
                     "with the one thread that recovers here, the next fence on the way to the closing edit covers \
