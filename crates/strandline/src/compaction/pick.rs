@@ -18,8 +18,8 @@ const RATIO_MAX: f64 = 8.0;
 /// Levels above the base that are merged into it together, if there are as many and one more, which takes what comes
 /// meanwhile.
 const GATHERED: usize = 3;
-/// What level 0 gives is merged with the level that it lies on if that is smaller by this factor: it would count as
-/// much as a large one among those that gather.
+/// What level 0 gives is merged with the level that it lies on if that is smaller by this factor than what it gives, or
+/// should give, at once: each small one would count as much as a large one among those that gather.
 const SMALL: u64 = 4;
 
 /// What is known of a table.
@@ -81,6 +81,11 @@ pub(crate) struct Targets {
 }
 
 impl Picture<'_> {
+    /// What is merged with `bytes` of level 0 rather than left to gather.
+    fn small(&self, bytes: u64) -> u64 {
+        bytes.max(self.level0_bytes) / SMALL
+    }
+
     fn targets(&self) -> Targets {
         targets(&self.levels.each_ref().map(|level| bytes(level)), self.level0_bytes)
     }
@@ -152,7 +157,7 @@ pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
     let base = picture.targets().base;
     let waits = gathered(picture, base).or_else(|| slide(picture, base)).is_none();
     let fits = picture.pressed && merged <= level0.bytes && waits;
-    let good = merged <= level0.bytes / SMALL || fits || into >= base;
+    let good = merged <= picture.small(level0.bytes) || fits || into >= base;
     good.then_some(Choice::Level0 { into, onto })
 }
 
@@ -180,7 +185,7 @@ pub(crate) fn place(
     let lies_on = (free + 1).min(LEVELS);
     let tables = onto(lies_on);
     let overlapped = &picture.levels[lies_on - 1][tables.clone()];
-    let small = self::bytes(overlapped) <= bytes / SMALL;
+    let small = self::bytes(overlapped) <= picture.small(bytes);
     let mergeable = !is_busy(overlapped) && !picture.arriving[lies_on - 1];
     match free {
         LEVELS => Some((LEVELS, 0..0)),
@@ -350,6 +355,7 @@ mod tests {
         assert_eq!(shown("0 1 a-z", true), "level 0 into 6");
         assert_eq!(shown("0 0 a-z", true), "nothing");
         assert_eq!(shown("0 100 a-z | 6 900 a-z", true), "level 0 into 5");
+        assert_eq!(shown("0 2 a-z | 5 20 a-z | 6 900 a-z", true), "level 0 into 5 onto 0..1");
         // Nowhere to go: what has gathered makes way, or is merged with a little while it does.
         let full = |first| {
             let below = "2 9 a-b! | 3 9 a-b! | 4 9 a-b! | 5 9 a-b! | 6 99 a-z";

@@ -11,6 +11,7 @@ use base::limits::NAME_BYTES_MAX;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
+use super::compact_range::Depth;
 use super::job::Worked;
 use super::merge::MergeJob;
 use crate::engine::Engine;
@@ -20,7 +21,6 @@ use crate::manifest::{Manifest, State};
 use crate::media::hash;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
-use crate::tree::desc::LEVELS;
 use crate::view::View;
 
 /// Pause between looks at work that somebody else does.
@@ -226,7 +226,7 @@ impl Engine {
         self.check_writable("compact")?;
         for space in self.spaces() {
             if self.tables.is_some() {
-                self.compact_down(&space, (None, None), LEVELS)?;
+                self.compact_down(&space, (None, None), Depth::Deepest)?;
                 continue;
             }
             // The jobs are held throughout, so that nobody else changes the runs.
@@ -260,7 +260,7 @@ impl Engine {
         if self.tables.is_none() {
             return self.compact();
         }
-        self.compact_down(space, range, LEVELS)
+        self.compact_down(space, range, Depth::Deepest)
     }
 
     /// Values of several keys as of one moment; their records are fetched together.

@@ -14,43 +14,58 @@ use crate::compaction::pick::place;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::tree::Tree;
-use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::view::View;
 
 /// Pause between looks at what somebody else does.
 const WAIT_STEP: Duration = Duration::from_micros(100);
 
+/// How far a compaction by hand goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Level 0 leaves persistent memory.
+    Level0,
+    /// What lies above the deepest level that has any of the keys comes down to it, too.
+    Deepest,
+}
+
 /// What a compaction by hand does next.
 enum ByHand {
-    /// Nothing at this level; go on with that one.
-    Nothing(usize),
+    Nothing,
     /// Somebody else is at these tables.
     Busy,
     Begun(Arc<Compaction>),
 }
 
 impl Engine {
-    /// Compacts the keys of `range`, or all, of what lies above level `levels`, down to the deepest level that has any
-    /// of them.
+    /// Compacts the keys of `range`, or all.
     pub(super) fn compact_down(
         &self,
         space: &Arc<Space>,
         range: (Option<&[u8]>, Option<&[u8]>),
-        levels: usize,
+        depth: Depth,
     ) -> Result<()> {
-        let mut level = 0;
-        while level < levels {
+        self.compact_once(space, range, Depth::Level0)?;
+        match depth {
+            Depth::Level0 => Ok(()),
+            Depth::Deepest => self.compact_once(space, range, depth),
+        }
+    }
+
+    /// One compaction by hand, once nobody else is at what it needs.
+    fn compact_once(
+        &self,
+        space: &Arc<Space>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+        depth: Depth,
+    ) -> Result<()> {
+        loop {
             self.check_writable("compact")?;
             let begun = {
                 let mut compactions = self.compactions();
                 let view = space.view.load_full();
-                let next = self.next_by_hand(&compactions, space, &view, level, range)?;
-                match next {
-                    ByHand::Nothing(deeper) => {
-                        level = deeper;
-                        continue;
-                    }
+                match self.next_by_hand(&compactions, space, &view, range, depth)? {
+                    ByHand::Nothing => return Ok(()),
                     ByHand::Busy => None,
                     ByHand::Begun(begun) => {
                         compactions.under_way.insert(0, Arc::clone(&begun));
@@ -64,7 +79,6 @@ impl Engine {
                 }
                 continue;
             };
-            level = begun.into;
             self.signal.raise();
             while self.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, &begun)) {
                 if self.carry_on(&begun, usize::MAX)?.is_none() {
@@ -76,52 +90,52 @@ impl Engine {
                     || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
                 return Err(self.last_trouble().unwrap_or_else(closed));
             }
+            return Ok(());
         }
-        Ok(())
     }
 
-    /// The next step of a compaction by hand, which has come to `level`: level 0 as a whole, then all tables above the
-    /// deepest that has any at once.
+    /// Begins a compaction by hand: level 0 as a whole, or all tables above the deepest level that has any at once.
     fn next_by_hand(
         &self,
         compactions: &Compactions,
         space: &Arc<Space>,
         view: &View,
-        level: usize,
         (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
+        depth: Depth,
     ) -> Result<ByHand> {
         let bounds = self.level0_bounds(view)?;
         let picture = self.picture(compactions, space, view, bounds);
-        let begun = if level == 0 {
+        let (runs, upper, into, onto) = if depth == Depth::Level0 {
             let within = |(low, high): &(&[u8], &[u8])| {
                 largest.is_none_or(|key| *low <= key) && smallest.is_none_or(|key| *high >= key)
             };
-            let Some((low, high)) = bounds.filter(within) else { return Ok(ByHand::Nothing(1)) };
+            let Some((low, high)) = bounds.filter(within) else { return Ok(ByHand::Nothing) };
             let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
                 return Ok(ByHand::Busy);
             };
-            self.begin_with(space, view, view.runs.clone(), Vec::new(), (into, onto))?
+            (view.runs.clone(), Upper::new(), into, onto)
         } else {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
-            let into = bottom.map_or(level, |(bottom, _)| bottom);
-            let (upper, onto) = above(&view.tree, level..into, smallest, largest);
+            let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
+            let (upper, onto) = above(&view.tree, into, smallest, largest);
             if upper.is_empty() {
-                return Ok(ByHand::Nothing(LEVELS));
+                return Ok(ByHand::Nothing);
             }
-            if picture.arriving[level - 1..into].contains(&true) {
+            if picture.arriving[..into].contains(&true) {
                 return Ok(ByHand::Busy);
             }
-            self.begin_with(space, view, Vec::new(), upper, (into, onto))?
+            (Vec::new(), upper, into, onto)
         };
+        let begun = self.begin_with(space, view, runs, upper, (into, onto))?;
         Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
     }
 }
 
-/// Tables of some levels that hold keys from `smallest` to `largest`, those below that overlap these, and so on; then
-/// the positions of what they overlap in the level behind.
+/// Tables above level `into` that hold keys from `smallest` to `largest`, those below that overlap these, and so on; then
+/// the positions of what they overlap in that level.
 fn above(
     tree: &Tree,
-    levels: Range<usize>,
+    into: usize,
     smallest: Option<&[u8]>,
     largest: Option<&[u8]>,
 ) -> (Upper, Range<usize>) {
@@ -134,7 +148,7 @@ fn above(
         first..first + level.tables[first..].partition_point(begins)
     };
     let mut upper = Upper::new();
-    for number in levels.clone() {
+    for number in 1..into {
         let tables = tree.level(number).tables[within(number, &low, &high)].to_vec();
         if let Some((smallest, largest)) = hull(&tables) {
             // What is newer must not sink below what it overlaps.
@@ -145,7 +159,7 @@ fn above(
     }
     let hulls = upper.iter().filter_map(|(_, tables)| hull(tables));
     let all = hulls.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let onto = all.map_or(0..0, |(low, high)| tree.level(levels.end).overlapping(low, high));
+    let onto = all.map_or(0..0, |(low, high)| tree.level(into).overlapping(low, high));
     (upper, onto)
 }
 

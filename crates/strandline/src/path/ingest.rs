@@ -20,6 +20,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use std::ops::Bound;
 
+use super::compact_range::Depth;
 use super::job::Worked;
 use super::write::{Commit, Op, Ops};
 use crate::engine::Engine;
@@ -30,7 +31,7 @@ use crate::memtable::record::Kind;
 use crate::memtable::{Memtable, is_skipped};
 use crate::tree::Tree;
 use crate::tree::copy::copy;
-use crate::tree::desc::{LEVELS, TableDesc};
+use crate::tree::desc::TableDesc;
 use crate::tree::examine::{Copy, examine};
 use crate::tree::tables::Tables;
 use crate::view::View;
@@ -100,10 +101,10 @@ impl Engine {
             if self.is_in_the_way(&view, u64::MAX, descs)? {
                 drop(view);
                 self.flush()?;
-                self.compact_down(space, hull(descs), 1)?;
+                self.compact_down(space, hull(descs), Depth::Level0)?;
             } else if placement(&view.tree, descs).is_none() {
                 drop(view);
-                self.compact_down(space, hull(descs), LEVELS)?;
+                self.compact_down(space, hull(descs), Depth::Deepest)?;
             }
             if let Some(seq) = self.try_place(tables, space, descs)? {
                 return Ok(seq);
@@ -165,7 +166,7 @@ impl Engine {
             self.check_writable("ingest")?;
             if self.is_in_the_way(&space.view.load(), front.order, descs)? {
                 self.await_frozen(&[(Arc::clone(space), front.order)])?;
-                self.compact_down(space, hull(descs), 1)?;
+                self.compact_down(space, hull(descs), Depth::Level0)?;
                 continue;
             }
             let admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);

@@ -86,7 +86,11 @@ fn rows(keyspace: &KeyspaceProperties) -> Vec<Vec<String>> {
                 human::bytes(level.bytes()),
                 human::count(level.entries()),
                 of(deletions, ranges),
-                level.target.map_or_else(|| "no limit".into(), human::bytes),
+                match level.target {
+                    None => "no limit".into(),
+                    Some(0) => "gathers".into(),
+                    Some(bytes) => human::bytes(bytes),
+                },
             ],
         );
     }
