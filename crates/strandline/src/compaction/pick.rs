@@ -9,7 +9,7 @@
 //! the deepest level sets them. Between what level 0 gives at once and the deepest level sizes grow by one ratio, as
 //! even as the number of levels allows: a level hardly larger than what arrives would only be rewritten along with it.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::tree::desc::LEVELS;
 
@@ -43,15 +43,23 @@ pub(crate) struct Level0Facts<'t> {
     pub busy: bool,
 }
 
+/// What a compaction under way writes to a level.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arriving<'t> {
+    pub level: usize,
+    pub smallest: &'t [u8],
+    pub largest: &'t [u8],
+}
+
 /// The state of a keyspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture<'t> {
     pub level0: Level0Facts<'t>,
     /// From level 1 on, tables in key order.
     pub levels: [Vec<TableFacts<'t>>; LEVELS],
-    /// From level 1 on, whether a compaction of several tables, or of level 0, is writing there. Its tables may come to
-    /// lie anywhere between the lowest and the highest key that it reads.
-    pub arriving: [bool; LEVELS],
+    /// Where compactions under way write. Their tables may come to lie anywhere between the lowest and the highest key
+    /// that they read, in gaps too where nothing is now: two that overlap would break I-TREE-1.
+    pub arriving: Vec<Arriving<'t>>,
     /// Bytes of level 0 at which it is compacted.
     pub level0_bytes: u64,
     /// Somebody waits for persistent memory: level 0 goes first, whatever its size.
@@ -80,7 +88,29 @@ pub(crate) struct Targets {
     pub bytes: [u64; LEVELS],
 }
 
-impl Picture<'_> {
+impl<'t> Picture<'t> {
+    /// Tables of a level.
+    fn level(&self, number: usize) -> &[TableFacts<'t>] {
+        &self.levels[number - 1]
+    }
+
+    /// Whether anything between two keys is about to be written to one of the levels.
+    pub(crate) fn arrives(&self, levels: RangeInclusive<usize>, low: &[u8], high: &[u8]) -> bool {
+        let overlaps = |each: &Arriving<'_>| each.smallest <= high && each.largest >= low;
+        self.arriving.iter().any(|each| levels.contains(&each.level) && overlaps(each))
+    }
+
+    /// Whether level 0 is to be compacted, and nobody is at it.
+    fn is_level0_due(&self) -> bool {
+        let Level0Facts { bytes, busy, .. } = self.level0;
+        (bytes >= self.level0_bytes || self.pressed && bytes > 0) && !busy
+    }
+
+    /// The uppermost level that has a target.
+    fn base(&self) -> usize {
+        self.targets().base
+    }
+
     /// What is merged with `bytes` of level 0 rather than left to gather.
     fn small(&self, bytes: u64) -> u64 {
         bytes.max(self.level0_bytes) / SMALL
@@ -123,14 +153,17 @@ pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
         return Some(choice);
     }
     let targets = picture.targets();
-    if let Some(choice) = slide(picture, targets.base) {
+    if let Some(choice) = slide(picture) {
         return Some(choice);
     }
-    let mut gathered_wait = false;
+    // Level 0 has nowhere to go, and more sinking from the base would keep what gathered waiting.
+    let mut gathered_wait = picture.is_level0_due();
+    if gathered_wait && let Some(choice) = gathered(picture, targets.base) {
+        return Some(choice);
+    }
     for due in due(picture, &targets) {
         let choice = match due {
             Due::Gathered => gathered(picture, targets.base),
-            // More of it would keep what gathered waiting.
             Due::Level(level) if level == targets.base && gathered_wait => None,
             Due::Level(level) => pick_table(picture, level),
         };
@@ -144,30 +177,27 @@ pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
 
 /// As [`pick`], of level 0 only.
 pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
-    let level0 = &picture.level0;
-    let due = level0.bytes >= picture.level0_bytes || picture.pressed && level0.bytes > 0;
-    if !due || level0.busy {
-        return None;
-    }
+    let level0 = picture.is_level0_due().then_some(&picture.level0)?;
     let (smallest, largest) = level0.bounds?;
     let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
-    let merged = bytes(&picture.levels[into - 1][onto.clone()]);
+    let merged = bytes(&picture.level(into)[onto.clone()]);
     // With no level free it had better wait for what has gathered, or merges would go on here that only grow. Once or
     // twice they are worth it to somebody who waits.
-    let base = picture.targets().base;
-    let waits = gathered(picture, base).or_else(|| slide(picture, base)).is_none();
-    let fits = picture.pressed && merged <= level0.bytes && waits;
-    let good = merged <= picture.small(level0.bytes) || fits || into >= base;
-    good.then_some(Choice::Level0 { into, onto })
+    let base = picture.base();
+    let no_other_way = || gathered(picture, base).or_else(|| slide(picture)).is_none();
+    let worth_it = merged <= picture.small(level0.bytes)
+        || into >= base
+        || picture.pressed && merged <= level0.bytes && no_other_way();
+    worth_it.then_some(Choice::Level0 { into, onto })
 }
 
 /// A level above the base with nothing between both, which makes room for others by moving down.
-fn slide(picture: &Picture<'_>, base: usize) -> Option<Choice> {
-    let is_free =
-        |level: usize| picture.levels[level - 1].is_empty() && !picture.arriving[level - 1];
-    let to = (1..base).rev().find(|level| is_free(*level))?;
+pub(crate) fn slide(picture: &Picture<'_>) -> Option<Choice> {
+    let awaits = |level: usize| picture.arriving.iter().any(|each| each.level == level);
+    let is_free = |level: usize| picture.level(level).is_empty() && !awaits(level);
+    let to = (1..picture.base()).rev().find(|level| is_free(*level))?;
     let from = (1..to).rev().find(|level| !is_free(*level))?;
-    let moves = !picture.arriving[from - 1] && !is_busy(&picture.levels[from - 1]);
+    let moves = !awaits(from) && !is_busy(picture.level(from));
     moves.then_some(Choice::Levels { from: from..to, onto: 0..0 })
 }
 
@@ -179,14 +209,16 @@ pub(crate) fn place(
     smallest: &[u8],
     largest: &[u8],
 ) -> Option<(usize, Range<usize>)> {
-    let onto = |level: usize| overlapping(&picture.levels[level - 1], smallest, largest);
-    let is_free = |level: &usize| onto(*level).is_empty() && !picture.arriving[*level - 1];
+    let onto = |level: usize| overlapping(picture.level(level), smallest, largest);
+    let arrives = |level: usize| picture.arrives(level..=level, smallest, largest);
+    let is_free = |level: &usize| onto(*level).is_empty() && !arrives(*level);
     let free = (1..=LEVELS).take_while(is_free).count();
     let lies_on = (free + 1).min(LEVELS);
     let tables = onto(lies_on);
-    let overlapped = &picture.levels[lies_on - 1][tables.clone()];
+    let overlapped = &picture.level(lies_on)[tables.clone()];
     let small = self::bytes(overlapped) <= picture.small(bytes);
-    let mergeable = !is_busy(overlapped) && !picture.arriving[lies_on - 1];
+    let (low, high) = hull(overlapped, (smallest, largest));
+    let mergeable = !is_busy(overlapped) && !picture.arrives(lies_on..=lies_on, low, high);
     match free {
         LEVELS => Some((LEVELS, 0..0)),
         0 => mergeable.then_some((1, tables)),
@@ -201,7 +233,7 @@ fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<Due> {
     let most = GATHERED.min(targets.base.saturating_sub(2)).max(1);
     let mut scores = vec![(above.count() as f64 / most as f64, Due::Gathered)];
     scores.extend((targets.base..LEVELS).map(|level| {
-        let ready = picture.levels[level - 1].iter().filter(|table| !table.busy);
+        let ready = picture.level(level).iter().filter(|table| !table.busy);
         let bytes = ready.map(|table| table.bytes).sum::<u64>();
         (bytes as f64 / targets.bytes[level - 1] as f64, Due::Level(level))
     }));
@@ -211,26 +243,30 @@ fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<Due> {
 
 /// Everything above the base into it.
 fn gathered(picture: &Picture<'_>, base: usize) -> Option<Choice> {
-    let first = (1..base).find(|level| !picture.levels[level - 1].is_empty())?;
+    let first = (1..base).find(|level| !picture.level(*level).is_empty())?;
     let above = &picture.levels[first - 1..base - 1];
     let smallest = above.iter().filter_map(|level| level.first()).map(|t| t.smallest).min()?;
     let largest = above.iter().filter_map(|level| level.last()).map(|t| t.largest).max()?;
-    let onto = overlapping(&picture.levels[base - 1], smallest, largest);
+    let onto = overlapping(picture.level(base), smallest, largest);
+    let overlapped = &picture.level(base)[onto.clone()];
+    let (low, high) = hull(overlapped, (smallest, largest));
     let busy = above.iter().any(|level| is_busy(level))
-        || is_busy(&picture.levels[base - 1][onto.clone()])
-        || picture.arriving[first - 1..base].contains(&true);
+        || is_busy(overlapped)
+        || picture.arrives(first..=base, low, high);
     (!busy).then_some(Choice::Levels { from: first..base, onto })
 }
 
 /// The table of `level` that rewrites least for what it brings down.
 fn pick_table(picture: &Picture<'_>, level: usize) -> Option<Choice> {
-    let below = &picture.levels[level];
-    let candidates = picture.levels[level - 1].iter().enumerate().filter(|(_, table)| !table.busy);
+    let (into, below) = (level + 1, picture.level(level + 1));
+    let candidates = picture.level(level).iter().enumerate().filter(|(_, table)| !table.busy);
     let rated = candidates.filter_map(|(position, table)| {
         let onto = overlapping(below, table.smallest, table.largest);
         let overlapped = &below[onto.clone()];
         let cost = bytes(overlapped) * 1000 / table.bytes.max(1);
-        (!is_busy(overlapped)).then_some((cost, position, onto))
+        let (low, high) = hull(overlapped, (table.smallest, table.largest));
+        let busy = is_busy(overlapped) || picture.arrives(into..=into, low, high);
+        (!busy).then_some((cost, position, onto))
     });
     let (_, table, onto) = rated.min_by_key(|(cost, position, _)| (*cost, *position))?;
     Some(Choice::Table { from: level, table, onto })
@@ -238,6 +274,12 @@ fn pick_table(picture: &Picture<'_>, level: usize) -> Option<Choice> {
 
 fn bytes(tables: &[TableFacts<'_>]) -> u64 {
     tables.iter().map(|table| table.bytes).sum()
+}
+
+/// Lowest and highest key of tables of one level and of what overlaps them.
+fn hull<'t>(tables: &[TableFacts<'t>], (low, high): (&'t [u8], &'t [u8])) -> (&'t [u8], &'t [u8]) {
+    let ends = tables.first().zip(tables.last());
+    ends.map_or((low, high), |(first, last)| (low.min(first.smallest), high.max(last.largest)))
 }
 
 fn is_busy(tables: &[TableFacts<'_>]) -> bool {
@@ -254,12 +296,12 @@ mod tests {
     use super::*;
 
     /// A picture from text: `0 40 a-z` is level 0 with 40 bytes from `a` to `z`; `5 10 a-c! 10 d-f` are two tables of
-    /// level 5, the first busy; level `5+` is being written.
+    /// level 5, the first busy; `5+ a-c` is being written to level 5.
     fn picture(text: &str, pressed: bool) -> Picture<'_> {
         let mut picture = Picture {
             level0: Level0Facts::default(),
             levels: Default::default(),
-            arriving: [false; LEVELS],
+            arriving: Vec::new(),
             level0_bytes: 100,
             pressed,
         };
@@ -267,7 +309,10 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             let level: usize = words[0].trim_end_matches('+').parse().expect("level");
             if words[0].ends_with('+') {
-                picture.arriving[level - 1] = true;
+                let (smallest, largest) = words[1].split_once('-').expect("bounds");
+                let (smallest, largest) = (smallest.as_bytes(), largest.as_bytes());
+                picture.arriving.push(Arriving { level, smallest, largest });
+                continue;
             }
             for pair in words[1..].chunks(2) {
                 let busy = pair[1].ends_with('!');
@@ -321,17 +366,18 @@ mod tests {
             ("0 100 d-k | 5 25 a-z | 6 99 a-z", "level 0 into 5 onto 0..1"),
             ("0 100 d-k | 5 25 a-z! | 6 99 a-z", "level 0 into 4"),
             // A level that is being written may get anything.
-            ("0 100 d-k | 6+", "level 0 into 5"),
-            ("0 100 d-k | 1+", "nothing"),
+            ("0 100 d-k | 6+ a-z", "level 0 into 5"),
+            ("0 100 d-k | 6+ l-z", "level 0 into 6"),
+            ("0 100 d-k | 1+ a-d", "nothing"),
             // Three levels that gathered go down together, level 0 before them.
             ("0 9 a-z | 4 50 a-z | 5 50 a-z | 6 99 a-z", "nothing"),
             ("0 9 a-z | 2 50 a-z | 6 99 a-z", "2..5 onto 0..0"),
-            ("0 9 a-z | 2 50 a-z | 5+ | 6 99 a-z", "2..4 onto 0..0"),
+            ("0 9 a-z | 2 50 a-z | 5+ x-z | 6 99 a-z", "2..4 onto 0..0"),
             ("0 9 a-z | 2 50 a-z! | 6 99 a-z", "nothing"),
             ("0 9 a-z | 3 50 b-x | 4 50 a-h | 5 50 c-y | 6 9 a-b 9 c-d 9 z-z", "3..6 onto 0..2"),
             ("0 100 a-z | 3 50 b-x | 4 50 a-h | 5 50 c-y | 6 99 a-b", "level 0 into 2"),
             ("0 9 a-z | 3 50 b-x | 4 50 a-h! | 5 50 c-y | 6 99 a-b", "nothing"),
-            ("0 9 a-z | 3 50 b-x | 4+ 50 a-h | 5 50 c-y | 6 99 a-b", "nothing"),
+            ("0 9 a-z | 3 50 b-x | 4+ a-h | 4 50 a-h | 5 50 c-y | 6 99 a-b", "nothing"),
             ("0 9 a-z | 2 9 b-x | 3 50 b-x | 4 50 a-h | 6 99 y-z", "4..5 onto 0..0"),
             // Level 5 has a target of 300: its cheaper table, or one that only moves.
             ("0 9 a-z | 5 160 a-c 170 d-f | 6 400 a-c 500 e-f", "0 of 5 onto 0..1"),
@@ -339,6 +385,9 @@ mod tests {
             ("0 9 a-z | 5 160 a-c 170 d-f! | 6 500 a-c 400 e-f", "nothing"),
             ("0 9 a-z | 5 360 a-c 10 d-f! | 6 500 a-c 400 e-f", "0 of 5 onto 0..1"),
             ("0 9 a-z | 5 160 a-c 170 g-h | 6 500 a-c 400 e-f", "move 1 of 5"),
+            // Level 0 is on its way to a gap between tables of level 6.
+            ("0 9 a-z! | 5 330 a-z | 6+ m-n | 6 500 a-c 400 x-z", "nothing"),
+            ("0 9 a-z! | 5 160 a-c 170 g-h | 6+ g-n | 6 500 a-c 400 x-z", "0 of 5 onto 0..1"),
             // The fuller first; what gathered does not wait for ever.
             (
                 "2 9 a-b | 3 9 a-b | 4 9 a-b | 5 160 a-c 170 d-f | 6 500 a-c 400 e-f",

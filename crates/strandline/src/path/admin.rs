@@ -200,10 +200,12 @@ impl Engine {
                 Worked::Did => {}
                 Worked::Idle | Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
                 Worked::Short if short < SHORT_MAX => {
-                    short += 1;
                     self.throttle.press();
                     // Records that leave for SSD make room.
-                    if self.work_on_levels(usize::MAX)? != Worked::Did {
+                    let worked = self.work_on_levels(usize::MAX)?;
+                    if worked != Worked::Did {
+                        let coming = worked == Worked::Busy && self.last_trouble().is_none();
+                        short += u32::from(!coming);
                         std::thread::sleep(WAIT_STEP);
                     }
                 }

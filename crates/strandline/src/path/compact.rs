@@ -57,6 +57,8 @@ pub(crate) struct Compaction {
     /// Inputs with their levels.
     pub(super) tables: Vec<(usize, Arc<Table>)>,
     pub(super) into: usize,
+    /// Lowest and highest key of all inputs.
+    pub(super) bounds: (Vec<u8>, Vec<u8>),
     pub(super) parts: Vec<Mutex<Part>>,
     /// Parts that are not done.
     pub(super) left: AtomicUsize,
@@ -75,13 +77,6 @@ pub(super) struct Part {
 impl Compaction {
     fn is_level0(&self) -> bool {
         !self.runs.is_empty()
-    }
-
-    /// Whether its tables may come to lie between those that it reads: it reads level 0, or several tables of levels
-    /// above.
-    pub(super) fn is_wide(&self) -> bool {
-        let upper = self.tables.iter().filter(|(level, _)| *level < self.into);
-        self.is_level0() || upper.count() > 1
     }
 
     /// Entries that all parts have passed; parts that are being carried on are not asked.
@@ -194,7 +189,7 @@ impl Engine {
         quantum: usize,
     ) -> Result<Option<Worked>> {
         if compaction.parts.is_empty() {
-            // A table that only moves.
+            // Tables that only move.
             let first = compaction.left.swap(0, Relaxed) == 1;
             return if first { self.end(compaction).map(Some) } else { Ok(None) };
         }
@@ -339,7 +334,9 @@ impl Engine {
                         // Others may take parts.
                         self.signal.raise();
                     }
-                    return Ok(begun);
+                    if begun.is_some() {
+                        return Ok(begun);
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     self.leave_alone(&space, &error);
@@ -370,10 +367,14 @@ impl Engine {
         }
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if space.dropped.load(Relaxed) {
-            self.discard(made.into_iter());
+            // What was given up already is gone from the parts; tables that move go with the keyspace's.
+            let parts = compaction.parts.iter();
+            parts.for_each(|part| self.discard(lock(part).made.drain(..)));
             return Ok(());
         }
-        self.check_manifest_room(&made)?;
+        if !moved {
+            self.check_manifest_room(&made)?;
+        }
         let view = space.view.load_full();
         let written: u64 = made.iter().map(|desc| desc.len).sum();
         let is_input = |run: &Arc<Run>| compaction.runs.iter().any(|each| Arc::ptr_eq(each, run));

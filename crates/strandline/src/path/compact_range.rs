@@ -1,4 +1,4 @@
-//! Compaction by hand: a range of keys goes down level by level, to the deepest that has any of them.
+//! Compaction by hand: a range of keys leaves level 0, then goes down to the deepest level that has any of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use base::{Error, ErrorKind, Result};
 use super::compact::{Compaction, Compactions};
 use super::job::Worked;
 use super::place::Upper;
-use crate::compaction::pick::place;
+use crate::compaction::pick::{place, slide};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::tree::Tree;
@@ -35,6 +35,8 @@ enum ByHand {
     /// Somebody else is at these tables.
     Busy,
     Begun(Arc<Compaction>),
+    /// The same, and there is more.
+    Prepares(Arc<Compaction>),
 }
 
 impl Engine {
@@ -61,17 +63,18 @@ impl Engine {
     ) -> Result<()> {
         loop {
             self.check_writable("compact")?;
-            let begun = {
+            let (begun, more) = {
                 let mut compactions = self.compactions();
                 let view = space.view.load_full();
-                match self.next_by_hand(&compactions, space, &view, range, depth)? {
+                let next = self.next_by_hand(&compactions, space, &view, range, depth)?;
+                let (begun, more) = match next {
                     ByHand::Nothing => return Ok(()),
-                    ByHand::Busy => None,
-                    ByHand::Begun(begun) => {
-                        compactions.under_way.insert(0, Arc::clone(&begun));
-                        Some(begun)
-                    }
-                }
+                    ByHand::Busy => (None, true),
+                    ByHand::Begun(begun) => (Some(begun), false),
+                    ByHand::Prepares(begun) => (Some(begun), true),
+                };
+                begun.iter().for_each(|each| compactions.under_way.insert(0, Arc::clone(each)));
+                (begun, more)
             };
             let Some(begun) = begun else {
                 if self.work(usize::MAX)? != Worked::Did {
@@ -90,7 +93,9 @@ impl Engine {
                     || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
                 return Err(self.last_trouble().unwrap_or_else(closed));
             }
-            return Ok(());
+            if !more {
+                return Ok(());
+            }
         }
     }
 
@@ -117,11 +122,19 @@ impl Engine {
         } else {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
             let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
-            let (upper, onto) = above(&view.tree, into, smallest, largest);
-            if upper.is_empty() {
-                return Ok(ByHand::Nothing);
+            // Level 0 must find levels that are free above what is held here for long.
+            if let Some(choice) = slide(&picture) {
+                let begun = self.begin(space, view, choice)?;
+                return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
-            if picture.arriving[..into].contains(&true) {
+            let (upper, onto) = above(&view.tree, into, smallest, largest);
+            let lower = &view.tree.level(into).tables[onto.clone()];
+            let hulls = upper.iter().map(|(_, tables)| &tables[..]).chain([lower]);
+            let all = hulls.filter_map(hull).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            let (Some((first, _)), Some((low, high))) = (upper.first(), all) else {
+                return Ok(ByHand::Nothing);
+            };
+            if picture.arrives(*first..=into, low, high) {
                 return Ok(ByHand::Busy);
             }
             (Vec::new(), upper, into, onto)

@@ -12,7 +12,7 @@ use super::compact::{Compaction, Compactions, Part, dead_zones};
 use crate::background::debt::memtable_bytes_max;
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
-use crate::compaction::pick::{Choice, Level0Facts, Picture, TableFacts};
+use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
@@ -55,7 +55,7 @@ impl Engine {
     /// What the pick looks at.
     pub(super) fn picture<'v>(
         &self,
-        compactions: &Compactions,
+        compactions: &'v Compactions,
         space: &Arc<Space>,
         view: &'v View,
         bounds: Option<(&'v [u8], &'v [u8])>,
@@ -64,9 +64,12 @@ impl Engine {
         for (number, level) in view.tree.levels() {
             levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
         }
-        let mut arriving = [false; LEVELS];
         let under_way = compactions.under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space));
-        under_way.filter(|each| each.is_wide()).for_each(|each| arriving[each.into - 1] = true);
+        let arriving = under_way.map(|each| Arriving {
+            level: each.into,
+            smallest: &each.bounds.0,
+            largest: &each.bounds.1,
+        });
         Picture {
             level0: Level0Facts {
                 bytes: view.runs.iter().map(|run| run.record_bytes()).sum(),
@@ -74,7 +77,7 @@ impl Engine {
                 busy: view.runs.iter().any(|run| run.busy.is_taken()),
             },
             levels,
-            arriving,
+            arriving: arriving.collect(),
             level0_bytes: self.level0_bytes(),
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
         }
@@ -122,6 +125,7 @@ impl Engine {
             runs: Vec::new(),
             tables: Vec::new(),
             into,
+            bounds: Default::default(),
             parts: Vec::new(),
             left: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
@@ -143,6 +147,7 @@ impl Engine {
             compaction.entries += table.desc.entries;
             compaction.tables.push((level, Arc::clone(table)));
         }
+        compaction.bounds = self.bounds_of(&compaction)?;
         if !moves {
             let horizon = self.snapshots.horizon(&self.ring);
             let ranges = ranges_of(&compaction)?;
@@ -172,6 +177,19 @@ impl Engine {
             compaction.left = AtomicUsize::new(compaction.parts.len());
         }
         Ok(Some(Arc::new(compaction)))
+    }
+
+    /// Lowest and highest key of all inputs.
+    fn bounds_of(&self, compaction: &Compaction) -> Result<(Vec<u8>, Vec<u8>)> {
+        let tables = compaction.tables.iter().map(|(_, table)| &table.desc);
+        let mut bounds: Vec<(&[u8], &[u8])> =
+            tables.map(|desc| (&desc.smallest[..], &desc.largest[..])).collect();
+        for run in &compaction.runs {
+            let (smallest, largest) = run.bounds(&self.media)?;
+            bounds.push((smallest, largest));
+        }
+        let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
     }
 
     pub(super) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
