@@ -7,4 +7,6 @@ mod merging;
 pub(crate) mod output;
 pub(crate) mod pick;
 pub(crate) mod retain;
+#[cfg(test)]
+mod schedule;
 mod stream;
