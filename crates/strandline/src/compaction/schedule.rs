@@ -182,8 +182,8 @@ impl Sim {
 
 #[test]
 fn whatever_is_under_way_the_rules_of_the_tree_hold() {
-    // In the last two a table sinks towards a gap in which level 0 is about to lie.
-    for seed in (0..100).chain([2169, 9195]) {
+    // In these three something sinks towards a gap in which something else is about to lie.
+    for seed in (0..100).chain([543, 2169, 9195]) {
         let (mut sim, mut rng) = (Sim::default(), Rng::new(seed));
         for _ in 0..3000 {
             match rng.below(10) {
