@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use strandline::{Db, Options, PmSource};
+use strandline::{Db, Options, PmSource, SsdSource};
 
 use crate::config::Config;
 use crate::scratch::Scratch;
@@ -101,6 +101,20 @@ impl Store {
         Ok(began.elapsed())
     }
 
+    /// The files of its tables.
+    fn tables(&self) -> Result<Vec<PathBuf>, String> {
+        let folder = match &self.options.ssd {
+            SsdSource::Auto => self.path.join("sst"),
+            SsdSource::Path(folder) => folder.clone(),
+            SsdSource::None => return Ok(Vec::new()),
+        };
+        let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(Vec::new()) };
+        let failed = |error| format!("listing {}: {error}", folder.display());
+        let files = entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed));
+        let is_table = |path: &PathBuf| path.extension().is_some_and(|end| end == "sst");
+        Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_table).collect())
+    }
+
     /// Removes the files of a closed store, and nothing else.
     fn remove(&self) -> Result<(), String> {
         if self.is_heap() {
@@ -116,6 +130,9 @@ impl Store {
                 ));
             }
             files.push(pool.clone());
+        }
+        if files[0].exists() {
+            files.extend(self.tables()?);
         }
         for file in files {
             match std::fs::remove_file(&file) {
