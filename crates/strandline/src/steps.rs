@@ -1,5 +1,5 @@
 //! The steps of a write and of a read, one call each, so that a scheduler can interleave several writers and
-//! readers under test. Programs use [`Db`](crate::Db) instead.
+//! readers under test. Programs use [`Db`] instead.
 
 use std::path::Path;
 use std::sync::Arc;
