@@ -169,7 +169,7 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 360),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 390),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 60),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
