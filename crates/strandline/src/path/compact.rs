@@ -248,11 +248,7 @@ impl Engine {
         if compaction.failed.swap(true, Relaxed) {
             return Ok(Worked::Busy);
         }
-        for part in &compaction.parts {
-            let mut part = lock(part);
-            part.task.take().into_iter().for_each(|mut task| task.cancel());
-            self.discard(part.made.drain(..));
-        }
+        self.give_up(compaction);
         self.forget(compaction);
         self.compactions().figures.failed += 1;
         self.set_trouble(Some(&error));
@@ -276,9 +272,15 @@ impl Engine {
         let _first_wins = self.damage_met.set(damage.to_string());
     }
 
-    fn discard(&self, made: impl Iterator<Item = TableDesc>) {
-        if let Some(tables) = &self.tables {
-            made.for_each(|desc| tables.bury(desc.id, desc.len));
+    /// Ends the parts of a compaction; the files of what they made go.
+    fn give_up(&self, compaction: &Compaction) {
+        for part in &compaction.parts {
+            let mut part = lock(part);
+            part.task.take().into_iter().for_each(|mut task| task.cancel());
+            let made = part.made.drain(..);
+            if let Some(tables) = &self.tables {
+                made.for_each(|desc| tables.bury(desc.id, desc.len));
+            }
         }
     }
 
@@ -287,11 +289,7 @@ impl Engine {
         let under_way = self.compactions().under_way.clone();
         for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
             compaction.failed.store(true, Relaxed);
-            for part in &compaction.parts {
-                let mut part = lock(part);
-                part.task.take().into_iter().for_each(|mut task| task.cancel());
-                self.discard(part.made.drain(..));
-            }
+            self.give_up(compaction);
             self.forget(compaction);
         }
     }
@@ -368,8 +366,7 @@ impl Engine {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if space.dropped.load(Relaxed) {
             // What was given up already is gone from the parts; tables that move go with the keyspace's.
-            let parts = compaction.parts.iter();
-            parts.for_each(|part| self.discard(lock(part).made.drain(..)));
+            self.give_up(compaction);
             return Ok(());
         }
         if !moved {
