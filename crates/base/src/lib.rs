@@ -3,6 +3,7 @@
 //! This crate does no I/O, starts no thread, keeps no global state and contains no `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 pub mod checksum;
 pub mod codec;
 pub mod error;

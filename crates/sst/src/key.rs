@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 
 use base::Seq;
+use base::bytes::common_prefix;
 
 /// Largest sequence number that an internal key can hold.
 pub const SEQ_MAX: Seq = (1 << 56) - 1;
@@ -132,22 +133,6 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
         }
     }
     a.len().cmp(&b.len())
-}
-
-/// Bytes that both begin with.
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let max = a.len().min(b.len());
-    let (words_a, words_b) = (a[..max].as_chunks::<8>().0, b[..max].as_chunks::<8>().0);
-    for (i, (a, b)) in words_a.iter().zip(words_b).enumerate() {
-        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
-        if differ != 0 {
-            return 8 * i + differ.trailing_zeros() as usize / 8;
-        }
-    }
-    let from = max & !7;
-    let same = a[from..max].iter().zip(&b[from..max]).take_while(|(a, b)| a == b);
-    from + same.count()
 }
 
 /// Puts a key into `out` that is not less than the internal key `last` and less than the user key `next`,

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use base::bytes::{common_prefix, head8};
+
 const PAGE: usize = 64;
 
 /// Search structure over the separators of a run's blocks.
@@ -150,23 +152,6 @@ impl Fences {
         }
         count
     }
-}
-
-/// The first eight bytes as a number that sorts like the bytes.
-#[inline]
-pub(crate) fn head8(bytes: &[u8]) -> u64 {
-    if let Some(first) = bytes.first_chunk::<8>() {
-        return u64::from_be_bytes(*first);
-    }
-    let mut padded = [0; 8];
-    padded[..bytes.len()].copy_from_slice(bytes);
-    u64::from_be_bytes(padded)
-}
-
-/// Length of the common prefix.
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Building a block.
 
+use base::bytes::common_prefix;
 use base::codec::put_varint;
 
 use super::HASH_INDEX;
 use super::hash::HashBuilder;
-use crate::key::{TRAILER_LEN, common_prefix};
+use crate::key::TRAILER_LEN;
 
 /// Puts entries behind one another. Its buffers are used again for the next block.
 #[derive(Debug)]

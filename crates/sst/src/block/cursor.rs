@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
+use base::bytes::common_prefix;
 use base::codec::Reader;
 use smallvec::SmallVec;
 
 use super::{Block, Damage, Keys, Values};
 use crate::handle::{Handle, read_signed};
-use crate::key::{TRAILER_LEN, Target, common_prefix};
+use crate::key::{TRAILER_LEN, Target};
 
 /// A place in a block. The key is put together in a buffer that is used again.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use base::bytes::{common_prefix, head8};
 use smallvec::SmallVec;
 
 use super::{Block, Keys};
-use crate::key::{Target, common_prefix, split};
+use crate::key::{Target, split};
 
 /// Blocks with fewer restarts are searched as quickly without.
 const RESTARTS_MIN: usize = 16;
@@ -102,17 +103,6 @@ impl Block {
             Keys::Plain => stored,
         }
     }
-}
-
-/// The first eight bytes as a number that sorts like the bytes.
-#[inline]
-fn head8(bytes: &[u8]) -> u64 {
-    if let Some(first) = bytes.first_chunk::<8>() {
-        return u64::from_be_bytes(*first);
-    }
-    let mut padded = [0; 8];
-    padded[..bytes.len()].copy_from_slice(bytes);
-    u64::from_be_bytes(padded)
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@
 
 use std::cmp::Ordering;
 
+use base::bytes::{common_prefix, head8};
 use base::checksum::{key_hash, sum32, sum64};
 
 use super::{BLOCK_ENTRIES, BLOCK_LEN};
-use crate::fences::{common_prefix, head8};
 use crate::media::Leaf;
 
 const HEADS_AT: usize = 16;
