@@ -37,6 +37,8 @@ pub enum Lazily {
 /// How far the exploration goes.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Crash points tried of the workload, drawn by lot.
+    pub top_points: usize,
     /// Images at the crash points of the workload.
     pub top: CutLimits,
     /// Images at the crash points of a recovery and of what follows it.
@@ -62,6 +64,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            top_points: usize::MAX,
             top: CutLimits::default(),
             deep: CutLimits::small(),
             levels: 2,
@@ -306,16 +309,17 @@ impl<'s, S: System> Explorer<'s, S> {
                 next || case.mode == Mode::Eadr && i > 0 && log.events[i - 1].is_media()
             })
             .collect();
+        let mut most = self.limits.deep_points;
         if depth == 0 {
             self.counters.totals.events += log.len() as u64;
             for event in &log.events {
                 self.count(log, event, |count| count.events += 1);
             }
-        } else if points.len() > self.limits.deep_points {
-            let mut rng = Rng::fork(case.seed, salt ^ depth as u64);
-            while points.len() > self.limits.deep_points {
-                points.remove(rng.below(points.len()));
-            }
+            most = self.limits.top_points;
+        }
+        let mut rng = Rng::fork(case.seed, salt ^ depth as u64);
+        while points.len() > most {
+            points.remove(rng.below(points.len()));
         }
         points
     }

@@ -29,12 +29,21 @@ pub struct Plan {
     pub floors: Floors,
 }
 
-const ROOMY: Engine = Engine { zones: 30, memtable_bytes: 700, table_bytes: None, planted: None };
+const ROOMY: Engine = Engine {
+    keys: 8,
+    zones: 30,
+    manifest_len: 2048,
+    memtable_bytes: 700,
+    table_bytes: None,
+    planted: None,
+};
 const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
 /// Level 0 is compacted at 6 KiB; every key or two get a table.
-const LEVELS: Engine = Engine { table_bytes: Some(256), ..TIGHT };
+const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
-const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..TIGHT };
+const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
+/// So many keys, each with its table, that there is a level with a target above the deepest.
+const GAPS: Engine = Engine { keys: 96, manifest_len: 16 << 10, ..DEEP };
 
 fn mixed() -> Shape {
     Shape {
@@ -90,6 +99,19 @@ fn levels() -> Shape {
 /// Many keys of one keyspace: levels outgrow their targets, and tables sink.
 fn sink() -> Shape {
     Shape { ops: 60, keys: 8, keyspaces: 1, value_lens: vec![90, 100], background: 35, ..levels() }
+}
+
+/// Levels with gaps, into which tables move.
+fn gaps() -> Shape {
+    Shape {
+        ops: 250,
+        keys: GAPS.keys,
+        deletes: 5,
+        range_deletes: 6,
+        background: 40,
+        reopens: 1,
+        ..sink()
+    }
 }
 
 /// Readers that sleep while what they read goes to tables, and from table to table.
@@ -156,6 +178,8 @@ pub fn plan() -> Plan {
         kill_one_in: 30,
         ..Limits::default()
     };
+    // Its stores are large, and slow to open.
+    let few = Limits { top_points: 40, levels: 1, ..wide.clone() };
     let skim = Limits { top: CutLimits::small(), max_images: 2_000, ..shallow.clone() };
     let lazy = Limits { lazily: Lazily::Instead(3_000), levels: 1, ..Limits::default() };
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
@@ -178,6 +202,7 @@ pub fn plan() -> Plan {
         campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 8),
         campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 40),
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
+        campaign("gaps", GAPS, gaps(), Mode::Adr, few, 24),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
         campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),
@@ -203,8 +228,7 @@ pub fn plan() -> Plan {
             ("mixed_images", 700_000),
             ("drained", 500),
             ("sunk", 100),
-            // What level 0 gives goes deep at once, so that few tables move later.
-            ("moved", 2),
+            ("moved", 10),
             ("range_deletes", 300),
             ("operands", 300),
             ("ingested", 50),

@@ -14,8 +14,6 @@ use strandline::{Compression, Db, Keyspace, Options, ReadOptions, Snapshot};
 
 use super::whole::{self, BESIDE, Incoming, Spaces};
 
-/// Every key of every workload.
-const KEYS: [&[u8]; 8] = [b"k0", b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k7"];
 /// Keyspaces by number.
 pub const NAMES: [&str; 3] = ["default", "other", "spare"];
 /// The one that comes and goes; the others are always there.
@@ -28,8 +26,12 @@ pub const KINDS_OF_LEVELS: u8 = 5;
 /// The engine in a pool so small that zones switch and are granted anew all the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
+    /// Keys of every keyspace of the workload, `k0` and so on.
+    pub keys: usize,
     /// Zones in the pool.
     pub zones: u64,
+    /// Bytes of one of the two areas of the manifest, which names zones, runs and tables.
+    pub manifest_len: u64,
     /// Bytes of records at which a memtable is frozen.
     pub memtable_bytes: u64,
     /// Bytes at which tables on SSD are cut; where there is none, everything stays in memory.
@@ -40,9 +42,6 @@ pub struct Engine {
 
 /// Zones hold at most eight records of two lines.
 const ZONE_LEN: u64 = 1024;
-const MANIFEST_LEN: u64 = 2048;
-/// Where there are tables, the manifest names them.
-const MANIFEST_LEN_OF_LEVELS: u64 = 4096;
 /// The directory of tables.
 const SST: &str = "/sst";
 /// Bytes that a power cut keeps or takes whole: some of them make a table.
@@ -141,10 +140,6 @@ impl Engine {
         }
     }
 
-    fn manifest_len(&self) -> u64 {
-        if self.table_bytes.is_some() { MANIFEST_LEN_OF_LEVELS } else { MANIFEST_LEN }
-    }
-
     fn open_on(&self, region: Arc<Region>, fs: Arc<dyn Fs>) -> Result<Store> {
         let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
         let db = steps::open(Arc::clone(&region), tables, self.options(), whole::hooks())?;
@@ -214,7 +209,7 @@ impl System for Engine {
     type Task<'s> = Task<'s>;
 
     fn region_len(&self) -> u64 {
-        let tables = (4096 + self.zones * 64 + 2 * self.manifest_len()).next_multiple_of(4096);
+        let tables = (4096 + self.zones * 64 + 2 * self.manifest_len).next_multiple_of(4096);
         tables + self.zones * ZONE_LEN
     }
 
@@ -229,7 +224,7 @@ impl System for Engine {
             fs.create_dir_all(SST.as_ref())?;
             fs.sync_dir("/".as_ref())?;
         }
-        let format = pool::Format { zone_len: ZONE_LEN, manifest_len: self.manifest_len() };
+        let format = pool::Format { zone_len: ZONE_LEN, manifest_len: self.manifest_len };
         steps::format(&region, format, 0x5eed)?;
         self.open_on(region, fs)
     }
@@ -325,7 +320,7 @@ impl System for Engine {
     }
 
     fn visit(&self, store: &Store, each: &mut Show<'_>) -> Result<()> {
-        show(&store.spaces, each)
+        show(&store.spaces, self.keys, each)
     }
 
     fn beside_dir(&self) -> Option<&'static str> {
@@ -333,7 +328,7 @@ impl System for Engine {
     }
 
     fn beside(&self, disk: &Disk) -> Result<Vec<Beside>> {
-        whole::beside(disk, &self.options())
+        whole::beside(disk, self.keys, &self.options())
     }
 
     fn cut(&self, store: &Store) -> u64 {
@@ -358,7 +353,7 @@ impl System for Engine {
 }
 
 /// Shows every entry, and one with an empty key for the keyspace that comes and goes.
-pub fn show(spaces: &Spaces, each: &mut Show<'_>) -> Result<()> {
+pub fn show(spaces: &Spaces, keys: usize, each: &mut Show<'_>) -> Result<()> {
     for (number, space) in spaces.each() {
         if number == SPARE {
             each(number as u8, &[], &[]);
@@ -379,8 +374,8 @@ pub fn show(spaces: &Spaces, each: &mut Show<'_>) -> Result<()> {
         // A walk merges by sequence number, a point read stops at the first source: what one hides the other may
         // show.
         let mut found = 0;
-        for key in KEYS {
-            found += u32::from(space.get(key)?.is_some());
+        for key in 0..keys {
+            found += u32::from(space.get(format!("k{key}").as_bytes())?.is_some());
         }
         if found != shown {
             return Err(disagree(b"one that is absent"));

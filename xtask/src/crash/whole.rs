@@ -219,7 +219,7 @@ pub fn checkpoint(store: &Store, db: &Db, number: u32) -> Result<Progress> {
 }
 
 /// What lies beside the store on this disk.
-pub fn beside(disk: &Disk, options: &Options) -> Result<Vec<Beside>> {
+pub fn beside(disk: &Disk, keys: usize, options: &Options) -> Result<Vec<Beside>> {
     let fs: Arc<dyn Fs> = Arc::new(Memory::new(disk.clone()));
     let mut found = Vec::new();
     if !fs.exists(BESIDE.as_ref())? {
@@ -234,10 +234,10 @@ pub fn beside(disk: &Disk, options: &Options) -> Result<Vec<Beside>> {
             file.read_at(0, &mut bytes)?;
             Some(Beside { kind: Kind::Source, id, shows: fold_of(&bytes) })
         } else if let Some(id) = name.strip_prefix("copy-").and_then(number) {
-            Some(Beside { kind: Kind::Copy, id, shows: open_copy(&fs, &path, options)? })
+            Some(Beside { kind: Kind::Copy, id, shows: open_copy(&fs, &path, keys, options)? })
         } else {
             let id = name.strip_prefix("copy-").and_then(|name| name.strip_suffix(".staging"));
-            match (id.and_then(number), open_copy(&fs, &path, options)) {
+            match (id.and_then(number), open_copy(&fs, &path, keys, options)) {
                 (Some(id), Ok(shows)) => Some(Beside { kind: Kind::Staged, id, shows }),
                 // It need not be whole, as long as that is said.
                 (Some(_), Err(error)) if error.kind() != ErrorKind::Internal => None,
@@ -251,7 +251,7 @@ pub fn beside(disk: &Disk, options: &Options) -> Result<Vec<Beside>> {
 }
 
 /// Opens a checkpoint as a store of its own, and tells what it shows.
-fn open_copy(fs: &Arc<dyn Fs>, path: &Path, options: &Options) -> Result<Fold> {
+fn open_copy(fs: &Arc<dyn Fs>, path: &Path, keys: usize, options: &Options) -> Result<Fold> {
     let dir = path.join("sst");
     if !fs.exists(&dir.join("MANIFEST"))? {
         let text = format!("{} has no manifest", path.display());
@@ -268,7 +268,7 @@ fn open_copy(fs: &Arc<dyn Fs>, path: &Path, options: &Options) -> Result<Fold> {
         }
     }
     let mut fold = Fold::default();
-    show(&spaces, &mut |keyspace, key, value| {
+    show(&spaces, keys, &mut |keyspace, key, value| {
         fold.sum = fold.sum.wrapping_add(hash::entry(keyspace, key, value));
         fold.count += 1;
     })?;
