@@ -4,18 +4,20 @@
 //! The function is XXH3-64 (<https://github.com/Cyan4973/xxHash>), which detects accidents; it is not
 //! a defence against somebody who may rewrite the pool.
 
-use xxhash_rust::xxh3;
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
 
 /// Hash of a key, used for filters and for the short tags beside record locations.
 #[inline]
 pub fn key_hash(key: &[u8]) -> u64 {
-    xxh3::xxh3_64(key)
+    XxHash3_64::oneshot(key)
 }
 
 /// 64-bit checksum of `bytes` under `seed`.
 #[inline]
 pub fn sum64(seed: u64, bytes: &[u8]) -> u64 {
-    xxh3::xxh3_64_with_seed(bytes, seed)
+    XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
 /// 32-bit checksum of `bytes` under `seed`; never zero, so that all-zero bytes never verify.
@@ -24,9 +26,9 @@ pub fn sum32(seed: u64, bytes: &[u8]) -> u32 {
     // Longer inputs derive a whole secret from a custom seed, which costs more than hashing a few
     // hundred bytes; folding the seed into the result binds it just as well.
     let hash = if bytes.len() <= 240 {
-        xxh3::xxh3_64_with_seed(bytes, seed)
+        XxHash3_64::oneshot_with_seed(seed, bytes)
     } else {
-        mix(xxh3::xxh3_64(bytes), seed)
+        mix(XxHash3_64::oneshot(bytes), seed)
     };
     let folded = (hash ^ (hash >> 32)) as u32;
     if folded == 0 { 1 } else { folded }
@@ -42,17 +44,17 @@ pub fn mix(a: u64, b: u64) -> u64 {
 
 /// A checksum over bytes that come in pieces: that of [`sum64`] without a seed.
 #[derive(Clone, Default)]
-pub struct Sum(xxh3::Xxh3);
+pub struct Sum(XxHash3_64);
 
 impl Sum {
     /// Takes the next bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        self.0.write(bytes);
     }
 
     /// The checksum of everything so far.
     pub fn value(&self) -> u64 {
-        self.0.digest()
+        self.0.finish()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checksums of blocks and footers.
 
-use xxhash_rust::{xxh3::xxh3_64, xxh32::xxh32, xxh64::xxh64};
+use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 
 /// How a table protects its blocks. The numbers are those in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,13 +34,13 @@ impl Checksum {
                 // CRCs of data that contain CRCs are weak, hence LevelDB's mask.
                 crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
             }
-            Self::XxHash => xxh32(bytes, 0),
-            Self::XxHash64 => xxh64(bytes, 0) as u32,
+            Self::XxHash => XxHash32::oneshot(0, bytes),
+            Self::XxHash64 => XxHash64::oneshot(0, bytes) as u32,
             Self::Xxh3 => match bytes.split_last() {
                 None => 0,
                 // The last byte is mixed in apart from the rest, which saves RocksDB the streaming form.
                 Some((last, rest)) => {
-                    xxh3_64(rest) as u32 ^ u32::from(*last).wrapping_mul(0x6b90_83d9)
+                    XxHash3_64::oneshot(rest) as u32 ^ u32::from(*last).wrapping_mul(0x6b90_83d9)
                 }
             },
         }

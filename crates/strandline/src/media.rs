@@ -21,6 +21,9 @@ use crate::memtable::record::{Brief, EXTENT_REF_LEN, ExtentRef, Head, Kind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf(pub u64);
 
+/// Lines of a record that are sent for with many others at once.
+const FIRST_LINES: usize = 4;
+
 impl Leaf {
     #[inline]
     pub(crate) fn new(at: u64, len: u64, key_hash: u64) -> Leaf {
@@ -289,7 +292,17 @@ impl Media {
     /// Hints that the record of `leaf` is wanted soon.
     #[inline]
     pub(crate) fn prefetch(&self, leaf: Leaf) {
-        self.region.prefetch(leaf.at(), leaf.lines().min(4));
+        self.region.prefetch(leaf.at(), leaf.lines().min(FIRST_LINES));
+    }
+
+    /// The same for what [`Media::prefetch`] leaves out of long records: the lines are so many that they should come
+    /// just before they are read.
+    #[inline]
+    pub(crate) fn prefetch_rest(&self, leaf: Leaf) {
+        let lines = leaf.lines();
+        if lines > FIRST_LINES {
+            self.region.prefetch(leaf.at() + (FIRST_LINES * LINE) as u64, lines - FIRST_LINES);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The last look at a store: all of it, entry by entry, against what it should hold.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use crate::data::{Data, Model};
 use crate::engines::{Engine, Result};
@@ -28,7 +28,7 @@ pub fn whole(engine: &dyn Engine, data: &Data, model: &Model) -> Result<Digest> 
         last.clear();
         last.extend_from_slice(key);
         digest.count += 1;
-        digest.hash = xxh3_64_with_seed(value, xxh3_64_with_seed(key, digest.hash));
+        digest.hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(digest.hash, key), value);
     })?;
     if let Some(wrong) = wrong {
         return Err(format!("whole scan: {wrong}"));

@@ -19,6 +19,8 @@ const BATCH_BLOCKS: u64 = 16;
 const BATCH_KEYS: usize = 256;
 /// Records prefetched ahead of the one that is read.
 const AHEAD: usize = 12;
+/// How far ahead the rest of a long one is.
+const NEAR: usize = 2;
 
 /// An ordered input.
 pub(crate) enum Stream {
@@ -195,6 +197,9 @@ impl RunStream {
             };
             if let Some(ahead) = self.batch.get(self.at + AHEAD) {
                 media.prefetch(Leaf(*ahead));
+            }
+            if let Some(near) = self.batch.get(self.at + NEAR) {
+                media.prefetch_rest(Leaf(*near));
             }
             self.at += 1;
             let entry = media.entry(leaf)?;

@@ -18,6 +18,8 @@ const AHEAD_FIRST: usize = 16;
 const AHEAD_MAX: usize = 64;
 const RUN_AHEAD_FIRST: usize = 8;
 const RUN_AHEAD_MAX: usize = 48;
+/// How far ahead the rest of a long record is sent for.
+const NEAR: usize = 2;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +139,9 @@ impl Cursor {
             self.taken += 1;
             self.leaf = leaf;
             self.head = Some(entry);
+            if let Some(near) = self.batch.get(self.taken + NEAR) {
+                media.prefetch_rest(Leaf(*near));
+            }
             return Ok(());
         }
         self.advance_to_any(media)
