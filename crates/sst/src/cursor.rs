@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{Result, Seq};
+use smallvec::SmallVec;
 
 use crate::block::Role;
 use crate::block::cursor::BlockCursor;
@@ -127,6 +128,30 @@ impl<B: Blocks> Cursor<B> {
             self.skip_forward()?;
         }
         self.read_trailer()
+    }
+
+    /// To the first entry of the next user key. Does nothing where the cursor is not on an entry.
+    #[inline]
+    pub fn next_key(&mut self) -> Result<()> {
+        if !self.data.valid() {
+            return Ok(());
+        }
+        match self.data.next_user() {
+            Ok(true) => self.read_trailer(),
+            Ok(false) => self.next_key_behind(),
+            Err(damage) => Err(self.table.layout().damage(self.data.block(), damage)),
+        }
+    }
+
+    /// As [`Self::next_key`] from the end of a block, whose last key is still at hand.
+    fn next_key_behind(&mut self) -> Result<()> {
+        let passed: SmallVec<[u8; 64]> = SmallVec::from_slice(self.key());
+        self.skip_forward()?;
+        self.read_trailer()?;
+        while self.valid() && self.key() == &passed[..] {
+            self.next()?;
+        }
+        Ok(())
     }
 
     /// To the entry before. Does nothing where the cursor is not on an entry.

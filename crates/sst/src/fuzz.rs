@@ -85,6 +85,9 @@ pub fn table(data: &[u8], verify: bool) {
     if let (Some(there), Some(mut back)) = (there, back) {
         back.reverse();
         assert_eq!(there, back, "both ways lead past the same entries");
+        let mut newest = there;
+        newest.dedup_by(|next, before| next.0 == before.0);
+        assert_eq!(walk_keys(&table), Some(newest), "a walk by keys passes what is older");
     }
 }
 
@@ -108,6 +111,18 @@ fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<Entr
             return None;
         }
         step(&mut cursor).ok()?;
+    }
+    Some(found)
+}
+
+/// The first entry of each user key.
+fn walk_keys(table: &Arc<Table<Uncached<Vec<u8>>>>) -> Option<Vec<Entry>> {
+    let mut cursor = table.cursor();
+    let mut found = Vec::new();
+    cursor.first().ok()?;
+    while cursor.valid() {
+        found.push((cursor.key().to_vec(), cursor.seq(), cursor.value().to_vec()));
+        cursor.next_key().ok()?;
     }
     Some(found)
 }

@@ -53,6 +53,17 @@ proptest! {
         prop_assert_eq!(&all(&table).unwrap(), &wanted);
         prop_assert_eq!(table.verify().unwrap(), vec![]);
 
+        let mut newest = wanted.clone();
+        newest.dedup_by(|next, before| next.0.0 == before.0.0);
+        let mut by_keys = Vec::new();
+        let mut cursor = table.cursor();
+        cursor.first().unwrap();
+        while cursor.valid() {
+            by_keys.push(entry(&cursor));
+            cursor.next_key().unwrap();
+        }
+        prop_assert_eq!(&by_keys, &newest);
+
         let mut back = Vec::new();
         let mut cursor = table.cursor();
         cursor.last().unwrap();

@@ -68,7 +68,7 @@ impl Limits {
                 Some(threads * 1e9 / self.persist_ns[usize::from(larger)])
             }
             Work::Get if is_cold(sample) => self.read_us.map(|us| threads * 1e6 / us),
-            Work::Get | Work::GetAbsent | Work::Scan | Work::GetWhilePut => None,
+            Work::Get | Work::GetAbsent | Work::Scan | Work::GetWhilePut(_) => None,
         }
     }
 }

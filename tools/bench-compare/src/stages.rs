@@ -84,7 +84,12 @@ const TABLES: &[Case] = &[
 ];
 const COLD: &[Case] =
     &[case("readrandom-cold", Work::Get, 1), case("readrandom-cold", Work::Get, 2)];
-const MIXED: &[Case] = &[case("readwhilewriting", Work::GetWhilePut, 1)];
+/// Puts a second that each engine can do beside gets.
+const PACE: u32 = 50_000;
+const MIXED: &[Case] = &[
+    case("readwhilewriting", Work::GetWhilePut(None), 1),
+    case("readwhilewriting-paced", Work::GetWhilePut(Some(PACE)), 1),
+];
 const STEADY: &[Case] = &[case("overwrite", Work::Steady, 1)];
 
 /// All of them, in the order in which they run.
@@ -143,6 +148,10 @@ pub const ABOUT: &[(&str, &str)] = &[
     (
         "readwhilewriting",
         "gets of random keys while one more thread puts as fast as it can; data of four times the pool",
+    ),
+    (
+        "readwhilewriting-paced",
+        "the same, and the thread that puts does 50,000 a second, so that all engines have the same to write",
     ),
     ("overwrite", "puts of random keys for long, data of four times the pool; each put is timed"),
 ];

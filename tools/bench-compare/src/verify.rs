@@ -28,7 +28,8 @@ pub fn whole(engine: &dyn Engine, data: &Data, model: &Model) -> Result<Digest> 
         last.clear();
         last.extend_from_slice(key);
         digest.count += 1;
-        digest.hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(digest.hash, key), value);
+        digest.hash =
+            XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot_with_seed(digest.hash, key), value);
     })?;
     if let Some(wrong) = wrong {
         return Err(format!("whole scan: {wrong}"));

@@ -8,6 +8,7 @@ use base::bytes::common_prefix;
 use base::codec::Reader;
 use smallvec::SmallVec;
 
+use super::entry::Entry;
 use super::{Block, Damage, Keys, Values};
 use crate::handle::{Handle, read_signed};
 use crate::key::{TRAILER_LEN, Target};
@@ -113,6 +114,35 @@ impl BlockCursor {
         self.land(self.next)
     }
 
+    /// To the next entry of another user key; tells whether the block has one. Where it has none the key stays.
+    #[inline]
+    pub fn next_user(&mut self) -> Result<bool, Damage> {
+        loop {
+            let at = self.next;
+            let Some(entry) = self.entry(at)? else {
+                self.leave();
+                return Ok(false);
+            };
+            let same = self.has_user_of(&entry);
+            self.take(at, &entry)?;
+            if !same {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Whether an entry behind this one has its user key, too.
+    #[inline]
+    fn has_user_of(&self, entry: &Entry) -> bool {
+        let unshared = &self.block.bytes[entry.key()];
+        let user = self.key.len().saturating_sub(TRAILER_LEN);
+        let rest = user.saturating_sub(entry.shared);
+        // Writers share as much as they can, so that the first byte mostly tells.
+        entry.shared + unshared.len() == self.key.len()
+            && (rest == 0 || unshared[0] == self.key[entry.shared])
+            && unshared[..rest] == self.key[user - rest..user]
+    }
+
     /// To the entry before; off every entry where this is the first.
     pub fn prev(&mut self) -> Result<(), Damage> {
         let stop = self.at;
@@ -195,15 +225,31 @@ impl BlockCursor {
     /// Takes the entry at `at`, the one behind the entry whose key is in the buffer.
     #[inline(always)]
     fn land(&mut self, at: usize) -> Result<(), Damage> {
-        let block = &*self.block;
-        if at >= block.entries_end {
-            self.leave();
-            return Ok(());
+        match self.entry(at)? {
+            Some(entry) => self.take(at, &entry),
+            None => {
+                self.leave();
+                Ok(())
+            }
         }
-        let entry = match block.entry(at) {
-            Some(entry) if entry.shared <= self.key.len() => entry,
-            _ => return Err(self.damaged(at)),
-        };
+    }
+
+    /// The entry at `at`, the one behind the entry whose key is in the buffer; `None` at the end.
+    #[inline(always)]
+    fn entry(&mut self, at: usize) -> Result<Option<Entry>, Damage> {
+        if at >= self.block.entries_end {
+            return Ok(None);
+        }
+        match self.block.entry(at) {
+            Some(entry) if entry.shared <= self.key.len() => Ok(Some(entry)),
+            _ => Err(self.damaged(at)),
+        }
+    }
+
+    /// Stands on the entry at `at`.
+    #[inline(always)]
+    fn take(&mut self, at: usize, entry: &Entry) -> Result<(), Damage> {
+        let block = &*self.block;
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(&block.bytes[entry.key()]);
         self.value = entry.value();

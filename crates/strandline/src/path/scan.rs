@@ -223,6 +223,9 @@ impl Scan {
 
     /// As [`Scan::pass`] where there are levels: a walk's key goes as it moves, so it is copied.
     fn pass_in_levels(&mut self) -> Result<()> {
+        if let ([], [only]) = (&self.cursors[..], &mut self.walks[..]) {
+            return only.advance();
+        }
         let media = &*self.media;
         let mut here = std::mem::take(&mut self.passed);
         here.clear();
@@ -245,16 +248,20 @@ impl Scan {
     #[inline]
     fn settle(&mut self) -> Result<()> {
         // One source and nothing to check against it: most steps of most scans.
-        if let [only] = &self.cursors[..]
-            && let Some(head) = &only.head
-            && matches!(head.kind, Kind::Put | Kind::PutExtent)
-            && self.takes_all
-            && self.walks.is_empty()
-        {
-            self.current = Place::Record(0);
-            return Ok(());
+        if !self.takes_all {
+            return self.settle_among();
         }
-        self.settle_among()
+        match (&self.cursors[..], &self.walks[..]) {
+            ([only], []) if only.head.as_ref().is_some_and(is_put) => {
+                self.current = Place::Record(0);
+                Ok(())
+            }
+            ([], [only]) if only.head().is_some_and(|head| head.kind == EntryKind::Value) => {
+                self.current = Place::Table(0);
+                Ok(())
+            }
+            _ => self.settle_among(),
+        }
     }
 
     #[inline(never)]
@@ -331,6 +338,10 @@ impl Scan {
         }
         Ok(())
     }
+}
+
+fn is_put(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Put | Kind::PutExtent)
 }
 
 /// The cursor whose head comes next going `way`; of equal keys, the newest.

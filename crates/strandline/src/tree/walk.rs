@@ -23,8 +23,8 @@ pub(crate) struct Walk {
     cursor: Option<Cursor>,
     /// Where the walk stands; none at the end.
     head: Option<Head>,
+    /// Backward, the cursor is past the head already: its key and value are kept here.
     key: Vec<u8>,
-    /// Backward, the cursor is past the head already: its value is kept here.
     value: Vec<u8>,
 }
 
@@ -63,7 +63,10 @@ impl Walk {
     /// The key of the head.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+        match (&self.cursor, self.way) {
+            (Some(cursor), Way::Forward) => cursor.key(),
+            _ => &self.key,
+        }
     }
 
     /// The value of the head.
@@ -79,10 +82,7 @@ impl Walk {
         match self.way {
             Way::Forward => {
                 if let Some(cursor) = &mut self.cursor {
-                    cursor.next()?;
-                    while cursor.valid() && cursor.key() == self.key {
-                        cursor.next()?;
-                    }
+                    cursor.next_key()?;
                 }
                 self.settle_forward()
             }
@@ -129,8 +129,6 @@ impl Walk {
                 cursor.next()?;
             }
             if cursor.valid() {
-                self.key.clear();
-                self.key.extend_from_slice(cursor.key());
                 self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
                 return Ok(());
             }

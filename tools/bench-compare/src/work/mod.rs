@@ -26,8 +26,8 @@ pub enum Work {
     GetAbsent,
     /// Seeks random keys and reads on for a hundred entries.
     Scan,
-    /// Gets random keys while one more thread puts.
-    GetWhilePut,
+    /// Gets random keys while one more thread puts, as fast as it can or so many times a second.
+    GetWhilePut(Option<u32>),
 }
 
 /// A store at hand, and what it should hold.
@@ -76,7 +76,7 @@ impl Bench<'_> {
             Work::Get => read::get(self, threads),
             Work::GetAbsent => read::get_absent(self, threads),
             Work::Scan => read::scan(self, threads),
-            Work::GetWhilePut => read::get_while_put(self, threads),
+            Work::GetWhilePut(pace) => read::get_while_put(self, threads, pace),
         }?;
         measured.process_bytes = process_bytes().saturating_sub(process);
         measured.written = self.engine.written().zip(before).map(|(after, before)| Written {

@@ -1,14 +1,14 @@
 //! Workloads that read. Every answer is compared with what it should be, inside the measured time, which costs all
 //! engines the same.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::data::rng::Rng;
 
 use super::put::Putter;
 use super::{Bench, Measured};
 use crate::crew::{self, Span};
-use crate::data::Model;
+use crate::data::{KEY, Model};
 use crate::engines::Result;
 
 /// Entries behind the one that is sought.
@@ -64,7 +64,7 @@ pub(super) fn scan(bench: &Bench<'_>, threads: usize) -> Result<Measured> {
     let generation = bench.model.get(0);
     let (rate, _) = crew::run(threads, false, span(bench), &|thread| {
         let (mut rng, mut from) = (rng(bench, thread), Vec::new());
-        let mut last = Vec::new();
+        let mut last = [0; KEY];
         Box::new(move || {
             // So low that enough follow.
             let number = rng.below(count.saturating_sub(NEXTS as u64).max(1));
@@ -74,8 +74,7 @@ pub(super) fn scan(bench: &Bench<'_>, threads: usize) -> Result<Measured> {
                 let first = seen == 0;
                 seen += 1;
                 let ordered = if first { key == from } else { key > &last[..] };
-                last.clear();
-                last.extend_from_slice(key);
+                last = key.try_into().unwrap_or_default();
                 let number = bench.data.number(key);
                 let got = number.and_then(|number| bench.data.generation(number, value));
                 if !ordered || got != Some(generation) {
@@ -96,7 +95,11 @@ pub(super) fn scan(bench: &Bench<'_>, threads: usize) -> Result<Measured> {
 }
 
 /// A get must see what was acknowledged before it began, or what was begun before it ended.
-pub(super) fn get_while_put(bench: &Bench<'_>, threads: usize) -> Result<Measured> {
+pub(super) fn get_while_put(
+    bench: &Bench<'_>,
+    threads: usize,
+    pace: Option<u32>,
+) -> Result<Measured> {
     let count = bench.model.len();
     let begun = Model::new(count);
     (0..count).for_each(|number| begun.set(number, bench.model.get(number)));
@@ -105,7 +108,13 @@ pub(super) fn get_while_put(bench: &Bench<'_>, threads: usize) -> Result<Measure
     let (rate, aside) = crew::run(threads, true, span, &|thread| {
         if thread == threads {
             let mut putter = Putter::new(bench, 0, 1);
+            let (begun_at, mut puts) = (Instant::now(), 0);
             return Box::new(move || {
+                if let Some(pace) = pace {
+                    let due = Duration::from_secs(1) * puts / pace;
+                    std::thread::sleep(due.saturating_sub(begun_at.elapsed()));
+                    puts += 1;
+                }
                 let (number, generation) = putter.draw();
                 begun.set(number, generation);
                 putter.put(bench.engine)
