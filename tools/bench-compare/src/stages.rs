@@ -58,8 +58,12 @@ const fn case(name: &'static str, work: Work, threads: usize) -> Case {
 }
 
 const fn empty(value_size: usize, survives: Survives, cases: &'static [Case]) -> Stage {
-    let place = if matches!(survives, Survives::Power) { Place::Disk } else { Place::Memory };
-    Stage { value_size, place, survives, fit: Fit::Spill, loaded: false, cases }
+    let (place, fit) = match survives {
+        // Commits are what counts there, not how fast a disk takes tables.
+        Survives::Power => (Place::Disk, Fit::Pool),
+        _ => (Place::Memory, Fit::Spill),
+    };
+    Stage { value_size, place, survives, fit, loaded: false, cases }
 }
 
 const fn loaded(value_size: usize, place: Place, fit: Fit, cases: &'static [Case]) -> Stage {
@@ -127,7 +131,8 @@ pub const ABOUT: &[(&str, &str)] = &[
     ),
     (
         "synccommit",
-        "puts of random keys; the others make each durable on the disk, this engine in its pool, which is memory here",
+        "puts of random keys; the others make each durable on the disk, this engine in its pool, which holds all of them \
+         and is memory here",
     ),
     (
         "readrandom-pm",
