@@ -19,6 +19,9 @@ pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io
         }
         Some(Errno::NOENT) => (ErrorKind::NotFound, "is not there; check the path"),
         Some(Errno::EXIST) => (ErrorKind::Exists, "is there already; choose another name"),
+        Some(Errno::MFILE | Errno::NFILE) => {
+            (ErrorKind::Io, "cannot be opened beside so many others; raise `ulimit -n`")
+        }
         _ => (ErrorKind::Io, "was refused by the operating system"),
     };
     Error::new(kind, operation, format!("{} {what}", path.display())).with_source(source)

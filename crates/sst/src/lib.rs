@@ -76,5 +76,5 @@ pub use io::{FileReader, FileSink, ReadAt, Sink};
 pub use key::{EntryKind, RangeDelete, SEQ_MAX};
 pub use layout::Layout;
 pub use properties::Properties;
-pub use table::{Hit, Table};
+pub use table::{Hit, Search, Table};
 pub use writer::{IndexKind, Summary, Writer, WriterOptions};

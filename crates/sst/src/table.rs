@@ -10,6 +10,7 @@ use crate::block::{Block, Role};
 use crate::blocks::Blocks;
 use crate::cursor::Cursor;
 use crate::filter;
+use crate::handle::Handle;
 use crate::index::IndexCursor;
 use crate::key::{EntryKind, RangeDelete, Target, foreign_kind, split};
 use crate::layout::{Filter, Layout};
@@ -32,6 +33,28 @@ pub struct Hit {
     pub block: Arc<Block>,
     /// Where in the block's bytes the value is.
     pub range: Range<usize>,
+}
+
+/// A look-up that has found the place, but not read the data.
+#[derive(Debug)]
+pub struct Search<'k> {
+    target: Target<'k>,
+    index: IndexCursor,
+    /// The block to look into first, if it is here.
+    block: Option<Arc<Block>>,
+}
+
+impl Search<'_> {
+    /// The block to look into first; `None` where all entries are less than what is sought.
+    #[inline]
+    pub fn block(&self) -> Option<Handle> {
+        self.index.handle()
+    }
+
+    /// Hands over that block, so that it need not be asked for again.
+    pub fn give(&mut self, block: Arc<Block>) {
+        self.block = Some(block);
+    }
 }
 
 impl Hit {
@@ -67,14 +90,34 @@ impl<B: Blocks> Table<B> {
 
     /// As [`Table::get`], without asking the filter.
     pub fn find(&self, key: &[u8], at: Seq) -> Result<Option<Hit>> {
+        match self.search(key, at)? {
+            Some(search) => self.finish(search),
+            None => Ok(None),
+        }
+    }
+
+    /// The first half of [`Table::find`], which reads no data; `None` where no entry is visible at `at`.
+    #[inline]
+    pub fn search<'k>(&self, key: &'k [u8], at: Seq) -> Result<Option<Search<'k>>> {
         let Some(target) = self.place(key, at) else { return Ok(None) };
         let mut index = IndexCursor::new(self)?;
         index.seek(self, &target)?;
+        Ok(Some(Search { target, index, block: None }))
+    }
+
+    /// The second half of [`Table::find`].
+    #[inline]
+    pub fn finish(&self, search: Search<'_>) -> Result<Option<Hit>> {
+        let Search { target, mut index, mut block } = search;
         while let Some(handle) = index.handle() {
-            let mut data = BlockCursor::new(self.blocks.get(&self.layout, handle, Role::Data)?);
+            let block = match block.take() {
+                Some(block) => block,
+                None => self.blocks.get(&self.layout, handle, Role::Data)?,
+            };
+            let mut data = BlockCursor::new(block);
             data.find(&target).map_err(|damage| self.layout.damage(data.block(), damage))?;
             if data.valid() {
-                return self.hit(key, &data);
+                return self.hit(target.user, &data);
             }
             // Versions of a key may go on in the next block.
             index.next(self)?;
@@ -136,7 +179,7 @@ impl<B: Blocks> Table<B> {
     ///
     /// All versions of a key are in one part or the last of it and the first of the next; the part for the
     /// newest version has seen the key in either case.
-    fn filter_part(&self, top: crate::Handle, key: &[u8]) -> Result<Option<crate::Handle>> {
+    fn filter_part(&self, top: Handle, key: &[u8]) -> Result<Option<Handle>> {
         let block = self.blocks.get(&self.layout, top, Role::FilterIndex)?;
         let mut cursor = BlockCursor::new(block);
         let done = cursor.seek(&Target::at(key, crate::SEQ_MAX));

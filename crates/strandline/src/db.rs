@@ -330,7 +330,7 @@ impl Db {
 
     /// Adds tables from elsewhere to `keyspace`: external tables in RocksDB's format, as its SstFileWriter writes them.
     /// All of them or none; durable and visible, as of one moment, when it returns. Their entries are newer than
-    /// everything written before, older than everything written after. Writers of the same keyspace may wait while
+    /// everything written before, older than everything written after: writers of all keyspaces may wait while the last
     /// older data of these keys leaves persistent memory. Returns the sequence number of the entries.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ impl Engine {
         let epoch = manifest.state.epoch;
         let run_ids = manifest.state.next_run;
         let memtable_bytes = options.memtable_bytes;
-        let limited = options.compaction_rate > 0 && options.background_threads > 0;
+        let limited = options.compaction_rate > 0;
         let engine = Engine {
             rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
             media,

@@ -54,7 +54,7 @@ impl Leaf {
     #[inline]
     pub(crate) fn lines(self) -> usize {
         match self.0 >> 40 & 0x3f {
-            0 => 4,
+            0 => FIRST_LINES,
             lines => lines as usize,
         }
     }
@@ -295,8 +295,8 @@ impl Media {
         self.region.prefetch(leaf.at(), leaf.lines().min(FIRST_LINES));
     }
 
-    /// The same for what [`Media::prefetch`] leaves out of long records: the lines are so many that they should come
-    /// just before they are read.
+    /// The same for what [`Media::prefetch`] leaves out of records of up to 63 lines: these are so many that they should
+    /// come just before they are read.
     #[inline]
     pub(crate) fn prefetch_rest(&self, leaf: Leaf) {
         let lines = leaf.lines();

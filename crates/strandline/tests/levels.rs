@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use common::{TempDir, dump, heap, kind_of};
-use ssd::{Disk, Fs, Memory};
-use strandline::{Compression, Db, ErrorKind, Options, ReadOptions, Region};
+use ssd::{Call, Disk, Faulty, Fs, Memory};
+use strandline::{Compression, Db, ErrorKind, Keyspace, Options, ReadOptions, Region, SsdSource};
 use testkit::Rng;
 
 const MIB: u64 = 1 << 20;
@@ -136,6 +137,37 @@ fn many_times_the_pool_comes_back_exactly() {
         assert_eq!(place.tables().len(), level_tables(&db));
         assert!(db.check().expect("check").damage.is_empty());
     }
+}
+
+#[test]
+fn keys_that_are_asked_for_together_are_read_together() {
+    let fs = Arc::new(Faulty::new(Memory::default()));
+    fs.create_dir_all(Path::new("/sst")).expect("directory");
+    let options = Options { block_cache: 16 * MIB, ..options() };
+    let place = Place { region: heap(options.pm_size), fs: Arc::clone(&fs) as Arc<dyn Fs> };
+    let mut model = BTreeMap::new();
+    let db = place.open(options.clone());
+    churn(&db, &mut model, 3, 20_000);
+    db.compact().expect("compact");
+    assert!(level_tables(&db) > 4);
+    drop(db);
+
+    let mut keys: Vec<Vec<u8>> = model.keys().step_by(23).cloned().collect();
+    keys.extend([b"absent".to_vec(), keys[7].clone(), Vec::new()]);
+    keys.reverse();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let wanted: Vec<_> = keys.iter().map(|key| model.get(*key).cloned()).collect();
+    // With nothing in the cache.
+    let reads = |values: &dyn Fn(&Keyspace) -> Vec<Option<Vec<u8>>>| {
+        let db = place.open(options.clone());
+        let before = fs.calls(Call::Read);
+        assert!(values(db.default_keyspace()) == wanted);
+        fs.calls(Call::Read) - before
+    };
+    let apart =
+        reads(&|space| keys.iter().map(|key| space.get(key).expect("get")).collect::<Vec<_>>());
+    let together = reads(&|space| space.multi_get(&keys).expect("multi_get"));
+    assert!(together * 2 < apart, "{together} reads, one by one {apart}");
 }
 
 #[test]
@@ -355,6 +387,49 @@ fn a_store_in_a_directory() {
     let db = Db::open(dir.path(), direct).expect("open");
     churn(&db, &mut model, 8, 50_000);
     assert_same(&db, &model);
+}
+
+#[test]
+fn tables_of_another_store_are_not_taken_for_ones_own() {
+    let (dir, other) = (TempDir::new("levels-none"), TempDir::new("levels-other"));
+    let without = Options { ssd: SsdSource::None, ..options() };
+    let db = Db::open(dir.path(), without).expect("open");
+    db.put(b"mine", b"1").expect("put");
+    drop(db);
+    let mut model = BTreeMap::new();
+    let db = Db::open(other.path(), options()).expect("open");
+    churn(&db, &mut model, 7, 10_000);
+    db.compact().expect("compact");
+    drop(db);
+    let at = |path: &Path| Options { ssd: SsdSource::Path(path.into()), ..options() };
+    let theirs = at(&other.path().join("sst"));
+    assert_eq!(kind_of(Db::open(dir.path(), theirs)), ErrorKind::InvalidArgument);
+    let db = Db::open(other.path(), options()).expect("open");
+    assert_same(&db, &model);
+    // An empty one is fine, and is theirs from then on.
+    let db = Db::open(dir.path(), at(&dir.path().join("tables"))).expect("open");
+    db.compact().expect("compact");
+    assert_eq!(level_tables(&db), 1);
+    drop(db);
+    let db = Db::open(dir.path(), options()).expect("open");
+    assert_eq!(db.get(b"mine").expect("get").as_deref(), Some(&b"1"[..]));
+}
+
+/// The last buffer of each table is not waited for.
+#[test]
+fn compactions_keep_to_their_rate() {
+    let rate = 2 * MIB;
+    let place = Place::new(Memory::default());
+    let options = Options { compaction_rate: rate, ..options() };
+    let db = place.open(options.clone());
+    churn(&db, &mut BTreeMap::new(), 5, 20_000);
+    let written = || db.properties().ssd.expect("levels").compactions.written_bytes;
+    let (begun, before) = (Instant::now(), written());
+    db.compact().expect("compact");
+    let written = written() - before;
+    assert!(written > 4 * options.table_bytes, "{written}");
+    let least = (written - 2 * options.table_bytes) as f64 / rate as f64;
+    assert!(begun.elapsed().as_secs_f64() >= least, "{written} bytes in {:?}", begun.elapsed());
 }
 
 /// Whoever begins a compaction may look at a View that a merge of runs has just replaced.

@@ -93,6 +93,10 @@ fn option_sets() -> Vec<(&'static str, Options)> {
             Options { table_bytes: 4 << 10, memtable_bytes: 8 << 10, ..levels() },
         ),
         (
+            "levels, tiny blocks without filters",
+            Options { block_bytes: 100, filter_bits: 0, ..levels() },
+        ),
+        (
             "levels, four threads",
             Options { background_threads: 4, compression: Compression::Zstd, ..levels() },
         ),
@@ -202,6 +206,8 @@ fn drawn(rng: &mut Rng) -> Options {
         frozen_memtables_max: 1 + rng.below(5) as u32,
         dram_budget: pick(rng, &[1 << 20, 4 << 20, 1 << 30]),
         table_bytes: pick(rng, &[4 << 10, 30 << 10, 200 << 10, 2 << 20]),
+        block_bytes: pick(rng, &[100, 500, 4 << 10, 64 << 10]) as u32,
+        filter_bits: pick(rng, &[0, 3, 10]) as u32,
         block_cache: pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]),
         compression: *rng.pick(&compressions),
         background_threads: rng.below(4) as u32,

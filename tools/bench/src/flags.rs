@@ -91,7 +91,7 @@ const FLAGS: &[Flag] = &[
     Flag {
         name: "batch_size",
         takes: "count",
-        doc: "Changes per commit; above 1, a latency is that of a batch [1].",
+        doc: "Changes per commit, keys per multi_get; a latency is that of a batch [1].",
         set: |config, text| put(&mut config.batch_size, positive(text).map(|count| count as usize)),
     },
     Flag {

@@ -128,7 +128,7 @@ fn check_counts(object: &Value) {
         }
         "deleteseq" | "deleterandom" => assert_eq!(counted("ops"), 2000),
         "readmissing" => assert_eq!((counted("ops"), counted("found")), (2000, 0)),
-        "readrandom" | "readwhilewriting" | "seekrandom" => {
+        "readrandom" | "multireadrandom" | "readwhilewriting" | "seekrandom" => {
             assert_eq!(
                 (counted("ops"), counted("reads"), counted("found")),
                 (2000, 2000, 2000),
@@ -147,7 +147,7 @@ fn check_counts(object: &Value) {
     }
 }
 
-const WORK: &str = "--benchmarks=fillrandom,overwrite,filluniquerandom,readrandom,readmissing,readseq,\
+const WORK: &str = "--benchmarks=fillrandom,overwrite,filluniquerandom,readrandom,multireadrandom,readmissing,readseq,\
                     readreverse,seekrandom,readwhilewriting,readrandomwriterandom,flush,readrandom,overwrite,\
                     compact,readseq,readrandom,fillseq,readreverse,recover,readrandom,check,deleterandom,deleteseq";
 
@@ -159,7 +159,7 @@ fn every_workload_counts_what_it_did() {
         let ran = run(&args);
         let objects = ran.objects();
         // A store on the heap cannot be opened again; that is told, and what follows finds it as it was.
-        assert_eq!(objects.len(), if pm == "--pm=auto" { 23 } else { 22 }, "{}", ran.err());
+        assert_eq!(objects.len(), if pm == "--pm=auto" { 24 } else { 23 }, "{}", ran.err());
         assert_eq!(
             ran.err().contains("recover      : skipped"),
             pm == "--pm=heap",

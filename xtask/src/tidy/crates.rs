@@ -39,7 +39,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ),
     // It measures the memory itself beside the engine.
     ("strandline-bench", &["strandline", "strandline-pmem"]),
-    ("strandline-bench-compare", &["strandline", "strandline-bench"]),
+    // It gives tables to RocksDB, and takes its.
+    ("strandline-bench-compare", &["strandline", "strandline-bench", "strandline-sst"]),
     // It reads tables by themselves.
     ("strandline-cli", &["strandline", "strandline-bench", "strandline-sst"]),
     ("strandline-sim", &["strandline-base", "strandline-pmem", "strandline-ssd"]),

@@ -177,6 +177,16 @@ impl Layout {
     /// `Corruption` where a checksum does not hold or the block makes no sense, `NotSupported` for kinds of
     /// compression or layout that this crate does not read, `LimitExceeded` above the cap.
     pub fn load(&self, file: &dyn ReadAt, handle: Handle, role: Role) -> Result<Block> {
+        let mut bytes = self.buffer(handle)?;
+        file.read_at(handle.offset, &mut bytes)?;
+        self.decode(handle, bytes, role)
+    }
+
+    /// Room for the stored bytes of a block, from its offset to the end of its trailer: for reading several at once.
+    ///
+    /// # Errors
+    /// `Corruption` where no block can lie there, `LimitExceeded` where there is no memory for it.
+    pub fn buffer(&self, handle: Handle) -> Result<Vec<u8>> {
         let at = handle.offset;
         let stored_len = handle.size.checked_add(BLOCK_TRAILER as u64);
         let end = stored_len.and_then(|len| at.checked_add(len));
@@ -189,9 +199,17 @@ impl Layout {
             return Err(self.too_long(at, handle.size));
         }
         bytes.resize(stored_len, 0);
-        file.read_at(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Verifies and decompresses the stored bytes of a block, which [`Layout::buffer`] made room for.
+    ///
+    /// # Errors
+    /// As [`Layout::load`].
+    pub fn decode(&self, handle: Handle, mut bytes: Vec<u8>, role: Role) -> Result<Block> {
+        let at = handle.offset;
         let kind = self.verified(at, &bytes)?;
-        bytes.truncate(stored_len - BLOCK_TRAILER);
+        bytes.truncate(bytes.len().saturating_sub(BLOCK_TRAILER));
         if kind != 0 {
             // Only data blocks build on the dictionary.
             let dictionary = self.dictionary.as_ref().filter(|_| role == Role::Data);

@@ -1,14 +1,16 @@
 //! Limits what compactions write: a bucket that fills at a rate and may be overdrawn, which is then waited for.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest single wait; the rest is waited for at the next call.
-const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Between looks at whether the limit was lifted.
+const WAIT_STEP: Duration = Duration::from_millis(20);
 
 /// A limit in bytes per second, shared by all threads that write tables.
 pub(crate) struct RateLimit {
     rate: f64,
+    lifted: AtomicBool,
     /// When everything granted so far is paid for.
     paid: Mutex<Instant>,
 }
@@ -16,15 +18,26 @@ pub(crate) struct RateLimit {
 impl RateLimit {
     /// A limit of `rate` bytes per second, which is not 0.
     pub(crate) fn new(rate: u64) -> RateLimit {
-        RateLimit { rate: rate as f64, paid: Mutex::new(Instant::now()) }
+        RateLimit {
+            rate: rate as f64,
+            lifted: AtomicBool::new(false),
+            paid: Mutex::new(Instant::now()),
+        }
     }
 
-    /// Waits as long as `bytes` more have to.
+    /// Waits until what was granted before is paid, then grants `bytes`.
     pub(crate) fn take(&self, bytes: u64) {
-        let wait = self.charge(Instant::now(), bytes);
-        if !wait.is_zero() {
-            std::thread::sleep(wait.min(WAIT_MAX));
+        let mut wait = self.charge(Instant::now(), bytes);
+        while !wait.is_zero() && !self.lifted.load(Relaxed) {
+            let step = wait.min(WAIT_STEP);
+            std::thread::sleep(step);
+            wait -= step;
         }
+    }
+
+    /// Nobody waits any more: the store closes.
+    pub(crate) fn lift(&self) {
+        self.lifted.store(true, Relaxed);
     }
 
     /// Grants `bytes` at `now`; tells how long what was granted before has yet to be paid.

@@ -101,27 +101,35 @@ impl BlockCache {
         precious: bool,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        let hash = mix(key.table, key.offset);
-        let home = (hash >> 60) as usize % SHARDS;
-        let found = self.shard(home).get(key);
-        if let Some(block) = found {
-            return Ok(block);
+        match self.find(key) {
+            Some(block) => Ok(block),
+            None => Ok(self.keep(key, precious, load()?)),
         }
-        let block = Arc::new(load()?);
+    }
+
+    /// The block called `key`, if it is here.
+    #[inline]
+    pub(crate) fn find(&self, key: BlockKey) -> Option<Arc<Block>> {
+        self.shard(home(key)).get(key)
+    }
+
+    /// Takes in a block that was not here, if there is room for it.
+    pub(crate) fn keep(&self, key: BlockKey, precious: bool, block: Block) -> Arc<Block> {
+        let (home, block) = (home(key), Arc::new(block));
         let charge = shard::charge(&block);
         if !self.reserve(home, charge) {
             self.counters.refused.fetch_add(1, Relaxed);
-            return Ok(block);
+            return block;
         }
         let mut shard = self.shard(home);
         // Somebody else may have read it meanwhile.
         if let Some(other) = shard.peek(key) {
             self.charged.fetch_sub(charge, Relaxed);
-            return Ok(other);
+            return other;
         }
         shard.insert(key, &block, precious);
         self.counters.inserts.fetch_add(1, Relaxed);
-        Ok(block)
+        block
     }
 
     /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
@@ -183,6 +191,12 @@ impl BlockCache {
     fn shard(&self, number: usize) -> MutexGuard<'_, Shard> {
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The shard that `key` belongs to.
+#[inline]
+fn home(key: BlockKey) -> usize {
+    (mix(key.table, key.offset) >> 60) as usize % SHARDS
 }
 
 impl Drop for Hold {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use art::{Direction, Versions};
 use base::{Result, Seq};
-use sst::{EntryKind, Uncached};
+use sst::EntryKind;
 
 use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media};
 use crate::memtable::{Memtable, is_skipped};
-use crate::tree::blocks::File;
+use crate::tree::ahead::Ahead;
 use crate::tree::table::Table;
 
 /// Index blocks read from a run at a time.
@@ -52,7 +52,7 @@ pub(crate) struct RunStream {
 /// Walks disjoint tables one after the other.
 pub(crate) struct TableStream {
     rest: std::vec::IntoIter<Arc<Table>>,
-    cursor: Option<sst::Cursor<Uncached<File>>>,
+    cursor: Option<sst::Cursor<Ahead>>,
 }
 
 impl Stream {

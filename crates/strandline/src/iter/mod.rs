@@ -136,12 +136,12 @@ impl Cursor {
             && let Some(entry) = media.common_entry(leaf)
             && entry.seq <= self.at
         {
-            self.taken += 1;
-            self.leaf = leaf;
-            self.head = Some(entry);
             if let Some(near) = self.batch.get(self.taken + NEAR) {
                 media.prefetch_rest(Leaf(*near));
             }
+            self.taken += 1;
+            self.leaf = leaf;
+            self.head = Some(entry);
             return Ok(());
         }
         self.advance_to_any(media)

@@ -57,6 +57,10 @@ pub struct Options {
     pub compression: Compression,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
+    /// Bytes at which a data block of a table is cut.
+    pub block_bytes: u32,
+    /// Bits of a table's Bloom filter for each key; 0: no filter.
+    pub filter_bits: u32,
     /// Bytes of DRAM, out of `dram_budget`, for blocks of tables.
     pub block_cache: u64,
     /// Bytes per second that compactions write at most; 0: no limit.
@@ -82,6 +86,8 @@ impl Default for Options {
             ssd_direct: false,
             compression: Compression::Lz4,
             table_bytes: 32 << 20,
+            block_bytes: 4096,
+            filter_bits: 10,
             block_cache: 256 << 20,
             compaction_rate: 0,
             background_threads: 2,
@@ -182,6 +188,19 @@ pub const TABLE: &[Row] = &[
         unit: "bytes",
         default: "32M",
         doc: "Size at which a table is cut. Larger: fewer files; smaller: less is rewritten at a time.",
+    },
+    Row {
+        name: "block_bytes",
+        unit: "bytes",
+        default: "4K",
+        doc: "Size at which a data block of a table is cut, before compression. Larger: smaller indexes, better \
+              compression; smaller: less is read for a get.",
+    },
+    Row {
+        name: "filter_bits",
+        unit: "bits per key, at most 100; 0: no filter",
+        default: "10",
+        doc: "Size of the Bloom filters of new tables. With 10, one table in a hundred is read in vain.",
     },
     Row {
         name: "block_cache",
@@ -296,6 +315,8 @@ impl Options {
                 };
             }
             "table_bytes" => self.table_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
+            "block_bytes" => self.block_bytes = count().filter(|bytes| *bytes > 0)?,
+            "filter_bits" => self.filter_bits = count().filter(|bits| *bits <= 100)?,
             "block_cache" => self.block_cache = parse_size(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
             "recovery_threads" => self.recovery_threads = count()?,
@@ -326,6 +347,8 @@ mod tests {
             ssd_direct: true,
             compression: Compression::Zstd,
             table_bytes: 1,
+            block_bytes: 1,
+            filter_bits: 1,
             block_cache: 1,
             compaction_rate: 1,
         };

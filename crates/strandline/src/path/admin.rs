@@ -18,7 +18,6 @@ use crate::engine::Engine;
 use crate::keyspace::{CleanTail, Space};
 use crate::manifest::edit::{Change, Fate};
 use crate::manifest::{Manifest, State};
-use crate::media::hash;
 use crate::memtable::Memtable;
 use crate::tree::Tree;
 use crate::view::View;
@@ -263,25 +262,5 @@ impl Engine {
             return self.compact();
         }
         self.compact_down(space, range, Depth::Deepest)
-    }
-
-    /// Values of several keys as of one moment; their records are fetched together.
-    pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.check_open("get")?;
-        let (view, seq) = self.pin(space)?;
-        for memtable in &view.memtables {
-            memtable.prefetch(&self.media, keys, seq);
-        }
-        for run in &view.runs {
-            keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
-        }
-        let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            let found = self.find_in(&view, space, key, seq, &mut ())?;
-            let found = found.filter(|found| !found.deletes());
-            values
-                .push(found.map(|found| found.value(&self.media).map(<[u8]>::to_vec)).transpose()?);
-        }
-        Ok(values)
     }
 }

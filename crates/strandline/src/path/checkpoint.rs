@@ -23,6 +23,7 @@ use super::open::SST;
 use crate::compaction::engine::{Merge, Poll};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
+use crate::hooks::Hooks;
 use crate::keyspace::Space;
 use crate::manifest::{KeyspaceState, State, file};
 use crate::ranges::Ranges;
@@ -182,7 +183,8 @@ impl Engine {
                 ranges: Ranges::new(&deletes),
             },
             output: self.output_options(space, into),
-            hooks: Arc::clone(&self.hooks),
+            // A filter decides over the store, and would make the copy another one.
+            hooks: Arc::new(Hooks { compaction_filter: None, ..(*self.hooks).clone() }),
         };
         let mut task = self.merges.submit(merge)?;
         loop {

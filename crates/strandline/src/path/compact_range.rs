@@ -127,14 +127,15 @@ impl Engine {
                 let begun = self.begin(space, view, choice)?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
-            let (upper, onto) = above(&view.tree, into, smallest, largest);
+            // A filter looks at what lies deepest only when somebody asks for it.
+            let whole = self.hooks.compaction_filter.is_some();
+            let (upper, onto) = above(&view.tree, into, (smallest, largest), whole);
             let lower = &view.tree.level(into).tables[onto.clone()];
             let hulls = upper.iter().map(|(_, tables)| &tables[..]).chain([lower]);
             let all = hulls.filter_map(hull).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            let (Some((first, _)), Some((low, high))) = (upper.first(), all) else {
-                return Ok(ByHand::Nothing);
-            };
-            if picture.arrives(*first..=into, low, high) {
+            let Some((low, high)) = all else { return Ok(ByHand::Nothing) };
+            let first = upper.first().map_or(into, |(number, _)| *number);
+            if picture.arrives(first..=into, low, high) {
                 return Ok(ByHand::Busy);
             }
             (Vec::new(), upper, into, onto)
@@ -145,12 +146,12 @@ impl Engine {
 }
 
 /// Tables above level `into` that hold keys from `smallest` to `largest`, those below that overlap these, and so on; then
-/// the positions of what they overlap in that level.
+/// the positions of what they overlap in that level, or, of the `whole` level, of all in that range.
 fn above(
     tree: &Tree,
     into: usize,
-    smallest: Option<&[u8]>,
-    largest: Option<&[u8]>,
+    (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
+    whole: bool,
 ) -> (Upper, Range<usize>) {
     let (mut low, mut high) = (smallest.map(<[u8]>::to_vec), largest.map(<[u8]>::to_vec));
     let within = |number: usize, low: &Option<Vec<u8>>, high: &Option<Vec<u8>>| {
@@ -169,6 +170,10 @@ fn above(
             high = high.map(|key| key.max(largest.to_vec()));
             upper.push((number, tables));
         }
+    }
+    if whole {
+        let onto = within(into, &low, &high);
+        return (upper, onto);
     }
     let hulls = upper.iter().filter_map(|(_, tables)| hull(tables));
     let all = hulls.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));

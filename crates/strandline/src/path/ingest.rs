@@ -106,6 +106,7 @@ impl Engine {
                 drop(view);
                 self.compact_down(space, hull(descs), Depth::Deepest)?;
             }
+            self.await_compactions(space)?;
             if let Some(seq) = self.try_place(tables, space, descs)? {
                 return Ok(seq);
             }
@@ -115,6 +116,18 @@ impl Engine {
             "ingest",
             format!("keyspace {} has too many writes to the same keys; try again", space.name),
         ))
+    }
+
+    /// Waits until no compaction of `space` is under way; one that began with a number taken would keep all writers
+    /// waiting for its end.
+    fn await_compactions(&self, space: &Arc<Space>) -> Result<()> {
+        while self.hold_compactions(space).is_none() {
+            self.check_writable("ingest")?;
+            if self.work(usize::MAX)? != Worked::Did {
+                std::thread::sleep(WAIT_STEP);
+            }
+        }
+        Ok(())
     }
 
     /// I2 to I5; `None` if others were quicker.
@@ -176,9 +189,7 @@ impl Engine {
             // A compaction under way may be about to put tables where these go.
             let Some(_held) = self.hold_compactions(space) else {
                 drop(admin);
-                if self.work(usize::MAX)? != Worked::Did {
-                    std::thread::sleep(WAIT_STEP);
-                }
+                self.await_compactions(space)?;
                 continue;
             };
             let view = space.view.load_full();

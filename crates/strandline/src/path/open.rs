@@ -145,6 +145,7 @@ fn open_file(
                 // From now on the store has tables there.
                 let dir = absolute(given)?;
                 let shelf = open_shelf(dir.clone(), options)?;
+                refuse_others(&shelf)?;
                 Identity { ssd: Some(dir), ..named }.write(path)?;
                 return Ok((region, true, Some(shelf)));
             }
@@ -369,6 +370,19 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
     ))
 }
 
+/// A store that had no tables so far names none, and would remove those that are there.
+fn refuse_others(shelf: &Shelf) -> Result<()> {
+    let names = shelf.fs.list(&shelf.dir)?;
+    if !names.iter().any(|name| name.ends_with(".sst") || name == manifest_file::NAME) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} holds tables of another store; name an empty directory with ssd",
+        shelf.dir.display()
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
 /// An identifier that no pool had before: it seeds every checksum.
 fn fresh_id() -> Result<u64> {
     use std::io::Read;
@@ -470,6 +484,7 @@ impl Engine {
     /// to be written.
     pub(crate) fn close(&self) {
         self.closed.store(true, std::sync::atomic::Ordering::Release);
+        self.rate.iter().for_each(|rate| rate.lift());
         self.signal.raise();
         let mut workers = self.workers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for worker in workers.drain(..) {

@@ -22,11 +22,6 @@ use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::view::View;
 
-/// Bits of Bloom filter for a key of a table: one look-up in a hundred goes wrong.
-const FILTER_BITS_PER_KEY: f64 = 10.0;
-/// Bytes of a data block.
-const BLOCK_BYTES: usize = 4096;
-
 /// Tables that go down, by level from the uppermost on.
 pub(super) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
 
@@ -198,9 +193,9 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             table_bytes: self.options.table_bytes,
-            block_bytes: BLOCK_BYTES,
+            block_bytes: self.options.block_bytes as usize,
             compression: self.options.compression,
-            filter_bits_per_key: FILTER_BITS_PER_KEY,
+            filter_bits_per_key: f64::from(self.options.filter_bits),
             rate: self.rate.clone(),
         }
     }

@@ -23,6 +23,9 @@ use crate::media::{Entry, hash};
 use crate::observe::explain::{Probe, Source, Trace};
 use crate::view::View;
 
+/// Keys that are looked up together at most: each may hold a block meanwhile.
+const TOGETHER: usize = 256;
+
 /// R1 in steps, so that a scheduler can act between them.
 pub(crate) struct Pinning {
     view: Option<Guard<Arc<View>>>,
@@ -76,7 +79,21 @@ impl Engine {
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
         let found = self.find_version(view, key, at, trace)?;
-        let found = match found {
+        self.complete(view, space, key, found, trace)
+    }
+
+    /// What the newest version of `key` comes to: an operand needs those below it, and where records were lost there may
+    /// have been a newer one.
+    #[inline]
+    fn complete(
+        &self,
+        view: &View,
+        space: &Space,
+        key: &[u8],
+        newest: Option<Found>,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        let found = match newest {
             Some(operand) if operand.is_operand() => {
                 Some(self.merge_found(view, space, key, operand, trace)?)
             }
@@ -176,6 +193,43 @@ impl Engine {
             }
         }
         Ok(None)
+    }
+
+    /// Values of several keys as of one moment.
+    pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.check_open("get")?;
+        let (view, seq) = self.pin(space)?;
+        let mut values = vec![None; keys.len()];
+        // Neighbours are in one table, or even in one block.
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by_key(|no| keys[*no]);
+        for numbers in order.chunks(TOGETHER) {
+            let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
+            let found = self.find_many(&view, &keys, seq)?;
+            for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
+                let found = self.complete(&view, space, key, found, &mut ())?;
+                if let Some(found) = found.filter(|found| !found.deletes()) {
+                    values[*no] = Some(found.value(&self.media)?.to_vec());
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// R2 to R4 for several keys, which are in order. Their records are fetched together, and so are their blocks.
+    fn find_many(&self, view: &View, keys: &[&[u8]], at: Seq) -> Result<Vec<Option<Found>>> {
+        for memtable in &view.memtables {
+            memtable.prefetch(&self.media, keys, at);
+        }
+        for run in &view.runs {
+            keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
+        }
+        let found = keys.iter().map(|key| self.search(view, key, at, &mut ()));
+        let mut found = found.collect::<Result<Vec<_>>>()?;
+        if !view.tree.is_empty() {
+            view.tree.get_many(keys, at, &mut found)?;
+        }
+        Ok(found)
     }
 
     /// Copies the value that is visible at `at`, or now, to the end of `out`; `false` if there is none.

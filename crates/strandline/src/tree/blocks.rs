@@ -66,8 +66,37 @@ impl CachedBlocks {
         role: Role,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        let key = BlockKey { table: self.table, offset };
-        self.cache.get(key, role != Role::Data, load)
+        self.cache.get(self.key(offset), role != Role::Data, load)
+    }
+
+    fn key(&self, offset: u64) -> BlockKey {
+        BlockKey { table: self.table, offset }
+    }
+
+    /// Several data blocks; those that are not in the cache are read at the same time. What fails is `None`, and tells
+    /// why when it is asked for by itself.
+    pub(crate) fn get_many(&self, layout: &Layout, handles: &[Handle]) -> Vec<Option<Arc<Block>>> {
+        let found = handles.iter().map(|handle| self.cache.find(self.key(handle.offset)));
+        let mut found: Vec<Option<Arc<Block>>> = found.collect();
+        let absent = handles.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none());
+        let (handles, places): (Vec<Handle>, Vec<_>) = absent.unzip();
+        let stored = self.read_many(layout, &handles).unwrap_or_default();
+        for ((handle, place), bytes) in handles.iter().zip(places).zip(stored) {
+            if let Ok(block) = layout.decode(*handle, bytes, Role::Data) {
+                *place = Some(self.cache.keep(self.key(handle.offset), false, block));
+            }
+        }
+        found
+    }
+
+    /// The stored bytes of several blocks.
+    fn read_many(&self, layout: &Layout, handles: &[Handle]) -> Result<Vec<Vec<u8>>> {
+        let buffers = handles.iter().map(|handle| layout.buffer(*handle));
+        let mut buffers = buffers.collect::<Result<Vec<_>>>()?;
+        let ranges = handles.iter().zip(&mut buffers);
+        let ranges = ranges.map(|(handle, bytes)| (handle.offset, &mut bytes[..]));
+        self.file.0.read_many(&mut ranges.collect::<Vec<_>>())?;
+        Ok(buffers)
     }
 }
 

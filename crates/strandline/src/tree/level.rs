@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use base::{Result, Seq};
+use sst::{Handle, Hit, Search};
 
 use super::table::Table;
 use crate::fences::{Fences, FencesBuilder};
+use crate::found::Found;
 
 /// The tables of one level (I-TREE-1).
 pub(crate) struct Level {
@@ -45,12 +47,53 @@ impl Level {
         (&table.desc.smallest[..] <= key).then_some(table)
     }
 
+    /// What this level says of some of the keys, which are in order: those with the numbers `wanted`. Blocks of one table
+    /// are read together.
+    pub(crate) fn get_many(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[usize],
+        at: Seq,
+        found: &mut [Option<Found>],
+    ) -> Result<()> {
+        let tables = wanted.iter().filter_map(|no| Some((*no, self.table_of(keys[*no])?)));
+        let tables: Vec<(usize, &Arc<Table>)> = tables.collect();
+        for group in tables.chunk_by(|one, next| Arc::ptr_eq(one.1, next.1)) {
+            let table = group[0].1;
+            let open = table.open()?;
+            let mut searches = Vec::with_capacity(group.len());
+            for (no, _) in group {
+                let passes = open.may_contain(keys[*no])?;
+                searches.push(if passes { open.search(keys[*no], at)? } else { None });
+            }
+            let mut blocks: Vec<Handle> =
+                searches.iter().flatten().filter_map(Search::block).collect();
+            blocks.dedup();
+            let read = open.blocks().get_many(open.layout(), &blocks);
+            for ((no, _), search) in group.iter().zip(searches) {
+                let hit = search.map(|mut search| {
+                    let place = blocks.iter().position(|block| Some(*block) == search.block());
+                    if let Some(block) = place.and_then(|place| read[place].clone()) {
+                        search.give(block);
+                    }
+                    open.finish(search)
+                });
+                let deleted = self.deleted_in(table, keys[*no], at)?;
+                found[*no] = verdict(hit.transpose()?.flatten(), deleted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of the newest range deletion of `key` in its table that is not younger than `at`; 0 if there is none.
+    #[inline]
+    pub(crate) fn deleted_in(&self, table: &Table, key: &[u8], at: Seq) -> Result<Seq> {
+        if self.has_ranges { Ok(table.ranges()?.newest(key, at)) } else { Ok(0) }
+    }
+
     /// Number of the newest range deletion of `key` here that is not younger than `at`; 0 if there is none.
     pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
-        match self.table_of(key) {
-            Some(table) if self.has_ranges => Ok(table.ranges()?.newest(key, at)),
-            _ => Ok(0),
-        }
+        self.table_of(key).map_or(Ok(0), |table| self.deleted_in(table, key, at))
     }
 
     /// Positions of the tables that overlap the keys from `smallest` to `largest`, both included.
@@ -58,5 +101,16 @@ impl Level {
         let first = self.first_from(smallest, false);
         let rest = &self.tables[first..];
         first..first + rest.partition_point(|table| &table.desc.smallest[..] <= largest)
+    }
+}
+
+/// What a table says of a key of which it has `hit`, and `deleted` as its newest range deletion.
+#[inline]
+pub(crate) fn verdict(hit: Option<Hit>, deleted: Seq) -> Option<Found> {
+    match hit {
+        // All that one file brought has one number: its range deletions spare its keys.
+        Some(hit) if hit.seq >= deleted => Some(Found::Table(hit)),
+        _ if deleted > 0 => Some(Found::RangeDeleted(deleted)),
+        _ => None,
     }
 }

@@ -6,6 +6,7 @@
 //! **I-TREE-3** A table that an edit names was written whole, synced and verified, and so was its directory.
 //! **I-TREE-4** A file is removed only after the edit that drops its table is durable and its last reader left.
 
+pub(crate) mod ahead;
 pub(crate) mod blocks;
 pub(crate) mod copy;
 pub(crate) mod desc;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use base::{Result, Seq};
 
 use desc::{LEVELS, LevelsState};
-use level::Level;
+use level::{Level, verdict};
 use table::Table;
 use tables::Tables;
 
@@ -87,7 +88,7 @@ impl Tree {
     pub(crate) fn get(&self, key: &[u8], at: Seq, trace: &mut impl Trace) -> Result<Option<Found>> {
         for (number, level) in self.levels() {
             let Some(table) = level.table_of(key) else { continue };
-            let deleted = if level.has_ranges { table.ranges()?.newest(key, at) } else { 0 };
+            let deleted = level.deleted_in(table, key, at)?;
             let open = table.open()?;
             let passed_filter = open.may_contain(key)?;
             let hit = if passed_filter { open.find(key, at)? } else { None };
@@ -97,13 +98,26 @@ impl Tree {
                 found: hit.is_some(),
                 bytes: hit.as_ref().map_or(0, |hit| (key.len() + hit.value().len()) as u64),
             });
-            match hit {
-                // All that one file brought has one number: its range deletions spare its keys.
-                Some(hit) if hit.seq >= deleted => return Ok(Some(Found::Table(hit))),
-                _ if deleted > 0 => return Ok(Some(Found::RangeDeleted(deleted))),
-                _ => {}
+            let found = verdict(hit, deleted);
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
+    }
+
+    /// As [`Tree::get`], of all those keys, which are in order, that nothing was found of.
+    pub(crate) fn get_many(
+        &self,
+        keys: &[&[u8]],
+        at: Seq,
+        found: &mut [Option<Found>],
+    ) -> Result<()> {
+        let mut wanted: Vec<usize> = (0..keys.len()).filter(|no| found[*no].is_none()).collect();
+        for (_, level) in self.levels() {
+            level.get_many(keys, &wanted, at, found)?;
+            wanted.retain(|no| found[*no].is_none());
+        }
+        Ok(())
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{Error, ErrorKind, Result};
-use sst::{Layout, Uncached};
+use sst::Layout;
 
+use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
 use super::tables::Tables;
@@ -137,11 +138,11 @@ impl Table {
         Ok(self.open.get_or_init(|| Open { table, ranges }))
     }
 
-    /// The same table, read past the cache: for reading all of it once.
-    pub(crate) fn uncached(&self) -> Result<Arc<sst::Table<Uncached<File>>>> {
+    /// The same table, read past the cache: for reading all of it once, from front to back.
+    pub(crate) fn uncached(&self) -> Result<Arc<sst::Table<Ahead>>> {
         let open = self.open()?;
         let file = File(Arc::clone(&open.blocks().file().0));
-        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Uncached(file))))
+        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Ahead::new(file))))
     }
 }
 

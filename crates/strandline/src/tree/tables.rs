@@ -118,21 +118,21 @@ impl Tables {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push((id, len));
     }
 
-    /// Removes the files of dead tables. From the first that cannot be removed now they stay dead, and count, until the
-    /// next call, or the next open's sweep.
+    /// Removes the files of dead tables. What cannot be removed now stays dead, and counts, until the next call, or the
+    /// next open's sweep.
     pub(crate) fn remove_dead(&self) {
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = std::mem::take(&mut *dead()).into_iter();
-        for (id, len) in rest.by_ref() {
-            self.cache.purge(id);
-            let removed = self.fs.remove(&self.path(id));
-            if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
-                dead().push((id, len));
-                break;
+        let mut going = std::mem::take(&mut *dead());
+        going.retain(|(id, len)| {
+            self.cache.purge(*id);
+            let removed = self.fs.remove(&self.path(*id));
+            let stays = removed.is_err_and(|error| error.kind() != ErrorKind::NotFound);
+            if !stays {
+                self.bytes.fetch_sub(*len, Relaxed);
             }
-            self.bytes.fetch_sub(len, Relaxed);
-        }
-        dead().extend(rest);
+            stays
+        });
+        dead().extend(going);
     }
 
     /// Removes files of tables that the manifest does not name, and numbers new ones above all that were there.

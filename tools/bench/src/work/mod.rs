@@ -58,6 +58,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     benchmark("deleterandom", false, write::deleterandom, "delete num random keys"),
     benchmark("readrandom", false, read::readrandom, "get random keys"),
     benchmark("readmissing", false, read::readmissing, "get random keys that are not there"),
+    benchmark(
+        "multireadrandom",
+        false,
+        read::multireadrandom,
+        "get random keys, batch_size at once (multi_get)",
+    ),
     benchmark("readseq", false, scan::readseq, "scan forward"),
     benchmark("readreverse", false, scan::readreverse, "scan backward"),
     benchmark(

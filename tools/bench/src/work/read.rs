@@ -12,6 +12,13 @@ pub(super) fn readmissing(bench: &mut Bench) -> Result<Done, String> {
     run(bench, "readmissing", true)
 }
 
+pub(super) fn multireadrandom(bench: &mut Bench) -> Result<Done, String> {
+    let crew = Crew { threads: bench.config.threads, aside: false };
+    let mut outcome = bench.measure("multireadrandom", crew, &multi_get_random)?;
+    outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
+    Ok(outcome.into())
+}
+
 fn run(bench: &mut Bench, name: &str, missing: bool) -> Result<Done, String> {
     let crew = Crew { threads: bench.config.threads, aside: false };
     let mut outcome = bench.measure(name, crew, &|worker| get_random(worker, missing))?;
@@ -39,6 +46,35 @@ pub(super) fn get_random(worker: &mut Worker<'_>, missing: bool) -> Result<(), S
         worker.tally.reads += 1;
         if found {
             worker.check(number, &value)?;
+            worker.tally.found += 1;
+            worker.tally.bytes += (key.len() + value.len()) as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Gets random keys, `batch_size` of them at once.
+fn multi_get_random(worker: &mut Worker<'_>) -> Result<(), String> {
+    let (keys, size) = (worker.config.keys(), worker.config.batch_size);
+    let (mut order, mut limit) = (worker.random(5), worker.limit(worker.config.reads()));
+    let (mut numbers, mut batch) = (Vec::new(), vec![Vec::new(); size]);
+    let keyspace = worker.db.default_keyspace();
+    while worker.goes_on(&mut limit) {
+        numbers.clear();
+        let left = usize::try_from(limit.left(worker.tally.ops)).unwrap_or(size);
+        for key in batch.iter_mut().take(left) {
+            let number = order.next();
+            keys.write(number, key);
+            numbers.push(number);
+        }
+        let wanted: Vec<&[u8]> = batch.iter().take(numbers.len()).map(|key| &key[..]).collect();
+        let values = worker.meter.time(|| keyspace.multi_get(&wanted));
+        let values = values.map_err(|error| error.to_string())?;
+        worker.tally.ops += numbers.len() as u64;
+        worker.tally.reads += numbers.len() as u64;
+        for ((number, key), value) in numbers.iter().zip(&wanted).zip(&values) {
+            let Some(value) = value else { continue };
+            worker.check(*number, value)?;
             worker.tally.found += 1;
             worker.tally.bytes += (key.len() + value.len()) as u64;
         }

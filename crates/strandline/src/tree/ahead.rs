@@ -1,0 +1,85 @@
+//! Reading a table's data from front to back: a compaction or a check wants all of it, block by block, and a call or a
+//! device's latency for each block would be most of the time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Result;
+use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
+
+use super::blocks::File;
+
+/// Bytes read at a time.
+const AHEAD: usize = 256 << 10;
+
+/// The blocks of a table, past the cache. Of the data more is read than is asked for.
+pub(crate) struct Ahead {
+    file: File,
+    held: Mutex<Held>,
+}
+
+/// A piece of the file.
+#[derive(Default)]
+struct Held {
+    at: u64,
+    bytes: Vec<u8>,
+    /// Up to here a piece could not be read, so that only what is asked for is.
+    exact_until: u64,
+}
+
+impl Ahead {
+    pub(crate) fn new(file: File) -> Ahead {
+        Ahead { file, held: Mutex::default() }
+    }
+}
+
+impl Blocks for Ahead {
+    fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
+        let block = match role {
+            Role::Data => layout.load(self, handle, role),
+            _ => layout.load(&self.file, handle, role),
+        };
+        block.map(Arc::new)
+    }
+}
+
+impl ReadAt for Ahead {
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let piece = self.file.len().saturating_sub(at).min(AHEAD as u64) as usize;
+        if out.len() > piece || at < held.exact_until {
+            return self.file.read_at(at, out);
+        }
+        if !held.has(at, out.len()) && held.read(&self.file, at, piece).is_err() {
+            // What cannot be read may lie behind what is asked for.
+            return self.file.read_at(at, out);
+        }
+        let from = (at - held.at) as usize;
+        out.copy_from_slice(&held.bytes[from..from + out.len()]);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn name(&self) -> String {
+        self.file.name()
+    }
+}
+
+impl Held {
+    fn has(&self, at: u64, len: usize) -> bool {
+        at >= self.at && at + len as u64 <= self.at + self.bytes.len() as u64
+    }
+
+    fn read(&mut self, file: &File, at: u64, len: usize) -> Result<()> {
+        self.at = at;
+        self.bytes.resize(len, 0);
+        let read = file.read_at(at, &mut self.bytes);
+        if read.is_err() {
+            self.bytes.clear();
+            self.exact_until = at + len as u64;
+        }
+        read
+    }
+}
