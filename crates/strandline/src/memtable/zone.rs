@@ -4,7 +4,7 @@
 //! **I-ZONE-2** A zone becomes free only after the edit that retires it is durable *and* the last `Arc` is
 //! gone; then its word is cleared, then it may be granted again under a new incarnation.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Seq;
@@ -33,6 +33,8 @@ pub(crate) struct ExtentHold {
 #[derive(Default)]
 pub(crate) struct Graveyard {
     dead: Mutex<Dead>,
+    /// Retired zones that somebody still holds.
+    dying: AtomicUsize,
 }
 
 /// Contents of the graveyard.
@@ -44,6 +46,11 @@ pub(crate) struct Dead {
 }
 
 impl Graveyard {
+    /// Whether zones will come once those who read them have left.
+    pub(crate) fn awaits_readers(&self) -> bool {
+        self.dying.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn take(&self) -> Dead {
         std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -75,12 +82,16 @@ impl Zone {
     /// Marks that no durable edit names this zone, or that one retires it: it goes with its last holder
     /// (I-ZONE-2).
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
+        if !self.retired.swap(true, Ordering::Release) {
+            self.graveyard.dying.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Marks that a durable edit names this zone after all.
     pub(crate) fn keep(&self) {
-        self.retired.store(false, Ordering::Release);
+        if self.retired.swap(false, Ordering::Release) {
+            self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -89,6 +100,7 @@ impl Drop for Zone {
         if self.retired.load(Ordering::Acquire) {
             let mut dead = self.graveyard.dead.lock().unwrap_or_else(PoisonError::into_inner);
             dead.zones.push((self.no, self.incarnation));
+            self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

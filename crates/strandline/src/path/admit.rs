@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
@@ -18,6 +18,8 @@ use crate::view::View;
 
 /// One sleep of a writer that waits for space.
 const WAIT_STEP: Duration = Duration::from_micros(100);
+/// For how long a writer waits for others to leave what they read.
+const READERS_LEAVE: Duration = Duration::from_millis(100);
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
 
@@ -170,6 +172,7 @@ impl Engine {
         let _waiting = self.throttle.wait();
         let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
         let mut most_unused = 0;
+        let since = Instant::now();
         loop {
             if let Some(got) = attempt()? {
                 return Ok(got);
@@ -180,7 +183,12 @@ impl Engine {
             if self.throttle.rounds.load(Relaxed) >= begun + 2 {
                 let (now, unused) =
                     (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
-                if now == granted && unused <= most_unused {
+                // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
+                // may stay for ever.
+                let frees_soon = self.options.background_threads > 0
+                    && self.graveyard.awaits_readers()
+                    && since.elapsed() < READERS_LEAVE;
+                if now == granted && unused <= most_unused && !frees_soon {
                     return Err(self.no_space(len));
                 }
                 (begun, granted) = (self.throttle.rounds.load(Relaxed), now);
