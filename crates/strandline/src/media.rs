@@ -23,6 +23,8 @@ pub(crate) struct Leaf(pub u64);
 
 /// Lines of a record that are sent for with many others at once.
 const FIRST_LINES: usize = 4;
+/// How many records before it is read the rest of a long one is sent for; see [`Media::prefetch_rest`].
+pub(crate) const NEAR: usize = 2;
 
 impl Leaf {
     #[inline]

@@ -8,7 +8,7 @@ use base::{Result, Seq};
 use sst::EntryKind;
 
 use crate::level0::run::Run;
-use crate::media::{Entry, Leaf, Media};
+use crate::media::{Entry, Leaf, Media, NEAR};
 use crate::memtable::{Memtable, is_skipped};
 use crate::tree::ahead::Ahead;
 use crate::tree::table::Table;
@@ -19,8 +19,6 @@ const BATCH_BLOCKS: u64 = 16;
 const BATCH_KEYS: usize = 256;
 /// Records prefetched ahead of the one that is read.
 const AHEAD: usize = 12;
-/// How far ahead the rest of a long one is.
-const NEAR: usize = 2;
 
 /// An ordered input.
 pub(crate) enum Stream {

@@ -8,7 +8,7 @@ use art::{Direction, Versions};
 use base::{Result, Seq};
 
 use crate::level0::run::Run;
-use crate::media::{Entry, Leaf, Media, hash};
+use crate::media::{Entry, Leaf, Media, NEAR, hash};
 use crate::memtable::{Memtable, is_skipped};
 
 /// Locations held ahead of the entry that is read, whose records are on their way from memory meanwhile: few
@@ -18,8 +18,6 @@ const AHEAD_FIRST: usize = 16;
 const AHEAD_MAX: usize = 64;
 const RUN_AHEAD_FIRST: usize = 8;
 const RUN_AHEAD_MAX: usize = 48;
-/// How far ahead the rest of a long record is sent for.
-const NEAR: usize = 2;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
