@@ -159,8 +159,9 @@ fn fill_and_recover(background_threads: u32, len: u32, pool: u64, zone: u64) {
         let capacity = db.properties().pm_capacity;
         assert!(live * 3 > capacity, "round {round}: refused with {live} of {capacity} bytes live");
         assert_equal(&db, &model);
-        // Reclaiming moves tables about, and another zone may come of it; not many.
-        let refused = (0..=zone / 64).find_map(|i| {
+        // Reclaiming moves index tables about, whose ends share zones: two more or fewer are whole each time.
+        let more = (4 * zone / record).max(4);
+        let refused = (0..=more).find_map(|i| {
             let (key, value) = ([&b"more"[..], &i.to_be_bytes()].concat(), Value::new(i, len));
             let error = db.put(&key, &value.bytes()).err();
             if error.is_none() {

@@ -174,13 +174,15 @@ impl Engine {
         let mut most_unused = 0;
         let since = Instant::now();
         loop {
+            // Taken before the attempt, which then had what these rounds gained.
+            let rounds = self.throttle.rounds.load(Relaxed);
             if let Some(got) = attempt()? {
                 return Ok(got);
             }
             self.check_writable("write")?;
             self.throttle.press();
             // The first of two rounds may have been under way already.
-            if self.throttle.rounds.load(Relaxed) >= begun + 2 {
+            if rounds >= begun + 2 {
                 let (now, unused) =
                     (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
                 // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
@@ -191,7 +193,7 @@ impl Engine {
                 if now == granted && unused <= most_unused && !frees_soon {
                     return Err(self.no_space(len));
                 }
-                (begun, granted) = (self.throttle.rounds.load(Relaxed), now);
+                (begun, granted) = (rounds, now);
                 most_unused = most_unused.max(unused);
             }
             if self.options.background_threads > 0 {
