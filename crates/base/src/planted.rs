@@ -93,6 +93,8 @@ bugs! {
     SkipTableSweep,
     /// Recovery removes the newest table that the manifest names, too.
     SweepNamedTable,
+    /// The file that says whose tables a directory has gets its name before it is synced.
+    ClaimUnsynced,
     /// A freeze or merge takes an operand for something that hides what is below it.
     OperandHides,
     /// A compaction combines operands without what lies deeper.

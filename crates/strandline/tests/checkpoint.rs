@@ -280,12 +280,12 @@ fn a_checkpoint_that_fails_leaves_nothing() {
     let mut model = BTreeMap::new();
     churn(&db, "default", &mut model, 1, 16_000);
     let (target, staging) = (Path::new("/copy"), Path::new("/copy.staging"));
-    for for_ever in [false, true] {
+    for (failure, for_ever) in Failure::ALL.iter().flat_map(|f| [(*f, false), (*f, true)]) {
         let (mut number, mut failed) = (1, 0);
         loop {
             db.put(b"number", number.to_string().as_bytes()).expect("writes go on");
             model.insert(b"number".to_vec(), number.to_string().into_bytes());
-            let rule = Rule::new(number, Failure::NoSpace);
+            let rule = Rule::new(number, failure);
             fs.set_rules(vec![if for_ever { rule.for_ever() } else { rule }]);
             let struck = fs.struck();
             let made = db.checkpoint(target);
@@ -306,7 +306,10 @@ fn a_checkpoint_that_fails_leaves_nothing() {
                 fs.remove_dir(target).expect("remove");
             }
             if !for_ever {
-                assert!(!fs.exists(staging).expect("exists"), "call {number}: rubbish");
+                assert!(
+                    !fs.exists(staging).expect("exists"),
+                    "{failure:?}, call {number}: rubbish"
+                );
             }
             if !was_struck {
                 break;

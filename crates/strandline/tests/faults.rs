@@ -148,8 +148,9 @@ impl Place {
     /// Only files that the store names are there once work is done.
     fn assert_no_orphans(&self, db: &Db) {
         while !db.work(usize::MAX).unwrap_or_else(|error| panic!("{}: {error}", self.what)) {}
-        let there: BTreeSet<String> =
+        let mut there: BTreeSet<String> =
             self.fs.list(Path::new(SST)).expect("list").into_iter().collect();
+        assert!(there.remove("OWNER"), "{}: nobody's directory", self.what);
         let properties = db.properties();
         let levels = properties.keyspaces.iter().flat_map(|space| &space.levels);
         let named: BTreeSet<String> = levels
@@ -283,6 +284,13 @@ fn reading_a_table_fails() {
 #[test]
 fn removing_a_table_fails() {
     fail_everywhere(Call::Remove, &REFUSALS, u64::MAX);
+}
+
+#[test]
+fn claiming_the_directory_fails() {
+    for call in [Call::Exists, Call::CreateDir, Call::Link] {
+        fail_everywhere(call, &REFUSALS, u64::MAX);
+    }
 }
 
 #[test]

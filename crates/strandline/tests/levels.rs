@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use common::{TempDir, dump, heap, kind_of};
 use ssd::{Call, Disk, Faulty, Fs, Memory};
-use strandline::{Compression, Db, ErrorKind, Keyspace, Options, ReadOptions, Region, SsdSource};
+use strandline::{
+    Compression, Db, ErrorKind, Keyspace, Options, PmSource, ReadOptions, Region, SsdSource,
+};
 use testkit::Rng;
 
 const MIB: u64 = 1 << 20;
@@ -51,7 +53,9 @@ impl Place {
     }
 
     fn tables(&self) -> Vec<String> {
-        self.fs.list(Path::new("/sst")).expect("list")
+        let mut names = self.fs.list(Path::new("/sst")).expect("list");
+        names.retain(|name| name.ends_with(".sst"));
+        names
     }
 }
 
@@ -413,6 +417,59 @@ fn tables_of_another_store_are_not_taken_for_ones_own() {
     drop(db);
     let db = Db::open(dir.path(), options()).expect("open");
     assert_eq!(db.get(b"mine").expect("get").as_deref(), Some(&b"1"[..]));
+}
+
+/// Neither has a table yet, so nothing but its owner's name tells that the directory is taken.
+#[test]
+fn two_stores_share_no_directory() {
+    let dir = TempDir::new("levels-shared");
+    let (shared, store) = (dir.path().join("tables"), |name: &str| dir.path().join(name));
+    let at = |pm: PmSource| Options { pm, ssd: SsdSource::Path(shared.clone()), ..options() };
+    let without = Options { ssd: SsdSource::None, ..options() };
+    drop(Db::open(store("late"), without).expect("open"));
+    let db = Db::open(store("first"), at(PmSource::Auto)).expect("open");
+    let refuse_all_others = || {
+        let others =
+            [("second", PmSource::Auto), ("late", PmSource::Auto), ("heap", PmSource::Heap)];
+        for (name, pm) in others {
+            let refused = Db::open(store(name), at(pm)).map(drop).expect_err(name);
+            // With tables there, it might be a store that lost its pool.
+            let lost = name == "second" && refused.kind() == ErrorKind::Corruption;
+            assert!(lost || refused.kind() == ErrorKind::InvalidArgument, "{refused}");
+            let named = shared.display().to_string();
+            assert!(refused.context().contains(&named), "{refused}");
+        }
+    };
+    refuse_all_others();
+    let mut model = BTreeMap::new();
+    churn(&db, &mut model, 7, 10_000);
+    db.compact().expect("compact");
+    refuse_all_others();
+    drop(db);
+    refuse_all_others();
+    let open = || Db::open(store("first"), options());
+    let owner = shared.join("OWNER");
+    let whole = std::fs::read_to_string(&owner).expect("read");
+    // Lost: `check` says so, and it is written anew.
+    std::fs::remove_file(&owner).expect("remove");
+    let db = Db::open_read_only(store("first"), options()).expect("open");
+    let found = db.check().expect("check").damage;
+    assert!(found.iter().any(|damage| damage.file.as_ref() == Some(&owner)), "{found:?}");
+    drop(db);
+    assert_same(&open().expect("open"), &model);
+    assert_eq!(std::fs::read_to_string(&owner).expect("read"), whole);
+    // Damaged, or another's.
+    let (short, other) = (&whole[..whole.len() - 2], whole.replace(['2', '3', '4', '5'], "6"));
+    for (text, kind) in [(short, ErrorKind::Corruption), (&other, ErrorKind::InvalidArgument)] {
+        std::fs::write(&owner, text).expect("write");
+        assert_eq!(kind_of(open()), kind);
+        let db = Db::open_read_only(store("first"), options()).expect("open");
+        assert_same(&db, &model);
+        assert_eq!(db.check().expect("check").damage.len(), 1);
+    }
+    std::fs::remove_file(&owner).expect("remove");
+    assert_same(&open().expect("open"), &model);
+    refuse_all_others();
 }
 
 /// The last buffer of each table is not waited for.

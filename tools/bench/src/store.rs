@@ -101,7 +101,7 @@ impl Store {
         Ok(began.elapsed())
     }
 
-    /// The files of its tables.
+    /// The files of its tables, and the one that says whose they are.
     fn tables(&self) -> Result<Vec<PathBuf>, String> {
         let folder = match &self.options.ssd {
             SsdSource::Auto => self.path.join("sst"),
@@ -111,8 +111,10 @@ impl Store {
         let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(Vec::new()) };
         let failed = |error| format!("listing {}: {error}", folder.display());
         let files = entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed));
-        let is_table = |path: &PathBuf| path.extension().is_some_and(|end| end == "sst");
-        Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_table).collect())
+        let is_ours = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "sst") || path.ends_with("OWNER")
+        };
+        Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_ours).collect())
     }
 
     /// Removes the files of a closed store, and nothing else.

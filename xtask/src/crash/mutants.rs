@@ -59,7 +59,8 @@ impl Mutant {
                 | FreeBeforeLevelEdit
                 | KeepInputInEdit
                 | SkipTableSweep
-                | SweepNamedTable,
+                | SweepNamedTable
+                | ClaimUnsynced,
             ) => &["levels"],
             Mutant::Logic(
                 RemoveTablesBeforeEdit

@@ -9,4 +9,4 @@ pub(crate) mod pick;
 pub(crate) mod retain;
 #[cfg(test)]
 mod schedule;
-mod stream;
+pub(crate) mod stream;

@@ -2,12 +2,16 @@
 
 use base::Result;
 
+use super::order;
 use super::recover::Damage;
 use crate::compaction::output;
 use crate::engine::Engine;
+use crate::manifest::file;
 use crate::media::{Leaf, Media};
 use crate::memtable::Memtable;
+use crate::tree::owner;
 use crate::tree::table::Table;
+use crate::tree::tables::Tables;
 use art::{Direction, Versions};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -40,6 +44,9 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         len,
         what: "a superblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
     }));
+    if let Some(tables) = &engine.tables {
+        check_owner(media, tables, &mut report)?;
+    }
     for space in engine.spaces() {
         let view = space.view.load_full();
         let memtable_zones = view.memtables.iter().flat_map(|memtable| memtable.zones());
@@ -100,8 +107,25 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                 }
             }
         }
+        report.damage.extend(order::check(engine, &space, &view)?);
     }
     Ok(report)
+}
+
+/// Whether the directory of tables says whose they are. A checkpoint's are nobody's yet.
+fn check_owner(media: &Media, tables: &Tables, report: &mut CheckReport) -> Result<()> {
+    let (fs, dir) = (&*tables.fs, tables.dir());
+    if fs.exists(&dir.join(file::NAME))? || !fs.exists(dir)? {
+        return Ok(());
+    }
+    let what = match owner::is_claimed(fs, dir, Some(media.pool.id())) {
+        Ok(true) => return Ok(()),
+        Ok(false) => "is missing; an open for writing writes it anew".to_owned(),
+        Err(error) => error.context().to_owned(),
+    };
+    let file = Some(dir.join(owner::NAME));
+    report.damage.push(Damage { file, zone: None, at: 0, len: 0, what });
+    Ok(())
 }
 
 /// Compares a table's bytes with their checksum, and what is in it with what the manifest and the table itself say.

@@ -16,6 +16,7 @@ pub(crate) mod job;
 mod lone_zones;
 pub(crate) mod merge;
 pub(crate) mod open;
+mod order;
 pub(crate) mod place;
 pub(crate) mod read;
 pub(crate) mod recover;

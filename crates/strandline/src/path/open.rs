@@ -23,6 +23,7 @@ use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
 use crate::options::{Options, PmSource, SsdSource};
+use crate::tree::owner;
 use crate::tree::tables::{Shelf, Tables};
 
 const POOL: &str = "pool";
@@ -296,11 +297,16 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
     let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
     let at = path.join(&pool);
     // Before anything is made: what is damaged stays as it is.
-    let is_new = match std::fs::metadata(&at) {
-        Ok(meta) if meta.is_file() => begins_blank(&at).map_err(|error| failed(&at, error))?,
-        found => found.is_err(),
+    let is_new = || match std::fs::metadata(&at) {
+        Ok(meta) if meta.is_file() => begins_blank(&at).map_err(|error| failed(&at, error)),
+        found => Ok(found.is_err()),
     };
-    let first = is_new.then(|| first_state(shelf.as_ref())).transpose()?;
+    let first = match is_new()?.then(|| first_state(shelf.as_ref())) {
+        // Somebody else has made the pool meanwhile.
+        Some(Err(_)) if !is_new()? => None,
+        first => first.transpose()?,
+    };
+    let is_new = first.is_some();
     // A device has its own size. A file that a killed creation left begins with zeroes as long as nothing
     // was formatted; anything else is opened as it is, so that what is not ours is told and not touched.
     let file = match std::fs::metadata(&at) {
@@ -357,6 +363,7 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
     let Shelf { fs, dir } = shelf;
     let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
     if tables.present()?.is_empty() {
+        let _nobodys = owner::is_claimed(&**fs, dir, None)?;
         return Ok(State::fresh());
     }
     Err(Error::corruption(
@@ -372,6 +379,7 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
 
 /// A store that had no tables so far names none, and would remove those that are there.
 fn refuse_others(shelf: &Shelf) -> Result<()> {
+    let _nobodys = owner::is_claimed(&*shelf.fs, &shelf.dir, None)?;
     let names = shelf.fs.list(&shelf.dir)?;
     if !names.iter().any(|name| name.ends_with(".sst") || name == manifest_file::NAME) {
         return Ok(());
@@ -439,12 +447,8 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     let cache = options.block_cache.min(options.dram_budget / 2);
-    let named = shelf.as_ref().filter(|_| !read_only).cloned();
     let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
     let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
-    // Had there been tables in it, the store would not be open.
-    named
-        .map_or(Ok(()), |shelf| if shelf.fs.exists(&shelf.dir)? { Ok(()) } else { shelf.make() })?;
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();

@@ -203,6 +203,10 @@ pub(crate) fn recover(
     state.zones.extend(live);
     state.epoch += 1;
     if !read_only {
+        if let Some(tables) = &tables {
+            // Whatever the manifest names is there, so a directory that is gone had nothing in it.
+            tables.claim(media.pool.id())?;
+        }
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
         if let Some(tables) = &tables {

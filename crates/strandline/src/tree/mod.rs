@@ -5,6 +5,7 @@
 //! older than those in runs and memtables.
 //! **I-TREE-3** A table that an edit names was written whole, synced and verified, and so was its directory.
 //! **I-TREE-4** A file is removed only after the edit that drops its table is durable and its last reader left.
+//! **I-TREE-5** A directory of tables has one store, which claims it before it removes or writes anything there.
 
 pub(crate) mod ahead;
 pub(crate) mod blocks;
@@ -12,6 +13,7 @@ pub(crate) mod copy;
 pub(crate) mod desc;
 pub(crate) mod examine;
 pub(crate) mod level;
+pub(crate) mod owner;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod walk;

@@ -9,6 +9,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use ssd::{Append, Fs};
 
+use super::owner;
 use crate::cache::BlockCache;
 
 /// Where the tables of a store are.
@@ -54,6 +55,14 @@ impl Tables {
             bytes: AtomicU64::new(0),
             dead: Mutex::default(),
         }
+    }
+
+    /// Makes the store of `pool` the only one that has tables here; makes the directory, if it is not there.
+    pub(crate) fn claim(&self, pool: u64) -> Result<()> {
+        if !self.fs.exists(&self.dir)? {
+            Shelf { fs: Arc::clone(&self.fs), dir: self.dir.clone() }.make()?;
+        }
+        owner::claim(&*self.fs, &self.dir, pool)
     }
 
     /// Numbers tables from `next` on at least.

@@ -26,6 +26,7 @@ use testkit::{Rng, Value};
 const POOL: &str = "pool";
 const STORE: &str = "STORE";
 const MANIFEST: &str = "sst/MANIFEST";
+const OWNER: &str = "sst/OWNER";
 
 /// A copy of a golden store, damaged and mended again and again.
 struct Bench {
@@ -268,10 +269,12 @@ fn bytes_that_mean_nothing() {
 #[test]
 fn bytes_of_the_identity() {
     let mut bench = Bench::new(golden::settled());
-    let places = bench.all(STORE);
-    bench.flip(STORE, &places, true, 2);
-    bench.cut(STORE, 0..places.len(), 2);
-    bench.put_file(Path::new(STORE), None, "gone", 1);
+    for file in [STORE, OWNER] {
+        let places = bench.all(file);
+        bench.flip(file, &places, true, 2);
+        bench.cut(file, 0..places.len(), 2);
+        bench.put_file(Path::new(file), None, "gone", 1);
+    }
     bench.finish(100);
 }
 

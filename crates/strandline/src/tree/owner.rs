@@ -1,0 +1,148 @@
+//! The file `OWNER` in a directory of tables: which pool the tables there belong to. A store removes tables that its
+//! manifest does not name, so two stores must not share a directory. It is text; `docs/format/manifest.md` shows it.
+
+use std::path::Path;
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+use ssd::Fs;
+
+/// Name of the file, in the directory of the tables.
+pub(crate) const NAME: &str = "OWNER";
+const HEADER: &str = "strandline tables 1";
+/// Longer than any such file is.
+const LEN_MAX: u64 = 256;
+
+fn encode(pool: u64) -> String {
+    format!("{HEADER}\npool {pool:016x}\n")
+}
+
+fn decode(text: &str) -> Option<u64> {
+    let pool = text.strip_prefix(HEADER)?.strip_prefix("\npool ")?.strip_suffix('\n')?;
+    // In one form only: a changed letter is not passed over.
+    u64::from_str_radix(pool, 16).ok().filter(|id| encode(*id) == text)
+}
+
+/// Identifier of the pool that the tables in `dir` belong to, if any has claimed them.
+fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
+    let path = dir.join(NAME);
+    let file = match fs.open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = vec![0; file.len().min(LEN_MAX) as usize];
+    file.read_at(0, &mut bytes)?;
+    match std::str::from_utf8(&bytes).ok().and_then(decode) {
+        Some(pool) => Ok(Some(pool)),
+        None => Err(Error::corruption(
+            "open",
+            format!(
+                "{} is damaged; if the tables beside it are this store's, remove it, and an open writes it anew",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// Whether the tables in `dir` are claimed for `pool`.
+///
+/// # Errors
+/// `InvalidArgument` where another pool has them, `Corruption` where nobody can tell.
+pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<bool> {
+    match read(fs, dir)? {
+        None => Ok(false),
+        owner if owner == pool => Ok(true),
+        Some(owner) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!(
+                "{} is for the tables of another store, that of pool {owner:016x} ({NAME} in it says so); name an empty \
+                 directory, or remove this one if that store is gone",
+                dir.display()
+            ),
+        )),
+    }
+}
+
+/// Claims the tables in `dir` for `pool`, durably, unless they are claimed for it. Of several that try, one succeeds.
+pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
+    let (path, staged) = (dir.join(NAME), dir.join(format!("{NAME}.{pool:016x}")));
+    // A claim that was killed may have left it.
+    match fs.remove(&staged) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    if is_claimed(fs, dir, Some(pool))? {
+        return Ok(());
+    }
+    let mut file = fs.create(&staged)?;
+    file.append(encode(pool).as_bytes())?;
+    if !planted::is(Bug::ClaimUnsynced) {
+        file.sync()?;
+    }
+    drop(file);
+    match fs.link(&staged, &path) {
+        Ok(()) => fs.remove(&staged)?,
+        Err(error) if error.kind() == ErrorKind::Exists => {
+            fs.remove(&staged)?;
+            is_claimed(fs, dir, Some(pool))?;
+        }
+        // A file system without links: of two that come here at once, the second wins, and the first is refused when it
+        // is opened again.
+        Err(_) => fs.rename(&staged, &path)?,
+    }
+    fs.sync_dir(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: &str = "/dir";
+
+    fn dir() -> (ssd::Memory, &'static Path) {
+        let fs = ssd::Memory::default();
+        fs.create_dir_all(Path::new(DIR)).expect("directory");
+        (fs, Path::new(DIR))
+    }
+
+    #[test]
+    fn one_store_has_a_directory() {
+        let (fs, dir) = dir();
+        assert!(!is_claimed(&fs, dir, Some(7)).expect("nobody's"));
+        claim(&fs, dir, 7).expect("claimed");
+        claim(&fs, dir, 7).expect("again");
+        assert!(is_claimed(&fs, dir, Some(7)).expect("ours"));
+        for other in [Some(8), None] {
+            let refused = is_claimed(&fs, dir, other).expect_err("another's");
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert!(refused.context().contains("0000000000000007"), "{refused}");
+        }
+        assert_eq!(claim(&fs, dir, 8).expect_err("taken").kind(), ErrorKind::InvalidArgument);
+        assert_eq!(fs.list(dir).expect("list"), [NAME]);
+    }
+
+    #[test]
+    fn what_a_killed_claim_left_is_in_nobodys_way() {
+        let (fs, dir) = dir();
+        fs.create(&dir.join(format!("{NAME}.{:016x}", 7))).expect("left");
+        claim(&fs, dir, 7).expect("claimed");
+        assert_eq!(fs.list(dir).expect("list"), [NAME]);
+    }
+
+    #[test]
+    fn any_change_is_damage_or_another_store() {
+        let good = encode(0x0123_4567_89ab_cdef);
+        for at in 0..good.len() {
+            assert_eq!(decode(&good[..at]), None, "cut at {at}");
+            for bit in 0..7 {
+                let mut bad = good.clone().into_bytes();
+                bad[at] ^= 1 << bit;
+                let id = std::str::from_utf8(&bad).ok().and_then(decode);
+                assert_ne!(id, Some(0x0123_4567_89ab_cdef), "bit {bit} at {at}");
+            }
+        }
+        assert_eq!(decode(&format!("{good} ")), None);
+    }
+}
