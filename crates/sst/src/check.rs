@@ -1,15 +1,19 @@
 //! The check of a whole table: every block, every key, every count.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::Result;
 
-use crate::block::Role;
 use crate::block::cursor::BlockCursor;
+use crate::block::{Block, Role};
 use crate::blocks::Blocks;
 use crate::handle::{BLOCK_TRAILER, Handle};
 use crate::index::IndexCursor;
 use crate::key::{EntryKind, SEQ_MAX, Target, split};
+use crate::layout::Layout;
 use crate::properties::name;
 use crate::table::Table;
 
@@ -44,11 +48,39 @@ impl<B: Blocks> Table<B> {
     /// `Io` where reading fails, which says nothing about the table. What is wrong with the table, and what
     /// in it is not supported, is in the list; an empty list means that all is well.
     pub fn verify(&self) -> Result<Vec<Finding>> {
-        let mut check = Check::new(self);
+        let table = Table::new(Arc::clone(self.layout()), Keeping::of(self.blocks()));
+        let mut check = Check::new(&table);
         check.data()?;
         check.range_deletes()?;
         check.counts();
         Ok(check.findings)
+    }
+}
+
+/// Keeps the last block of each role but data: every key asks for the filter.
+struct Keeping<'t, B> {
+    blocks: &'t B,
+    last: RefCell<BTreeMap<Role, (Handle, Arc<Block>)>>,
+}
+
+impl<'t, B> Keeping<'t, B> {
+    fn of(blocks: &'t B) -> Self {
+        Self { blocks, last: RefCell::default() }
+    }
+}
+
+impl<B: Blocks> Blocks for Keeping<'_, B> {
+    fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
+        if let Some((at, block)) = self.last.borrow().get(&role)
+            && *at == handle
+        {
+            return Ok(Arc::clone(block));
+        }
+        let block = self.blocks.get(table, handle, role)?;
+        if role != Role::Data {
+            self.last.borrow_mut().insert(role, (handle, Arc::clone(&block)));
+        }
+        Ok(block)
     }
 }
 
