@@ -6,8 +6,8 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Driver, heap};
-use strandline::{Compression, Db, Options, SsdSource};
+use common::{Driver, Files, heap, merging};
+use strandline::{Compression, Options, SsdSource, steps};
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
 /// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
@@ -19,15 +19,20 @@ fn driver(options: Options, spaces: u32) -> Driver {
     let region = heap(options.pm_size);
     if options.ssd == SsdSource::None {
         return Driver::with_spaces(spaces, move || {
-            Db::open_region(Arc::clone(&region), options.clone()).expect("open")
+            steps::open(Arc::clone(&region), None, options.clone(), merging()).expect("open")
         });
     }
     let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
     fs.create_dir_all(Path::new("/sst")).expect("directory");
-    Driver::with_spaces(spaces, move || {
-        let (region, fs) = (Arc::clone(&region), Arc::clone(&fs));
-        Db::open_on(region, fs, "/sst", options.clone()).expect("open")
-    })
+    let (on, with) = (Arc::clone(&fs), options.clone());
+    let open = move |region, dir: &Path| {
+        steps::open(region, Some((Arc::clone(&on), dir)), with.clone(), merging()).expect("open")
+    };
+    let again = open.clone();
+    let mut driver =
+        Driver::with_spaces(spaces, move || again(Arc::clone(&region), Path::new("/sst")));
+    driver.files = Some(Files { fs, open: Box::new(move |dir| open(heap(options.pm_size), dir)) });
+    driver
 }
 
 fn run(options: Options, profile: &Profile, seed: u64, ops: usize) -> Transcript {
@@ -205,7 +210,7 @@ fn drawn(rng: &mut Rng) -> Options {
         memtable_bytes: pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]),
         frozen_memtables_max: 1 + rng.below(5) as u32,
         dram_budget: pick(rng, &[1 << 20, 4 << 20, 1 << 30]),
-        table_bytes: pick(rng, &[4 << 10, 30 << 10, 200 << 10, 2 << 20]),
+        table_bytes: pick(rng, &[6 << 10, 30 << 10, 200 << 10, 2 << 20]),
         block_bytes: pick(rng, &[4 << 10, 16 << 10, 64 << 10]) as u32,
         filter_bits: pick(rng, &[0, 3, 10]) as u32,
         block_cache: pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]),

@@ -77,6 +77,13 @@ impl Model {
         }
     }
 
+    /// Merges `operand` into the value of `key`, as [`Value::merged`] does.
+    pub fn merge(&mut self, space: u32, key: &[u8], operand: Value) {
+        let base = self.get(space, key, None).map(|value| value.bytes());
+        let value = Some(Value::merged(base.as_deref(), &operand.bytes()));
+        self.write(&[Change { space, key: key.to_vec(), value }]);
+    }
+
     /// Deletes all keys from `begin` up to before `end`.
     pub fn delete_range(&mut self, space: u32, begin: &[u8], end: &[u8]) {
         self.now += 1;

@@ -42,6 +42,17 @@ pub enum Op {
         /// First key that stays.
         end: Vec<u8>,
     },
+    /// Merges an operand into the value of a key, as [`Value::merged`] does.
+    Merge {
+        /// Keyspace.
+        space: u32,
+        /// Key.
+        key: Vec<u8>,
+        /// Operand.
+        operand: Value,
+    },
+    /// Takes in a table with changes from elsewhere: of one keyspace, each key once, in order.
+    Ingest(Vec<Change>),
     /// Look-up, at the snapshot in a slot if it holds one.
     Get {
         /// Keyspace.
@@ -84,8 +95,19 @@ pub enum Op {
     },
     /// Memtables become runs.
     Flush,
-    /// Runs become one.
+    /// Runs become one, and sink to the lowest level.
     Compact,
+    /// The same of some keys of a keyspace.
+    CompactRange {
+        /// Keyspace.
+        space: u32,
+        /// First key.
+        from: Option<Vec<u8>>,
+        /// Last key.
+        to: Option<Vec<u8>>,
+    },
+    /// Copies the store as it is and compares the copy.
+    Checkpoint,
     /// A little background work.
     Work(usize),
     /// Makes a keyspace that may exist.
@@ -223,6 +245,26 @@ impl Generator {
         changes
     }
 
+    fn merge(&mut self) -> Op {
+        let operand = Value::new(self.rng.next(), *self.rng.pick(LENS));
+        Op::Merge { space: self.space(), key: self.key(), operand }
+    }
+
+    fn ingest(&mut self) -> Op {
+        let (space, mut changes) = (self.space(), self.batch());
+        changes.iter_mut().for_each(|change| change.space = space);
+        changes.sort_by(|a, b| a.key.cmp(&b.key));
+        changes.dedup_by(|a, b| a.key == b.key);
+        Op::Ingest(changes)
+    }
+
+    fn compact_range(&mut self) -> Op {
+        let mut ends = [self.key(), self.key()];
+        ends.sort();
+        let [from, to] = ends.map(|end| self.rng.chance(3, 4).then_some(end));
+        Op::CompactRange { space: self.space(), from, to }
+    }
+
     fn bound(&mut self) -> Bound<Vec<u8>> {
         match self.rng.below(4) {
             0 => Bound::Included(self.key()),
@@ -295,14 +337,17 @@ impl Generator {
 
     fn rare(&mut self) -> Op {
         let admin = if self.profile.admin { 1 } else { 0 };
-        match self.rng.weighted(&[6, 3, 6, 4, 3 * admin, admin, 1]) {
+        match self.rng.weighted(&[6, 2, 6, 4, 3 * admin, admin, 1, 2, 3, 1]) {
             0 => Op::Flush,
             1 => Op::Compact,
             2 => Op::Work(1 + self.rng.below(600) as usize),
             3 => Op::Reopen,
             4 => Op::Create(1 + self.rng.below(u64::from(self.profile.spaces)) as u32),
             5 => Op::Drop(1 + self.rng.below(u64::from(self.profile.spaces)) as u32),
-            _ => Op::CompareAll,
+            6 => Op::CompareAll,
+            7 => self.compact_range(),
+            8 => self.ingest(),
+            _ => Op::Checkpoint,
         }
     }
 }
@@ -317,7 +362,8 @@ impl Iterator for Generator {
         }
         Some(match self.rng.below(100) {
             0..1 => self.delete_range(),
-            1..46 => Op::Write(vec![self.change()]),
+            1..5 => self.merge(),
+            5..46 => Op::Write(vec![self.change()]),
             46..54 => Op::Write(self.batch()),
             54..84 => Op::Get { space: self.space(), key: self.key(), at: self.maybe_slot() },
             84..87 => {

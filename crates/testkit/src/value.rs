@@ -47,6 +47,19 @@ impl Value {
         out
     }
 
+    /// What a merge operator for tests makes of a value, if there is one, and an operand: every byte and the length of
+    /// both count, and so does their order.
+    pub fn merged(base: Option<&[u8]>, operand: &[u8]) -> Value {
+        let hash = |bytes: &[u8]| {
+            bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64 ^ bytes.len() as u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            })
+        };
+        let seed = base.map_or(1, hash).rotate_left(17) ^ hash(operand);
+        let len = base.map_or(0, |base| base.len() / 2) + operand.len() / 2;
+        Value::new(seed, len.min(300) as u32)
+    }
+
     /// Whether `bytes` are its bytes.
     pub fn is(&self, bytes: &[u8]) -> bool {
         bytes.len() == self.len()

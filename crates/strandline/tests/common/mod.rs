@@ -8,8 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use strandline::{Batch, Db, ErrorKind, Iter, Keyspace, Options, ReadOptions, Region, Snapshot};
-use testkit::{Change, Model, Moment, Move, Op, Transcript, Walk};
+use ssd::Fs;
+use sst::{EntryKind, Writer, WriterOptions};
+use strandline::{
+    Batch, Db, ErrorKind, Hooks, IngestOptions, Iter, Keyspace, MergeOperator, Options,
+    ReadOptions, Region, Snapshot,
+};
+use testkit::{Change, Model, Moment, Move, Op, Transcript, Value, Walk};
 
 /// A directory that goes with its holder.
 pub struct TempDir(PathBuf);
@@ -118,6 +123,65 @@ fn name_of(space: u32) -> String {
     format!("space-{space}")
 }
 
+/// The operator that the model knows.
+struct Merged;
+
+impl MergeOperator for Merged {
+    fn merge(
+        &self,
+        _keyspace: &str,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let mut value = existing.map(<[u8]>::to_vec);
+        for operand in operands {
+            value = Some(Value::merged(value.as_deref(), operand).bytes());
+        }
+        value
+    }
+}
+
+/// What a store needs whose merges the model is to know.
+pub fn merging() -> Hooks {
+    Hooks { merge_operator: Some(Arc::new(Merged)), ..Hooks::default() }
+}
+
+/// Where a store has its tables, what is ingested, and its checkpoints.
+pub struct Files {
+    pub fs: Arc<dyn Fs>,
+    /// Opens a checkpoint by its directory of tables.
+    pub open: Box<dyn Fn(&Path) -> Db>,
+}
+
+impl Files {
+    /// Writes a table to be ingested.
+    fn table(&self, path: &Path, changes: &[Change]) {
+        let options = WriterOptions { external: true, ..WriterOptions::default() };
+        let mut writer = Writer::new(Vec::new(), options);
+        for Change { key, value, .. } in changes {
+            let kind = if value.is_some() { EntryKind::Value } else { EntryKind::Delete };
+            let value = value.map(|value| value.bytes()).unwrap_or_default();
+            writer.add(key, 0, kind, &value).expect("add");
+        }
+        let (bytes, _) = writer.finish().expect("finish");
+        let mut file = self.fs.create(path).expect("create");
+        file.append(&bytes).expect("append");
+        file.sync().expect("sync");
+    }
+
+    /// Removes a directory of files, or of one such directory.
+    fn remove(&self, dir: &Path) {
+        for name in self.fs.list(dir).expect("list") {
+            let path = dir.join(name);
+            if self.fs.remove(&path).is_err() {
+                self.remove(&path);
+            }
+        }
+        self.fs.remove_dir(dir).expect("remove directory");
+    }
+}
+
 struct HeldIter {
     iter: Iter,
     walk: Walk,
@@ -131,6 +195,8 @@ pub struct Driver {
     db: Option<Db>,
     spaces: BTreeMap<u32, Keyspace>,
     pub model: Model,
+    /// Where there are levels.
+    pub files: Option<Files>,
     snapshots: BTreeMap<usize, (Rc<Snapshot>, Moment)>,
     iters: BTreeMap<usize, HeldIter>,
     pub transcript: Transcript,
@@ -149,6 +215,7 @@ impl Driver {
             db: Some(db),
             spaces,
             model: Model::new(),
+            files: None,
             snapshots: BTreeMap::new(),
             iters: BTreeMap::new(),
             transcript: Transcript::default(),
@@ -174,6 +241,8 @@ impl Driver {
         match op {
             Op::Write(changes) => self.write(changes),
             Op::DeleteRange { space, begin, end } => self.delete_range(*space, begin, end),
+            Op::Merge { space, key, operand } => self.merge(*space, key, *operand),
+            Op::Ingest(changes) => self.ingest(changes),
             Op::Get { space, key, at } => self.get(*space, key, *at),
             Op::GetMany { space, keys } => self.get_many(*space, keys),
             Op::Snapshot(slot) => {
@@ -188,6 +257,12 @@ impl Driver {
             Op::Walk { slot, moves } => self.walk(*slot, moves),
             Op::Flush => self.db().flush().expect("flush"),
             Op::Compact => self.db().compact().expect("compact"),
+            Op::CompactRange { space, from, to } => {
+                let Some(keyspace) = self.spaces.get(space) else { return };
+                let (from, to) = (from.as_deref(), to.as_deref());
+                self.db().compact_range(keyspace, from, to).expect("compact range");
+            }
+            Op::Checkpoint => self.checkpoint(),
             Op::Work(entries) => drop(self.db().work(*entries).expect("work")),
             Op::Create(space) => {
                 let created = self.db().create_keyspace(&name_of(*space));
@@ -203,15 +278,64 @@ impl Driver {
         }
     }
 
-    fn write(&mut self, changes: &[Change]) {
-        let mut done = self.try_write(changes);
+    /// Does what may find no space as long as iterators hold on to what is old.
+    fn with_room(&mut self, attempt: impl Fn(&mut Driver) -> strandline::Result<()>) {
+        let mut done = attempt(self);
         if kind_is(&done, ErrorKind::NoSpace) && !self.iters.is_empty() {
             self.relieved += 1;
             self.renew_iters();
-            done = self.try_write(changes);
+            done = attempt(self);
         }
         done.unwrap_or_else(|error| panic!("op {}: {error}; {}", self.ops, self.situation()));
+    }
+
+    fn write(&mut self, changes: &[Change]) {
+        self.with_room(|driver| driver.try_write(changes));
         self.model.write(changes);
+    }
+
+    fn merge(&mut self, space: u32, key: &[u8], operand: Value) {
+        let Some(keyspace) = self.spaces.get(&space).cloned() else { return };
+        self.with_room(|_| keyspace.merge(key, &operand.bytes()));
+        self.model.merge(space, key, operand);
+    }
+
+    /// Where there are no levels, the changes are written as a batch.
+    fn ingest(&mut self, changes: &[Change]) {
+        let Some(keyspace) = changes.first().and_then(|one| self.spaces.get(&one.space)).cloned()
+        else {
+            return;
+        };
+        let Some(files) = &self.files else { return self.write(changes) };
+        let path = PathBuf::from(format!("/{}.sst", self.ops));
+        files.table(&path, changes);
+        let options = IngestOptions { move_files: self.ops.is_multiple_of(2) };
+        self.with_room(|driver| {
+            driver.db().ingest(&keyspace, std::slice::from_ref(&path), options).map(drop)
+        });
+        let fs = &self.files.as_ref().expect("there").fs;
+        assert_eq!(fs.exists(&path).expect("exists"), !options.move_files);
+        if !options.move_files {
+            fs.remove(&path).expect("remove");
+        }
+        self.model.write(changes);
+    }
+
+    fn checkpoint(&mut self) {
+        let Some(files) = &self.files else { return };
+        let target = Path::new("/copy");
+        self.db().checkpoint(target).expect("checkpoint");
+        let copy = (files.open)(&target.join("sst"));
+        assert_eq!(copy.keyspaces().len(), self.spaces.len());
+        for space in self.spaces.keys() {
+            let keyspace = match space {
+                0 => copy.default_keyspace().clone(),
+                _ => copy.keyspace(&name_of(*space)).expect("keyspace"),
+            };
+            self.compare(*space, &keyspace, None);
+        }
+        drop(copy);
+        files.remove(target);
     }
 
     fn try_write(&mut self, changes: &[Change]) -> strandline::Result<()> {
@@ -420,31 +544,33 @@ impl Driver {
     /// Full scans both ways, now and at every open snapshot, and a look-up of every key.
     pub fn compare_all(&mut self) {
         for (space, keyspace) in &self.spaces {
-            let now = std::iter::once(None);
-            for at in now.chain(self.snapshots.values().map(Some)) {
-                let moment = at.map(|at| at.1);
-                let options =
-                    ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
-                let mut iter = keyspace.iter(&options).expect("iter");
-                iter.seek_to_first().expect("first");
-                for (key, value) in self.model.entries(*space, moment) {
-                    assert_eq!(iter.key(), Some(key), "op {}: forward at {moment:?}", self.ops);
-                    assert!(value.is(iter.value().expect("value").expect("valid")));
-                    let found = keyspace.get_with(key, &options).expect("get");
-                    assert!(found.is_some_and(|found| value.is(&found)));
-                    iter.next().expect("next");
-                }
-                assert!(!iter.valid(), "op {}: {:?} should not be there", self.ops, iter.key());
-                iter.seek_to_last().expect("last");
-                for (key, _) in self.model.entries(*space, moment).rev() {
-                    assert_eq!(iter.key(), Some(key), "op {}: backward at {moment:?}", self.ops);
-                    iter.prev().expect("prev");
-                }
-                assert!(!iter.valid());
-            }
+            self.compare(*space, keyspace, None);
+            self.snapshots.values().for_each(|at| self.compare(*space, keyspace, Some(at)));
         }
         let report = self.db().check().expect("check");
         assert!(report.damage.is_empty(), "op {}: {:?}", self.ops, report.damage);
+    }
+
+    /// Compares a keyspace of this store, or of a copy, with the model, now or at a snapshot.
+    fn compare(&self, space: u32, keyspace: &Keyspace, at: Option<&(Rc<Snapshot>, Moment)>) {
+        let moment = at.map(|at| at.1);
+        let options = ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
+        let mut iter = keyspace.iter(&options).expect("iter");
+        iter.seek_to_first().expect("first");
+        for (key, value) in self.model.entries(space, moment) {
+            assert_eq!(iter.key(), Some(key), "op {}: forward at {moment:?}", self.ops);
+            assert!(value.is(iter.value().expect("value").expect("valid")));
+            let found = keyspace.get_with(key, &options).expect("get");
+            assert!(found.is_some_and(|found| value.is(&found)));
+            iter.next().expect("next");
+        }
+        assert!(!iter.valid(), "op {}: {:?} should not be there", self.ops, iter.key());
+        iter.seek_to_last().expect("last");
+        for (key, _) in self.model.entries(space, moment).rev() {
+            assert_eq!(iter.key(), Some(key), "op {}: backward at {moment:?}", self.ops);
+            iter.prev().expect("prev");
+        }
+        assert!(!iter.valid());
     }
 
     /// The comparison that ends a run: everything, then once more after a reopen, and no zone leaked.
