@@ -70,7 +70,10 @@ pub use observe::properties::{
     CompactionFigures, KeyspaceProperties, LevelProperties, Properties, RunProperties,
     SsdProperties, TableProperties,
 };
-pub use options::{Compression, Options, PmSource, Row, SsdSource, TABLE as OPTIONS, parse_size};
+pub use options::{
+    Checksum, Compression, IndexKind, Options, PmSource, Row, SsdSource, TABLE as OPTIONS,
+    parse_size,
+};
 pub use path::check::CheckReport;
 pub use path::ingest::IngestOptions;
 pub use path::recover::{Damage, Report as RecoveryReport};

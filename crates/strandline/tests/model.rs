@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
-use strandline::{Compression, Options, SsdSource, steps};
+use strandline::{Checksum, Compression, IndexKind, Options, SsdSource, steps};
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
 /// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
@@ -111,6 +111,9 @@ fn option_sets() -> Vec<(&'static str, Options)> {
                 pm_size: 12 << 20,
                 zone_size: 64 << 10,
                 compression: Compression::Snappy,
+                index: IndexKind::TwoLevel,
+                hash_index: true,
+                checksum: Checksum::Crc32c,
                 ..levels()
             },
         ),
@@ -213,6 +216,9 @@ fn drawn(rng: &mut Rng) -> Options {
         table_bytes: pick(rng, &[6 << 10, 30 << 10, 200 << 10, 2 << 20]),
         block_bytes: pick(rng, &[4 << 10, 16 << 10, 64 << 10]) as u32,
         filter_bits: pick(rng, &[0, 3, 10]) as u32,
+        index: *rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]),
+        hash_index: rng.chance(1, 2),
+        checksum: *rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]),
         block_cache: pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]),
         compression: *rng.pick(&compressions),
         background_threads: rng.below(4) as u32,

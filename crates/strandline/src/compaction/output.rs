@@ -7,7 +7,7 @@ use base::checksum::Sum;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use ssd::Append;
-use sst::{Compression, EntryKind, RangeDelete, Sink, Writer, WriterOptions};
+use sst::{EntryKind, RangeDelete, Sink, Writer, WriterOptions};
 
 use crate::background::rate::RateLimit;
 use crate::ranges::Ranges;
@@ -30,9 +30,8 @@ pub(crate) struct OutputOptions {
     pub level: u8,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
-    pub block_bytes: usize,
-    pub compression: Compression,
-    pub filter_bits_per_key: f64,
+    /// What a table looks like; whose it is and its number are filled in.
+    pub writer: WriterOptions,
     /// Shared by all that is written.
     pub rate: Option<Arc<RateLimit>>,
 }
@@ -153,12 +152,9 @@ impl Output {
         self.tables.check_room(self.options.table_bytes)?;
         let (id, file) = self.tables.create()?;
         let options = WriterOptions {
-            compression: self.options.compression,
-            block_bytes: self.options.block_bytes,
-            filter_bits_per_key: self.options.filter_bits_per_key,
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
             file_number: id,
-            ..WriterOptions::default()
+            ..self.options.writer.clone()
         };
         let rate = self.options.rate.clone();
         let sink = FileSink { file, buffer: Vec::with_capacity(BUFFER), sum: Sum::default(), rate };

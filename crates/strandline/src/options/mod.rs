@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
-pub use sst::Compression;
+use sst::WriterOptions;
+pub use sst::{Checksum, Compression, IndexKind};
 
 /// Where persistent memory comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,12 +56,20 @@ pub struct Options {
     pub ssd_direct: bool,
     /// How blocks of tables are compressed.
     pub compression: Compression,
+    /// Level for Zstandard; 0: its own default.
+    pub compression_level: i32,
+    /// How blocks of tables are protected: `Xxh3` or `Crc32c`.
+    pub checksum: Checksum,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
     /// Bytes at which a data block of a table is cut.
     pub block_bytes: u32,
     /// Bits of a table's Bloom filter for each key; 0: no filter.
     pub filter_bits: u32,
+    /// How a table finds its data blocks.
+    pub index: IndexKind,
+    /// Whether data blocks of tables carry a hash index.
+    pub hash_index: bool,
     /// Bytes of DRAM, out of `dram_budget`, for blocks of tables.
     pub block_cache: u64,
     /// Bytes per second that compactions write at most; 0: no limit.
@@ -85,9 +94,13 @@ impl Default for Options {
             ssd_size: 0,
             ssd_direct: false,
             compression: Compression::Lz4,
+            compression_level: 0,
+            checksum: Checksum::Xxh3,
             table_bytes: 32 << 20,
             block_bytes: 4096,
             filter_bits: 10,
+            index: IndexKind::Binary,
+            hash_index: false,
             block_cache: 256 << 20,
             compaction_rate: 0,
             background_threads: 2,
@@ -184,6 +197,18 @@ pub const TABLE: &[Row] = &[
         doc: "How blocks of new tables are compressed.",
     },
     Row {
+        name: "compression_level",
+        unit: "a whole number",
+        default: "0",
+        doc: "Level for zstd, up to 22; 0 is its own default. The others have no levels.",
+    },
+    Row {
+        name: "checksum",
+        unit: "xxh3 or crc32c",
+        default: "xxh3",
+        doc: "How blocks of new tables are protected; crc32c for RocksDB before 6.27.",
+    },
+    Row {
         name: "table_bytes",
         unit: "bytes",
         default: "32M",
@@ -201,6 +226,19 @@ pub const TABLE: &[Row] = &[
         unit: "bits per key, at most 100; 0: no filter",
         default: "10",
         doc: "Size of the Bloom filters of new tables. With 10, one table in a hundred is read in vain.",
+    },
+    Row {
+        name: "index",
+        unit: "binary or two-level",
+        default: "binary",
+        doc: "How new tables find their blocks. Two-level reads small parts of an index, for stores whose indexes, a \
+              hundredth of long values, do not fit half of block_cache; binary is quicker where they do.",
+    },
+    Row {
+        name: "hash_index",
+        unit: "true or false",
+        default: "false",
+        doc: "Whether data blocks of new tables carry a hash index: a little larger, quicker gets where keys are long.",
     },
     Row {
         name: "block_cache",
@@ -273,6 +311,20 @@ impl Options {
         })
     }
 
+    /// What tables look like, but for whose they are.
+    pub(crate) fn table_writer(&self) -> WriterOptions {
+        WriterOptions {
+            checksum: self.checksum,
+            compression: self.compression,
+            compression_level: self.compression_level,
+            block_bytes: self.block_bytes as usize,
+            filter_bits_per_key: f64::from(self.filter_bits),
+            index: self.index,
+            hash_index: self.hash_index,
+            ..WriterOptions::default()
+        }
+    }
+
     fn assign(&mut self, name: &str, text: &str) -> Option<()> {
         let count = || u32::try_from(parse_size(text)?).ok();
         match name {
@@ -314,9 +366,27 @@ impl Options {
                     _ => return None,
                 };
             }
+            "compression_level" => {
+                self.compression_level = text.parse().ok().filter(|level| *level <= 22)?;
+            }
+            "checksum" => {
+                self.checksum = match text {
+                    "xxh3" => Checksum::Xxh3,
+                    "crc32c" => Checksum::Crc32c,
+                    _ => return None,
+                };
+            }
             "table_bytes" => self.table_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
             "block_bytes" => self.block_bytes = count().filter(|bytes| *bytes > 0)?,
             "filter_bits" => self.filter_bits = count().filter(|bits| *bits <= 100)?,
+            "index" => {
+                self.index = match text {
+                    "binary" => IndexKind::Binary,
+                    "two-level" => IndexKind::TwoLevel,
+                    _ => return None,
+                };
+            }
+            "hash_index" => self.hash_index = text.parse().ok()?,
             "block_cache" => self.block_cache = parse_size(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
             "recovery_threads" => self.recovery_threads = count()?,
@@ -346,9 +416,13 @@ mod tests {
             ssd_size: 1,
             ssd_direct: true,
             compression: Compression::Zstd,
+            compression_level: 1,
+            checksum: Checksum::Crc32c,
             table_bytes: 1,
             block_bytes: 1,
             filter_bits: 1,
+            index: IndexKind::TwoLevel,
+            hash_index: true,
             block_cache: 1,
             compaction_rate: 1,
         };

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
-use crate::options::{Options, PmSource, SsdSource};
+use crate::options::{Checksum, Options, PmSource, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::{Shelf, Tables};
 
@@ -108,6 +108,11 @@ fn check_options(options: &Options) -> Result<()> {
             let text = format!("{name}={value}: at least {least}");
             return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
         }
+    }
+    if !matches!(options.checksum, Checksum::Xxh3 | Checksum::Crc32c) {
+        let text =
+            format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
     }
     let zone = options.zone_size;
     if zone != 0 && !(zone.is_power_of_two() && (1 << 10..=64 << 20).contains(&zone)) {

@@ -193,9 +193,7 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             table_bytes: self.options.table_bytes,
-            block_bytes: self.options.block_bytes as usize,
-            compression: self.options.compression,
-            filter_bits_per_key: f64::from(self.options.filter_bits),
+            writer: self.options.table_writer(),
             rate: self.rate.clone(),
         }
     }
