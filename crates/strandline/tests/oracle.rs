@@ -6,7 +6,7 @@ mod common;
 use std::process::Command;
 
 use common::TempDir;
-use strandline::{Compression, Db, Hooks, MergeOperator, Options};
+use strandline::{Checksum, Compression, Db, Hooks, IndexKind, MergeOperator, Options};
 use testkit::Rng;
 
 struct Last;
@@ -20,8 +20,11 @@ impl MergeOperator for Last {
 /// The tool's exit status says nothing: its error output and its counts do.
 #[test]
 fn rocksdb_reads_every_table_of_a_store() {
-    for compression in [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd]
-    {
+    let compressions =
+        [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+    for (number, compression) in compressions.into_iter().enumerate() {
+        // Every other setting of tables, each both ways.
+        let (first, second) = (number / 2 == 0, number % 2 == 0);
         let dir = TempDir::new("oracle");
         let options = Options {
             pm_size: 2 << 20,
@@ -30,6 +33,9 @@ fn rocksdb_reads_every_table_of_a_store() {
             table_bytes: 64 << 10,
             background_threads: 0,
             compression,
+            index: if first { IndexKind::TwoLevel } else { IndexKind::Binary },
+            checksum: if second { Checksum::Crc32c } else { Checksum::Xxh3 },
+            hash_index: first == second,
             ..Options::default()
         };
         let hooks = Hooks { merge_operator: Some(std::sync::Arc::new(Last)), ..Hooks::default() };
