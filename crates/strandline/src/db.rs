@@ -389,8 +389,8 @@ impl Db {
         &self.handle.engine.media.region
     }
 
-    /// Verifies every record, value, index block, filter line and zone header in use; returns what is damaged,
-    /// together with what the open found.
+    /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are, and
+    /// that of every key newer versions lie above older ones; returns what is damaged, and what the open found.
     pub fn check(&self) -> Result<crate::path::check::CheckReport> {
         crate::path::check::check(self.engine())
     }

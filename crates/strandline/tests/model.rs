@@ -213,6 +213,7 @@ fn drawn(rng: &mut Rng) -> Options {
         memtable_bytes: pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]),
         frozen_memtables_max: 1 + rng.below(5) as u32,
         dram_budget: pick(rng, &[1 << 20, 4 << 20, 1 << 30]),
+        // Tables of 4 KiB fill the manifest of the smallest pools, and compactions are refused.
         table_bytes: pick(rng, &[6 << 10, 30 << 10, 200 << 10, 2 << 20]),
         block_bytes: pick(rng, &[4 << 10, 16 << 10, 64 << 10]) as u32,
         filter_bits: pick(rng, &[0, 3, 10]) as u32,

@@ -174,8 +174,10 @@ impl Engine {
         let mut most_unused = 0;
         let since = Instant::now();
         loop {
-            // Taken before the attempt, which then had what these rounds gained.
+            // Taken before the attempt, which then had what these rounds gained, and others did not get.
             let rounds = self.throttle.rounds.load(Relaxed);
+            let (now, unused) =
+                (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
             if let Some(got) = attempt()? {
                 return Ok(got);
             }
@@ -183,8 +185,6 @@ impl Engine {
             self.throttle.press();
             // The first of two rounds may have been under way already.
             if rounds >= begun + 2 {
-                let (now, unused) =
-                    (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
                 // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
                 // may stay for ever.
                 let frees_soon = self.options.background_threads > 0

@@ -151,7 +151,7 @@ fn open_file(
                 // From now on the store has tables there.
                 let dir = absolute(given)?;
                 let shelf = open_shelf(dir.clone(), options)?;
-                refuse_others(&shelf)?;
+                claim(&shelf, &region)?;
                 Identity { ssd: Some(dir), ..named }.write(path)?;
                 return Ok((region, true, Some(shelf)));
             }
@@ -322,6 +322,10 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
     };
     let region = Arc::new(file.map(Prefault::Now)?);
     format_if_new(&region, options, || first.map_or_else(|| first_state(shelf.as_ref()), Ok))?;
+    if let Some(shelf) = &shelf {
+        let (made, _) = Pool::open(Arc::clone(&region))?;
+        owner::claim(&*shelf.fs, &shelf.dir, made.id())?;
+    }
     Identity { pool, ssd }.write(path)?;
     Ok((region, shelf))
 }
@@ -368,7 +372,7 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
     let Shelf { fs, dir } = shelf;
     let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
     if tables.present()?.is_empty() {
-        let _nobodys = owner::is_claimed(&**fs, dir, None)?;
+        owner::refuse_claimed(&**fs, dir)?;
         return Ok(State::fresh());
     }
     Err(Error::corruption(
@@ -382,18 +386,22 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
     ))
 }
 
-/// A store that had no tables so far names none, and would remove those that are there.
-fn refuse_others(shelf: &Shelf) -> Result<()> {
-    let _nobodys = owner::is_claimed(&*shelf.fs, &shelf.dir, None)?;
-    let names = shelf.fs.list(&shelf.dir)?;
-    if !names.iter().any(|name| name.ends_with(".sst") || name == manifest_file::NAME) {
-        return Ok(());
+/// Claims a directory for a store that had no tables so far, and would remove those that are there.
+fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
+    let (fs, dir) = (&*shelf.fs, &shelf.dir);
+    let (pool, _) = Pool::open(Arc::clone(region))?;
+    // An open that was killed may have claimed it.
+    if !owner::is_claimed(fs, dir, Some(pool.id()))? {
+        let names = fs.list(dir)?;
+        if names.iter().any(|name| name.ends_with(".sst") || name == manifest_file::NAME) {
+            let text = format!(
+                "{} holds tables of another store; name an empty directory with ssd",
+                dir.display()
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+        }
     }
-    let text = format!(
-        "{} holds tables of another store; name an empty directory with ssd",
-        shelf.dir.display()
-    );
-    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+    owner::claim(fs, dir, pool.id())
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -505,6 +513,9 @@ impl Engine {
             && !self.read_only
         {
             tables.remove_dead();
+            if self.options.pm == PmSource::Heap {
+                tables.give_up(self.media.pool.id());
+            }
         }
     }
 }

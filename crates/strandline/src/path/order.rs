@@ -38,8 +38,8 @@ fn first_disorder<C, S>(
     }
 }
 
-/// Says which key of the keyspace breaks the order, if one does.
-pub(super) fn check(engine: &Engine, space: &Space, view: &View) -> Result<Option<Damage>> {
+/// Says which key of the keyspace breaks the order, if one does, or that nobody can tell.
+pub(super) fn check(engine: &Engine, space: &Space, view: &View) -> Option<Damage> {
     let media = &*engine.media;
     let found = streams(engine, view).and_then(|mut streams| {
         first_disorder(
@@ -49,19 +49,18 @@ pub(super) fn check(engine: &Engine, space: &Space, view: &View) -> Result<Optio
             |media, stream| stream.advance(media),
         )
     });
-    let key = match found {
-        Ok(Some(key)) => key,
-        // What cannot be read is in the report already.
-        Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
-        Ok(None) | Err(_) => return Ok(None),
+    let what = match found {
+        Ok(None) => return None,
+        // Whatever is damaged is listed by itself.
+        Err(error) if error.kind() == ErrorKind::Corruption => return None,
+        Ok(Some(key)) => format!(
+            "an older version of key {} lies above a newer one; report this, and save the store with `strandline repair`",
+            key.escape_ascii()
+        ),
+        Err(error) => format!("the order of versions cannot be proven: {error}"),
     };
-    let what = format!(
-        "keyspace {}: an older version of key {} lies above a newer one; report this, and save the store with `strandline \
-         repair`",
-        space.name,
-        key.escape_ascii()
-    );
-    Ok(Some(Damage { file: None, zone: None, at: 0, len: 0, what }))
+    let what = format!("keyspace {}: {what}", space.name);
+    Some(Damage { file: None, zone: None, at: 0, len: 0, what })
 }
 
 /// All sources, the newest first.
@@ -82,7 +81,10 @@ fn streams(engine: &Engine, view: &View) -> Result<Vec<Stream>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{Db, Options};
 
     type Versions = &'static [(&'static [u8], Seq)];
 
@@ -97,6 +99,23 @@ mod tests {
             },
         );
         found.expect("nothing fails")
+    }
+
+    #[test]
+    fn sources_of_a_store_are_compared_by_age() {
+        let region = Arc::new(pmem::Region::heap(1 << 20, None).expect("heap"));
+        let options = Options { background_threads: 0, ..Options::default() };
+        let db = Db::open_region(region, options).expect("open");
+        db.put(b"key", b"older").expect("put");
+        crate::steps::rotate(db.default_keyspace());
+        db.put(b"key", b"newer").expect("put");
+        let space = db.default_keyspace().space();
+        let view = space.view.load_full();
+        assert!(check(db.engine(), space, &view).is_none());
+        let memtables = view.memtables.iter().rev().cloned().collect();
+        let found = check(db.engine(), space, &View { memtables, ..(*view).clone() });
+        let what = found.expect("disorder").what;
+        assert!(what.contains("default") && what.contains("of key key"), "{what}");
     }
 
     #[test]

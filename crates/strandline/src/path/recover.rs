@@ -6,8 +6,8 @@
 //! - **O5** sweep what nothing reaches
 //! - **O6** one edit: new epoch, the cut, the sealed length of every live zone
 //!
-//! Everything before O6 writes nothing but flushes and cleared words of unreachable zones, so a crash on
-//! the way changes nothing about the result. A read-only open stops after O4 and writes nothing at all.
+//! Everything before O6 writes nothing but flushes, cleared words of unreachable zones, and the name of the owner of the
+//! tables, so a crash on the way changes nothing about the result. A read-only open stops after O4 and writes nothing at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

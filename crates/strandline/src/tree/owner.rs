@@ -65,15 +65,18 @@ pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<b
     }
 }
 
+/// Refuses a directory that any store has claimed: a new one has no tables yet.
+pub(crate) fn refuse_claimed(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    is_claimed(fs, dir, None).map(drop)
+}
+
 /// Claims the tables in `dir` for `pool`, durably, unless they are claimed for it. Of several that try, one succeeds.
 pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
     let (path, staged) = (dir.join(NAME), dir.join(format!("{NAME}.{pool:016x}")));
+    let claimed = is_claimed(fs, dir, Some(pool))?;
     // A claim that was killed may have left it.
-    match fs.remove(&staged) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    if is_claimed(fs, dir, Some(pool))? {
+    let _in_nobodys_way = fs.remove(&staged);
+    if claimed {
         return Ok(());
     }
     let mut file = fs.create(&staged)?;
@@ -83,16 +86,23 @@ pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
     }
     drop(file);
     match fs.link(&staged, &path) {
-        Ok(()) => fs.remove(&staged)?,
-        Err(error) if error.kind() == ErrorKind::Exists => {
-            fs.remove(&staged)?;
-            is_claimed(fs, dir, Some(pool))?;
-        }
-        // A file system without links: of two that come here at once, the second wins, and the first is refused when it
-        // is opened again.
+        // Who was quicker is told below.
+        Err(error) if error.kind() == ErrorKind::Exists => {}
+        Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
+        // A file system without links: of two that come here at once, both may pass, and the next open tells.
         Err(_) => fs.rename(&staged, &path)?,
+        Ok(()) => {}
     }
+    let _gone_or_renamed = fs.remove(&staged);
+    is_claimed(fs, dir, Some(pool))?;
     fs.sync_dir(dir)
+}
+
+/// Gives up what `pool` has claimed, where nobody will find its tables again.
+pub(crate) fn give_up(fs: &dyn Fs, dir: &Path, pool: u64) {
+    if is_claimed(fs, dir, Some(pool)).unwrap_or(false) {
+        let _best_effort = fs.remove(&dir.join(NAME));
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +131,36 @@ mod tests {
         }
         assert_eq!(claim(&fs, dir, 8).expect_err("taken").kind(), ErrorKind::InvalidArgument);
         assert_eq!(fs.list(dir).expect("list"), [NAME]);
+    }
+
+    #[test]
+    fn of_several_that_claim_one_succeeds() {
+        for _ in 0..100 {
+            let (fs, dir) = dir();
+            let barrier = std::sync::Barrier::new(2);
+            let claim = |pool| {
+                barrier.wait();
+                claim(&fs, dir, pool).is_ok()
+            };
+            let won = std::thread::scope(|scope| {
+                let other = scope.spawn(|| claim(8));
+                (claim(7), other.join().expect("thread"))
+            });
+            let owner = read(&fs, dir).expect("read");
+            assert!(won == (true, false) || won == (false, true), "{won:?}");
+            assert_eq!(owner, Some(if won.0 { 7 } else { 8 }));
+            assert_eq!(fs.list(dir).expect("list"), [NAME]);
+        }
+    }
+
+    #[test]
+    fn what_is_given_up_is_anybodys() {
+        let (fs, dir) = dir();
+        claim(&fs, dir, 7).expect("claimed");
+        give_up(&fs, dir, 8);
+        assert!(is_claimed(&fs, dir, Some(7)).expect("still"));
+        give_up(&fs, dir, 7);
+        claim(&fs, dir, 8).expect("claimed");
     }
 
     #[test]

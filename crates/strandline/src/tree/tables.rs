@@ -65,6 +65,13 @@ impl Tables {
         owner::claim(&*self.fs, &self.dir, pool)
     }
 
+    /// Leaves the directory to others, if it is empty: nobody finds the tables of `pool` again.
+    pub(crate) fn give_up(&self, pool: u64) {
+        if self.present().is_ok_and(|present| present.is_empty()) {
+            owner::give_up(&*self.fs, &self.dir, pool);
+        }
+    }
+
     /// Numbers tables from `next` on at least.
     pub(crate) fn number_from(&self, next: u64) {
         self.next.fetch_max(next, Relaxed);
