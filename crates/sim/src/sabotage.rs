@@ -71,15 +71,15 @@ pub struct Lie {
 }
 
 impl Lie {
-    /// Every lie about paths that contain `on`.
-    pub fn all(on: &'static str) -> [Lie; 5] {
+    /// Every lie about files whose paths contain `on`, and about directories whose paths contain `dir`.
+    pub fn all(on: &'static str, dir: &'static str) -> [Lie; 5] {
         let sync = |what| Lie { call: Call::Sync, on, what };
         [
             sync(Heed::Ignored),
             sync(Heed::AllButFirst),
             sync(Heed::AllButLast),
             sync(Heed::AllButLength),
-            Lie { call: Call::SyncDir, on, what: Heed::Ignored },
+            Lie { call: Call::SyncDir, on: dir, what: Heed::Ignored },
         ]
     }
 

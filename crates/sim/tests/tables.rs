@@ -117,7 +117,7 @@ fn every_bug_is_found() {
 fn unchecked_tables_are_wrong_on_a_disk_that_lies() {
     let system = Tables { bug: Some(Bug::NoChecksum) };
     campaign(&system, &shape(), Mode::Adr, 0..10, &limits()).unwrap_or_else(|f| panic!("{f}"));
-    let lie = Lie { on: ".tmp", ..Lie::all("")[2] };
+    let lie = Lie { on: ".tmp", ..Lie::all("", "")[2] };
     let mut counters = Counters::default();
     let lied_to = hunt(&system, &shape(), Mode::Adr, 0..50, &limits(), Some(lie), &mut counters);
     expect_killed("NoChecksum", &lied_to);
@@ -126,7 +126,7 @@ fn unchecked_tables_are_wrong_on_a_disk_that_lies() {
 #[test]
 fn every_lie_and_persist_mutant_is_noticed() {
     let mut counters = Counters::default();
-    let lies = Lie::all("").into_iter().map(Planted::from);
+    let lies = Lie::all("", "").into_iter().map(Planted::from);
     let sabotages = [Fault::DropFlush, Fault::DropFence].map(|what| {
         [Site::ManifestEdit, Site::RecoverManifest].map(|site| Sabotage { site, what }.into())
     });
@@ -138,7 +138,7 @@ fn every_lie_and_persist_mutant_is_noticed() {
     }
     assert_eq!(counters.totals.killed, 9);
     // A lie about files that are never written does not strike.
-    let lie = Lie { on: ".none", ..Lie::all("")[0] };
+    let lie = Lie { on: ".none", ..Lie::all("", "")[0] };
     let verdict = hunt(&CLEAN, &shape(), Mode::Adr, 0..2, &limits(), Some(lie), &mut counters);
     assert!(matches!(verdict, Verdict::NeverStruck));
 }

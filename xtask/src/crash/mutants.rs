@@ -12,8 +12,10 @@ pub enum Mutant {
     Persist(Planted),
 }
 
-/// What the paths of tables and of their directory have in common.
-const TABLES: &str = "sst";
+/// What the paths of tables have in common. The file that says whose they are has a bug of its own.
+const TABLES: &str = ".sst";
+/// What the paths of their directories have in common.
+const DIRECTORY: &str = "sst";
 
 /// Why a mutant cannot be noticed.
 #[derive(Clone, Copy)]
@@ -30,7 +32,7 @@ pub fn mutants() -> Vec<Mutant> {
     let persist = Site::ALL.iter().flat_map(|site| {
         Fault::ALL.map(|what| Mutant::Persist(Sabotage { site: *site, what }.into()))
     });
-    let lies = Lie::all(TABLES).map(|lie| Mutant::Persist(lie.into()));
+    let lies = Lie::all(TABLES, DIRECTORY).map(|lie| Mutant::Persist(lie.into()));
     logic.chain(persist).chain(lies).collect()
 }
 
