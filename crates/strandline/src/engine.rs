@@ -347,7 +347,7 @@ impl Engine {
     /// among them.
     pub(crate) fn leaked_tables(&self) -> Result<u64> {
         let Some(tables) = &self.tables else { return Ok(0) };
-        let present = tables.present()?;
+        let present = tables.shelf.present()?;
         let manifest = self.manifest();
         let named: std::collections::BTreeSet<u64> =
             manifest.state.tables().map(|table| table.id).collect();

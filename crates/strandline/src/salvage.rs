@@ -152,7 +152,7 @@ pub(crate) struct LoneTable {
 
 /// Opens the file at `path` as a table.
 pub(crate) fn lone_table(tables: &Tables, path: &Path) -> Result<LoneTable> {
-    let file = File(tables.fs.open(path)?);
+    let file = File(tables.shelf.fs.open(path)?);
     let layout = Layout::open(&file)?;
     let deletes = layout.range_deletes(&file)?;
     let properties = layout.properties();

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Contents, TempDir, dump, heap, kind_of, numbered as key, small_levels as options};
+use common::{
+    Contents, TempDir, dump, heap, kind_of, numbered as key, remove_copy, small_levels as options,
+};
 use ssd::{Disk, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
 use testkit::Rng;
@@ -298,12 +300,7 @@ fn a_checkpoint_that_fails_leaves_nothing() {
                 let copy = open(heap(options().pm_size), "/copy/sst").expect("open");
                 assert!(all(&copy, "default") == model, "call {number}");
                 drop(copy);
-                let dir = target.join("sst");
-                for name in fs.list(&dir).expect("list") {
-                    fs.remove(&dir.join(name)).expect("remove");
-                }
-                fs.remove_dir(&dir).expect("remove");
-                fs.remove_dir(target).expect("remove");
+                remove_copy(&*fs, target);
             }
             if !for_ever {
                 assert!(

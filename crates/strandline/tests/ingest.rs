@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Contents, TempDir, dump, heap, kind_of, numbered as key, small_levels as options};
+use common::{
+    Contents, TempDir, dump, external, heap, kind_of, numbered as key, small_levels as options,
+    write_file,
+};
 use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Rule};
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{Db, ErrorKind, IngestOptions, Options, ReadOptions, SsdSource};
@@ -15,19 +18,6 @@ use testkit::Rng;
 
 /// One entry of a table: a value, or a deletion.
 type Change = (Vec<u8>, Option<Vec<u8>>);
-
-fn external(changes: &[Change], ranges: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
-    let options = WriterOptions { external: true, ..WriterOptions::default() };
-    let mut writer = Writer::new(Vec::new(), options);
-    for (key, value) in changes {
-        let kind = if value.is_some() { EntryKind::Value } else { EntryKind::Delete };
-        writer.add(key, 0, kind, value.as_deref().unwrap_or_default()).expect("add");
-    }
-    for (from, to) in ranges {
-        writer.add_range_delete(from, to, 0).expect("add");
-    }
-    writer.finish().expect("finish").0
-}
 
 /// A table of every `step`th key from `from` on, with its changes to the model.
 fn some(model: &mut Contents, from: u64, count: u64, step: u64, tag: u64) -> Vec<u8> {
@@ -63,13 +53,6 @@ fn churn(db: &Db, model: &mut Contents, seed: u64, count: u64) {
 
 fn all(db: &Db) -> Contents {
     dump(db.default_keyspace(), &ReadOptions::default())
-}
-
-fn write(fs: &dyn Fs, path: &str, bytes: &[u8]) -> PathBuf {
-    let mut file = fs.create(Path::new(path)).expect("create");
-    file.append(bytes).expect("append");
-    file.sync().expect("sync");
-    path.into()
 }
 
 fn ingest(db: &Db, paths: &[PathBuf]) -> strandline::Result<u64> {
@@ -292,7 +275,7 @@ fn an_ingest_that_fails_leaves_nothing() {
             churn(&db, &mut model, number, 50);
             let mut with = model.clone();
             let (a, b) = (some(&mut with, 0, 80, 3, number), some(&mut with, 1000, 80, 3, number));
-            let paths = [write(&*fs, "/a.sst", &a), write(&*fs, "/b.sst", &b)];
+            let paths = [write_file(&*fs, "/a.sst", &a), write_file(&*fs, "/b.sst", &b)];
             let rule = Rule::new(number, failure);
             fs.set_rules(vec![if for_ever { rule.for_ever() } else { rule }]);
             let struck = fs.struck();

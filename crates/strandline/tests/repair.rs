@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Contents, TempDir, dump, kind_of, numbered as key, small_levels};
+use common::{Contents, TempDir, dump, external, kind_of, numbered as key, small_levels};
 use strandline::{
     Db, ErrorKind, Hooks, IngestOptions, MergeOperator, Options, ReadOptions, RepairReport, repair,
 };
@@ -217,13 +217,9 @@ fn what_was_ingested_keeps_its_age() {
     let db = Db::open(dir.join("db"), options()).expect("open");
     db.put(b"k1", b"older").expect("put");
     db.put(b"k2", b"older").expect("put");
-    let writer = sst::WriterOptions { external: true, ..sst::WriterOptions::default() };
-    let mut writer = sst::Writer::new(Vec::new(), writer);
-    for key in [b"k1", b"k2"] {
-        writer.add(key, 0, sst::EntryKind::Value, b"ingested").expect("add");
-    }
+    let changes = [b"k1", b"k2"].map(|key| (key.to_vec(), Some(b"ingested".to_vec())));
     let path = dir.join("x.sst");
-    std::fs::write(&path, writer.finish().expect("finish").0).expect("written");
+    std::fs::write(&path, external(&changes, &[])).expect("written");
     db.ingest(db.default_keyspace(), &[path], IngestOptions::default()).expect("ingest");
     db.put(b"k2", b"newer").expect("put");
     drop(db);

@@ -247,7 +247,7 @@ impl Output {
 
 /// Reads a table back and compares it with what was written.
 pub(crate) fn verify(tables: &Tables, desc: &TableDesc) -> Result<()> {
-    let file = tables.fs.open(&tables.path(desc.id))?;
+    let file = tables.shelf.fs.open(&tables.path(desc.id))?;
     // Not damage: what the merge reads is whole, and it is done again.
     let differs = || {
         Error::new(

@@ -240,7 +240,7 @@ impl Properties {
 fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
     SsdProperties {
         dir: tables.dir().to_owned(),
-        fs: tables.fs.describe(),
+        fs: tables.shelf.fs.describe(),
         bytes: tables.bytes(),
         limit: engine.options.ssd_size,
         cache: tables.cache.figures(),

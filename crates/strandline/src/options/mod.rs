@@ -232,13 +232,13 @@ pub const TABLE: &[Row] = &[
         unit: "binary or two-level",
         default: "binary",
         doc: "How new tables find their blocks. Two-level reads small parts of an index, for stores whose indexes, a \
-              hundredth of long values, do not fit half of block_cache; binary is quicker where they do.",
+              hundredth of long values, do not fit half of block_cache; where they do, binary looks up one block less.",
     },
     Row {
         name: "hash_index",
         unit: "true or false",
         default: "false",
-        doc: "Whether data blocks of new tables carry a hash index: a little larger, quicker gets where keys are long.",
+        doc: "Whether data blocks of new tables carry a hash index for gets; with keys of 16 bytes it gains nothing.",
     },
     Row {
         name: "block_cache",

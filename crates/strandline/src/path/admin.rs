@@ -145,7 +145,7 @@ impl Engine {
             && let Some(tables) = &self.tables
         {
             let files = view.tree.tables().map(|(_, table)| table.path());
-            files.for_each(|path| drop(tables.fs.remove(&path)));
+            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
         }
         if planted::is(Bug::DropKeepsZones) {
             changes.truncate(1);

@@ -53,7 +53,7 @@ impl Engine {
             ));
         }
         let fs = match &self.tables {
-            Some(tables) => Arc::clone(&tables.fs),
+            Some(tables) => Arc::clone(&tables.shelf.fs),
             None => ssd::best(self.options.ssd_direct),
         };
         let (parent, staging) = places(&*fs, target)?;

@@ -385,7 +385,7 @@ impl Engine {
         let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
         if planted::is(removed) {
             let inputs = compaction.tables.iter();
-            inputs.for_each(|(_, table)| drop(tables.fs.remove(&table.path())));
+            inputs.for_each(|(_, table)| drop(tables.shelf.fs.remove(&table.path())));
         }
         if planted::is(Bug::KeepInputInEdit) {
             let is_removal = |change: &Change| {

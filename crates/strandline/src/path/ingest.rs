@@ -65,7 +65,7 @@ impl Engine {
         let mut descs = Vec::new();
         let taken = take_in(tables, space.id, paths, &mut descs).and_then(|()| {
             if planted::is(Bug::IngestRemovesSourceFirst) && options.move_files {
-                paths.iter().for_each(|path| drop(tables.fs.remove(path)));
+                paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
             }
             self.place(tables, space, &mut descs)
         });
@@ -73,7 +73,7 @@ impl Engine {
             Ok(seq) => {
                 if options.move_files {
                     // The store has them; one that cannot be removed is the caller's as before.
-                    paths.iter().for_each(|path| drop(tables.fs.remove(path)));
+                    paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
                 }
                 Ok(seq)
             }
@@ -320,7 +320,7 @@ fn take_in(
 }
 
 fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {
-    let fs = &*tables.fs;
+    let fs = &*tables.shelf.fs;
     tables.check_room(fs.open(path)?.len())?;
     let to = tables.path(id);
     let (_, sum) = copy(fs, path, &to)?;

@@ -78,8 +78,7 @@ pub(crate) fn open(
 fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
     let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
     let shelf = open_shelf(dir.clone(), options)?;
-    let tables = Tables::new(shelf, 0, 0);
-    if !tables.present()?.is_empty() {
+    if !shelf.present()?.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             "open",
@@ -89,7 +88,7 @@ fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
             ),
         ));
     }
-    open_shelf(dir.clone(), options).map(Some)
+    Ok(Some(shelf))
 }
 
 /// The directory of tables, made if need be.
@@ -321,11 +320,9 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
         _ => PoolFile::create(&at, options.pm_size)?,
     };
     let region = Arc::new(file.map(Prefault::Now)?);
-    format_if_new(&region, options, || first.map_or_else(|| first_state(shelf.as_ref()), Ok))?;
-    if let Some(shelf) = &shelf {
-        let (made, _) = Pool::open(Arc::clone(&region))?;
-        owner::claim(&*shelf.fs, &shelf.dir, made.id())?;
-    }
+    let first = || first.map_or_else(|| first_state(shelf.as_ref()), Ok);
+    let id = format_if_new(&region, options, first)?;
+    shelf.as_ref().map_or(Ok(()), |shelf| shelf.claim(id))?;
     Identity { pool, ssd }.write(path)?;
     Ok((region, shelf))
 }
@@ -338,14 +335,14 @@ fn begins_blank(path: &Path) -> std::io::Result<bool> {
     Ok(head.iter().all(|byte| *byte == 0))
 }
 
-/// Formats what no pool was ever in; a creation that was killed is finished that way.
+/// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
 fn format_if_new(
     region: &Arc<Region>,
     options: &Options,
     first: impl FnOnce() -> Result<State>,
-) -> Result<()> {
+) -> Result<u64> {
     match Pool::open(Arc::clone(region)) {
-        Ok(_) => return Ok(()),
+        Ok((pool, _)) => return Ok(pool.id()),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
@@ -359,7 +356,7 @@ fn format_if_new(
         let zones = region.len() / options.zone_size * ZONE_CHANGE_BYTES;
         format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
     }
-    Pool::create(Arc::clone(region), format, fresh_id()?, &snapshot).map(drop)
+    Pool::create(Arc::clone(region), format, fresh_id()?, &snapshot).map(|pool| pool.id())
 }
 
 /// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
@@ -369,10 +366,8 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
     if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
         return Ok(state);
     }
-    let Shelf { fs, dir } = shelf;
-    let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
-    if tables.present()?.is_empty() {
-        owner::refuse_claimed(&**fs, dir)?;
+    if shelf.present()?.is_empty() {
+        owner::refuse_claimed(&*shelf.fs, &shelf.dir)?;
         return Ok(State::fresh());
     }
     Err(Error::corruption(
@@ -380,7 +375,7 @@ fn first_state(shelf: Option<&Shelf>) -> Result<State> {
         format!(
             "{} holds tables, but there is no pool and no {} to say what they are; put it back, save what they hold with \
              `strandline repair`, or name an empty directory",
-            dir.display(),
+            shelf.dir.display(),
             manifest_file::NAME
         ),
     ))
@@ -401,7 +396,7 @@ fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
             return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
         }
     }
-    owner::claim(fs, dir, pool.id())
+    shelf.claim(pool.id())
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
@@ -514,7 +509,7 @@ impl Engine {
         {
             tables.remove_dead();
             if self.options.pm == PmSource::Heap {
-                tables.give_up(self.media.pool.id());
+                tables.shelf.give_up(self.media.pool.id());
             }
         }
     }

@@ -6,8 +6,8 @@
 //! - **O5** sweep what nothing reaches
 //! - **O6** one edit: new epoch, the cut, the sealed length of every live zone
 //!
-//! Everything before O6 writes nothing but flushes, cleared words of unreachable zones, and the name of the owner of the
-//! tables, so a crash on the way changes nothing about the result. A read-only open stops after O4 and writes nothing at all.
+//! Everything before O6 writes nothing but flushes, cleared words of unreachable zones, and whose the tables are, so a
+//! crash on the way changes nothing about the result. A read-only open stops after O4 and writes nothing at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -205,13 +205,13 @@ pub(crate) fn recover(
     if !read_only {
         if let Some(tables) = &tables {
             // Whatever the manifest names is there, so a directory that is gone had nothing in it.
-            tables.claim(media.pool.id())?;
+            tables.shelf.claim(media.pool.id())?;
         }
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
         if let Some(tables) = &tables {
             tables.number_from(state.next_table);
-            file::remove(&*tables.fs, tables.dir());
+            file::remove(&*tables.shelf.fs, tables.dir());
             report.tables_swept = tables.sweep(&state.tables().map(|table| table.id).collect())?;
         }
     }

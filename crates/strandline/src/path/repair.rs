@@ -157,7 +157,7 @@ impl Left {
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
         let tables = Tables::new(open::shelf_left(places.tables.clone()), 0, 0);
-        let ids = tables.present()?;
+        let ids = tables.shelf.present()?;
         let zones = LoneZones::find(&places.pool);
         let has_zones = matches!(zones, Ok(Some(_)));
         if ids.is_empty() && !has_zones {

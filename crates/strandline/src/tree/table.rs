@@ -105,7 +105,7 @@ impl Table {
                 ),
             )
         };
-        let file = self.tables.fs.open(&path).map_err(|error| match error.kind() {
+        let file = self.tables.shelf.fs.open(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => lost("is missing"),
             _ => error,
         })?;

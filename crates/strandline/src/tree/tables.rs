@@ -28,13 +28,36 @@ impl Shelf {
             None => Ok(()),
         }
     }
+
+    /// Numbers of the tables that are there.
+    pub(crate) fn present(&self) -> Result<Vec<u64>> {
+        match self.fs.list(&self.dir) {
+            Ok(names) => Ok(names.iter().filter_map(|name| number(name)).collect()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the store of `pool` the only one that has tables here; makes the directory, if it is not there.
+    pub(crate) fn claim(&self, pool: u64) -> Result<()> {
+        if !self.fs.exists(&self.dir)? {
+            self.make()?;
+        }
+        owner::claim(&*self.fs, &self.dir, pool)
+    }
+
+    /// Leaves the directory to others, if it is empty: nobody finds the tables of `pool` again.
+    pub(crate) fn give_up(&self, pool: u64) {
+        if self.present().is_ok_and(|present| present.is_empty()) {
+            owner::give_up(&*self.fs, &self.dir, pool);
+        }
+    }
 }
 
 /// The directory of tables with the cache over them.
 pub(crate) struct Tables {
-    pub fs: Arc<dyn Fs>,
+    pub shelf: Shelf,
     pub cache: Arc<BlockCache>,
-    dir: PathBuf,
     /// Bytes that files may take; 0: what the device has.
     limit: u64,
     next: AtomicU64,
@@ -47,28 +70,12 @@ impl Tables {
     /// Tables on `shelf` of at most `limit` bytes, with `cache` bytes of block cache.
     pub(crate) fn new(shelf: Shelf, limit: u64, cache: u64) -> Tables {
         Tables {
-            fs: shelf.fs,
-            dir: shelf.dir,
+            shelf,
             limit,
             cache: Arc::new(BlockCache::new(cache)),
             next: AtomicU64::new(1),
             bytes: AtomicU64::new(0),
             dead: Mutex::default(),
-        }
-    }
-
-    /// Makes the store of `pool` the only one that has tables here; makes the directory, if it is not there.
-    pub(crate) fn claim(&self, pool: u64) -> Result<()> {
-        if !self.fs.exists(&self.dir)? {
-            Shelf { fs: Arc::clone(&self.fs), dir: self.dir.clone() }.make()?;
-        }
-        owner::claim(&*self.fs, &self.dir, pool)
-    }
-
-    /// Leaves the directory to others, if it is empty: nobody finds the tables of `pool` again.
-    pub(crate) fn give_up(&self, pool: u64) {
-        if self.present().is_ok_and(|present| present.is_empty()) {
-            owner::give_up(&*self.fs, &self.dir, pool);
         }
     }
 
@@ -79,11 +86,11 @@ impl Tables {
 
     /// Where table `id` is.
     pub(crate) fn path(&self, id: u64) -> PathBuf {
-        self.dir.join(file_name(id))
+        self.shelf.dir.join(file_name(id))
     }
 
     pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        &self.shelf.dir
     }
 
     /// Refuses a table of `len` bytes where the limit leaves no room for it.
@@ -97,7 +104,7 @@ impl Tables {
             "compact",
             format!(
                 "tables in {} take {used} of {} bytes; raise ssd_size, or delete keys and compact",
-                self.dir.display(),
+                self.shelf.dir.display(),
                 self.limit
             ),
         ))
@@ -106,7 +113,7 @@ impl Tables {
     /// Makes the file of a new table.
     pub(crate) fn create(&self) -> Result<(u64, Box<dyn Append>)> {
         let id = self.take_id();
-        Ok((id, self.fs.create(&self.path(id))?))
+        Ok((id, self.shelf.fs.create(&self.path(id))?))
     }
 
     /// A number that no table has had.
@@ -116,7 +123,7 @@ impl Tables {
 
     /// Makes the names of new files durable.
     pub(crate) fn sync_dir(&self) -> Result<()> {
-        self.fs.sync_dir(&self.dir)
+        self.shelf.fs.sync_dir(&self.shelf.dir)
     }
 
     /// Bytes of all files, those whose last reader has yet to leave included.
@@ -141,7 +148,7 @@ impl Tables {
         let mut going = std::mem::take(&mut *dead());
         going.retain(|(id, len)| {
             self.cache.purge(*id);
-            let removed = self.fs.remove(&self.path(*id));
+            let removed = self.shelf.fs.remove(&self.path(*id));
             let stays = removed.is_err_and(|error| error.kind() != ErrorKind::NotFound);
             if !stays {
                 self.bytes.fetch_sub(*len, Relaxed);
@@ -155,29 +162,20 @@ impl Tables {
     /// Returns how many went; what cannot be removed now is dead.
     pub(crate) fn sweep(&self, named: &BTreeSet<u64>) -> Result<u64> {
         let mut swept = 0;
-        for id in self.present()? {
+        for id in self.shelf.present()? {
             self.next.fetch_max(id + 1, Relaxed);
             let remove = match named.contains(&id) {
                 true => planted::is(Bug::SweepNamedTable) && named.last() == Some(&id),
                 false => !planted::is(Bug::SkipTableSweep),
             };
             if remove {
-                match self.fs.remove(&self.path(id)) {
+                match self.shelf.fs.remove(&self.path(id)) {
                     Ok(()) => swept += 1,
                     Err(_) => self.bury(id, 0),
                 }
             }
         }
         Ok(swept)
-    }
-
-    /// Numbers of the files that are there.
-    pub(crate) fn present(&self) -> Result<Vec<u64>> {
-        match self.fs.list(&self.dir) {
-            Ok(names) => Ok(names.iter().filter_map(|name| number(name)).collect()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
     }
 }
 

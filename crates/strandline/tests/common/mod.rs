@@ -154,32 +154,36 @@ pub struct Files {
     pub open: Box<dyn Fn(&Path) -> Db>,
 }
 
-impl Files {
-    /// Writes a table to be ingested.
-    fn table(&self, path: &Path, changes: &[Change]) {
-        let options = WriterOptions { external: true, ..WriterOptions::default() };
-        let mut writer = Writer::new(Vec::new(), options);
-        for Change { key, value, .. } in changes {
-            let kind = if value.is_some() { EntryKind::Value } else { EntryKind::Delete };
-            let value = value.map(|value| value.bytes()).unwrap_or_default();
-            writer.add(key, 0, kind, &value).expect("add");
-        }
-        let (bytes, _) = writer.finish().expect("finish");
-        let mut file = self.fs.create(path).expect("create");
-        file.append(&bytes).expect("append");
-        file.sync().expect("sync");
+/// The bytes of a table to be ingested: keys in order, each with its value or deleted, and ranges that are deleted.
+pub fn external(changes: &[(Vec<u8>, Option<Vec<u8>>)], ranges: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let options = WriterOptions { external: true, ..WriterOptions::default() };
+    let mut writer = Writer::new(Vec::new(), options);
+    for (key, value) in changes {
+        let kind = if value.is_some() { EntryKind::Value } else { EntryKind::Delete };
+        writer.add(key, 0, kind, value.as_deref().unwrap_or_default()).expect("add");
     }
+    for (from, to) in ranges {
+        writer.add_range_delete(from, to, 0).expect("add");
+    }
+    writer.finish().expect("finish").0
+}
 
-    /// Removes a directory of files, or of one such directory.
-    fn remove(&self, dir: &Path) {
-        for name in self.fs.list(dir).expect("list") {
-            let path = dir.join(name);
-            if self.fs.remove(&path).is_err() {
-                self.remove(&path);
-            }
-        }
-        self.fs.remove_dir(dir).expect("remove directory");
+/// Writes a new file.
+pub fn write_file(fs: &dyn Fs, path: &str, bytes: &[u8]) -> PathBuf {
+    let mut file = fs.create(Path::new(path)).expect("create");
+    file.append(bytes).expect("append");
+    file.sync().expect("sync");
+    path.into()
+}
+
+/// Removes a checkpoint.
+pub fn remove_copy(fs: &dyn Fs, copy: &Path) {
+    let dir = copy.join("sst");
+    for name in fs.list(&dir).expect("list") {
+        fs.remove(&dir.join(&name)).expect("remove");
     }
+    fs.remove_dir(&dir).expect("remove");
+    fs.remove_dir(copy).expect("remove");
 }
 
 struct HeldIter {
@@ -307,8 +311,10 @@ impl Driver {
             return;
         };
         let Some(files) = &self.files else { return self.write(changes) };
-        let path = PathBuf::from(format!("/{}.sst", self.ops));
-        files.table(&path, changes);
+        let pairs =
+            changes.iter().map(|one| (one.key.clone(), one.value.map(|value| value.bytes())));
+        let table = external(&pairs.collect::<Vec<_>>(), &[]);
+        let path = write_file(&*files.fs, &format!("/{}.sst", self.ops), &table);
         let options = IngestOptions { move_files: self.ops.is_multiple_of(2) };
         self.with_room(|driver| {
             driver.db().ingest(&keyspace, std::slice::from_ref(&path), options).map(drop)
@@ -335,7 +341,7 @@ impl Driver {
             self.compare(*space, &keyspace, None);
         }
         drop(copy);
-        files.remove(target);
+        remove_copy(&*files.fs, target);
     }
 
     fn try_write(&mut self, changes: &[Change]) -> strandline::Result<()> {
