@@ -95,6 +95,26 @@ bugs! {
     SweepNamedTable,
     /// The file that says whose tables a directory has gets its name before it is synced.
     ClaimUnsynced,
+    /// Subranges take over without an edit that makes them.
+    CutWithoutEdit,
+    /// A cut leaves memtables that wait to be frozen to the first of the new subranges.
+    CutForgetsMemtables,
+    /// A cut leaves the old subrange open to writers.
+    CutKeepsFrontOpen,
+    /// Subranges are joined although one has left a run that the other reads.
+    JoinShowsLeftRun,
+    /// A memtable that several subranges read is frozen for the first of them.
+    FreezeForOne,
+    /// A merge or compaction takes a run that others read from them, too.
+    LeaveRunForAll,
+    /// Zones are freed although another subrange reads a run that names them.
+    FreeSharedZones,
+    /// Recovery gives what a replaced subrange wrote to the first that has its keys.
+    RecoverForOne,
+    /// Recovery takes what an older subrange wrote for newer.
+    RecoverInReverse,
+    /// A range deletion is not cut at the bounds of subranges.
+    RangeDeleteUncut,
     /// A freeze or merge takes an operand for something that hides what is below it.
     OperandHides,
     /// A compaction combines operands without what lies deeper.
@@ -127,6 +147,24 @@ bugs! {
     DropFreesZonesFirst,
     /// The edit that drops a keyspace leaves its zones as they are.
     DropKeepsZones,
+    /// A fence returns before its frame of the log is synced.
+    WalAcknowledgeUnsynced,
+    /// Reading the log back takes frames whose bytes fail their checksum.
+    WalSkipChecksum,
+    /// A new segment of the log gets its name before it is synced.
+    WalSegmentUnsynced,
+    /// The directory is not synced when a segment of the log gets its name.
+    WalSkipDirectorySync,
+    /// An old segment of the log is removed before what replaces its bytes is synced.
+    WalRemoveUnsynced,
+    /// An old segment of the log is removed before the log says that it does not count.
+    WalRemoveFirst,
+    /// An old segment of the log is removed although it has the newest bytes of something.
+    WalForgetLive,
+    /// Of what stands several times in an old segment of the log the oldest is written again.
+    WalKeepOldest,
+    /// An open relies on the end of the log without writing it again, synced.
+    WalTailNotCopied,
 }
 
 #[cfg(feature = "planted")]

@@ -9,7 +9,8 @@ mod platform;
 
 use std::ptr::NonNull;
 
-pub use file::{OpenMode, PoolFile, Prefault};
+pub use file::{FileLock, OpenMode, PoolFile, Prefault};
+pub(crate) use heap::Heap;
 
 /// Owns the bytes of a region.
 pub(crate) trait Backing: Send + Sync {

@@ -10,6 +10,8 @@ pub enum Durability {
     None,
     /// The process may die, the machine may not: page cache or tmpfs.
     ProcessCrash,
+    /// Power may fail: a log on SSD was synced.
+    Synced,
     /// Power may fail: flushed lines are inside the persistence domain (asynchronous DRAM refresh).
     PowerFailAdr,
     /// Power may fail: caches are inside the persistence domain (eADR, Global Persistent Flush, battery).
@@ -21,6 +23,7 @@ impl fmt::Display for Durability {
         f.write_str(match self {
             Durability::None => "none",
             Durability::ProcessCrash => "process crash only (page cache or tmpfs)",
+            Durability::Synced => "synced to SSD",
             Durability::PowerFailAdr => "power-fail (ADR)",
             Durability::PowerFailEadr => "power-fail (eADR/GPF/battery)",
         })

@@ -23,6 +23,9 @@
 //!   its exclusive lock changes it. Whoever cuts it from outside kills the process.
 //! - Locations are offsets, never pointers; only plain bytes are stored.
 //!
+//! A [journaled](Region::journaled) region is memory of this process; a [`Journal`] keeps what is fenced. It may fail,
+//! and then a fence is worth nothing: who acknowledges anything uses [`Region::try_fence`].
+//!
 //! Every persist names its [`Site`], so that a simulator that watches the region (see [`Domain`]) can count,
 //! drop or shorten it.
 //!
@@ -52,13 +55,15 @@
 mod backing;
 mod cacheline;
 mod durability;
+mod journal;
 mod region;
 mod site;
 mod stats;
 mod token;
 
-pub use backing::{OpenMode, PoolFile, Prefault};
+pub use backing::{FileLock, OpenMode, PoolFile, Prefault};
 pub use durability::Durability;
+pub use journal::{Journal, JournalFigures};
 pub use region::{Domain, Owner, Region};
 pub use site::Site;
 pub use stats::StatsSnapshot;

@@ -5,9 +5,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use base::Result;
+
 use crate::backing::Backing;
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
+use crate::journal::Journal;
 use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::token::{Dirty, Durable, InFlight};
@@ -36,6 +39,7 @@ pub struct Region {
     flusher: Flusher,
     durability: Durability,
     domain: Option<Arc<dyn Domain>>,
+    journal: Option<Arc<dyn Journal>>,
     stats: Stats,
     owned: AtomicBool,
     backing: Box<dyn Backing>,
@@ -65,14 +69,25 @@ impl Region {
         durability: Durability,
         domain: Option<Arc<dyn Domain>>,
     ) -> Self {
+        Self::assemble(backing, Flusher::detect(durability), durability, domain, None)
+    }
+
+    pub(crate) fn assemble(
+        backing: Box<dyn Backing>,
+        flusher: Flusher,
+        durability: Durability,
+        domain: Option<Arc<dyn Domain>>,
+        journal: Option<Arc<dyn Journal>>,
+    ) -> Self {
         let (base, len) = backing.bytes();
         Self {
             base,
             len,
             writable: if backing.is_read_only() { 0 } else { len },
-            flusher: Flusher::detect(durability),
+            flusher,
             durability,
             domain,
+            journal,
             stats: Stats::default(),
             owned: AtomicBool::new(false),
             backing,
@@ -322,6 +337,9 @@ impl Region {
     }
 
     /// Waits until everything this thread has flushed is durable.
+    ///
+    /// Of a [journaled](Region::journaled) region whose journal has failed the proof is worth nothing. Failures stay,
+    /// so it does to ask before something is acknowledged or given up: see [`Region::try_fence`].
     #[inline]
     pub fn fence(&self, flushed: InFlight<'_>) -> Durable {
         debug_assert!(std::ptr::eq(self, flushed.region), "flush of another region");
@@ -331,6 +349,50 @@ impl Region {
             domain.fence(self, flushed.site);
         }
         Durable { _private: () }
+    }
+
+    /// As [`Region::fence`], and tells if it promises nothing.
+    ///
+    /// # Errors
+    /// Those of the [`Journal`], the first of which stays.
+    #[inline]
+    pub fn try_fence(&self, flushed: InFlight<'_>) -> Result<Durable> {
+        let durable = self.fence(flushed);
+        self.check_journal().map(|()| durable)
+    }
+
+    /// Whether fences promise what the durability class says.
+    ///
+    /// # Errors
+    /// As [`Region::try_fence`].
+    #[inline]
+    pub fn check_journal(&self) -> Result<()> {
+        match self.journal.as_ref().and_then(|journal| journal.failure()) {
+            None => Ok(()),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    /// Makes everything that any thread has fenced survive whatever its device survives: at once, but for a journal that
+    /// leaves that for later.
+    ///
+    /// # Errors
+    /// As [`Region::try_fence`].
+    pub fn sync_journal(&self) -> Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.sync())
+    }
+
+    /// What keeps the bytes of the region, if it is journaled.
+    pub fn journal(&self) -> Option<&dyn Journal> {
+        self.journal.as_deref()
+    }
+
+    /// Tells the journal, if there is one, that the bytes of a range, in whole lines, are of no use any more.
+    #[inline]
+    pub fn discard(&self, at: u64, len: u64) {
+        if let Some(journal) = &self.journal {
+            journal.discard(at, len);
+        }
     }
 
     /// Brings `lines` lines, at least one, from `at` on towards the cache; out-of-range hints are ignored.

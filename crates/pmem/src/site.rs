@@ -11,6 +11,11 @@ macro_rules! sites {
         impl Site {
             /// Every site, in declaration order.
             pub const ALL: &[Site] = &[$(Site::$name,)+];
+
+            /// Whether recovery makes durable here what it found, rather than what it stored.
+            pub fn is_recovered(self) -> bool {
+                matches!(self, Site::RecoverAccepted | Site::RecoverManifest)
+            }
         }
     };
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use base::ErrorKind;
 use common::Folder;
-use pmem::{Durability, OpenMode, PoolFile, Prefault, Site};
+use pmem::{Durability, FileLock, OpenMode, PoolFile, Prefault, Site};
 
 const LEN: u64 = 256 * 1024;
 
@@ -293,4 +293,27 @@ fn full_device() {
     refused(PoolFile::create(&folder.join("x"), LEN), ErrorKind::ReadOnly, &["remount it"]);
     PoolFile::open(&new, OpenMode::ReadOnly).expect("opened").map(Prefault::Now).expect("mapped");
     println!("checked");
+}
+
+#[test]
+fn a_lock_keeps_writers_apart_and_lets_readers_together() {
+    let folder = Folder::new("lock");
+    let path = folder.path().join("LOCK");
+    let none = FileLock::acquire(&path, OpenMode::ReadOnly).expect_err("nobody made it");
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+    let writer = FileLock::acquire(&path, OpenMode::ReadWrite).expect("made");
+    for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
+        let busy = FileLock::acquire(&path, mode).expect_err("held");
+        assert_eq!(busy.kind(), ErrorKind::Busy);
+        assert!(busy.context().contains(&format!("pid {}", std::process::id())), "{busy}");
+    }
+    drop(writer);
+    let readers = [(); 2].map(|()| FileLock::acquire(&path, OpenMode::ReadOnly).expect("shared"));
+    assert!(FileLock::acquire(&path, OpenMode::ReadWrite).is_err());
+    drop(readers);
+    let memory = FileLock::acquire(Path::new("/dev/shm/strandline-lock-test"), OpenMode::ReadWrite);
+    if let Ok(lock) = memory {
+        assert_eq!(lock.volatile_file_system().as_deref(), Some("tmpfs"));
+        std::fs::remove_file("/dev/shm/strandline-lock-test").expect("removed");
+    }
 }

@@ -6,6 +6,8 @@ use std::ops::Range;
 pub(crate) const HEADER_LEN: u64 = 4096;
 /// One line of the zone table.
 pub(crate) const ZONE_LINE: u64 = 64;
+/// One word of the wear table.
+pub(crate) const WEAR_WORD: u64 = 8;
 const ZONE_LEN: Range<u64> = 1 << 10..(64 << 20) + 1;
 const MANIFEST_LEN: Range<u64> = 512..(1 << 30) + 1;
 const GRAIN_LEN_MIN: u64 = 256;
@@ -61,7 +63,7 @@ impl Geometry {
             ));
         }
         let areas = HEADER_LEN + 2 * manifest_len;
-        let most = pool_len.saturating_sub(areas) / (zone_len + ZONE_LINE);
+        let most = pool_len.saturating_sub(areas) / (zone_len + ZONE_LINE + WEAR_WORD);
         let mut zones = u32::try_from(most)
             .map_err(|_| format!("{most} zones of {zone_len} bytes; use longer zones"))?;
         if pool_len > POOL_LEN_MAX {
@@ -93,7 +95,7 @@ impl Geometry {
     /// Zones start at multiples of their length, as far as pages go: of 4 KiB at least, so that a
     /// page never holds both metadata and data, and of a huge page at most.
     fn data_start(format: Format, zones: u32) -> u64 {
-        let areas_end = HEADER_LEN + u64::from(zones) * ZONE_LINE + 2 * format.manifest_len;
+        let areas_end = wear_table(zones).end + 2 * format.manifest_len;
         areas_end.next_multiple_of(format.zone_len.clamp(4 << 10, 2 << 20))
     }
 
@@ -171,11 +173,27 @@ impl Geometry {
         HEADER_LEN..HEADER_LEN + u64::from(self.zones) * ZONE_LINE
     }
 
+    /// Offset of the zone's word in the wear table.
+    pub(crate) fn wear_at(&self, no: u32) -> u64 {
+        assert!(no < self.zones, "zone {no} of {}", self.zones);
+        self.wear_table().start + u64::from(no) * WEAR_WORD
+    }
+
+    /// Offsets of the wear table: a word for each zone, up to the end of the last line.
+    pub fn wear_table(&self) -> Range<u64> {
+        wear_table(self.zones)
+    }
+
     /// Offsets of manifest area 0 or 1.
     pub(crate) fn area(&self, area: u32) -> Range<u64> {
-        let start = self.zone_table().end + u64::from(area) * self.manifest_len();
+        let start = self.wear_table().end + u64::from(area) * self.manifest_len();
         start..start + self.manifest_len()
     }
+}
+
+fn wear_table(zones: u32) -> Range<u64> {
+    let start = HEADER_LEN + u64::from(zones) * ZONE_LINE;
+    start..start + (u64::from(zones) * WEAR_WORD).next_multiple_of(base::LINE as u64)
 }
 
 #[cfg(test)]
@@ -189,7 +207,8 @@ mod tests {
                 let pool_len = 8 * zone_len + (256 << 10) + extra;
                 let format = Format { zone_len, manifest_len: 4096 };
                 let geometry = Geometry::new(format, pool_len).unwrap();
-                assert_eq!(geometry.area(0).start, geometry.zone_table().end);
+                assert_eq!(geometry.wear_table().start, geometry.zone_table().end);
+                assert_eq!(geometry.area(0).start, geometry.wear_table().end);
                 assert_eq!(geometry.area(1).start, geometry.area(0).end);
                 assert!(geometry.data().start >= geometry.area(1).end);
                 assert!(geometry.data().end <= pool_len);

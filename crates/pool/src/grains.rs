@@ -1,18 +1,42 @@
-//! Which grains are in use: one bit each, in words of 64, never stored. A zone is 4, 8 or 16 grains, so
-//! it lies within one word.
+//! Which grains are in use, and which are to be used next. Of what is kept here a pool stores the wear only.
 //!
-//! Searches begin at hints, which make the usual call touch a few words: below `zone_hint` no zone
-//! is wholly free, and at or above `run_hints[k]` no run of `size(k)` free grains begins. The second
-//! kind never rises with k, since a long run holds shorter ones.
+//! The truth is one bit for each grain, in words of 64. A zone is 4, 8 or 16 grains, so it lies within one word. Beside
+//! the bits stand answers to three questions, each kept up at every change and found in a few steps, however many
+//! zones there are and however full they are:
+//!
+//! - which wholly free zone is the least worn: [`Least`];
+//! - which broken zone has room for a short extent: a set of zones for each length of their longest run;
+//! - where the highest run is that holds a long extent: [`Runs`].
+//!
+//! # What goes where
+//!
+//! A zone goes to the **lowest** of the least worn free zones, an extent to the **highest**. Zones count as equally
+//! worn while they differ by less than [`EQUAL`] fillings. So zones gather at one end and extents at the other, and what
+//! is free between them stays in one piece; as the zones that are used most grow worn, the place where they gather
+//! moves on through the pool. Were the very least worn zone taken each time, free zones would lie scattered.
+//!
+//! A **short** extent, no longer than a zone, lies in a single zone that is broken already, if one has room: no whole
+//! zone is broken for it. Only where extents come and go, that zone would be worn out before others are touched; so a
+//! zone that is two classes above the least worn whole one **rests**, until that has caught up or the zone is whole again.
+//! A **long** extent begins its search at the highest zone that is not worn above a level, which rises when nothing is
+//! found. When all else fails, any run that is long enough will do: wear never makes an allocation fail.
 
+mod least;
+mod numbers;
+mod runs;
+
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use least::Least;
+pub(crate) use numbers::Numbers;
+use runs::Runs;
+
 const WORD: u64 = 64;
-/// Up to this many grains each length has a hint of its own; beyond, each power of two has one.
-const EXACT: u64 = 64;
-const HINTS: usize = 96;
-/// How far around released grains a run is followed, in words each way.
-const FOLLOW: u64 = 16;
+/// Zones whose wear differs by less than so many fillings are as good as each other.
+const EQUAL: u32 = 8;
+/// Zones that go to rest, or come back, in one call: the rest do in the next, and no call takes long.
+const LISTED_AT_ONCE: u32 = 64;
 
 /// How a zone's bytes are used, apart from what its header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +51,42 @@ pub(crate) enum ZoneUse {
     Extents,
 }
 
+/// What a change of grains does to the wear of their zones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wear {
+    Kept,
+    Added,
+    TakenBack,
+}
+
 pub(crate) struct Grains {
     /// Set bits are in use; those beyond the last grain are always set.
     used: Vec<u64>,
     /// One bit per zone: its grains are in use as a zone.
     zones_taken: Vec<u64>,
+    /// Grains granted in each zone, ever.
+    wear: Vec<u32>,
     grains: u64,
     zones: u32,
     per_zone: u32,
     free: u64,
     free_zones: u32,
-    zone_hint: u32,
-    run_hints: [u64; HINTS],
+    /// Classes of the wholly free zones.
+    whole: Least,
+    /// Broken zones by their longest run of free grains; of those that rest, none.
+    rooms: Vec<Numbers>,
+    /// Broken zones that rest, the least worn first.
+    resting: BTreeSet<(u32, u32)>,
+    runs: Runs,
+    /// Class up to which long extents take zones.
+    long_class: u32,
 }
 
 impl Grains {
-    pub fn new(zones: u32, per_zone: u32) -> Self {
+    /// All grains are free; each zone has the wear that is given.
+    pub fn new(wear: Vec<u32>, per_zone: u32) -> Self {
         debug_assert!([4, 8, 16].contains(&per_zone));
+        let zones = wear.len() as u32;
         let grains = u64::from(zones) * u64::from(per_zone);
         let mut used = vec![0; grains.div_ceil(WORD) as usize];
         if let (Some(last), rest) = (used.last_mut(), grains % WORD)
@@ -51,17 +94,23 @@ impl Grains {
         {
             *last = u64::MAX << rest;
         }
-        Self {
+        let mut empty = Self {
+            runs: Runs::new(&used),
             used,
             zones_taken: vec![0; (zones as usize).div_ceil(WORD as usize)],
+            wear,
             grains,
             zones,
             per_zone,
             free: grains,
             free_zones: zones,
-            zone_hint: 0,
-            run_hints: [grains; HINTS],
-        }
+            whole: Least::new(zones),
+            rooms: (1..per_zone).map(|_| Numbers::new(zones)).collect(),
+            resting: BTreeSet::new(),
+            long_class: 0,
+        };
+        empty.list_whole(0..zones);
+        empty
     }
 
     pub fn free(&self) -> u64 {
@@ -72,19 +121,15 @@ impl Grains {
         self.free_zones
     }
 
-    /// Takes the lowest zone that is wholly free.
+    /// Grains granted in zone `no`, ever.
+    pub fn wear(&self, no: u32) -> u32 {
+        self.wear[no as usize]
+    }
+
+    /// Takes the lowest of the least worn zones that are wholly free. That it was granted is another matter.
     pub fn take_zone(&mut self) -> Option<u32> {
-        if self.free_zones == 0 {
-            return None;
-        }
-        let first = self.grain_of(self.zone_hint) / WORD;
-        let (word, starts) = (first as usize..self.used.len())
-            .map(|word| (word, self.free_zone_starts(word)))
-            .find(|(_, starts)| *starts != 0)?;
-        let grain = word as u64 * WORD + u64::from(starts.trailing_zeros());
-        let no = (grain / u64::from(self.per_zone)) as u32;
+        let no = self.whole.first()?;
         self.claim_zone(no);
-        self.zone_hint = no + 1;
         Some(no)
     }
 
@@ -97,32 +142,32 @@ impl Grains {
         free
     }
 
+    /// Counts that zone `no`, which is taken, was granted.
+    pub fn wear_zone(&mut self, no: u32) {
+        debug_assert!(self.is_zone(no), "only what is free is listed by its wear");
+        let wear = &mut self.wear[no as usize];
+        *wear = wear.saturating_add(self.per_zone);
+    }
+
     /// Frees zone `no`, if it is taken as a zone.
     pub fn release_zone(&mut self, no: u32) -> bool {
-        let taken = self.zone_use(no) == ZoneUse::Zone;
+        let taken = no < self.zones && self.is_zone(no);
         if taken {
             self.zones_taken[(no / 64) as usize] &= !(1 << (no % 64));
-            self.set(self.zone_grains(no), false);
+            self.set(self.zone_grains(no), false, Wear::Kept);
         }
         taken
     }
 
-    /// Takes the highest run of `count` free grains; its first grain.
+    /// Takes `count` grains in a row and counts them as granted; the first of them.
     pub fn take(&mut self, count: u64) -> Option<u64> {
         if count == 0 || count > self.free {
             return None;
         }
-        let found = self.highest_run(count, self.run_hints[hint_at_most(count)]);
-        // None so long, nor longer, begins above.
-        let above = found.unwrap_or(0);
-        for hint in self.run_hints[hint_at_least(count)..].iter_mut() {
-            if *hint <= above {
-                break;
-            }
-            *hint = above;
-        }
-        let first = found?;
-        self.set(first..first + count, true);
+        let short = count <= u64::from(self.per_zone);
+        let chosen = if short { self.place_short(count as u32) } else { self.place_long(count) };
+        let first = chosen.or_else(|| self.place_anywhere(count))?;
+        self.set(first..first + count, true, Wear::Added);
         Some(first)
     }
 
@@ -130,31 +175,108 @@ impl Grains {
     pub fn claim(&mut self, grains: Range<u64>) -> bool {
         let free = grains.end <= self.grains && self.all(grains.clone(), false);
         if free {
-            self.set(grains, true);
+            self.set(grains, true, Wear::Kept);
         }
         free
     }
 
-    /// Frees these grains, if all are in use and none of them as part of a zone.
-    pub fn release(&mut self, grains: Range<u64>) -> bool {
+    /// Frees these grains, if all are in use and none of them as part of a zone. If nothing was `written` to them, they
+    /// count as never granted.
+    pub fn release(&mut self, grains: Range<u64>, written: bool) -> bool {
         let taken = grains.end <= self.grains
             && self.all(grains.clone(), true)
             && self.zones_of(&grains).all(|no| !self.is_zone(no));
         if taken {
-            self.set(grains, false);
+            self.set(grains, false, if written { Wear::Kept } else { Wear::TakenBack });
         }
         taken
     }
 
+    /// The runs of free grains, in order.
+    pub fn free_runs(&self) -> impl Iterator<Item = Range<u64>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let in_use = |grain: u64| self.used[(grain / WORD) as usize] >> (grain % WORD) & 1 == 1;
+            let start = (at..self.grains).find(|grain| !in_use(*grain))?;
+            at = (start..self.grains).find(|grain| in_use(*grain)).unwrap_or(self.grains);
+            Some(start..at)
+        })
+    }
+
     pub fn zone_use(&self, no: u32) -> ZoneUse {
-        let grains = self.zone_grains(no);
-        let mask = span(grains.start % WORD, u64::from(self.per_zone));
-        match self.used[(grains.start / WORD) as usize] & mask {
+        match self.free_of(no) {
             _ if self.is_zone(no) => ZoneUse::Zone,
-            0 => ZoneUse::Free,
-            all if all == mask => ZoneUse::Extents,
+            0 => ZoneUse::Extents,
+            free if free == self.all_of_zone() => ZoneUse::Free,
             _ => ZoneUse::Partial,
         }
+    }
+
+    /// Zones that hold some of `grains`.
+    pub fn zones_of(&self, grains: &Range<u64>) -> Range<u32> {
+        let per_zone = u64::from(self.per_zone);
+        (grains.start / per_zone) as u32..grains.end.div_ceil(per_zone) as u32
+    }
+
+    /// A place in a single zone: one that is broken and has room, or else the highest of the least worn.
+    fn place_short(&mut self, count: u32) -> Option<u64> {
+        self.wake();
+        let broken = self.roomy(count);
+        let no = broken.or_else(|| self.whole.last_up_to(self.whole.least()))?;
+        let free = self.free_of(no);
+        // Where `count` free grains begin.
+        let begins = (1..count).fold(free, |begins, more| begins & (free >> more));
+        Some(self.grain_of(no) + u64::from(begins.ilog2()))
+    }
+
+    /// The highest broken zone among those whose longest run is the shortest that holds `count` grains.
+    fn roomy(&mut self, count: u32) -> Option<u32> {
+        for _ in 0..LISTED_AT_ONCE {
+            let no = self.rooms[count as usize - 1..].iter().find_map(Numbers::last)?;
+            if !self.is_tired(no) {
+                return Some(no);
+            }
+            // Since it was listed, a zone less worn became free.
+            self.unlist(no);
+            self.list(no);
+        }
+        None
+    }
+
+    /// Lists zones that need rest no more.
+    fn wake(&mut self) {
+        // Without a whole zone nothing is broken for want of them.
+        if self.whole.least() == Least::NONE {
+            return;
+        }
+        for _ in 0..LISTED_AT_ONCE {
+            let Some((_, no)) = self.resting.first().copied() else { return };
+            if self.is_tired(no) {
+                return;
+            }
+            self.unlist(no);
+            self.list(no);
+        }
+    }
+
+    /// The highest run that ends with a zone of the classes that are in use.
+    fn place_long(&mut self, count: u64) -> Option<u64> {
+        let no = self.whole.last_up_to(self.long_class)?;
+        // The run goes on into a broken zone above, or each such extent would leave a gap.
+        let end = self.grain_of(no + 1);
+        let above = if no + 1 < self.zones { self.free_of(no + 1) } else { 0 };
+        let broken = above != self.all_of_zone();
+        let more = if broken { u64::from(above.trailing_ones()) } else { 0 };
+        self.runs.highest(&self.used, count, end + more)
+    }
+
+    fn place_anywhere(&mut self, count: u64) -> Option<u64> {
+        let first = self.runs.highest(&self.used, count, self.grains)?;
+        if count > u64::from(self.per_zone) {
+            let last = (first + count - 1) / u64::from(self.per_zone);
+            self.long_class = self.long_class.max(self.class(last as u32));
+        }
+        Some(first)
     }
 
     fn is_zone(&self, no: u32) -> bool {
@@ -169,133 +291,129 @@ impl Grains {
         self.grain_of(no)..self.grain_of(no) + u64::from(self.per_zone)
     }
 
-    fn zones_of(&self, grains: &Range<u64>) -> Range<u32> {
-        let per_zone = u64::from(self.per_zone);
-        (grains.start / per_zone) as u32..grains.end.div_ceil(per_zone) as u32
+    fn all_of_zone(&self) -> u64 {
+        span(0, u64::from(self.per_zone))
     }
 
-    /// The first grain of every wholly free zone of a word, as bits.
-    fn free_zone_starts(&self, word: usize) -> u64 {
-        let mut in_use = self.used[word];
-        let mut shift = self.per_zone / 2;
-        while shift > 0 {
-            in_use |= in_use >> shift;
-            shift /= 2;
+    /// The free grains of zone `no`, as bits.
+    fn free_of(&self, no: u32) -> u64 {
+        free_of(&self.used, self.per_zone, no)
+    }
+
+    /// Zones of a class are equally worn.
+    fn class(&self, no: u32) -> u32 {
+        class(&self.wear, self.per_zone, no)
+    }
+
+    fn is_tired(&self, no: u32) -> bool {
+        // Without a whole zone there is no choice, and the least class is beyond all others.
+        self.class(no) > self.whole.least().saturating_add(1)
+    }
+
+    /// The longest run of free grains of zone `no`, if it is broken.
+    fn room(&self, no: u32) -> Option<usize> {
+        let free = self.free_of(no);
+        (free != 0 && free != self.all_of_zone()).then(|| runs::longest(free) as usize)
+    }
+
+    fn unlist(&mut self, no: u32) {
+        if let Some(room) = self.room(no) {
+            self.rooms[room - 1].remove(no);
+            if !self.resting.is_empty() {
+                self.resting.remove(&(self.class(no), no));
+            }
         }
-        let starts = match self.per_zone {
-            4 => 0x1111_1111_1111_1111,
-            8 => 0x0101_0101_0101_0101,
-            _ => 0x0001_0001_0001_0001,
-        };
-        !in_use & starts
     }
 
-    /// Flips grains, all of which are in the other state, and keeps counters and hints.
-    fn set(&mut self, grains: Range<u64>, in_use: bool) {
-        let freed = (!in_use).then(|| grains.clone());
-        for (word, mask) in masks(grains) {
-            let zones_before = self.free_zone_starts(word).count_ones();
+    fn list(&mut self, no: u32) {
+        if let Some(room) = self.room(no) {
+            if self.is_tired(no) {
+                self.resting.insert((self.class(no), no));
+            } else {
+                self.rooms[room - 1].insert(no);
+            }
+        }
+    }
+
+    /// Flips grains, all of which are in the other state, and keeps everything that is derived from them.
+    fn set(&mut self, grains: Range<u64>, in_use: bool, wear: Wear) {
+        let zones = self.zones_of(&grains);
+        // Zones between the first and the last change as a whole, and are not broken before or after.
+        let (first, last) = (zones.start, zones.end - 1);
+        self.unlist(first);
+        self.unlist(last);
+        let whole_before = self.whole_among(&zones, in_use);
+        self.count(&grains, zones.clone(), wear);
+        for (word, mask) in masks(grains.clone()) {
             debug_assert_eq!(self.used[word] & mask, if in_use { 0 } else { mask });
             self.used[word] ^= mask;
-            let zones_after = self.free_zone_starts(word).count_ones();
-            self.free_zones = self.free_zones + zones_after - zones_before;
-            let changed = u64::from(mask.count_ones());
-            self.free = if in_use { self.free - changed } else { self.free + changed };
         }
-        if let Some(freed) = freed {
-            self.raise_hints(&freed);
+        let changed = grains.end - grains.start;
+        self.free = if in_use { self.free - changed } else { self.free + changed };
+        self.free_zones = self.free_zones + self.whole_among(&zones, !in_use) - whole_before;
+        let words = (grains.start / WORD) as usize..grains.end.div_ceil(WORD) as usize;
+        self.runs.update(&self.used, words);
+        self.list_whole(zones);
+        self.list(first);
+        self.list(last);
+    }
+
+    /// Wholly free zones among `zones`, of which those between the first and the last are free or not.
+    fn whole_among(&self, zones: &Range<u32>, between_free: bool) -> u32 {
+        let (first, last) = (zones.start, zones.end - 1);
+        let edges = self.is_whole(first) as u32 + (last > first && self.is_whole(last)) as u32;
+        let between = if between_free { (last - first).saturating_sub(1) } else { 0 };
+        edges + between
+    }
+
+    fn is_whole(&self, no: u32) -> bool {
+        self.free_of(no) == self.all_of_zone()
+    }
+
+    /// Counts `grains` of `zones` as granted, or takes that back.
+    fn count(&mut self, grains: &Range<u64>, zones: Range<u32>, wear: Wear) {
+        if wear == Wear::Kept {
+            return;
+        }
+        for no in zones {
+            let zone = self.zone_grains(no);
+            let part = (zone.end.min(grains.end) - zone.start.max(grains.start)) as u32;
+            let count = &mut self.wear[no as usize];
+            *count = match wear {
+                Wear::TakenBack => count.saturating_sub(part),
+                _ => count.saturating_add(part),
+            };
         }
     }
 
-    /// Every run that did not exist before holds some of these grains.
-    fn raise_hints(&mut self, freed: &Range<u64>) {
-        self.zone_hint = self.zone_hint.min(self.zones_of(freed).start);
-        let (below, above) = (self.free_below(freed.start), self.free_above(freed.end));
-        let far = FOLLOW * WORD;
-        let run_start = if below < far { freed.start - below } else { 0 };
-        let run_end = if above < far { freed.end + above } else { self.grains };
-        for (hint, size) in self.run_hints.iter_mut().zip((0..).map(size)) {
-            if size > run_end - run_start {
-                break;
-            }
-            *hint = (*hint).max(freed.end.min(run_end - size + 1));
-        }
-    }
-
-    /// Free grains that end at `at`, as far as they are followed.
-    fn free_below(&self, at: u64) -> u64 {
-        let mut free = 0;
-        while free < at && free < FOLLOW * WORD {
-            let (bits, rest) = self.word_below(at - free);
-            let more = u64::from(bits.leading_zeros()).min(rest);
-            free += more;
-            if more < rest {
-                break;
-            }
-        }
-        free
-    }
-
-    /// Free grains that begin at `at`, as far as they are followed.
-    fn free_above(&self, at: u64) -> u64 {
-        let mut free = 0;
-        while at + free < self.grains && free < FOLLOW * WORD {
-            let first = (at + free) % WORD;
-            let bits = self.used[((at + free) / WORD) as usize] >> first;
-            let more = u64::from(bits.trailing_zeros()).min(WORD - first);
-            free += more;
-            if more < WORD - first {
-                break;
-            }
-        }
-        free
-    }
-
-    /// The grains below `at` of one word, moved so that the highest is bit 63, and their number.
-    fn word_below(&self, at: u64) -> (u64, u64) {
-        let last = (at - 1) % WORD;
-        (self.used[((at - 1) / WORD) as usize] << (WORD - 1 - last), last + 1)
+    /// Brings the keys of `zones` up to date.
+    fn list_whole(&mut self, zones: Range<u32>) {
+        let Self { whole, used, wear, per_zone, .. } = self;
+        let all = span(0, u64::from(*per_zone));
+        whole.update(zones, |no| {
+            let free = free_of(used, *per_zone, no) == all;
+            if free { class(wear, *per_zone, no) } else { Least::NONE }
+        });
     }
 
     fn all(&self, grains: Range<u64>, in_use: bool) -> bool {
         masks(grains).all(|(word, mask)| self.used[word] & mask == if in_use { mask } else { 0 })
     }
-
-    /// The highest start below `limit` of `count` free grains: from high to low, a run at a time.
-    fn highest_run(&self, count: u64, limit: u64) -> Option<u64> {
-        let mut at = (limit.checked_sub(1)? + count).min(self.grains);
-        let mut run_end = at;
-        while at > 0 {
-            let (bits, rest) = self.word_below(at);
-            let free = u64::from(bits.leading_zeros()).min(rest);
-            at -= free;
-            if run_end - at >= count {
-                return Some(run_end - count);
-            }
-            if free < rest {
-                at -= u64::from((bits << free).leading_ones());
-                run_end = at;
-            }
-        }
-        None
-    }
 }
 
-/// The run length that hint `k` is about.
-fn size(k: usize) -> u64 {
-    (k as u64 + 1).min(EXACT) << (k as u64 + 1).saturating_sub(EXACT)
+fn free_of(used: &[u64], per_zone: u32, no: u32) -> u64 {
+    let first = u64::from(no) * u64::from(per_zone);
+    !used[(first / WORD) as usize] >> (first % WORD) & span(0, u64::from(per_zone))
 }
 
-/// The hint about the longest run that is not longer than `count`.
-fn hint_at_most(count: u64) -> usize {
-    let exact = count.min(EXACT) - 1;
-    (exact + u64::from((count / EXACT).max(1).ilog2())) as usize
+fn class(wear: &[u32], per_zone: u32, no: u32) -> u32 {
+    wear[no as usize] / (EQUAL * per_zone)
 }
 
-/// The hint about the shortest run that is not shorter than `count`.
-fn hint_at_least(count: u64) -> usize {
-    let hint = hint_at_most(count);
-    if size(hint) < count { hint + 1 } else { hint }
+/// The grains below `at` of one word, moved so that the highest is bit 63, and their number.
+fn word_below(used: &[u64], at: u64) -> (u64, u64) {
+    let last = (at - 1) % WORD;
+    (used[((at - 1) / WORD) as usize] << (WORD - 1 - last), last + 1)
 }
 
 /// `count` set bits from bit `first` on; at least one.
@@ -315,20 +433,4 @@ fn masks(grains: Range<u64>) -> impl Iterator<Item = (usize, u64)> {
         at += count;
         Some(item)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hints_are_about_the_lengths_next_to_a_count() {
-        let sizes: Vec<u64> = (0..HINTS).map(size).collect();
-        assert_eq!(sizes[62..66], [63, 64, 128, 256]);
-        for count in (1..1000).chain([1 << 36, (1 << 36) - 1]) {
-            let (most, least) = (hint_at_most(count), hint_at_least(count));
-            assert_eq!(most, sizes.partition_point(|size| *size <= count) - 1, "{count}");
-            assert_eq!(least, sizes.partition_point(|size| *size < count), "{count}");
-        }
-    }
 }

@@ -1,13 +1,14 @@
 //! Space in persistent memory: who owns which bytes of a pool, and the log that says so.
 //!
 //! ```text
-//! | header page: slot A, slot B | zone table | manifest area 0 | manifest area 1 | zone 0 | zone 1 | …
+//! | header page: slot A, slot B | zone table | wear table | manifest area 0 | manifest area 1 | zone 0 | zone 1 | …
 //! ```
 //!
 //! A **zone** is filled from its start to its end and freed whole; an **extent** is a run of **grains**
 //! (a sixteenth of a zone, 256 bytes at least) for what does not live in a zone. Zones are handed out from
-//! the low end of the data and extents from the high end, so that zones stay whole. The **manifest log**
-//! holds the edits of the pool's owner; this crate carries their bytes and does not read them.
+//! the low end of the least worn and extents from the high end, short ones in zones that are broken already, so that zones
+//! stay whole. The **wear table** counts how much was granted in each zone. **Volatile objects** of any length lie in extents that nothing
+//! names. The **manifest log** holds the edits of the pool's owner; this crate carries their bytes and does not read them.
 //!
 //! # The contract
 //!
@@ -26,6 +27,7 @@
 //!   and that place is never appended to: an opened log ends, and [`Pool::log_begin`] starts another.
 //! - **I-POOL-6** Opening writes nothing. [`Pool::flush_log`] makes durable what opening read,
 //!   which a killed process may have left in the caches, and must be called before it is relied on.
+//! - **I-POOL-7** Wear decides where space is taken, never whether: any content of the wear table is valid.
 //!
 //! The bytes are laid down in `docs/format/pool.md`.
 #![forbid(unsafe_code)]
@@ -34,16 +36,20 @@ mod edit;
 mod geometry;
 mod grains;
 mod log;
+mod objects;
 mod pool;
 mod space;
 mod superblock;
 mod view;
+mod wear;
 mod zones;
 
 pub use geometry::{Format, Geometry};
 pub use log::Replay;
+pub use objects::{ObjectUse, Objects};
 pub use pool::Pool;
 pub use space::{Extent, Space};
 pub use superblock::FORMAT_VERSION;
 pub use view::View;
+pub use wear::Wear;
 pub use zones::{HeaderState, SweepReport, ZoneHeader, ZoneKind};

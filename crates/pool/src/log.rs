@@ -57,14 +57,14 @@ impl Log {
         at: u64,
         number: u32,
         payload: &[u8],
-    ) -> Durable {
+    ) -> Result<Durable> {
         let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };
         edit::encode(&mut self.buffer, binding, at, number, payload);
-        let durable = region.fence(region.flush(region.copy(site, at, &self.buffer)));
+        let durable = region.try_fence(region.flush(region.copy(site, at, &self.buffer)))?;
         self.superblock = superblock;
         self.end = at + self.buffer.len() as u64;
         self.next = number + 1;
-        durable
+        Ok(durable)
     }
 }
 
@@ -81,6 +81,7 @@ impl Pool {
     /// - `LimitExceeded`: no manifest area could hold it.
     /// - `NoSpace`: see [`Pool::log_fits`].
     /// - `Closed`: an earlier change of the log panicked half way.
+    /// - Those of the region's [`Journal`](pmem::Journal), if it has one; so too the methods below.
     pub fn log_append(&self, payload: &[u8]) -> Result<Durable> {
         const APPEND: &str = "append to manifest log";
         let mut log = self.lock_log(APPEND)?;
@@ -96,7 +97,7 @@ impl Pool {
             ));
         }
         let (superblock, at, number) = (log.superblock, log.end, log.next);
-        Ok(log.write(self.region(), Site::ManifestEdit, superblock, at, number, payload))
+        log.write(self.region(), Site::ManifestEdit, superblock, at, number, payload)
     }
 
     /// Begins a new log, whose first payload is `snapshot`, in the area that is not in use. Power may fail
@@ -112,7 +113,7 @@ impl Pool {
         self.check_writable(BEGIN)?;
         self.check_len(BEGIN, snapshot.len())?;
         if !log.settled {
-            let _durable = self.settle(&mut log);
+            let _durable = self.settle(&mut log)?;
         }
         let next = Superblock {
             generation: log.superblock.generation + 1,
@@ -122,11 +123,13 @@ impl Pool {
         };
         let region = self.region();
         let at = self.geometry().area(next.area).start;
-        let _snapshot = log.write(region, Site::ManifestSnapshot, next, at, 0, snapshot);
-        let mut durable = next.write(region, Site::Superblock, SLOTS[0]);
+        let before = self.geometry().area(1 - next.area);
+        let _snapshot = log.write(region, Site::ManifestSnapshot, next, at, 0, snapshot)?;
+        let mut durable = next.write(region, Site::Superblock, SLOTS[0])?;
         if !planted::is(Bug::OneSuperblockSlot) {
-            durable = next.write(region, Site::Superblock, SLOTS[1]);
+            durable = next.write(region, Site::Superblock, SLOTS[1])?;
         }
+        region.discard(before.start, before.end - before.start);
         log.begun = true;
         Ok(durable)
     }
@@ -152,10 +155,10 @@ impl Pool {
         const FLUSH: &str = "flush manifest log";
         let mut log = self.lock_log(FLUSH)?;
         self.check_writable(FLUSH)?;
-        Ok(self.settle(&mut log))
+        self.settle(&mut log)
     }
 
-    fn settle(&self, log: &mut Log) -> Durable {
+    fn settle(&self, log: &mut Log) -> Result<Durable> {
         let region = self.region();
         let table = self.geometry().zone_table();
         let area = self.geometry().area(log.superblock.area).start;
@@ -169,14 +172,14 @@ impl Pool {
             .and(flush(SLOTS[0], SLOT_LEN as u64))
             .and(flush(SLOTS[1], SLOT_LEN as u64));
         // The good slot is durable from here on, so the other one may be overwritten (I-POOL-4).
-        let mut durable = region.fence(flushed);
+        let mut durable = region.try_fence(flushed)?;
         for slot in SLOTS {
             if region.bytes(slot, SLOT_LEN) != log.superblock.encode() {
-                durable = log.superblock.write(region, Site::Superblock, slot);
+                durable = log.superblock.write(region, Site::Superblock, slot)?;
             }
         }
         log.settled = true;
-        durable
+        Ok(durable)
     }
 
     /// A panic between two steps of a change leaves a log that nothing may be added to.

@@ -8,8 +8,10 @@ use pmem::{InFlight, Region, Site};
 use crate::edit::{self, Binding};
 use crate::geometry::{Format, Geometry, HEADER_LEN};
 use crate::log::{self, Log, Replay};
+use crate::objects::Slabs;
 use crate::space::SpaceMap;
 use crate::superblock::{self, SLOTS, Superblock};
+use crate::wear;
 
 /// A formatted region: its layout, its space and its manifest log. See the [crate] for the contract.
 pub struct Pool {
@@ -17,6 +19,7 @@ pub struct Pool {
     id: u64,
     geometry: Geometry,
     pub(crate) space: SpaceMap,
+    pub(crate) slabs: Slabs,
     pub(crate) log: Mutex<Log>,
 }
 
@@ -26,6 +29,10 @@ impl Pool {
     ///
     /// `pool_id` must be fresh: checksums are bound to it, so that bytes of an earlier pool in the
     /// same place do not pass.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `InvalidArgument`, `LimitExceeded` as their messages say; those of the region's
+    /// [`Journal`](pmem::Journal), if it has one.
     pub fn create(
         region: Arc<Region>,
         format: Format,
@@ -54,12 +61,16 @@ impl Pool {
         log::check_len(&region, "create pool", geometry.manifest_len(), snapshot.len())?;
         let mut log = Log::created(superblock);
         let _durable = superblock::begin_format(&region);
-        let _durable = region.fence(clear_metadata(&region, &geometry));
+        let cleared = clear_metadata(&region, &geometry);
+        let _durable = region.fence(cleared.and(wear::format(&region, &geometry, pool_id)));
+        // Zeroes need not be kept: a journal begins with them.
+        let (areas, end) = (geometry.area(0).start, geometry.area(1).end);
+        region.discard(areas, end - areas);
         let area = geometry.area(superblock.area).start;
-        let _durable = log.write(&region, Site::Format, superblock, area, 0, snapshot);
+        let _durable = log.write(&region, Site::Format, superblock, area, 0, snapshot)?;
         // Slot A still says that the creation is under way, until B says that it is done.
-        let _durable = superblock.write(&region, Site::Format, SLOTS[1]);
-        let _durable = superblock.write(&region, Site::Format, SLOTS[0]);
+        let _durable = superblock.write(&region, Site::Format, SLOTS[1])?;
+        let _durable = superblock.write(&region, Site::Format, SLOTS[0])?;
         Ok(Self::assemble(region, geometry, log, true))
     }
 
@@ -111,8 +122,10 @@ impl Pool {
     }
 
     fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, hand_out: bool) -> Pool {
-        let space = SpaceMap::new(&geometry, hand_out);
-        Pool { region, id: log.superblock.pool_id, geometry, space, log: Mutex::new(log) }
+        let wear = wear::load(&region, &geometry, log.superblock.pool_id);
+        let space = SpaceMap::new(&geometry, wear, hand_out);
+        let (id, slabs) = (log.superblock.pool_id, Slabs::new(&geometry));
+        Pool { region, id, geometry, space, slabs, log: Mutex::new(log) }
     }
 
     /// The pool's identity, to which checksums are bound.
@@ -139,17 +152,18 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Zeroes everything in front of the data but the words that say what is going on: the zone table and
-/// the areas, in which an earlier pool with the same id could have left lines that pass.
+/// Zeroes what is in front of the data: the zone table and the areas, in which an earlier pool with the same id could have
+/// left lines that pass. Left alone are the words that say what is going on, and the wear table, which is written.
 fn clear_metadata<'r>(region: &'r Region, geometry: &Geometry) -> InFlight<'r> {
     const ZEROES: [u8; HEADER_LEN as usize] = [0; HEADER_LEN as usize];
-    let end = geometry.area(1).end;
     let mut cleared = region.copy_nt(Site::Format, base::LINE as u64, &ZEROES[base::LINE..]);
-    let mut at = HEADER_LEN;
-    while at < end {
-        let len = (end - at).min(HEADER_LEN);
-        cleared = cleared.and(region.copy_nt(Site::Format, at, &ZEROES[..len as usize]));
-        at += len;
+    for part in [geometry.zone_table(), geometry.area(0), geometry.area(1)] {
+        let mut at = part.start;
+        while at < part.end {
+            let len = (part.end - at).min(HEADER_LEN);
+            cleared = cleared.and(region.copy_nt(Site::Format, at, &ZEROES[..len as usize]));
+            at += len;
+        }
     }
     cleared
 }

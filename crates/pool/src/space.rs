@@ -47,8 +47,9 @@ pub(crate) struct State {
 }
 
 impl SpaceMap {
-    pub fn new(geometry: &Geometry, hand_out: bool) -> Self {
-        let grains = Grains::new(geometry.zones(), geometry.grains_per_zone());
+    /// All is free; zones are worn as `wear` says, in grains.
+    pub fn new(geometry: &Geometry, wear: Vec<u32>, hand_out: bool) -> Self {
+        let grains = Grains::new(wear, geometry.grains_per_zone());
         Self {
             free_grains: AtomicU64::new(grains.free()),
             free_zones: AtomicU64::new(u64::from(grains.free_zones())),
@@ -75,7 +76,7 @@ impl SpaceMap {
 }
 
 impl Pool {
-    /// Takes the lowest zone that is wholly free. Volatile: [`Pool::grant`] makes it somebody's.
+    /// Takes the lowest of the least worn zones that are wholly free. Volatile: [`Pool::grant`] makes it somebody's.
     ///
     /// # Panics
     /// Before [`Pool::sweep`] of an opened pool (I-POOL-1).
@@ -91,11 +92,15 @@ impl Pool {
     /// # Panics
     /// If the zone is not taken (I-POOL-2).
     pub fn release_zone(&self, no: u32) {
+        // Before anybody else can have it and write there.
+        self.region().discard(self.geometry().zone_at(no), self.geometry().zone_len());
         let released = self.space.change(|state| state.grains.release_zone(no));
         assert!(released, "zone {no} was released, but is not taken");
     }
 
-    /// Takes the highest free run of grains that holds `len` bytes. Volatile: the owner's edit names it.
+    /// Takes grains in a row that hold `len` bytes: in a zone that is broken already if one has room, else at the high
+    /// end of the least worn zones. Volatile: the owner's edit names them. What is written to them is fenced by this
+    /// thread; that covers the wear, too.
     ///
     /// # Panics
     /// Before [`Pool::sweep`] of an opened pool (I-POOL-1).
@@ -104,7 +109,11 @@ impl Pool {
         let grain_len = self.geometry().grain_len();
         let first = self.space.change(|state| {
             assert!(state.hand_out, "an extent was asked for before the sweep");
-            state.grains.take(len / grain_len)
+            let count = len / grain_len;
+            let first = state.grains.take(count)?;
+            let zones = state.grains.zones_of(&(first..first + count));
+            let _fenced_with_the_content = self.save_wear(zones, |no| state.grains.wear(no));
+            Some(first)
         })?;
         Some(Extent { at: self.geometry().data().start + first * grain_len, len })
     }
@@ -114,8 +123,29 @@ impl Pool {
     /// # Panics
     /// If any of it is not taken as an extent (I-POOL-2).
     pub fn release_extent(&self, extent: Extent) {
-        let released = grains_of(self.geometry(), extent)
-            .is_some_and(|grains| self.space.change(|state| state.grains.release(grains)));
+        self.release(extent, true);
+    }
+
+    /// As [`Pool::release_extent`], of grains to which nothing was written: they wore nothing.
+    ///
+    /// # Panics
+    /// As [`Pool::release_extent`].
+    pub fn release_unwritten(&self, extent: Extent) {
+        self.release(extent, false);
+    }
+
+    fn release(&self, extent: Extent, written: bool) {
+        self.region().discard(extent.at, extent.len);
+        let released = grains_of(self.geometry(), extent).is_some_and(|grains| {
+            self.space.change(|state| {
+                let released = state.grains.release(grains.clone(), written);
+                if released && !written {
+                    let zones = state.grains.zones_of(&grains);
+                    let _fenced_with_the_next = self.save_wear(zones, |no| state.grains.wear(no));
+                }
+                released
+            })
+        });
         assert!(released, "{extent:?} was released, but is not taken");
     }
 
@@ -151,6 +181,18 @@ impl Pool {
             "is claimed already, whole or in part".into()
         };
         Err(self.bad_claim(format!("extent of {len} bytes at {at} {why}")))
+    }
+
+    /// Tells a journal what nobody has claimed.
+    pub(crate) fn discard_free(&self) {
+        if self.region().journal().is_none() {
+            return;
+        }
+        let (start, grain_len) = (self.geometry().data().start, self.geometry().grain_len());
+        for grains in self.space.lock().grains.free_runs() {
+            let len = (grains.end - grains.start) * grain_len;
+            self.region().discard(start + grains.start * grain_len, len);
+        }
     }
 
     /// Total and free bytes and zones; takes no lock.

@@ -1,12 +1,14 @@
-//! A pool in words: what the superblock says, how full the log is, who has the zones.
+//! A pool in words: what the superblock says, how full the log is, who has the zones, and how worn they are.
 
 use std::fmt;
 
 use crate::geometry::Geometry;
 use crate::grains::ZoneUse;
+use crate::objects::ObjectUse;
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::superblock::{self, FORMAT_VERSION, Slot, Superblock};
+use crate::wear::Wear;
 use crate::zones::{HeaderState, ZoneKind};
 
 const ROW: usize = 64;
@@ -33,10 +35,12 @@ pub struct View {
     edits: u32,
     map: Vec<char>,
     space: Space,
+    wear: Wear,
+    objects: ObjectUse,
 }
 
 impl Pool {
-    /// The pool's state as text: superblock, log, a map of the zones, free space. Zones and
+    /// The pool's state as text: superblock, log, a map of the zones, free space, wear, volatile objects. Zones and
     /// log go on changing while they are looked at.
     pub fn view(&self) -> View {
         let log = self.peek_log();
@@ -50,6 +54,8 @@ impl Pool {
             edits: log.next,
             map: (0..self.geometry().zones()).map(|no| self.letter(no)).collect(),
             space: self.space(),
+            wear: self.wear(),
+            objects: self.objects().usage(),
         }
     }
 
@@ -103,7 +109,23 @@ impl fmt::Display for View {
             }
         }
         let Space { total, free, free_zones, .. } = self.space;
-        writeln!(f, "space\n  free       {free} of {total} bytes\n  whole      {free_zones} zones")
+        writeln!(
+            f,
+            "space\n  free       {free} of {total} bytes\n  whole      {free_zones} zones"
+        )?;
+        let Wear { least, mean, most, unknown } = self.wear;
+        writeln!(f, "wear")?;
+        for (name, wear) in [("least", least), ("mean", mean), ("most", most)] {
+            writeln!(f, "  {name:<6}     {wear:.1} fillings")?;
+        }
+        if unknown > 0 {
+            writeln!(f, "  unknown    {unknown} zones, taken for the mean")?;
+        }
+        let ObjectUse { objects, bytes, taken } = self.objects;
+        if taken > 0 {
+            writeln!(f, "objects\n  count      {objects}\n  bytes      {bytes} of {taken} taken")?;
+        }
+        Ok(())
     }
 }
 

@@ -119,7 +119,8 @@ impl Pool {
         [at, at + COPY].map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64(at + word)))
     }
 
-    /// Makes the header of zone `no` durable. The zone must have been taken, and its word be clear.
+    /// Makes the header of zone `no` durable, and counts that it will be filled. The zone must have been taken, and its
+    /// word be clear.
     ///
     /// # Panics
     /// If there is no such zone.
@@ -136,7 +137,12 @@ impl Pool {
                 words[word as usize],
             );
         }
-        self.region().fence(self.region().flush_range(Site::ZoneGrant, at, ZONE_LINE as usize))
+        let header = self.region().flush_range(Site::ZoneGrant, at, ZONE_LINE as usize);
+        let mut state = self.space.lock();
+        state.grains.wear_zone(no);
+        let worn = self.save_wear(no..no + 1, |no| state.grains.wear(no));
+        drop(state);
+        self.region().fence(header.and(worn))
     }
 
     /// Makes it durable that zone `no` is not granted. Only then may the manifest forget the zone's
@@ -177,6 +183,7 @@ impl Pool {
         if let Some(cleared) = cleared {
             let _durable = region.fence(cleared);
         }
+        self.discard_free();
         self.space.lock().hand_out = !region.is_read_only();
         report
     }
@@ -262,7 +269,7 @@ mod tests {
     };
 
     #[test]
-    fn the_words_are_those_of_format_version_1() {
+    fn the_words_are_those_of_format_version_2() {
         let words = encode(1, 2, &SAMPLE);
         assert_eq!(words[1..], [0x3_0000_0004, 0x6_0000_0005, 7]);
         assert_eq!(words[0] as u32, 0x5A4E_4502);

@@ -66,6 +66,10 @@ counters! {
         spaces_made,
         /// Keyspaces dropped.
         spaces_dropped,
+        /// Parts of the keys split.
+        splits,
+        /// Parts of the keys joined.
+        joins,
         /// Ranges deleted.
         range_deletes,
         /// Operands merged into keys.

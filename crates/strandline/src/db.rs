@@ -1,6 +1,8 @@
 //! The public face: a store, its keyspaces, snapshots and iterators. Every method is a line or two over
 //! [`crate::path`].
 
+mod views;
+
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +22,10 @@ use crate::observe::properties::Properties;
 use crate::options::Options;
 use crate::path::ingest::IngestOptions;
 use crate::path::job::Worked;
+use crate::path::op::Op;
 use crate::path::open::{self, Access};
 use crate::path::recover::Report;
 use crate::path::scan::Scan;
-use crate::path::write::Op;
 use crate::tree::tables::Shelf;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
@@ -273,12 +275,16 @@ impl Db {
         Snapshot { handle: Arc::clone(&self.handle), seq: engine.snapshots.take(&engine.ring) }
     }
 
-    /// Returns when everything acknowledged is durable: at once, since acknowledging means that.
-    ///
-    /// # Errors
-    /// `ReadOnly` or `Closed` if the store takes no writes.
+    /// Returns when everything acknowledged is as durable as [`Db::durability`] says: at once. `ReadOnly` or `Closed` if the
+    /// store takes no writes.
     pub fn sync(&self) -> Result<()> {
         self.engine().check_writable("sync")
+    }
+
+    /// As [`Db::sync`], and with `wal_sync = never` makes all of that survive power failure. If the device that has the log
+    /// refuses, the store takes no more writes.
+    pub fn sync_wal(&self) -> Result<()> {
+        self.engine().sync_wal()
     }
 
     /// Freezes the memtables of all keyspaces into index runs and returns when that is done.
@@ -365,23 +371,6 @@ impl Db {
     /// What the open found and did.
     pub fn recovery(&self) -> &Report {
         &self.handle.engine.recovery
-    }
-
-    /// The pool as text: superblock, log, zones by state.
-    pub fn pool_view(&self) -> String {
-        self.engine().media.pool.view().to_string()
-    }
-
-    /// The manifest's state as text: numbers to come, keyspaces with their runs and tables, zones.
-    pub fn manifest_view(&self) -> String {
-        self.engine().manifest().state.to_string()
-    }
-
-    /// Where zone `no` begins and what its header says; `None` if there is no such zone.
-    pub fn zone(&self, no: u32) -> Option<(u64, pool::HeaderState)> {
-        let pool = &self.engine().media.pool;
-        let geometry = pool.geometry();
-        (no < geometry.zones()).then(|| (geometry.zone_at(no), pool.header(no)))
     }
 
     /// The memory under the pool, with its counters.
@@ -510,7 +499,7 @@ impl Keyspace {
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
     pub fn explain_get(&self, key: &[u8]) -> Result<(Option<u64>, Vec<TimedProbe>)> {
         let engine = self.engine();
-        let (view, seq) = engine.pin(&self.space)?;
+        let (view, seq) = engine.pin(&self.space, key)?;
         let mut recorder = Recorder::new();
         let found = engine.find_in(&view, &self.space, key, seq, &mut recorder)?;
         let found = found.filter(|found| !found.deletes());

@@ -1,6 +1,6 @@
 //! The parts of an open store, and the space they share. No control flow: that is in [`crate::path`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -27,6 +27,7 @@ use crate::path::job::Jobs;
 use crate::path::recover::{Recovered, Report};
 use crate::ring::{Gate, Ring};
 use crate::snapshot::Snapshots;
+use crate::subrange::Subrange;
 use crate::tree::tables::Tables;
 use crate::view::View;
 
@@ -158,11 +159,22 @@ impl Engine {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All subranges as they are now, with their keyspaces.
+    pub(crate) fn subranges(&self) -> Vec<(Arc<Space>, Arc<Subrange>)> {
+        let spaces = self.spaces();
+        let of = |space: Arc<Space>| {
+            let subranges = space.subranges();
+            subranges.into_iter().map(move |subrange| (Arc::clone(&space), subrange))
+        };
+        spaces.into_iter().flat_map(of).collect()
+    }
+
     /// Makes `changes` durable, with whatever waited for an edit.
     pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<pmem::Durable> {
         let mut manifest = self.manifest();
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         changes.extend(deferred.iter().cloned());
+        let names_files = changes.iter().any(Change::names_files);
         let committed = manifest.commit(&self.media.pool, self.ring.visible(), changes);
         match &committed {
             Ok(_) => deferred.clear(),
@@ -170,7 +182,12 @@ impl Engine {
             Err(error) if error.kind() == ErrorKind::LimitExceeded => {}
             Err(error) => self.poison.set(error),
         }
-        committed
+        let durable = committed?;
+        if names_files {
+            // Files go once an edit has dropped them, so a log that waits for a sync is not good enough.
+            self.media.region.sync_journal().inspect_err(|error| self.poison.set(error))?;
+        }
+        Ok(durable)
     }
 
     /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
@@ -194,7 +211,8 @@ impl Engine {
     /// Bytes that nothing uses, the rest of zones that cleaning goes on filling included: what reclaiming
     /// raises, if it can raise anything.
     pub(crate) fn unused_bytes(&self) -> u64 {
-        let tails: u64 = self.spaces().iter().map(|space| space.clean_tail().room()).sum();
+        let subranges = self.subranges();
+        let tails: u64 = subranges.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
         self.media.pool.space().free + tails
     }
 
@@ -204,7 +222,7 @@ impl Engine {
         &self,
         kind: ZoneKind,
         claim: Claim,
-        keyspace: u32,
+        (keyspace, subrange): (u32, u32),
         base_seq: Seq,
     ) -> Option<Arc<Zone>> {
         if !self.may_grant(claim) {
@@ -215,7 +233,7 @@ impl Engine {
         let count = self.grants.fetch_add(1, Ordering::Relaxed);
         let grant = if planted::is(Bug::ReuseIncarnation) { no } else { count };
         let epoch = if planted::is(Bug::ReuseIncarnation) { 1 } else { self.epoch };
-        let header = ZoneHeader { kind, epoch, grant, keyspace, subrange: 0, base_seq };
+        let header = ZoneHeader { kind, epoch, grant, keyspace, subrange, base_seq };
         let _durable = pool.grant(no, &header);
         let geometry = pool.geometry();
         let start = geometry.zone_at(no);
@@ -262,7 +280,7 @@ impl Engine {
         let pool = &self.media.pool;
         let extent = pool.take_extent(len)?;
         if pool.space().free_zones < self.reserved_zones(Claim::Put) {
-            pool.release_extent(extent);
+            pool.release_unwritten(extent);
             return None;
         }
         Some(extent)
@@ -274,21 +292,25 @@ impl Engine {
         let geometry = self.media.pool.geometry();
         let grain = geometry.grain_len();
         let (mut tables, mut merge) = (0, 0);
-        for space in self.spaces() {
-            let view = space.view.load();
+        let mut seen = BTreeSet::new();
+        for (_, subrange) in self.subranges() {
+            let view = subrange.view.load();
             let (mut entries, mut fences) = (0, 0);
             for memtable in &view.memtables {
                 let records = memtable.index.len() as u64;
                 let bytes = memtable.bytes.load(Ordering::Relaxed);
                 let separators = separator_bytes(bytes);
-                tables += run_bytes_max(records, separators, grain);
                 entries += records;
                 fences += separators;
-                tables += memtable.deletes.bytes();
+                // Several subranges may share one.
+                if seen.insert(Arc::as_ptr(memtable)) {
+                    tables += run_bytes_max(records, separators, grain);
+                    tables += memtable.deletes.bytes();
+                }
             }
             // The active memtable, its zone and the spare one being filled.
             let coming = 2 * geometry.zone_len();
-            let active = space.front.bytes() + coming;
+            let active = subrange.front.bytes() + coming;
             tables += run_bytes_max(coming / LINE as u64, separator_bytes(active), grain);
             for run in &view.runs {
                 entries += run.entries();
@@ -310,13 +332,14 @@ impl Engine {
         self.run_ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Installs a View that changes nothing for writers. The caller holds `space.admin`.
-    pub(crate) fn swap_view(&self, space: &Space, view: View) {
+    /// Installs a View that changes nothing for writers. The caller holds `admin` of the keyspace, to which the subrange
+    /// still belongs.
+    pub(crate) fn swap_view(&self, subrange: &Subrange, view: View) {
         let number = view.number;
         let view = Arc::new(view);
         let pass = self.gate.enter_to_switch();
-        let before = space.view.swap(view);
-        space.front.set_number(&pass, number);
+        let before = subrange.view.swap(view);
+        subrange.front.set_number(&pass, number);
         drop(pass);
         // The old View may hold the last references to zones and runs; they go outside the gate.
         drop(before);
@@ -331,9 +354,9 @@ impl Engine {
     /// under way moves records to are among them.
     pub(crate) fn leaked_zones(&self) -> u64 {
         self.bury();
-        let mut held = std::collections::BTreeSet::new();
-        for space in self.spaces() {
-            let view = space.view.load();
+        let mut held = BTreeSet::new();
+        for (_, subrange) in self.subranges() {
+            let view = subrange.view.load();
             held.extend(view.memtables.iter().flat_map(|m| m.zones()).map(|zone| zone.no));
             held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
         }
@@ -349,8 +372,7 @@ impl Engine {
         let Some(tables) = &self.tables else { return Ok(0) };
         let present = tables.shelf.present()?;
         let manifest = self.manifest();
-        let named: std::collections::BTreeSet<u64> =
-            manifest.state.tables().map(|table| table.id).collect();
+        let named: BTreeSet<u64> = manifest.state.tables().map(|table| table.id).collect();
         Ok(present.iter().filter(|id| !named.contains(id)).count() as u64)
     }
 

@@ -85,6 +85,9 @@ impl Lengths {
     }
 }
 
+/// The number of a front that takes no more writes.
+const CLOSED: u64 = u64::MAX;
+
 impl Front {
     pub(crate) fn new(view_number: u64) -> Front {
         Front {
@@ -213,6 +216,17 @@ impl Front {
         self.fill.tail_reserved.store(false, Relaxed);
         self.number.store(view_number, std::sync::atomic::Ordering::Release);
         (self.fill.bytes.swap(0, Relaxed), self.fill.last_seq.swap(0, Relaxed))
+    }
+
+    /// Refuses writers and readers from now on: their keys are others' now, or nobody's. Returns the bytes and the
+    /// last sequence number reserved in the active memtable.
+    pub(crate) fn close(&self, pass: &Pass<'_>) -> (u64, Seq) {
+        self.fill.spare_start.store(0, Relaxed);
+        self.switch_memtable(pass, CLOSED)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.number() == CLOSED
     }
 
     /// Number of the current View, for readers (R1).

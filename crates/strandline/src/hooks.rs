@@ -1,6 +1,7 @@
 //! Code of the application that a store calls.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::{Error, ErrorKind, Result};
 
@@ -11,6 +12,8 @@ pub struct Hooks {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Looks at values as they are compacted.
     pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    /// Is told how far the open has got.
+    pub recovery_progress: Option<Arc<dyn RecoveryProgress>>,
 }
 
 /// Combines a key's value with operands that were merged into it, as RocksDB's `MergeOperator` does.
@@ -47,6 +50,49 @@ pub enum Decision {
     Remove,
     /// The key has this value from now on.
     Change(Vec<u8>),
+}
+
+/// Is told how far an open has got with bringing memtables back, which is all of it that takes long.
+///
+/// Called after each zone, on any of the threads that recover: what it does, they wait for.
+pub trait RecoveryProgress: Send + Sync {
+    /// `step` is through with `done` of `total` bytes of zones. Of calls on several threads an earlier one may come
+    /// later.
+    fn advanced(&self, step: RecoveryStep, done: u64, total: u64);
+}
+
+/// What a recovery does with every zone, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecoveryStep {
+    /// Its records are found and verified.
+    Scan,
+    /// They are made durable and put into the index.
+    Rebuild,
+}
+
+/// Counts the bytes that a step is through with.
+pub(crate) struct Advance<'h> {
+    told: Option<&'h dyn RecoveryProgress>,
+    step: RecoveryStep,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl<'h> Advance<'h> {
+    pub(crate) fn new(
+        told: Option<&'h dyn RecoveryProgress>,
+        step: RecoveryStep,
+        total: u64,
+    ) -> Advance<'h> {
+        Advance { told, step, done: AtomicU64::new(0), total }
+    }
+
+    /// The step is through with `bytes` more.
+    pub(crate) fn by(&self, bytes: u64) {
+        if let Some(told) = self.told {
+            told.advanced(self.step, self.done.fetch_add(bytes, Relaxed) + bytes, self.total);
+        }
+    }
 }
 
 /// Calls the merge operator.

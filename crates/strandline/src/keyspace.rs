@@ -1,76 +1,135 @@
-//! A keyspace: a named, separately ordered set of keys. One subrange each for now.
+//! A keyspace: a named, separately ordered set of keys, cut into subranges.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cmp::Reverse;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
-use crate::front::Front;
+use crate::fences::{Fences, FencesBuilder};
+use crate::level0::run::Run;
 use crate::lost::Lost;
 use crate::memtable::Memtable;
-use crate::memtable::zone::Zone;
+use crate::subrange::Subrange;
+use crate::tree::Tree;
 use crate::view::View;
 
 /// State of a keyspace that is open in this process.
 pub(crate) struct Space {
     pub id: u32,
     pub name: String,
-    pub view: ArcSwap<View>,
-    pub front: Front,
-    /// Serialises changes of the View and of the front's zones. Never taken between W2 and W5.
+    pub routes: ArcSwap<Routes>,
+    /// Serialises changes of the routes, of all Views and of the fronts' zones. Never taken between W2 and W5.
     pub admin: Mutex<()>,
     pub dropped: AtomicBool,
     /// A merge met damage here: merging on would spread it or lose the rest.
     pub unmergeable: AtomicBool,
+    /// Something changed that the cut into subranges depends on.
+    pub recut_due: AtomicBool,
     /// What damage took; only where the store is open read-only.
     pub lost: Option<Lost>,
-    /// Everything was merged since the last freeze.
-    pub reclaimed: AtomicBool,
-    /// Where cleaning goes on.
-    clean_tail: Mutex<CleanTail>,
-    /// Memtables ever made here, for [`Memtable::order`].
-    pub orders: AtomicU64,
 }
 
-/// The unfilled rest of a zone of moved records, which the next full merge fills on. The run that names the
-/// zone is among the inputs of such a merge, and bytes behind its records are nobody's.
-#[derive(Default)]
-pub(crate) struct CleanTail {
-    pub zone: Option<Arc<Zone>>,
-    pub at: u64,
+/// Which subrange a key is in. They cover all keys.
+pub(crate) struct Routes {
+    /// In key order.
+    pub subranges: Vec<Arc<Subrange>>,
+    /// Their lowest keys, but for the first's.
+    lowers: Fences,
 }
 
-impl CleanTail {
-    /// Bytes left in the zone.
-    pub(crate) fn room(&self) -> u64 {
-        self.zone.as_ref().map_or(0, |zone| zone.end - self.at)
+impl Routes {
+    /// Routes to `subranges`, which are in key order and cover all keys.
+    pub(crate) fn new(subranges: Vec<Arc<Subrange>>) -> Routes {
+        let mut lowers = FencesBuilder::default();
+        subranges.iter().skip(1).for_each(|subrange| lowers.push_raw(&subrange.span.lower));
+        Routes { subranges, lowers: lowers.finish() }
+    }
+
+    /// Position of the subrange that `key` is in.
+    #[inline]
+    pub(crate) fn position(&self, key: &[u8]) -> usize {
+        self.lowers.rank(key, true)
+    }
+
+    /// The subrange that `key` is in.
+    #[inline]
+    pub(crate) fn of(&self, key: &[u8]) -> &Arc<Subrange> {
+        &self.subranges[self.position(key)]
+    }
+
+    /// Position of the subrange of the largest key below `key`.
+    pub(crate) fn last_below(&self, key: &[u8]) -> usize {
+        self.lowers.rank(key, false)
     }
 }
 
 impl Space {
-    pub(crate) fn new(id: u32, name: &str, view: View, orders: u64, lost: Option<Lost>) -> Space {
+    pub(crate) fn new(
+        id: u32,
+        name: &str,
+        subranges: Vec<Arc<Subrange>>,
+        lost: Option<Lost>,
+    ) -> Space {
         Space {
             id,
             name: name.to_owned(),
-            front: Front::new(view.number),
-            view: ArcSwap::from_pointee(view),
+            routes: ArcSwap::from_pointee(Routes::new(subranges)),
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),
             unmergeable: AtomicBool::new(false),
+            recut_due: AtomicBool::new(true),
             lost,
-            reclaimed: AtomicBool::new(false),
-            clean_tail: Mutex::default(),
-            orders: AtomicU64::new(orders),
         }
     }
 
-    /// The zone that cleaning was filling when the last full merge ended.
-    pub(crate) fn clean_tail(&self) -> MutexGuard<'_, CleanTail> {
-        self.clean_tail.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The subranges as they are now, in key order.
+    pub(crate) fn subranges(&self) -> Vec<Arc<Subrange>> {
+        self.routes.load().subranges.clone()
     }
 
-    /// A memtable newer than every other of this keyspace.
-    pub(crate) fn new_memtable(&self, zones: Vec<Arc<Zone>>) -> Memtable {
-        Memtable::new(self.orders.fetch_add(1, Relaxed) + 1, zones)
+    /// The tables as they are now.
+    pub(crate) fn tree(&self) -> Arc<Tree> {
+        Arc::clone(&self.routes.load().subranges[0].view.load().tree)
+    }
+
+    /// Those of `runs`, which `subrange` gives up, that no other subrange reads. The caller holds `admin`, or knows that
+    /// they only become more.
+    pub(crate) fn left_for_good(&self, subrange: &Subrange, runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
+        let routes = self.routes.load();
+        let others = routes.subranges.iter().filter(|other| other.id != subrange.id);
+        let views: Vec<_> = others.map(|other| other.view.load()).collect();
+        runs.iter().filter(|run| !views.iter().any(|view| view.has(run))).cloned().collect()
+    }
+
+    /// The subrange that `key` is in now.
+    pub(crate) fn subrange_of(&self, key: &[u8]) -> Arc<Subrange> {
+        Arc::clone(self.routes.load().of(key))
+    }
+}
+
+/// Everything that holds records of some Views in persistent memory, each once although several subranges may share it;
+/// the newest first.
+pub(crate) struct Sources {
+    pub memtables: Vec<Arc<Memtable>>,
+    pub runs: Vec<Arc<Run>>,
+}
+
+impl Sources {
+    pub(crate) fn of(space: &Space) -> Sources {
+        let views: Vec<_> =
+            space.subranges().iter().map(|subrange| subrange.view.load_full()).collect();
+        Sources::of_views(&views)
+    }
+
+    pub(crate) fn of_views(views: &[Arc<View>]) -> Sources {
+        let mut memtables: Vec<Arc<Memtable>> =
+            views.iter().flat_map(|view| &view.memtables).cloned().collect();
+        let mut runs: Vec<Arc<Run>> = views.iter().flat_map(|view| &view.runs).cloned().collect();
+        memtables.sort_by_key(|memtable| (Reverse(memtable.order), Arc::as_ptr(memtable)));
+        memtables.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        runs.sort_by_key(|run| (Reverse(run.desc.order), run.desc.id));
+        runs.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        Sources { memtables, runs }
     }
 }

@@ -42,6 +42,7 @@ mod found;
 mod front;
 mod hooks;
 mod iter;
+mod journal;
 mod keyspace;
 mod level0;
 mod lost;
@@ -57,6 +58,7 @@ mod ring;
 mod salvage;
 mod snapshot;
 pub mod steps;
+mod subrange;
 mod tree;
 mod view;
 
@@ -64,19 +66,19 @@ pub use base::{Error, ErrorKind, Result, Seq, limits};
 pub use batch::Batch;
 pub use cache::CacheFigures;
 pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
-pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator};
+pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep};
 pub use observe::explain::{Probe, Source, TimedProbe};
 pub use observe::properties::{
     CompactionFigures, KeyspaceProperties, LevelProperties, Properties, RunProperties,
-    SsdProperties, TableProperties,
+    SsdProperties, SubrangeProperties, TableProperties,
 };
 pub use options::{
-    Checksum, Compression, IndexKind, Options, PmSource, Row, SsdSource, TABLE as OPTIONS,
+    Checksum, Compression, IndexKind, Options, PmSource, Row, SsdSource, TABLE as OPTIONS, WalSync,
     parse_size,
 };
 pub use path::check::CheckReport;
 pub use path::ingest::IngestOptions;
 pub use path::recover::{Damage, Report as RecoveryReport};
 pub use path::repair::{LostRange, RepairReport, repair};
-pub use pmem::{Durability, Region, Site, StatsSnapshot};
-pub use pool::{HeaderState, ZoneHeader, ZoneKind};
+pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
+pub use pool::{HeaderState, Wear, ZoneHeader, ZoneKind};

@@ -13,6 +13,7 @@ use crate::level0::run::Run;
 use crate::media::{Leaf, Media};
 use crate::memtable::record::Kind;
 use crate::memtable::{Memtable, is_skipped};
+use crate::subrange::Span;
 use crate::tree::blocks::File;
 use crate::tree::tables::Tables;
 
@@ -71,6 +72,14 @@ pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> Entries {
             leaves = block.into_iter();
         }
     }))
+}
+
+/// Those of `entries` whose keys are in `span`; what cannot be read may be anywhere.
+pub(crate) fn within(span: &Span, entries: Entries) -> Entries {
+    let span = span.clone();
+    Box::new(
+        entries.filter(move |entry| entry.as_ref().map_or(true, |entry| span.holds(&entry.key))),
+    )
 }
 
 /// A record, unless readers pass over it.

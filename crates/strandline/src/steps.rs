@@ -10,11 +10,13 @@ use ssd::Fs;
 
 use crate::engine::Engine;
 use crate::front::Lack;
+use crate::journal::{self, Setting};
 use crate::memtable::record::Kind;
+use crate::path::op::{Op, Ops};
 use crate::path::read::Pinning;
-use crate::path::write::{Commit, Op, Ops};
+use crate::path::write::Commit;
 use crate::tree::tables::Shelf;
-use crate::{Db, Hooks, Keyspace, Options};
+use crate::{Db, Hooks, Keyspace, Options, WalSync};
 
 /// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +110,7 @@ impl<'a> Write<'a> {
                 (State::Copied(commit, flight), Stepped::Did(Step::Copy))
             }
             State::Copied(mut commit, flight) => {
-                let durable = commit.fence(flight);
+                let durable = commit.fence(flight)?;
                 (State::Fenced(commit, durable), Stepped::Did(Step::Fence))
             }
             State::Fenced(mut commit, durable) => {
@@ -156,18 +158,18 @@ pub struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    /// The first half of R1.
-    pub fn begin(keyspace: &'a Keyspace) -> Read<'a> {
-        let pinning = Pinning::begin(keyspace.engine_for_steps(), keyspace.space());
+    /// The first half of R1, for a key.
+    pub fn begin(keyspace: &'a Keyspace, key: &[u8]) -> Read<'a> {
+        let pinning = Pinning::begin(keyspace.engine_for_steps(), keyspace.space(), key);
         Read { keyspace, pinning: Some(pinning) }
     }
 
-    /// The rest: the value, or `None` in the outer option if R1 has to begin again.
+    /// The rest, for the same key: the value, or `None` in the outer option if R1 has to begin again.
     pub fn finish(&mut self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
         let engine = self.keyspace.engine_for_steps();
         let space = self.keyspace.space();
         let Some(pinning) = self.pinning.take() else { return Ok(None) };
-        let Some((view, seq)) = pinning.end(engine, space) else {
+        let Some((view, seq)) = pinning.end(engine, space, key) else {
             let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
             return if dropped { Err(crate::path::read::dropped(space)) } else { Ok(None) };
         };
@@ -194,18 +196,55 @@ pub fn open(
     Db::open_on_shelf(region, shelf, options, hooks)
 }
 
+/// The region whose log is in directory `dir`, which exists, of the file system `fs`. Where there is none, one begins for
+/// the store with the identifier and the bytes of `fresh`; `None` if that says nothing. Nobody else may use the log.
+pub fn journaled(
+    (fs, dir): (Arc<dyn Fs>, &Path),
+    sync: WalSync,
+    fresh: Option<(u64, u64)>,
+) -> Result<Option<Arc<Region>>> {
+    let setting = Setting { fs, dir: dir.to_owned(), sync, lock: None };
+    journal::open(setting, || Ok(fresh))
+}
+
 /// Last sequence number that readers see.
 pub fn visible(keyspace: &Keyspace) -> Seq {
     keyspace.engine_for_steps().ring.visible()
 }
 
-/// Freezes the active memtable of the keyspace; background work turns it into a run.
+/// Freezes the active memtables of the keyspace; background work turns them into runs.
 pub fn rotate(keyspace: &Keyspace) {
     let space = keyspace.space();
     let _admin = space.admin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if space.front.bytes() > 0 {
-        keyspace.engine_for_steps().rotate(space);
+    for subrange in space.subranges() {
+        if subrange.front.bytes() > 0 {
+            keyspace.engine_for_steps().rotate(&subrange);
+        }
     }
+}
+
+/// How many subranges there are.
+pub fn subranges(keyspace: &Keyspace) -> usize {
+    keyspace.space().routes.load().subranges.len()
+}
+
+/// Splits the subrange of `key` there; `false` if it begins there, or somebody is at it.
+pub fn split(keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
+    let (engine, space) = (keyspace.engine_for_steps(), keyspace.space());
+    let old = space.subrange_of(key);
+    if old.span.lower == key {
+        return Ok(false);
+    }
+    engine.replace_by_hand(space, &[old], &[key.to_vec()])
+}
+
+/// Joins the subrange of `key` with the next; `false` if there is none, somebody is at them, or they share too much.
+pub fn join(keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
+    let (engine, space) = (keyspace.engine_for_steps(), keyspace.space());
+    let old = space.subrange_of(key);
+    let Some(upper) = old.span.before() else { return Ok(false) };
+    let next = space.subrange_of(upper);
+    engine.replace_by_hand(space, &[old, next], &[])
 }
 
 /// Zones whose headers say that they are granted but which nothing holds.

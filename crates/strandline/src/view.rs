@@ -1,18 +1,25 @@
 //! The database as it is now: one immutable value per subrange, swapped whole.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Result, Seq};
 
+use crate::front::Front;
 use crate::level0::run::Run;
+use crate::media::Media;
 use crate::memtable::Memtable;
+use crate::subrange::Span;
 use crate::tree::Tree;
+use crate::tree::level::Level;
 
 /// Everything that holds records of a subrange, newest first.
 #[derive(Clone)]
 pub(crate) struct View {
     /// Grows with every change; see [`crate::path::read`] for what it is checked against.
     pub number: u64,
+    /// Where writers reserve space in the first memtable.
+    pub front: Arc<Front>,
     /// The first takes writes, the others are frozen.
     pub memtables: Vec<Arc<Memtable>>,
     /// Index runs, newest first. Every run is older than every memtable.
@@ -22,10 +29,55 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// The first View of a subrange with these sources, the memtables frozen.
+    pub(crate) fn first(frozen: Vec<Arc<Memtable>>, runs: Vec<Arc<Run>>, tree: Arc<Tree>) -> View {
+        let newest = frozen.iter().map(|memtable| memtable.order);
+        let newest = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
+        let active = Arc::new(Memtable::new(newest + 1));
+        let memtables = std::iter::once(active).chain(frozen).collect();
+        View { number: 1, front: Arc::new(Front::new(1)), memtables, runs, tree }
+    }
+
+    /// Whether no newer View, or subrange, stands in its place.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.front.number() == self.number
+    }
+
+    /// Whether no source has keys outside `span`, the View's own: memtables and runs from the time before it was cut
+    /// do, and so may tables.
+    pub(crate) fn keeps_to(&self, media: &Media, span: &Span) -> Result<bool> {
+        for run in &self.runs {
+            let (low, high) = run.bounds(media)?;
+            if !span.holds(low) || !span.holds(high) {
+                return Ok(false);
+            }
+        }
+        let crosses = |key: Option<&[u8]>| {
+            let table = |level: &Arc<Level>| {
+                let table = key.and_then(|key| level.table_of(key));
+                table.is_some_and(|table| Some(&table.desc.smallest[..]) != key)
+            };
+            self.tree.levels().any(|(_, level)| table(level))
+        };
+        let own = self.memtables.iter().all(|memtable| !memtable.shared.load(Relaxed));
+        Ok(own && !crosses(span.from()) && !crosses(span.before()))
+    }
+
     /// The memtable that takes writes.
     #[inline]
     pub(crate) fn active(&self) -> &Arc<Memtable> {
         &self.memtables[0]
+    }
+
+    /// Bytes of records in memtables.
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        let frozen = self.memtables[1..].iter().map(|memtable| memtable.bytes.load(Relaxed));
+        frozen.sum::<u64>() + self.front.bytes()
+    }
+
+    pub(crate) fn has(&self, run: &Arc<Run>) -> bool {
+        self.runs.iter().any(|each| Arc::ptr_eq(each, run))
     }
 
     /// Whether any source has range deletions.

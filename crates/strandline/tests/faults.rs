@@ -49,7 +49,7 @@ fn value(i: u64) -> Vec<u8> {
 impl Place {
     fn new(what: String) -> Place {
         let region = heap(
-            4096 + (ZONES * 64 + 2 * MANIFEST_BYTES).next_multiple_of(4096) + ZONES * ZONE_BYTES,
+            4096 + (ZONES * 72 + 2 * MANIFEST_BYTES).next_multiple_of(4096) + ZONES * ZONE_BYTES,
         );
         let format = pool::Format { zone_len: ZONE_BYTES, manifest_len: MANIFEST_BYTES };
         steps::format(&region, format, 7).expect("format");

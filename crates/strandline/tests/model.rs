@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
-use strandline::{Checksum, Compression, IndexKind, Options, SsdSource, steps};
+use strandline::{
+    Checksum, Compression, IndexKind, Options, PmSource, Region, SsdSource, WalSync, steps,
+};
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
 /// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
@@ -15,22 +17,37 @@ fn profile(keys: Keys) -> Profile {
     Profile { keys, spaces: 3, value_max: 20_000, batch_max: 3500, admin: false, rare: 400 }
 }
 
+/// What gives a store its memory at each open: the same again, or what a log on `fs` tells.
+fn memory(options: &Options, fs: &Arc<dyn ssd::Fs>) -> impl Fn() -> Arc<Region> + use<> {
+    let logged = options.pm == PmSource::Dram;
+    let (fs, sync, len) = (Arc::clone(fs), options.wal_sync, options.pm_size);
+    let region = (!logged).then(|| heap(len));
+    move || match &region {
+        Some(region) => Arc::clone(region),
+        None => {
+            let log = (Arc::clone(&fs), Path::new("/wal"));
+            steps::journaled(log, sync, Some((7, len))).expect("log").expect("a region")
+        }
+    }
+}
+
 fn driver(options: Options, spaces: u32) -> Driver {
-    let region = heap(options.pm_size);
+    let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
+    for dir in ["/sst", "/wal"] {
+        fs.create_dir_all(Path::new(dir)).expect("directory");
+    }
+    let region = memory(&options, &fs);
     if options.ssd == SsdSource::None {
         return Driver::with_spaces(spaces, move || {
-            steps::open(Arc::clone(&region), None, options.clone(), merging()).expect("open")
+            steps::open(region(), None, options.clone(), merging()).expect("open")
         });
     }
-    let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
-    fs.create_dir_all(Path::new("/sst")).expect("directory");
     let (on, with) = (Arc::clone(&fs), options.clone());
     let open = move |region, dir: &Path| {
         steps::open(region, Some((Arc::clone(&on), dir)), with.clone(), merging()).expect("open")
     };
     let again = open.clone();
-    let mut driver =
-        Driver::with_spaces(spaces, move || again(Arc::clone(&region), Path::new("/sst")));
+    let mut driver = Driver::with_spaces(spaces, move || again(region(), Path::new("/sst")));
     driver.files = Some(Files { fs, open: Box::new(move |dir| open(heap(options.pm_size), dir)) });
     driver
 }
@@ -88,6 +105,20 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ("tight pool, background", Options { pm_size: 6 << 20, background_threads: 1, ..base() }),
         ("parallel recovery", Options { recovery_threads: 4, frozen_memtables_max: 1, ..base() }),
         ("levels", levels()),
+        ("a log", Options { pm: PmSource::Dram, ..base() }),
+        (
+            "a log without syncs, background",
+            Options {
+                pm: PmSource::Dram,
+                wal_sync: WalSync::Never,
+                background_threads: 1,
+                ..base()
+            },
+        ),
+        (
+            "levels with a log, background",
+            Options { pm: PmSource::Dram, background_threads: 2, ..levels() },
+        ),
         ("levels, background", Options { background_threads: 2, ..levels() }),
         (
             "levels, no cache",
@@ -224,6 +255,8 @@ fn drawn(rng: &mut Rng) -> Options {
         compression: *rng.pick(&compressions),
         background_threads: rng.below(4) as u32,
         recovery_threads: 1 + rng.below(3) as u32,
+        pm: if rng.chance(1, 4) { PmSource::Dram } else { PmSource::Heap },
+        wal_sync: if rng.chance(1, 2) { WalSync::Always } else { WalSync::Never },
         ssd,
         ..base()
     }

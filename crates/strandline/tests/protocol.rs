@@ -19,7 +19,7 @@ const ZONES: u64 = 24;
 const ZONE_LEN: u64 = 1024;
 const MANIFEST_LEN: u64 = 2048;
 const REGION_LEN: u64 =
-    (4096 + ZONES * 64 + 2 * MANIFEST_LEN).next_multiple_of(4096) + ZONES * ZONE_LEN;
+    (4096 + ZONES * 72 + 2 * MANIFEST_LEN).next_multiple_of(4096) + ZONES * ZONE_LEN;
 
 const DEFAULT: usize = 0;
 const OTHER: usize = 1;
@@ -304,7 +304,7 @@ fn a_grant_is_durable_before_anyone_may_use_the_zone() {
 fn a_merge_passes_a_reader() -> Shown {
     let world = World::new();
     world.put(DEFAULT, "k", "old");
-    let mut read = Read::begin(&world.spaces[DEFAULT]);
+    let mut read = Read::begin(&world.spaces[DEFAULT], b"k");
     world.put(DEFAULT, "k", "new");
     world.freeze();
     world.merge();
@@ -324,7 +324,7 @@ fn a_reader_pins_the_view_before_it_loads_the_number() {
 fn a_reader_whose_view_was_replaced_begins_again() {
     let world = World::new();
     let spaces = &world.spaces;
-    let mut reads = [Read::begin(&spaces[DEFAULT]), Read::begin(&spaces[OTHER])];
+    let mut reads = [Read::begin(&spaces[DEFAULT], b"a"), Read::begin(&spaces[OTHER], b"b")];
     world.put(OTHER, "warm", "so that there is a memtable to switch");
     steps::rotate(&spaces[OTHER]);
     advance(&mut world.write(&[(DEFAULT, "a", "batch"), (OTHER, "b", "batch")]), ACKNOWLEDGED);
@@ -332,7 +332,7 @@ fn a_reader_whose_view_was_replaced_begins_again() {
     let a = reads[0].finish(b"a").expect("read");
     assert_eq!(a, Some(Some(b"batch".to_vec())));
     assert_eq!(reads[1].finish(b"b").expect("read"), None, "half a batch would be shown");
-    let again = Read::begin(&spaces[OTHER]).finish(b"b").expect("read");
+    let again = Read::begin(&spaces[OTHER], b"b").finish(b"b").expect("read");
     assert_eq!(again, Some(Some(b"batch".to_vec())));
 }
 

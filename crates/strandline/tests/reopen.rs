@@ -3,10 +3,10 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use common::{assert_no_zone_leaked, dump, heap, small};
-use strandline::{Batch, Db, Options, ReadOptions, steps};
+use common::{TempDir, assert_no_zone_leaked, dump, heap, small};
+use strandline::{Batch, Db, Hooks, Options, ReadOptions, RecoveryProgress, RecoveryStep, steps};
 use testkit::Rng;
 
 fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
@@ -62,10 +62,11 @@ fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
     db.compact().expect("compact");
     db.compact().expect("compact");
     assert_no_zone_leaked(&db, "leaks");
-    // What an empty store holds: nothing, or the zone that stands ready for the next put.
+    // What an empty store holds: nothing, or the zones that stand ready for the next put, one in each subrange.
     let properties = db.properties();
     let kept = empty.saturating_sub(properties.pm_free);
-    let allowed = properties.pm_capacity / 1000 + properties.zone_bytes;
+    let ready = properties.keyspaces[0].subranges.len() as u64 * properties.zone_bytes;
+    let allowed = properties.pm_capacity / 1000 + ready;
     assert!(kept <= allowed, "{kept} bytes of {} did not come back", properties.pm_capacity);
     drop(db);
     let db = open();
@@ -163,4 +164,44 @@ fn abandoned_writes_of_all_lengths() {
     let db = open();
     assert!(db.recovery().damage.is_empty(), "{:?}", db.recovery().damage);
     assert_eq!(dump(db.default_keyspace(), &ReadOptions::default()).len(), 100);
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(RecoveryStep, u64, u64)>>);
+
+impl RecoveryProgress for Heard {
+    fn advanced(&self, step: RecoveryStep, done: u64, total: u64) {
+        self.0.lock().expect("no panic").push((step, done, total));
+    }
+}
+
+#[test]
+fn an_open_tells_its_progress_zone_by_zone() {
+    let dir = TempDir::new("progress");
+    let options = Options { pm_size: 8 << 20, zone_size: 16 << 10, ..Options::default() };
+    let db = Db::open(dir.path(), options.clone()).expect("open");
+    (0..200_u32).for_each(|i| db.put(&i.to_be_bytes(), &[7; 900]).expect("put"));
+    db.close();
+    for recovery_threads in [1, 4] {
+        let heard = Arc::new(Heard::default());
+        let told: Arc<dyn RecoveryProgress> = Arc::clone(&heard) as _;
+        let hooks = Hooks { recovery_progress: Some(told), ..Hooks::default() };
+        let options = Options { recovery_threads, ..options.clone() };
+        let db = Db::open_read_only_with(dir.path(), options, hooks).expect("open");
+        let report = db.recovery();
+        assert_eq!(report.records, 200);
+        assert!(report.scan + report.rebuild <= report.elapsed, "{report:?}");
+        let heard = heard.0.lock().expect("no panic");
+        for step in [RecoveryStep::Scan, RecoveryStep::Rebuild] {
+            let mut of: Vec<u64> =
+                heard.iter().filter(|(told, ..)| *told == step).map(|(_, done, _)| *done).collect();
+            of.sort_unstable();
+            of.dedup();
+            assert_eq!(of.len() as u64, report.zones_scanned, "{heard:?}");
+            assert_eq!(of.last(), Some(&report.bytes_scanned), "{heard:?}");
+        }
+        assert!(report.zones_scanned > 10 && heard.len() as u64 == 2 * report.zones_scanned);
+        assert!(heard.iter().all(|(_, _, total)| *total == report.bytes_scanned), "{heard:?}");
+    }
 }

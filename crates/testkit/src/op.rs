@@ -106,6 +106,20 @@ pub enum Op {
         /// Last key.
         to: Option<Vec<u8>>,
     },
+    /// Cuts the keys of a keyspace in two at a key.
+    Split {
+        /// Keyspace.
+        space: u32,
+        /// First key of the second part.
+        key: Vec<u8>,
+    },
+    /// Joins the part that a key is in with the next.
+    Join {
+        /// Keyspace.
+        space: u32,
+        /// A key of the first part.
+        key: Vec<u8>,
+    },
     /// Copies the store as it is and compares the copy.
     Checkpoint,
     /// A little background work.
@@ -337,7 +351,7 @@ impl Generator {
 
     fn rare(&mut self) -> Op {
         let admin = if self.profile.admin { 1 } else { 0 };
-        match self.rng.weighted(&[6, 2, 6, 4, 3 * admin, admin, 1, 2, 3, 1]) {
+        match self.rng.weighted(&[6, 2, 6, 4, 3 * admin, admin, 1, 2, 3, 1, 2, 2]) {
             0 => Op::Flush,
             1 => Op::Compact,
             2 => Op::Work(1 + self.rng.below(600) as usize),
@@ -347,7 +361,9 @@ impl Generator {
             6 => Op::CompareAll,
             7 => self.compact_range(),
             8 => self.ingest(),
-            _ => Op::Checkpoint,
+            9 => Op::Checkpoint,
+            10 => Op::Split { space: self.space(), key: self.key() },
+            _ => Op::Join { space: self.space(), key: self.key() },
         }
     }
 }

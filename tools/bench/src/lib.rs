@@ -15,6 +15,7 @@
 //! | `work` | the benchmarks by name |
 //! | `limits` | what the machine allows; where the engine's time goes |
 //! | `child` | processes that are there to be killed |
+//! | `reproduce` | experiments of papers, behind a command of their own |
 //! | `tour` | the tour |
 //! | `report` | db_bench's line, JSON, distributions |
 //!
@@ -41,6 +42,7 @@ mod flags;
 mod limits;
 mod meter;
 mod report;
+pub mod reproduce;
 pub mod scratch;
 mod store;
 mod tour;

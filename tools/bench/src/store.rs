@@ -34,6 +34,11 @@ impl Store {
             (None, PmSource::Heap) => (PathBuf::from("unused-for-heap"), None),
             (None, PmSource::Path(_)) => Store::in_scratch(0)?,
             (None, PmSource::Auto) => Store::in_scratch(options.pm_size)?,
+            // A log in memory would be no log.
+            (None, PmSource::Dram) => {
+                let scratch = Scratch::within(&[std::env::temp_dir()], 3 * options.pm_size)?;
+                (scratch.path().join("db"), Some(scratch))
+            }
         };
         let store = Store { path, options, db: None, _scratch: scratch };
         if !config.use_existing_db {
@@ -60,6 +65,22 @@ impl Store {
     /// The options that it is opened with.
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Threads that an open recovers with.
+    pub(crate) fn recovery_threads(&self) -> u64 {
+        match self.options.recovery_threads {
+            0 => std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64),
+            threads => threads.into(),
+        }
+    }
+
+    /// The file or device with its pool.
+    pub(crate) fn pool(&self) -> PathBuf {
+        match &self.options.pm {
+            PmSource::Path(pool) => pool.clone(),
+            PmSource::Auto | PmSource::Heap | PmSource::Dram => self.path.join("pool"),
+        }
     }
 
     /// Whether it lives in memory of this process only.
@@ -117,6 +138,15 @@ impl Store {
         Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_ours).collect())
     }
 
+    /// The files of its log, if it has one.
+    fn log(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path.join("wal")).into_iter().flatten().flatten();
+        let is_ours = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "wal") || path.ends_with("LOCK")
+        };
+        entries.map(|entry| entry.path()).filter(is_ours).collect()
+    }
+
     /// Removes the files of a closed store, and nothing else.
     fn remove(&self) -> Result<(), String> {
         if self.is_heap() {
@@ -135,6 +165,7 @@ impl Store {
         }
         if files[0].exists() {
             files.extend(self.tables()?);
+            files.extend(self.log());
         }
         for file in files {
             match std::fs::remove_file(&file) {

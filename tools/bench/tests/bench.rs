@@ -285,7 +285,7 @@ fn a_store_of_ones_own_is_kept_and_found_again() {
 fn what_the_machine_allows() {
     let work = "--benchmarks=persistlimit,spingap,steps,recovery";
     let args =
-        [work, "--num=20000", "--pm_size=64M", "--duration=0.2", "--fill_bytes=4M", "--json"];
+        [work, "--num=20000", "--pm_size=128M", "--duration=0.2", "--fill_bytes=4M", "--json"];
     let objects = run(&args).objects();
     let names: Vec<&str> =
         objects.iter().filter_map(|object| object["benchmark"].as_str()).collect();
@@ -298,6 +298,18 @@ fn what_the_machine_allows() {
     let recovery = &objects[3];
     assert_eq!(number(recovery, "records") as u64, (4 << 20) / 116, "{recovery}");
     assert!(number(recovery, "open_unflushed_s") > 0.0 && number(recovery, "open_flushed_s") > 0.0);
+    let steps = number(recovery, "scan_s") + number(recovery, "rebuild_s");
+    assert!(steps > 0.0 && steps <= number(recovery, "open_unflushed_s"), "{recovery}");
+    assert!(number(recovery, "bytes_scanned") >= (4 << 20) as f64, "{recovery}");
+    for rate in [
+        "scan_bytes_per_sec",
+        "first_read_bytes_per_sec",
+        "mapped_read_bytes_per_sec",
+        "rebuild_records_per_sec",
+        "puts_per_sec",
+    ] {
+        assert!(number(recovery, rate) > 0.0, "{rate}: {recovery}");
+    }
 }
 
 #[test]

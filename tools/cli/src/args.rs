@@ -18,6 +18,8 @@ Text:
 Opening:
   get, scan, dump, stats, lsm, manifest, checkpoint, pool, zone, check, explain and keyspace list
   open the store read-only: several of them may run at once, but not beside a writer.
+  An open that takes more than a second shows its progress on a terminal. Elsewhere
+  STRANDLINE_PROGRESS=SECONDS asks for a line each so many seconds.
 
 Exit codes:
   0  done

@@ -6,6 +6,7 @@ use strandline::{Db, Keyspace, Options, PmSource};
 
 use crate::args::StoreArgs;
 use crate::failure::Failure;
+use crate::opening;
 use crate::text::Form;
 
 /// What a command works with.
@@ -30,7 +31,8 @@ impl Context {
     /// Opens the store for reading, which leaves it as it is.
     pub fn read(&self) -> Result<Db, Failure> {
         self.no_heap()?;
-        Ok(Db::open_read_only(&self.db, self.options.clone())?)
+        let open = |hooks| Db::open_read_only_with(&self.db, self.options.clone(), hooks);
+        Ok(opening::shown(open)?)
     }
 
     /// Opens the store for reading, and its keyspace.
@@ -50,12 +52,12 @@ impl Context {
     pub fn write_existing(&self) -> Result<Db, Failure> {
         self.no_heap()?;
         let options = Options { create_if_missing: false, ..self.options.clone() };
-        Ok(Db::open(&self.db, options)?)
+        Ok(opening::shown(|hooks| Db::open_with(&self.db, options, hooks))?)
     }
 
     /// Like [`Context::write`], but the store may be in heap memory.
     pub fn write_or_heap(&self) -> Result<Db, Failure> {
-        Ok(Db::open(&self.db, self.options.clone())?)
+        Ok(opening::shown(|hooks| Db::open_with(&self.db, self.options.clone(), hooks))?)
     }
 
     fn no_heap(&self) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ mod context;
 mod failure;
 mod human;
 mod input;
+mod opening;
 mod output;
 mod progress;
 mod text;

@@ -71,6 +71,11 @@ impl Mutant {
                 | DropTombstoneAboveTables,
             ) => &["sink"],
             Mutant::Logic(
+                CutWithoutEdit | CutForgetsMemtables | CutKeepsFrontOpen | JoinShowsLeftRun
+                | FreezeForOne | LeaveRunForAll | FreeSharedZones | RecoverForOne
+                | RecoverInReverse | RangeDeleteUncut,
+            ) => &["cuts", "cut-levels"],
+            Mutant::Logic(
                 OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes,
             ) => &["ranges"],
             Mutant::Logic(
@@ -90,6 +95,16 @@ impl Mutant {
             Mutant::Logic(DropRemovesTablesFirst | DropFreesZonesFirst | DropKeepsZones) => {
                 &["keyspaces"]
             }
+            Mutant::Logic(
+                WalAcknowledgeUnsynced
+                | WalSkipChecksum
+                | WalSegmentUnsynced
+                | WalSkipDirectorySync
+                | WalRemoveUnsynced
+                | WalRemoveFirst
+                | WalTailNotCopied,
+            ) => &["wal", "wal-mixed"],
+            Mutant::Logic(WalForgetLive | WalKeepOldest) => &["wal-wraps"],
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {

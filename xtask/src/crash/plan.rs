@@ -4,7 +4,7 @@ use pmem::Site;
 use sim::{CutLimits, Floors, Lazily, Limits, Mode, Shape};
 use ssd::Call;
 
-use super::system::{Engine, KINDS, KINDS_OF_LEVELS};
+use super::system::{Engine, KINDS, KINDS_OF_CUTS, KINDS_OF_LEVELS};
 
 /// Cases of one kind.
 pub struct Campaign {
@@ -35,11 +35,20 @@ const ROOMY: Engine = Engine {
     manifest_len: 2048,
     memtable_bytes: 700,
     table_bytes: None,
+    journaled: false,
     planted: None,
 };
+/// Several subranges, each with zones of its own.
+const CUT: Engine = Engine { zones: 48, manifest_len: 6144, memtable_bytes: 512, ..ROOMY };
+const CUT_LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 8192, ..CUT };
 const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
 /// Level 0 is compacted at 6 KiB; every key or two get a table.
 const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };
+/// Without persistent memory.
+const LOGGED_ROOMY: Engine = Engine { journaled: true, ..ROOMY };
+const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
+const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
+const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
 /// So many keys, each with its table, that there is a level with a target above the deepest.
@@ -75,6 +84,11 @@ fn churn() -> Shape {
         reopens: 4,
         ..mixed()
     }
+}
+
+/// So much that the log wraps around several times: old segments go, and what counts of them is written again.
+fn wraps() -> Shape {
+    Shape { ops: 220, abandons: 8, reopens: 1, ..churn() }
 }
 
 /// Readers that sleep while what they read is overwritten, frozen and merged away.
@@ -149,9 +163,23 @@ fn keyspaces() -> Shape {
     Shape { keys: 5, keyspaces: 3, admin: 12, range_deletes: 4, merges: 15, ..ranges() }
 }
 
+/// Subranges that are split and joined while records in them are written, frozen and merged.
+fn cuts() -> Shape {
+    Shape {
+        ops: 40,
+        keys: 6,
+        keyspaces: 1,
+        range_deletes: 4,
+        batches: 30,
+        background: 40,
+        kinds: KINDS_OF_CUTS,
+        ..churn()
+    }
+}
+
 /// All of that at once.
 fn whole() -> Shape {
-    Shape { ingests: 5, checkpoints: 5, admin: 8, ..keyspaces() }
+    Shape { ingests: 5, checkpoints: 5, admin: 8, kinds: KINDS_OF_CUTS, ..keyspaces() }
 }
 
 pub fn plan() -> Plan {
@@ -182,8 +210,13 @@ pub fn plan() -> Plan {
     let few = Limits { top_points: 40, levels: 1, ..wide.clone() };
     let skim = Limits { top: CutLimits::small(), max_images: 2_000, ..shallow.clone() };
     let lazy = Limits { lazily: Lazily::Instead(3_000), levels: 1, ..Limits::default() };
+    // What is wrong with old segments shows at few moments.
+    let wrapping = Limits { top_points: 400, levels: 2, ..few.clone() };
+    // All doubts are on the disk, where few are open at a time.
+    let logged = Limits { dive_one_in: 60, continue_one_in: 20, kill_one_in: 8, ..long.clone() };
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
+    let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
     let campaign = |name, engine, shape, mode, limits, seeds| Campaign {
         name,
         engine,
@@ -193,7 +226,7 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 390),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 560),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 60),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 60),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
@@ -204,12 +237,18 @@ pub fn plan() -> Plan {
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("gaps", GAPS, gaps(), Mode::Adr, few, 24),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
-        campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long, 20),
+        campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long.clone(), 20),
         campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),
         campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 20),
         campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 20),
         campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 24),
-        campaign("whole-eadr", LEVELS, whole(), Mode::Eadr, wide, 20),
+        campaign("cuts", CUT, cuts(), Mode::Adr, long.clone(), 50),
+        campaign("cut-levels", CUT_LEVELS, cut_levels, Mode::Adr, wide.clone(), 30),
+        campaign("whole-eadr", CUT_LEVELS, whole(), Mode::Eadr, wide.clone(), 20),
+        campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 14),
+        campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
+        campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping, 14),
+        campaign("wal-whole", LOGGED_CUT, whole(), Mode::Adr, wide, 8),
     ];
     let floors = Floors {
         least: vec![
@@ -234,6 +273,8 @@ pub fn plan() -> Plan {
             ("ingested", 50),
             ("checkpoints", 50),
             ("copies_opened", 3_000),
+            ("splits", 100),
+            ("joins", 30),
             ("spaces_made", 50),
             ("spaces_dropped", 40),
         ],
@@ -247,6 +288,12 @@ pub fn plan() -> Plan {
             (Call::SyncDir, "sst"),
             (Call::Remove, ".sst"),
             (Call::Link, ".sst"),
+            (Call::Create, ".wal"),
+            (Call::Append, ".wal"),
+            (Call::Sync, ".wal"),
+            (Call::SyncDir, "wal"),
+            (Call::Rename, ".wal"),
+            (Call::Remove, ".wal"),
             (Call::Rename, "MANIFEST"),
             (Call::Rename, "copy-"),
         ],

@@ -10,7 +10,7 @@ use pmem::Region;
 use sim::{Beside, Op, Probe, Progress, Show, System, Write as Change};
 use ssd::{Disk, Fs};
 use strandline::steps::{self, Read, Step, Stepped, Write};
-use strandline::{Compression, Db, Keyspace, Options, ReadOptions, Snapshot};
+use strandline::{Compression, Db, Keyspace, Options, ReadOptions, Snapshot, WalSync};
 
 use super::whole::{self, BESIDE, Incoming, Spaces};
 
@@ -22,6 +22,10 @@ pub const SPARE: usize = 2;
 pub const KINDS: u8 = 4;
 /// The same of a store with tables.
 pub const KINDS_OF_LEVELS: u8 = 5;
+/// The same where subranges are split and joined, too.
+pub const KINDS_OF_CUTS: u8 = 8;
+/// Subranges of a keyspace at most: each takes two zones.
+const SUBRANGES_MAX: usize = 3;
 
 /// The engine in a pool so small that zones switch and are granted anew all the time.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub struct Engine {
     pub memtable_bytes: u64,
     /// Bytes at which tables on SSD are cut; where there is none, everything stays in memory.
     pub table_bytes: Option<u64>,
+    /// Records are in DRAM, which power failure takes, with a log on the disk.
+    pub journaled: bool,
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
@@ -44,6 +50,10 @@ pub struct Engine {
 const ZONE_LEN: u64 = 1024;
 /// The directory of tables.
 const SST: &str = "/sst";
+/// The directory of the log.
+const WAL: &str = "/wal";
+/// Identifier of every store.
+const ID: u64 = 0x5eed;
 /// Bytes that a power cut keeps or takes whole: some of them make a table.
 const SECTOR: usize = 512;
 
@@ -52,6 +62,8 @@ pub struct Store {
     pub spaces: Spaces,
     db: Db,
     region: Arc<Region>,
+    /// The memory that a store with a log does without.
+    unused: Option<Region>,
     pub fs: Arc<dyn Fs>,
     /// Keys and values of operations under way.
     bytes: Bump,
@@ -131,6 +143,8 @@ impl Engine {
     fn options(&self) -> Options {
         Options {
             memtable_bytes: self.memtable_bytes,
+            // Cut by hand only.
+            subranges: 1,
             table_bytes: self.table_bytes.unwrap_or(1 << 20),
             block_cache: 64 << 10,
             compression: Compression::None,
@@ -140,7 +154,28 @@ impl Engine {
         }
     }
 
-    fn open_on(&self, region: Arc<Region>, fs: Arc<dyn Fs>) -> Result<Store> {
+    /// The memory that the store is in, and what it does without.
+    fn memory(
+        &self,
+        region: Region,
+        fs: &Arc<dyn Fs>,
+        fresh: Option<(u64, u64)>,
+    ) -> Result<(Arc<Region>, Option<Region>)> {
+        if !self.journaled {
+            return Ok((Arc::new(region), None));
+        }
+        let log = (Arc::clone(fs), WAL.as_ref());
+        match steps::journaled(log, WalSync::Always, fresh)? {
+            Some(journaled) => Ok((journaled, Some(region))),
+            None => Err(Error::new(ErrorKind::NotFound, "open", "there is no log")),
+        }
+    }
+
+    fn open_on(
+        &self,
+        (region, unused): (Arc<Region>, Option<Region>),
+        fs: Arc<dyn Fs>,
+    ) -> Result<Store> {
         let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
         let db = steps::open(Arc::clone(&region), tables, self.options(), whole::hooks())?;
         let spaces = Spaces::of(&db)?;
@@ -155,12 +190,24 @@ impl Engine {
             spaces,
             db,
             region,
+            unused,
             fs,
             bytes: Bump::new(),
             probe: RefCell::new(probe),
             turns: Cell::new(0),
             in_flight: Cell::new(0),
         })
+    }
+
+    /// Joins subranges, in every keyspace two.
+    fn join(&self, store: &Store) -> Result<()> {
+        let key = format!("k{}", store.turn(self.keys as u8));
+        for (_, space) in store.spaces.each() {
+            if steps::join(space, key.as_bytes())? {
+                store.probe.borrow_mut().joins += 1;
+            }
+        }
+        Ok(())
     }
 
     /// One step of background work: freeze the active memtable, or do a few entries of whatever is due.
@@ -176,11 +223,25 @@ impl Engine {
                 steps::reclaim(db.default_keyspace());
                 store.probe.borrow_mut().merges += 1;
             }
+            (5 | 6, 0) => {
+                let key = format!("k{}", store.turn(self.keys as u8));
+                for (_, space) in spaces.each() {
+                    if steps::subranges(space) < SUBRANGES_MAX
+                        && steps::split(space, key.as_bytes())?
+                    {
+                        store.probe.borrow_mut().splits += 1;
+                    }
+                }
+            }
             // Whoever compacts by hand waits for commits that are on their way, and this thread makes them.
             (4, 0) if store.in_flight.get() == 0 => db.compact()?,
             _ => {
                 let idle = db.work(if self.table_bytes.is_some() { 1 } else { 3 })?;
                 if idle || step > 40 {
+                    if kind == 7 {
+                        // Only what does not wait for anything is joined.
+                        self.join(store)?;
+                    }
                     return Ok(Progress::Done);
                 }
             }
@@ -209,7 +270,8 @@ impl System for Engine {
     type Task<'s> = Task<'s>;
 
     fn region_len(&self) -> u64 {
-        let tables = (4096 + self.zones * 64 + 2 * self.manifest_len).next_multiple_of(4096);
+        let zones = self.zones * 64 + (self.zones * 8).next_multiple_of(64);
+        let tables = (4096 + zones + 2 * self.manifest_len).next_multiple_of(4096);
         tables + self.zones * ZONE_LEN
     }
 
@@ -219,27 +281,28 @@ impl System for Engine {
 
     fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
-        let region = Arc::new(region);
-        if self.table_bytes.is_some() {
-            fs.create_dir_all(SST.as_ref())?;
+        let dirs = [(SST, self.table_bytes.is_some()), (WAL, self.journaled)];
+        for (dir, _) in dirs.iter().filter(|(_, wanted)| *wanted) {
+            fs.create_dir_all(dir.as_ref())?;
             fs.sync_dir("/".as_ref())?;
         }
+        let memory = self.memory(region, &fs, Some((ID, self.region_len())))?;
         let format = pool::Format { zone_len: ZONE_LEN, manifest_len: self.manifest_len };
-        steps::format(&region, format, 0x5eed)?;
-        self.open_on(region, fs)
+        steps::format(&memory.0, format, ID)?;
+        self.open_on(memory, fs)
     }
 
     fn open(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
-        let region = Arc::new(region);
-        steps::formatted(&region)?;
-        self.open_on(region, fs)
+        let memory = self.memory(region, &fs, None)?;
+        steps::formatted(&memory.0)?;
+        self.open_on(memory, fs)
     }
 
     fn close(&self, store: Store) -> Option<Region> {
-        let Store { spaces, db, region, bytes, .. } = store;
+        let Store { spaces, db, region, unused, bytes, .. } = store;
         drop((spaces, db, bytes));
-        Arc::into_inner(region)
+        unused.or_else(|| Arc::into_inner(region))
     }
 
     fn begin<'s>(&'s self, store: &'s Store, op: &Op) -> Result<Task<'s>> {
@@ -436,14 +499,14 @@ fn step_read<'s>(
                     *reading = Reading::Snapshot(store.db.snapshot(), READER_NAP);
                     return Ok(Progress::Fixed);
                 }
-                1 => Reading::Pinning(Read::begin(space), READER_NAP),
-                _ => Reading::Pinning(Read::begin(space), 0),
+                1 => Reading::Pinning(Read::begin(space, key), READER_NAP),
+                _ => Reading::Pinning(Read::begin(space, key), 0),
             };
         }
         Reading::Pinning(_, nap @ 1..) | Reading::Snapshot(_, nap @ 1..) => *nap -= 1,
         Reading::Pinning(read, _) => match read.finish(key)? {
             Some(value) => return Ok(Progress::Found(value)),
-            None => *reading = Reading::Pinning(Read::begin(space), 0),
+            None => *reading = Reading::Pinning(Read::begin(space, key), 0),
         },
         Reading::Snapshot(snapshot, _) => {
             let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pmem::Site;
-use strandline::{Batch, Db, ErrorKind, Keyspace, Options, PmSource, SsdSource, steps};
+use strandline::{Batch, Db, ErrorKind, Keyspace, Options, PmSource, SsdSource, WalSync, steps};
 use testkit::Rng;
 
 use super::message::{Count, Message, tell};
@@ -33,11 +33,33 @@ pub struct Order {
     pub next: Vec<u64>,
 }
 
+/// What a store is; the same at every open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// All data in a pool.
+    Pool,
+    /// A pool, and tables on SSD.
+    Levels,
+    /// DRAM with a log, and tables on SSD.
+    Log,
+}
+
+impl Form {
+    pub const ALL: [Form; 3] = [Form::Levels, Form::Log, Form::Pool];
+
+    /// The form of the store that comes after one of this.
+    pub fn next(self) -> Form {
+        let at = Form::ALL.iter().position(|form| *form == self).unwrap_or(0);
+        Form::ALL[(at + 1) % Form::ALL.len()]
+    }
+}
+
 /// Options of an open that vary.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The store has tables on SSD; the same at every open of a store.
-    pub levels: bool,
+    pub form: Form,
+    /// The log, if there is one, is synced.
+    pub synced: bool,
     pub memtable_bytes: u64,
     pub background_threads: u32,
     pub recovery_threads: u32,
@@ -45,14 +67,21 @@ pub struct Settings {
 
 impl Settings {
     /// The parent's own: nothing happens that it did not ask for.
-    pub const fn quiet(levels: bool) -> Settings {
-        Settings { levels, memtable_bytes: 1 << 20, background_threads: 0, recovery_threads: 1 }
+    pub const fn quiet(form: Form) -> Settings {
+        Settings {
+            form,
+            synced: true,
+            memtable_bytes: 1 << 20,
+            background_threads: 0,
+            recovery_threads: 1,
+        }
     }
 
     /// Settings that a seed chooses.
-    pub fn random(rng: &mut Rng, levels: bool) -> Settings {
+    pub fn random(rng: &mut Rng, form: Form) -> Settings {
         Settings {
-            levels,
+            form,
+            synced: rng.chance(1, 2),
             memtable_bytes: *rng.pick(&[64 << 10, 128 << 10, 256 << 10, 1 << 20]),
             background_threads: u32::from(rng.chance(3, 4)),
             recovery_threads: 1 + rng.below(2) as u32,
@@ -61,9 +90,10 @@ impl Settings {
 
     pub fn options(&self) -> Options {
         Options {
-            pm: PmSource::Auto,
-            pm_size: if self.levels { POOL_BYTES_OF_LEVELS } else { POOL_BYTES },
-            ssd: if self.levels { SsdSource::Auto } else { SsdSource::None },
+            pm: if self.form == Form::Log { PmSource::Dram } else { PmSource::Auto },
+            wal_sync: if self.synced { WalSync::Always } else { WalSync::Never },
+            pm_size: if self.form == Form::Pool { POOL_BYTES } else { POOL_BYTES_OF_LEVELS },
+            ssd: if self.form == Form::Pool { SsdSource::None } else { SsdSource::Auto },
             table_bytes: TABLE_BYTES,
             zone_size: ZONE_BYTES,
             memtable_bytes: self.memtable_bytes,
@@ -77,13 +107,15 @@ impl Settings {
 impl Order {
     /// As arguments of the hidden subcommand.
     pub fn to_args(&self) -> Vec<String> {
-        let Settings { levels, memtable_bytes, background_threads, recovery_threads } =
+        let Settings { form, synced, memtable_bytes, background_threads, recovery_threads } =
             self.settings;
+        let form = Form::ALL.iter().position(|one| *one == form).unwrap_or(0);
         let mut args = vec![self.dir.display().to_string()];
         let numbers = [
             self.plan.seed,
             self.plan.lanes as u64,
-            u64::from(levels),
+            form as u64,
+            u64::from(synced),
             memtable_bytes,
             u64::from(background_threads),
             u64::from(recovery_threads),
@@ -96,15 +128,16 @@ impl Order {
         let (dir, numbers) = args.split_first()?;
         let numbers: Vec<u64> =
             numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-        let (settings, next) = numbers.split_at_checked(6)?;
+        let (settings, next) = numbers.split_at_checked(7)?;
         Some(Order {
             dir: dir.into(),
             plan: Plan { seed: settings[0], lanes: settings[1] as usize },
             settings: Settings {
-                levels: settings[2] == 1,
-                memtable_bytes: settings[3],
-                background_threads: settings[4] as u32,
-                recovery_threads: settings[5] as u32,
+                form: *Form::ALL.get(usize::try_from(settings[2]).ok()?)?,
+                synced: settings[3] == 1,
+                memtable_bytes: settings[4],
+                background_threads: settings[5] as u32,
+                recovery_threads: settings[6] as u32,
             },
             next: next.to_vec(),
         })
@@ -292,7 +325,7 @@ mod tests {
         let order = Order {
             dir: "/some/where".into(),
             plan: Plan { seed: u64::MAX, lanes: 2 },
-            settings: Settings::quiet(true),
+            settings: Settings::quiet(Form::Log),
             next: vec![5, 6],
         };
         let back = Order::from_args(&order.to_args()).unwrap();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use testkit::Rng;
 
-use child::{Order, Settings};
+use child::{Form, Order, Settings};
 use message::Message;
 use oracle::Oracle;
 use plan::Plan;
@@ -91,27 +91,29 @@ struct Campaign {
     plan: Plan,
     oracle: Oracle,
     rng: Rng,
-    /// The store has tables on SSD: every other one.
-    levels: bool,
-    /// Bytes free in a store that never held anything, without tables and with them.
-    free: [u64; 2],
+    /// What the store is: all in turn.
+    form: Form,
+    /// Bytes free in a store of each form that never held anything.
+    free: Vec<(Form, u64)>,
     tally: Tally,
 }
 
 impl Campaign {
     fn new(args: &Args, scratch: &Path) -> Result<Campaign, String> {
         let plan = Plan { seed: args.seed, lanes: args.threads };
+        let mut free = Vec::new();
+        for form in Form::ALL {
+            let new = scratch.join(format!("new-{form:?}"));
+            free.push((form, inspect::free_when_new(&new, form)?));
+        }
         Ok(Campaign {
             store: scratch.join("store"),
             left: scratch.join("left"),
             plan,
             oracle: Oracle::new(plan),
             rng: Rng::new(args.seed),
-            levels: true,
-            free: [
-                inspect::free_when_new(&scratch.join("new"), false)?,
-                inspect::free_when_new(&scratch.join("new-levels"), true)?,
-            ],
+            form: Form::ALL[0],
+            free,
             tally: Tally { stores: 1, ..Tally::default() },
         })
     }
@@ -150,7 +152,7 @@ impl Campaign {
     }
 
     fn kill(&mut self, next: Vec<u64>, when: When) -> Result<(), String> {
-        let settings = Settings::random(&mut self.rng, self.levels);
+        let settings = Settings::random(&mut self.rng, self.form);
         let order = Order { dir: self.store.clone(), plan: self.plan, settings, next };
         let told = run_and_kill(&order, when)
             .map_err(|error| format!("{error}\n{when:?}, {:?}", order.settings))?;
@@ -162,7 +164,7 @@ impl Campaign {
     fn verify(&mut self) -> Result<(), String> {
         copy(&self.store, &self.left).map_err(|error| format!("copying the store: {error}"))?;
         let begun = Instant::now();
-        let db = inspect::open(&self.store, self.levels)?;
+        let db = inspect::open(&self.store, self.form)?;
         self.tally.longest_open = self.tally.longest_open.max(begun.elapsed());
         self.tally.recovered += db.recovery().records;
         if self.oracle.opened && db.keyspaces() != plan::SPACES {
@@ -172,8 +174,8 @@ impl Campaign {
         drop(db);
         // Recovering reads the same whoever does it and however often.
         if self.rng.chance(1, 8) && self.left.join("STORE").exists() {
-            let again = inspect::read_all(&inspect::open(&self.store, self.levels)?, &self.plan)?;
-            if again != contents || inspect::read_only(&self.left, self.levels)? != contents {
+            let again = inspect::read_all(&inspect::open(&self.store, self.form)?, &self.plan)?;
+            if again != contents || inspect::read_only(&self.left, self.form)? != contents {
                 return Err("three recoveries of one state differ".into());
             }
         }
@@ -188,9 +190,9 @@ impl Campaign {
 
     /// Deletes everything: its space must be free again. Every other time the store is begun anew.
     fn empty(&mut self) -> Result<(), String> {
-        inspect::empty(inspect::open(&self.store, self.levels)?)?;
-        let (free, allowed) = inspect::free(&self.store, self.levels)?;
-        let new = self.free[usize::from(self.levels)];
+        inspect::empty(inspect::open(&self.store, self.form)?)?;
+        let (free, allowed) = inspect::free(&self.store, self.form)?;
+        let new = self.free.iter().find(|(form, _)| *form == self.form).map_or(0, |(_, new)| *new);
         if free + allowed < new {
             return Err(format!("{} bytes did not come free again", new - free));
         }
@@ -200,7 +202,7 @@ impl Campaign {
             std::fs::remove_dir_all(&self.store).map_err(|error| error.to_string())?;
             self.oracle.opened = false;
             self.tally.stores += 1;
-            self.levels = !self.levels;
+            self.form = self.form.next();
             // Making a store is killed as well.
             while self.rng.chance(3, 4) {
                 self.open_and_kill()?;

@@ -37,8 +37,11 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "strandline-sst",
         ],
     ),
-    // It measures the memory itself beside the engine.
-    ("strandline-bench", &["strandline", "strandline-pmem"]),
+    // It measures memory, pool and the memtable's index by themselves beside the engine.
+    (
+        "strandline-bench",
+        &["strandline", "strandline-art", "strandline-base", "strandline-pmem", "strandline-pool"],
+    ),
     // It gives tables to RocksDB, and takes its.
     ("strandline-bench-compare", &["strandline", "strandline-bench", "strandline-sst"]),
     // It reads tables by themselves.

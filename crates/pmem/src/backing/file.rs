@@ -264,6 +264,32 @@ impl PoolFile {
     }
 }
 
+/// A file that is locked and nothing else: it has the lock until it is dropped, or its process is gone.
+#[derive(Debug)]
+pub struct FileLock {
+    file: PoolFile,
+}
+
+impl FileLock {
+    /// Locks the file, exclusively to write and shared to read; whoever writes makes it if it is not there.
+    ///
+    /// # Errors
+    /// - `Busy`: another handle holds it; its pid is named.
+    /// - `NotFound`: there is no such file or folder.
+    /// - `ReadOnly`, `InvalidArgument`: as [`PoolFile::open`].
+    pub fn acquire(path: &Path, mode: OpenMode) -> Result<FileLock> {
+        let create = mode == OpenMode::ReadWrite;
+        PoolFile::acquire("lock", path, mode, create).map(|file| FileLock { file })
+    }
+
+    /// The file system that the file is on if it is one of memory, so that a sync there is worth nothing.
+    pub fn volatile_file_system(&self) -> Option<String> {
+        let fs = rustix::fs::fstatfs(&self.file.file).ok()?;
+        let name = platform::file_system(fs.f_type as u64);
+        matches!(&*name, "tmpfs" | "ramfs").then_some(name)
+    }
+}
+
 fn check_type(operation: &'static str, path: &Path, stat: &Stat) -> Result<()> {
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(()),

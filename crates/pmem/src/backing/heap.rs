@@ -19,7 +19,7 @@ enum Memory {
     Mapped(usize),
 }
 
-struct Heap {
+pub(crate) struct Heap {
     base: NonNull<u8>,
     memory: Memory,
 }
@@ -30,7 +30,7 @@ unsafe impl Send for Heap {}
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    fn new(len: u64) -> Result<Self> {
+    pub(crate) fn new(len: u64) -> Result<Self> {
         let invalid =
             || Error::new(ErrorKind::InvalidArgument, "map", format!("heap region of {len} bytes"));
         let no_space = || {

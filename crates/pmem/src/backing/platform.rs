@@ -11,6 +11,7 @@ pub(super) const TMPFS: u64 = 0x0102_1994;
 pub(super) fn file_system(magic: u64) -> String {
     let name = match magic {
         TMPFS => "tmpfs",
+        0x8584_58F6 => "ramfs",
         0xEF53 => "ext4",
         0x5846_5342 => "xfs",
         0x9123_683E => "btrfs",

@@ -58,7 +58,9 @@ macro_rules! each_line {
 impl Flusher {
     pub(crate) fn detect(durability: Durability) -> Self {
         match durability {
-            Durability::None => Self { flush: Flush::None, step: LINE, volatile: true },
+            Durability::None | Durability::Synced => {
+                Self { flush: Flush::None, step: LINE, volatile: true }
+            }
             // A process crash needs no flush either, but such memory stands in for persistent memory, and
             // is to cost what that costs.
             Durability::ProcessCrash | Durability::PowerFailAdr => best(),

@@ -78,7 +78,9 @@ macro_rules! each_line {
 impl Flusher {
     pub(crate) fn detect(durability: Durability) -> Self {
         match durability {
-            Durability::None => Self { flush: Flush::None, stream: Stream::Copy },
+            Durability::None | Durability::Synced => {
+                Self { flush: Flush::None, stream: Stream::Copy }
+            }
             // A process crash needs no flush either, but such memory stands in for persistent memory, and
             // is to cost what that costs.
             Durability::ProcessCrash | Durability::PowerFailAdr => best(),

@@ -250,6 +250,7 @@ fn what_an_open_has_read_stays_after_flush_log() {
     pool.sweep();
     begin(&pool, b"begun");
     append(&pool, b"edit");
+    pool.claim_zone(2).unwrap();
     let _durable = pool.grant(2, &zones::header(2));
     let (images, _) = power.take();
     for live in images.iter().step_by(3) {
@@ -299,6 +300,69 @@ fn a_creation_over_a_pool_leaves_the_old_one_none_or_the_new_one() {
         assert!(outcomes.contains(&found), "{found:?}");
     }
     assert_eq!(payloads(&durable), outcomes[2]);
+}
+
+/// What was granted in each zone, as an open of `image` reads it.
+fn wear_in(image: &[u8]) -> (Vec<f64>, u32) {
+    let (pool, _) = Pool::open(region_of(image)).unwrap();
+    ((0..16).map(|no| pool.zone_wear(no)).collect(), pool.wear().unknown)
+}
+
+/// Zones granted and extents filled, counted by hand; the first image whose count is neither that before a grant nor that
+/// after it, in words.
+fn wear_through(deaf: Option<Site>) -> Result<usize, String> {
+    let base = image(tiny(b"s").region());
+    let (region, power) = watched(&base, &base, deaf);
+    let pool = recover_in(region);
+    let _events = power.take();
+    let mut dice = Dice(8);
+    let mut expected = vec![0.0; 16];
+    let mut images_seen = 0;
+    for round in 0..90 {
+        let mut after = expected.clone();
+        let data = pool.geometry().data().start;
+        if round % 3 == 0 {
+            let no = pool.take_zone().unwrap();
+            let _durable = pool.grant(no, &zones::header(no));
+            let _durable = pool.clear_zone(no);
+            pool.release_zone(no);
+            after[no as usize] += 1.0;
+        } else {
+            let extent = pool.take_extent(256 * (1 + dice.roll(9))).unwrap();
+            for at in (extent.at..extent.at + extent.len).step_by(256) {
+                after[((at - data) / 1024) as usize] += 0.25;
+            }
+            let content = pool.region().copy_nt(Site::Run, extent.at, &[7; 64]);
+            let _durable = pool.region().fence(content);
+            pool.release_extent(extent);
+        }
+        let (images, durable) = power.take();
+        images_seen += images.len();
+        for image in images {
+            let (found, unknown) = wear_in(&image);
+            let counted = |no: usize| found[no] == expected[no] || found[no] == after[no];
+            if unknown > 0 || !(0..16).all(counted) {
+                return Err(format!("round {round}: {found:?}, {unknown} unknown"));
+            }
+        }
+        if wear_in(&durable) != (after.clone(), 0) {
+            return Err(format!("round {round}: lost"));
+        }
+        expected = after;
+    }
+    Ok(images_seen)
+}
+
+#[test]
+fn wear_is_that_before_a_grant_or_that_after_it() {
+    let images = wear_through(None).unwrap();
+    assert!(images > 500, "{images}");
+}
+
+#[test]
+fn a_lost_flush_of_the_wear_is_noticed() {
+    let outcome = wear_through(Some(Site::ZoneGrant));
+    assert_eq!(outcome, Err("round 0: lost".into()));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use base::{Error, ErrorKind};
 
 use super::*;
 
-/// Where the log of [`sample`] begins: behind header, zone table and area 0.
-const AREA: usize = 4096 + 16 * 64 + 4096;
+/// Where the log of [`sample`] begins: behind header, zone table, wear table and area 0.
+const AREA: usize = 4096 + 16 * 64 + 16 * 8 + 4096;
 const LAST_EDIT: usize = AREA + 640;
 
 fn sample() -> (Vec<u8>, Vec<Vec<u8>>) {
@@ -114,8 +114,8 @@ fn damage_names_the_edit_and_the_one_behind_it() {
     let error = open(&image).map(drop).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Corruption: open pool: manifest log of heap: edit 1 at offset 9280 fails its check, and an \
-         intact edit follows at 9344; restore a copy of the pool"
+        "Corruption: open pool: manifest log of heap: edit 1 at offset 9408 fails its check, and an \
+         intact edit follows at 9472; restore a copy of the pool"
     );
 }
 

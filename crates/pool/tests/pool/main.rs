@@ -2,10 +2,13 @@
 
 mod crash;
 mod damage;
+mod journal;
 mod log;
+mod objects;
 mod open;
 mod space;
 mod view;
+mod wear;
 mod zones;
 
 use std::sync::Arc;

@@ -52,6 +52,7 @@ fn creation_forgets_what_was_there() {
     let old = tiny(b"old");
     append(&old, b"edit of the earlier pool");
     for no in 0..16 {
+        old.claim_zone(no).unwrap();
         let _durable = old.grant(no, &zones::header(no));
     }
     begin(&old, b"other area");
@@ -61,6 +62,7 @@ fn creation_forgets_what_was_there() {
     let (opened, replay) = reopen(&new);
     assert_eq!(replay.payloads, [b"old"]);
     assert!((0..16).all(|no| opened.header(no) == pool::HeaderState::Free));
+    assert_eq!((opened.wear().most, opened.wear().unknown), (0.0, 0));
 }
 
 #[test]

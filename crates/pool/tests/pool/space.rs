@@ -1,5 +1,7 @@
 //! Zones and extents against a plain list of grains.
 
+use std::ops::Range;
+
 use base::ErrorKind;
 use pool::Extent;
 use proptest::prelude::*;
@@ -29,33 +31,89 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the allocator should do, in the plainest words.
+/// What the allocator may do, in the plainest words.
 struct Model {
     used: Vec<bool>,
     per_zone: usize,
+    /// Grains granted in each zone.
+    wear: Vec<usize>,
     zones: Vec<u32>,
     extents: Vec<(usize, usize)>,
 }
 
 impl Model {
-    fn zone(&self, no: u32) -> std::ops::Range<usize> {
+    fn zone(&self, no: u32) -> Range<usize> {
         no as usize * self.per_zone..(no as usize + 1) * self.per_zone
     }
 
-    fn is_free(&self, grains: std::ops::Range<usize>) -> bool {
+    fn zones(&self) -> Range<u32> {
+        0..self.wear.len() as u32
+    }
+
+    fn is_free(&self, grains: Range<usize>) -> bool {
         grains.end <= self.used.len() && self.used[grains].iter().all(|used| !used)
     }
 
-    fn lowest_free_zone(&self) -> Option<u32> {
-        (0..(self.used.len() / self.per_zone) as u32).find(|no| self.is_free(self.zone(*no)))
+    /// Where `count` free grains begin.
+    fn runs(&self, count: usize) -> impl Iterator<Item = usize> {
+        let starts = 0..(self.used.len() + 1).saturating_sub(count);
+        starts.filter(move |at| self.is_free(*at..at + count))
     }
 
-    fn highest_run(&self, count: usize) -> Option<usize> {
-        (0..=self.used.len().checked_sub(count)?).rev().find(|at| self.is_free(*at..at + count))
+    /// Zones that differ by less than eight fillings are equally worn.
+    fn class(&self, no: u32) -> usize {
+        self.wear[no as usize] / (8 * self.per_zone)
     }
 
-    fn set(&mut self, grains: std::ops::Range<usize>, used: bool) {
+    /// The least worn of the zones that are wholly free, from low to high.
+    fn freshest(&self) -> Vec<u32> {
+        let free: Vec<u32> = self.zones().filter(|no| self.is_free(self.zone(*no))).collect();
+        let least = free.iter().map(|no| self.class(*no)).min();
+        free.into_iter().filter(|no| Some(self.class(*no)) == least).collect()
+    }
+
+    /// Broken zones that have room for `count` grains and need not rest.
+    fn roomy(&self, count: usize) -> Vec<u32> {
+        let least = self.freshest().first().map(|no| self.class(*no));
+        let broken = |no: &u32| {
+            let free = self.used[self.zone(*no)].iter().filter(|used| !**used).count();
+            free > 0 && free < self.per_zone
+        };
+        let room = |no: &u32| {
+            let zone = self.zone(*no);
+            self.runs(count).any(|at| zone.contains(&at) && at + count <= zone.end)
+        };
+        let fresh = |no: &u32| least.is_none_or(|least| self.class(*no) <= least + 1);
+        self.zones().filter(|no| broken(no) && room(no) && fresh(no)).collect()
+    }
+
+    /// Where an extent of `count` grains may go.
+    fn is_right_place(&self, first: usize, count: usize) -> bool {
+        if !self.is_free(first..first + count) {
+            return false;
+        }
+        let zones =
+            [first / self.per_zone, (first + count - 1) / self.per_zone].map(|no| no as u32);
+        // Without a whole zone there is none to spare.
+        if count > self.per_zone || self.freshest().is_empty() {
+            return true;
+        }
+        if count < self.per_zone && !self.roomy(count).is_empty() {
+            return zones[0] == zones[1] && self.roomy(count).contains(&zones[0]);
+        }
+        self.freshest().last().is_some_and(|highest| zones == [*highest; 2])
+    }
+
+    fn set(&mut self, grains: Range<usize>, used: bool) {
         self.used[grains].fill(used);
+    }
+
+    fn count(&mut self, grains: Range<usize>, granted: bool) {
+        for grain in grains {
+            let wear = &mut self.wear[grain / self.per_zone];
+            // What was claimed was never counted.
+            *wear = if granted { *wear + 1 } else { wear.saturating_sub(1) };
+        }
     }
 }
 
@@ -72,9 +130,11 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
     match *op {
         Op::TakeZone => {
             let taken = pool.take_zone();
-            assert_eq!(taken, model.lowest_free_zone());
+            assert_eq!(taken, model.freshest().first().copied());
             if let Some(no) = taken {
+                let _durable = pool.grant(no, &zones::header(no));
                 model.set(model.zone(no), true);
+                model.count(model.zone(no), true);
                 model.zones.push(no);
             }
         }
@@ -86,11 +146,16 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
         }
         Op::TakeExtent(count) => {
             let taken = pool.take_extent(count * pool.geometry().grain_len() - 1);
-            let expected = model.highest_run(count as usize);
-            assert_eq!(taken, expected.map(|first| extent(pool, first, count as usize)));
-            if let Some(first) = expected {
-                model.set(first..first + count as usize, true);
-                model.extents.push((first, count as usize));
+            let count = count as usize;
+            assert_eq!(taken.is_some(), model.runs(count).next().is_some());
+            if let Some(taken) = taken {
+                let first = taken.at - pool.geometry().data().start;
+                let first = (first / pool.geometry().grain_len()) as usize;
+                assert_eq!(taken, extent(pool, first, count));
+                assert!(model.is_right_place(first, count), "{count} at {first}");
+                model.set(first..first + count, true);
+                model.count(first..first + count, true);
+                model.extents.push((first, count));
             }
         }
         Op::ReleaseExtent(index) => {
@@ -102,8 +167,9 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
         Op::ReleasePart(index) => {
             if let Some((first, count)) = pick(&mut model.extents, index) {
                 let kept = count / 2;
-                pool.release_extent(extent(pool, first + kept, count - kept));
+                pool.release_unwritten(extent(pool, first + kept, count - kept));
                 model.set(first + kept..first + count, false);
+                model.count(first + kept..first + count, false);
                 if kept > 0 {
                     model.extents.push((first, kept));
                 }
@@ -139,6 +205,13 @@ fn check_counters(pool: &Pool, model: &Model) {
     assert_eq!(space.free_zones, free_zones);
 }
 
+fn check_wear(pool: &Pool, model: &Model) {
+    for no in model.zones() {
+        let expected = model.wear[no as usize] as f64 / model.per_zone as f64;
+        assert_eq!(pool.zone_wear(no), expected, "zone {no}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -147,17 +220,27 @@ proptest! {
         ops in prop::collection::vec(op(), 1..300),
         zone_len in prop::sample::select(vec![1024_u64, 2048, 4096, 8192]),
         zones in 5_u64..50,
+        ages in prop::collection::vec(0_usize..30, 60),
     ) {
-        let len = (20 << 10) + zones * (zone_len + 64) + zone_len;
+        let len = (20 << 10) + zones * (zone_len + 72) + zone_len;
         let format = Format { zone_len, manifest_len: 4096 };
         let pool = Pool::create(heap(len), format, ID, b"").unwrap();
         let per_zone = (zone_len / pool.geometry().grain_len()) as usize;
         let used = vec![false; pool.geometry().zones() as usize * per_zone];
-        let mut model = Model { used, per_zone, zones: Vec::new(), extents: Vec::new() };
+        let wear = vec![0; used.len() / per_zone];
+        let mut model = Model { used, per_zone, wear, zones: Vec::new(), extents: Vec::new() };
+        for (no, age) in model.zones().zip(&ages) {
+            pool.claim_zone(no).unwrap();
+            (0..*age).for_each(|_| drop(pool.grant(no, &zones::header(no))));
+            pool.release_zone(no);
+            model.wear[no as usize] = age * per_zone;
+        }
         for op in &ops {
             step(&pool, &mut model, op);
             check_counters(&pool, &model);
         }
+        check_wear(&pool, &model);
+        check_wear(&reopen(&pool).0, &model);
     }
 }
 
@@ -206,13 +289,19 @@ fn a_zone_is_not_released_as_an_extent() {
 }
 
 #[test]
-fn extents_come_from_the_far_end_and_may_span_zones() {
+fn short_extents_share_a_zone_and_long_ones_go_on_into_it() {
     let pool = tiny(b"s");
     let end = pool.geometry().data().end;
     assert_eq!(pool.take_extent(0), Some(Extent { at: end - 256, len: 256 }));
     assert_eq!(pool.take_extent(3000), Some(Extent { at: end - 256 - 3072, len: 3072 }));
     assert_eq!(pool.take_zone(), Some(0));
     assert_eq!(pool.space().free_zones, 16 - 4 - 1);
+    // A whole zone is not broken while a broken one has room.
+    let short = pool.take_extent(512).unwrap();
+    assert_eq!(short, Extent { at: end - 4 * 1024 + 256, len: 512 });
+    assert_eq!(pool.take_extent(1024).unwrap().at, end - 5 * 1024);
     assert_eq!(pool.take_extent(u64::MAX), None);
     assert_eq!(pool.take_extent(16 * 1024), None);
+    pool.release_extent(short);
+    assert_eq!(pool.take_extent(300), Some(short));
 }

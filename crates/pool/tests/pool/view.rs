@@ -17,7 +17,7 @@ fn a_pool_prints_what_it_is() {
     assert_eq!(
         pool.view().to_string(),
         "\
-pool 000000005eed1dea, format 1, 32768 bytes
+pool 000000005eed1dea, format 2, 32768 bytes
   generation 2
   slot A     valid
   slot B     valid
@@ -35,6 +35,10 @@ log in area 1, incarnation 2
 space
   free       10752 of 16384 bytes
   whole      10 zones
+wear
+  least      0.0 fillings
+  mean       0.3 fillings
+  most       1.0 fillings
 "
     );
 }
@@ -43,6 +47,7 @@ space
 fn an_opened_pool_prints_its_wounds() {
     let pool = tiny(b"snapshot");
     for no in 0..4 {
+        pool.claim_zone(no).unwrap();
         let _durable = pool.grant(no, &zones::header(no));
     }
     let stale = image(pool.region())[..128].to_vec();
@@ -59,11 +64,15 @@ fn an_opened_pool_prints_its_wounds() {
     bytes[2048] ^= 1;
     let text = Pool::open(region_of(&bytes)).unwrap().0.view().to_string();
     assert!(text.contains("slot B     damaged\n"), "{text}");
+    assert!(!text.contains("unknown"), "{text}");
+    bytes[4096 + 16 * 64 + 5 * 8] ^= 1;
+    let text = Pool::open(region_of(&bytes)).unwrap().0.view().to_string();
+    assert!(text.ends_with("  unknown    1 zones, taken for the mean\n"), "{text}");
 }
 
 #[test]
 fn equal_rows_of_zones_are_shown_once() {
-    let len = (1024 + 64) * 400 + (16 << 10);
+    let len = (1024 + 72) * 400 + (16 << 10);
     let pool = Pool::create(heap(len), TINY, ID, b"").unwrap();
     pool.take_zone().unwrap();
     let text = pool.view().to_string();

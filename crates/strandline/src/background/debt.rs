@@ -5,7 +5,7 @@ use crate::level0::pick::RUNS_MAX;
 
 /// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
-/// Runs of a keyspace beyond which writers owe something; with half as many more they keep the whole pace.
+/// Runs of a subrange beyond which writers owe something; with half as many more they keep the whole pace.
 const RUNS_SOFT: u64 = 2 * RUNS_MAX as u64;
 
 /// The state of background work. Bytes, unless said otherwise.
@@ -19,15 +19,16 @@ pub(crate) struct State {
     pub fronts: u64,
     pub zone_len: u64,
     pub capacity: u64,
-    /// How many there are.
-    pub keyspaces: u64,
+    /// How many there are, and in the keyspace that has most.
+    pub subranges: u64,
+    pub subranges_max: u64,
     /// Records leave for SSD.
     pub drains: bool,
-    /// Memtables that wait to be frozen, in the keyspace that has most.
+    /// Memtables that wait to be frozen, in the subrange that has most.
     pub waiting: u64,
     /// How many may before writers are slowed fully.
     pub waiting_max: u64,
-    /// Runs of the keyspace that has most.
+    /// Runs of the subrange that has most.
     pub runs: u64,
     /// Entries in memtables.
     pub memtable_entries: u64,
@@ -87,10 +88,13 @@ pub(crate) fn decide(state: &State) -> Debt {
     // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
     let available = state.headroom + state.fronts;
     let kept = (2 * state.zone_len).min(available / 4 * 3);
-    let shares = 2 * state.keyspaces.max(1);
+    let shares = 2 * state.subranges.max(1);
     let most = memtable_bytes_max(state.memtable_bytes, state.capacity, state.drains);
     // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
     // It ends just before a zone does, because the rest of that zone is lost to it.
+    // The subranges of a keyspace share what one memtable would have.
+    let most =
+        (most / state.subranges_max.max(1)).max(state.zone_len - state.zone_len / 64).min(most);
     let half = available / shares / state.zone_len * state.zone_len;
     let little = (half.max(state.zone_len) - state.zone_len / 64).min(most);
     Debt {
@@ -117,7 +121,8 @@ mod tests {
             fronts: 6 * MIB,
             zone_len: 4 * MIB,
             capacity: 1024 * MIB,
-            keyspaces: 1,
+            subranges: 1,
+            subranges_max: 1,
             drains: false,
             waiting: 0,
             waiting_max: 4,
@@ -172,7 +177,7 @@ mod tests {
         let zone = 4 * MIB;
         assert_eq!(size(State { headroom: 60 * MIB, ..idle() }), 32 * MIB - zone / 64);
         assert_eq!(size(State { headroom: 0, fronts: 0, ..idle() }), zone - zone / 64);
-        let two = State { headroom: 60 * MIB, keyspaces: 2, ..idle() };
+        let two = State { headroom: 60 * MIB, subranges: 2, ..idle() };
         assert_eq!(size(two), 16 * MIB - zone / 64);
         assert!(decide(&State { headroom: 7 * MIB, ..idle() }).scarce);
     }

@@ -37,13 +37,13 @@ impl MergeEngine for Cpu {
             entries += table.desc.entries;
             bytes += table.desc.len;
         }
-        for memtable in &merge.memtables {
+        for (memtable, _) in &merge.memtables {
             entries += memtable.index.len() as u64;
             bytes += memtable.bytes.load(Relaxed);
         }
-        for run in &merge.runs {
-            entries += run.entries();
-            bytes += run.zones.iter().map(|used| used.live_bytes).sum::<u64>();
+        for (run, span) in &merge.runs {
+            entries += run.entries_within(span);
+            bytes += run.record_bytes_within(span);
         }
         Estimate { entries, bytes, seconds: entries as f64 * ENTRY_S + bytes as f64 * BYTE_S }
     }
@@ -51,12 +51,12 @@ impl MergeEngine for Cpu {
     fn submit(&self, merge: Merge) -> Result<Box<dyn MergeTask>> {
         let from = merge.from.as_deref();
         let mut streams = Vec::new();
-        for memtable in &merge.memtables {
+        for (memtable, span) in &merge.memtables {
             let upto = merge.retention.horizon.newest();
-            streams.push(Stream::memtable(&merge.media, memtable, from, upto)?);
+            streams.push(Stream::memtable(&merge.media, memtable, &span.tail(from), upto)?);
         }
-        for run in &merge.runs {
-            streams.push(Stream::run(&merge.media, run, from)?);
+        for (run, span) in &merge.runs {
+            streams.push(Stream::run(&merge.media, run, &span.tail(from))?);
         }
         for tables in &merge.levels {
             streams.push(Stream::tables(tables.clone(), from)?);

@@ -13,6 +13,7 @@ use crate::hooks::Hooks;
 use crate::level0::run::Run;
 use crate::media::Media;
 use crate::memtable::Memtable;
+use crate::subrange::Span;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
 use crate::tree::table::Table;
@@ -78,10 +79,11 @@ pub(crate) struct Estimate {
 pub(crate) struct Merge {
     pub media: Arc<Media>,
     pub tables: Arc<Tables>,
-    /// Newest first; of what is in them, only versions below the horizon count, since they may be taking writes.
-    pub memtables: Vec<Arc<Memtable>>,
-    /// Newest first.
-    pub runs: Vec<Arc<Run>>,
+    /// With the keys that count. Of what is in them, only versions below the horizon do, since they may be taking
+    /// writes.
+    pub memtables: Vec<(Arc<Memtable>, Span)>,
+    /// With the keys that count.
+    pub runs: Vec<(Arc<Run>, Span)>,
     /// Each a list of disjoint tables in key order; newest level first.
     pub levels: Vec<Vec<Arc<Table>>>,
     /// Only keys from this one on.

@@ -2,6 +2,7 @@
 //! Control flow is in `path/compact.rs`.
 
 pub(crate) mod cpu;
+pub(crate) mod due;
 pub(crate) mod engine;
 mod merging;
 pub(crate) mod output;

@@ -30,6 +30,8 @@ pub(crate) struct OutputOptions {
     pub level: u8,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
+    /// Keys at which a table ends, whatever its size, in order: where subranges begin, which then have tables of their own.
+    pub cuts: Arc<[Vec<u8>]>,
     /// What a table looks like; whose it is and its number are filled in.
     pub writer: WriterOptions,
     /// Shared by all that is written.
@@ -47,6 +49,8 @@ pub(crate) struct Output {
     /// does, cut off there, so that tables stay disjoint.
     ranges: VecDeque<RangeDelete>,
     last_key: Vec<u8>,
+    /// Cuts that lie behind.
+    cuts_passed: usize,
 }
 
 struct Open {
@@ -102,14 +106,25 @@ impl Output {
             done: Vec::new(),
             ranges: ranges.deletes().collect(),
             last_key: Vec::new(),
+            cuts_passed: 0,
         }
+    }
+
+    /// Whether a cut lies between the last key and `key`.
+    fn passes_cut(&mut self, key: &[u8]) -> bool {
+        let ahead = &self.options.cuts[self.cuts_passed..];
+        let passed = ahead.iter().take_while(|cut| &cut[..] <= key).count();
+        self.cuts_passed += passed;
+        passed > 0
     }
 
     /// Ends the table under way if `key`, which is not in it, should begin another.
     pub(crate) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
+        let cut = self.passes_cut(key);
         let Some(open) = &self.open else { return Ok(()) };
         let full = open.writer.estimated_len() >= self.options.table_bytes;
-        if full || self.overlaps_much(open, key) { self.end_table(Some(key)) } else { Ok(()) }
+        let ends = cut || full || self.overlaps_much(open, key);
+        if ends { self.end_table(Some(key)) } else { Ok(()) }
     }
 
     fn overlaps_much(&self, open: &Open, key: &[u8]) -> bool {

@@ -41,6 +41,8 @@ pub(crate) struct Level0Facts<'t> {
     pub bounds: Option<(&'t [u8], &'t [u8])>,
     /// A merge or a compaction under way reads one of its runs.
     pub busy: bool,
+    /// It is to leave persistent memory.
+    pub due: bool,
 }
 
 /// What a compaction under way writes to a level.
@@ -51,7 +53,7 @@ pub(crate) struct Arriving<'t> {
     pub largest: &'t [u8],
 }
 
-/// The state of a keyspace.
+/// The state of a subrange, and of the tables that have its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture<'t> {
     pub level0: Level0Facts<'t>,
@@ -60,9 +62,9 @@ pub(crate) struct Picture<'t> {
     /// Where compactions under way write. Their tables may come to lie anywhere between the lowest and the highest key
     /// that they read, in gaps too where nothing is now: two that overlap would break I-TREE-1.
     pub arriving: Vec<Arriving<'t>>,
-    /// Bytes of level 0 at which it is compacted.
+    /// What level 0 gives at once, in bytes.
     pub level0_bytes: u64,
-    /// Somebody waits for persistent memory: level 0 goes first, whatever its size.
+    /// Somebody waits for persistent memory.
     pub pressed: bool,
 }
 
@@ -102,8 +104,8 @@ impl<'t> Picture<'t> {
 
     /// Whether level 0 is to be compacted, and nobody is at it.
     fn is_level0_due(&self) -> bool {
-        let Level0Facts { bytes, busy, .. } = self.level0;
-        (bytes >= self.level0_bytes || self.pressed && bytes > 0) && !busy
+        let Level0Facts { busy, due, .. } = self.level0;
+        due && !busy
     }
 
     /// The uppermost level that has a target.
@@ -322,7 +324,8 @@ mod tests {
                 let bytes = pair[0].parse().expect("bytes");
                 if level == 0 {
                     let bounds = Some((smallest, largest));
-                    picture.level0 = Level0Facts { bytes, bounds, busy };
+                    let due = bytes >= 100 || pressed && bytes > 0;
+                    picture.level0 = Level0Facts { bytes, bounds, busy, due };
                 } else {
                     picture.levels[level - 1].push(TableFacts { bytes, smallest, largest, busy });
                 }

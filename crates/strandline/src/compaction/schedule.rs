@@ -73,6 +73,7 @@ impl Sim {
                     bytes: fresh.len() as u64,
                     bounds: ends.as_ref().map(|(low, high)| (&low[..], &high[..])),
                     busy: self.level0_busy,
+                    due: fresh.len() as u64 >= LEVEL0_BYTES || pressed && !fresh.is_empty(),
                 },
                 levels: self.levels.each_ref().map(|level| {
                     let facts = level.iter().map(|table| TableFacts {

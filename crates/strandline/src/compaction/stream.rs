@@ -10,6 +10,7 @@ use sst::EntryKind;
 use crate::level0::run::Run;
 use crate::media::{Entry, Leaf, Media, NEAR};
 use crate::memtable::{Memtable, is_skipped};
+use crate::subrange::Span;
 use crate::tree::ahead::Ahead;
 use crate::tree::table::Table;
 
@@ -31,6 +32,8 @@ pub(crate) enum Stream {
 pub(crate) struct MemtableStream {
     memtable: Arc<Memtable>,
     upto: Seq,
+    /// The first key behind those that count.
+    before: Option<Vec<u8>>,
     /// What was read ahead, the next last.
     batch: Vec<Entry>,
     /// The index has no more.
@@ -41,6 +44,8 @@ pub(crate) struct MemtableStream {
 /// Walks the entries of a run.
 pub(crate) struct RunStream {
     run: Arc<Run>,
+    /// The first key behind those that count.
+    before: Option<Vec<u8>>,
     next: u64,
     batch: Vec<u64>,
     at: usize,
@@ -54,34 +59,36 @@ pub(crate) struct TableStream {
 }
 
 impl Stream {
-    /// A stream over a memtable, from key `from` on, of versions not younger than `upto`.
+    /// A stream over the keys of a memtable that are in `span`, of versions not younger than `upto`.
     pub(crate) fn memtable(
         media: &Media,
         memtable: &Arc<Memtable>,
-        from: Option<&[u8]>,
+        span: &Span,
         upto: Seq,
     ) -> Result<Stream> {
         let mut stream = MemtableStream {
             memtable: Arc::clone(memtable),
             upto,
+            before: span.upper.clone(),
             batch: Vec::new(),
             ended: false,
             head: None,
         };
-        stream.read(media, from.map_or(Bound::Unbounded, Bound::Included))?;
+        stream.read(media, span.from().map_or(Bound::Unbounded, Bound::Included))?;
         stream.advance(media)?;
         Ok(Stream::Memtable(stream))
     }
 
-    /// A stream over a run, from key `from` on.
-    pub(crate) fn run(media: &Media, run: &Arc<Run>, from: Option<&[u8]>) -> Result<Stream> {
+    /// A stream over the keys of a run that are in `span`.
+    pub(crate) fn run(media: &Media, run: &Arc<Run>, span: &Span) -> Result<Stream> {
         let mut batch = Vec::new();
-        let first = match from {
+        let first = match span.from() {
             Some(key) => run.first_after(media, key, true, &mut batch)?,
             None => 0,
         };
         let next = first + batch.len() as u64;
-        let mut stream = RunStream { run: Arc::clone(run), next, batch, at: 0, head: None };
+        let (run, before) = (Arc::clone(run), span.upper.clone());
+        let mut stream = RunStream { run, before, next, batch, at: 0, head: None };
         stream.advance(media)?;
         Ok(Stream::Run(stream))
     }
@@ -171,12 +178,21 @@ impl MemtableStream {
             if self.batch.is_empty() && !self.ended {
                 self.read(media, Bound::Excluded(media.key(&entry)))?;
             }
+            if is_behind(media, &entry, self.before.as_deref()) {
+                self.batch.clear();
+                self.head = None;
+                return Ok(());
+            }
             if entry.seq <= self.upto && !is_skipped(&entry) {
                 self.head = Some(entry);
                 return Ok(());
             }
         }
     }
+}
+
+fn is_behind(media: &Media, entry: &Entry, before: Option<&[u8]>) -> bool {
+    before.is_some_and(|before| media.key(entry) >= before)
 }
 
 impl RunStream {
@@ -201,6 +217,10 @@ impl RunStream {
             }
             self.at += 1;
             let entry = media.entry(leaf)?;
+            if is_behind(media, &entry, self.before.as_deref()) {
+                self.head = None;
+                return Ok(());
+            }
             if !is_skipped(&entry) {
                 self.head = Some(entry);
                 return Ok(());

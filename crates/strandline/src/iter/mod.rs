@@ -26,6 +26,15 @@ pub(crate) enum Way {
     Backward,
 }
 
+impl Way {
+    pub(crate) fn opposite(self) -> Way {
+        match self {
+            Way::Forward => Way::Backward,
+            Way::Backward => Way::Forward,
+        }
+    }
+}
+
 /// A walk over one source.
 pub(crate) struct Cursor {
     source: Source,

@@ -25,7 +25,6 @@ const BATCH_BLOCKS: usize = 32;
 pub(crate) struct RunName {
     pub id: u64,
     pub keyspace: u32,
-    pub subrange: u32,
     pub order: u64,
 }
 
@@ -170,7 +169,6 @@ impl RunBuilder {
         let desc = RunDesc {
             id: self.name.id,
             keyspace: self.name.keyspace,
-            subrange: self.name.subrange,
             order: self.name.order,
             entries: self.entries,
             min_seq: self.min_seq,

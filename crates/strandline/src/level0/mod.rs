@@ -3,6 +3,7 @@
 
 pub(crate) mod block;
 pub(crate) mod build;
+pub(crate) mod cut;
 pub(crate) mod filter;
 pub(crate) mod pick;
 pub(crate) mod pieces;

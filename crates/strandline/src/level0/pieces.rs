@@ -109,7 +109,7 @@ impl PieceWriter {
             let used = (last.len - self.room).next_multiple_of(grain);
             if used < last.len {
                 let rest = Extent { at: last.at + used, len: last.len - used };
-                self.media.pool.release_extent(rest);
+                self.media.pool.release_unwritten(rest);
                 last.len = used;
             }
         }

@@ -19,6 +19,7 @@ use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
 use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
 use crate::ranges::Ranges;
+use crate::subrange::Span;
 
 /// What the manifest stores about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,6 @@ pub(crate) struct RunDesc {
     /// Never reused; seeds the run's checksums.
     pub id: u64,
     pub keyspace: u32,
-    pub subrange: u32,
     /// Age: greater is newer.
     pub order: u64,
     pub entries: u64,
@@ -214,16 +214,32 @@ impl Run {
     /// Notes that a durable edit names this run.
     pub(crate) fn set_installed(&self) {
         self.installed.store(true, Ordering::Release);
+        self.zones.iter().for_each(|used| used.zone.name());
     }
 
     /// Notes that a durable edit named it no more.
     pub(crate) fn set_replaced(&self) {
         self.busy.spend();
         self.installed.store(false, Ordering::Release);
+        self.zones.iter().for_each(|used| used.zone.unname());
     }
 
     pub(crate) fn entries(&self) -> u64 {
         self.desc.entries
+    }
+
+    /// Entries of keys within `span`, at most.
+    pub(crate) fn entries_within(&self, span: &Span) -> u64 {
+        // The block before the first that begins within may reach into it.
+        let first = span.from().map_or(0, |key| self.fences.rank(key, false).saturating_sub(1));
+        let behind = span.before().map_or(self.fences.len(), |key| self.fences.rank(key, false));
+        (behind.saturating_sub(first) as u64 * BLOCK_ENTRIES as u64).min(self.entries())
+    }
+
+    /// Bytes of records of keys within `span`, about.
+    pub(crate) fn record_bytes_within(&self, span: &Span) -> u64 {
+        let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
+        (self.record_bytes() as f64 * share) as u64
     }
 
     /// Bytes of records that it names.
@@ -252,6 +268,45 @@ impl Run {
             (bounds, other) => bounds.or(other).unwrap_or_default(),
         };
         Ok(self.bounds.get_or_init(|| bounds))
+    }
+
+    /// As [`Run::bounds`], of its keys within `span`, if there are any.
+    pub(crate) fn bounds_within(
+        &self,
+        media: &Media,
+        span: &Span,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let (low, high) = self.bounds(media)?;
+        if span.holds(low) && span.holds(high) {
+            return Ok(Some((low.clone(), high.clone())));
+        }
+        let key = |at: u64| -> Result<Vec<u8>> {
+            let mut leaves = Vec::new();
+            self.leaves(media, at, false, 1, 0, &mut leaves)?;
+            let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
+            Ok(media.key(&media.entry(leaf)?).to_vec())
+        };
+        let first =
+            span.from().map_or(Ok(0), |k| self.first_after(media, k, true, &mut Vec::new()))?;
+        let behind = match span.before() {
+            Some(upper) => self.first_after(media, upper, true, &mut Vec::new())?,
+            None => self.entries(),
+        };
+        let keys = if first < behind { Some((key(first)?, key(behind - 1)?)) } else { None };
+        let ranges = self.ranges.clip(span.from(), span.before());
+        let deleted = ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
+        Ok(keys.into_iter().chain(deleted).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
+    }
+
+    /// About `count` keys that cut its keys within `span` into pieces of about the same size.
+    pub(crate) fn separators_within(&self, span: &Span, count: usize) -> Vec<Vec<u8>> {
+        let first = span.from().map_or(0, |key| self.fences.rank(key, true));
+        let behind = span.before().map_or(self.fences.len(), |key| self.fences.rank(key, false));
+        let blocks = behind.saturating_sub(first);
+        let mut picked: Vec<usize> = (1..count).map(|i| first + i * blocks / count).collect();
+        picked.dedup();
+        picked.retain(|block| (first..behind).contains(block));
+        picked.into_iter().map(|block| self.fences.separator(block).to_vec()).collect()
     }
 
     /// DRAM held.

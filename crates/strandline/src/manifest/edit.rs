@@ -32,10 +32,23 @@ pub(crate) enum Change {
     DropKeyspace {
         id: u32,
     },
-    AddRun(Box<RunDesc>),
-    RemoveRun {
+    /// Neighbouring subranges give way to others that cover the same keys: `new` has the identifiers of these, in key
+    /// order, with the lowest key of each. They take over all runs of the old ones.
+    Subranges {
+        keyspace: u32,
+        old: Vec<u32>,
+        new: Vec<(u32, Vec<u8>)>,
+    },
+    /// A run, and the subranges that read it.
+    AddRun {
+        run: Box<RunDesc>,
+        subranges: Vec<u32>,
+    },
+    /// A subrange needs the run no more; when none does, the run is gone.
+    LeaveRun {
         keyspace: u32,
         id: u64,
+        subrange: u32,
     },
     Zone {
         no: u32,
@@ -91,15 +104,8 @@ fn pieces(reader: &mut Reader<'_>) -> Option<Pieces> {
 }
 
 fn put_run(out: &mut Vec<u8>, run: &RunDesc) {
-    for word in [
-        run.id,
-        u64::from(run.keyspace),
-        u64::from(run.subrange),
-        run.order,
-        run.entries,
-        run.min_seq,
-        run.max_seq,
-    ] {
+    for word in [run.id, u64::from(run.keyspace), run.order, run.entries, run.min_seq, run.max_seq]
+    {
         put_varint(out, word);
     }
     put_pieces(out, &run.blocks);
@@ -112,7 +118,6 @@ fn run(reader: &mut Reader<'_>) -> Option<RunDesc> {
     Some(RunDesc {
         id: reader.varint()?,
         keyspace: id32(reader)?,
-        subrange: id32(reader)?,
         order: reader.varint()?,
         entries: reader.varint()?,
         min_seq: reader.varint()?,
@@ -182,7 +187,28 @@ fn id32(reader: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(reader.varint()?).ok()
 }
 
+fn put_ids(out: &mut Vec<u8>, ids: &[u32]) {
+    put_varint(out, ids.len() as u64);
+    ids.iter().for_each(|id| put_varint(out, u64::from(*id)));
+}
+
+fn ids(reader: &mut Reader<'_>) -> Option<Vec<u32>> {
+    let mut ids = Vec::new();
+    for _ in 0..reader.varint()? {
+        ids.push(id32(reader)?);
+    }
+    Some(ids)
+}
+
 impl Change {
+    /// Whether files may go, or come from elsewhere, because of this.
+    pub(crate) fn names_files(&self) -> bool {
+        matches!(
+            self,
+            Change::AddTable(_) | Change::RemoveTable { .. } | Change::DropKeyspace { .. }
+        )
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Change::Epoch(epoch) => {
@@ -198,14 +224,16 @@ impl Change {
                 out.push(3);
                 put_varint(out, u64::from(*id));
             }
-            Change::AddRun(desc) => {
+            Change::AddRun { run, subranges } => {
                 out.push(4);
-                put_run(out, desc);
+                put_run(out, run);
+                put_ids(out, subranges);
             }
-            Change::RemoveRun { keyspace, id } => {
+            Change::LeaveRun { keyspace, id, subrange } => {
                 out.push(5);
                 put_varint(out, u64::from(*keyspace));
                 put_varint(out, *id);
+                put_varint(out, u64::from(*subrange));
             }
             Change::Zone { no, incarnation, fate } => {
                 out.push(6);
@@ -243,6 +271,16 @@ impl Change {
                 put_varint(out, *id);
                 put_bytes(out, smallest);
             }
+            Change::Subranges { keyspace, old, new } => {
+                out.push(11);
+                put_varint(out, u64::from(*keyspace));
+                put_ids(out, old);
+                put_varint(out, new.len() as u64);
+                for (id, lower) in new {
+                    put_varint(out, u64::from(*id));
+                    put_bytes(out, lower);
+                }
+            }
         }
     }
 
@@ -255,8 +293,12 @@ impl Change {
                 Change::CreateKeyspace { id, name }
             }
             3 => Change::DropKeyspace { id: id32(reader)? },
-            4 => Change::AddRun(Box::new(run(reader)?)),
-            5 => Change::RemoveRun { keyspace: id32(reader)?, id: reader.varint()? },
+            4 => Change::AddRun { run: Box::new(run(reader)?), subranges: ids(reader)? },
+            5 => Change::LeaveRun {
+                keyspace: id32(reader)?,
+                id: reader.varint()?,
+                subrange: id32(reader)?,
+            },
             6 => {
                 let (no, incarnation) = (id32(reader)?, reader.varint()?);
                 let fate = match reader.u8()? {
@@ -280,6 +322,14 @@ impl Change {
                 id: reader.varint()?,
                 smallest: bytes(reader)?,
             },
+            11 => {
+                let (keyspace, old) = (id32(reader)?, ids(reader)?);
+                let mut new = Vec::new();
+                for _ in 0..reader.varint()? {
+                    new.push((id32(reader)?, bytes(reader)?));
+                }
+                Change::Subranges { keyspace, old, new }
+            }
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@ pub(crate) mod edit;
 pub(crate) mod file;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::planted::{self, Bug};
 use base::{Error, Result, Seq};
@@ -34,9 +34,71 @@ const NO_KEYSPACE: Broken = "a change is about a keyspace that exists";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyspaceState {
     pub name: String,
+    /// Subranges by their lowest keys. Identifiers are never reused, and of two subranges that a key was ever in, the
+    /// later one has the greater.
+    pub subranges: BTreeMap<Vec<u8>, u32>,
     /// By identifier; age is in [`RunDesc::order`].
-    pub runs: BTreeMap<u64, RunDesc>,
+    pub runs: BTreeMap<u64, RunState>,
     pub levels: LevelsState,
+}
+
+/// A run in the manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunState {
+    pub desc: RunDesc,
+    /// The subranges that read it.
+    pub subranges: BTreeSet<u32>,
+}
+
+impl KeyspaceState {
+    /// A keyspace without data: one subrange, whose identifier is 0.
+    pub(crate) fn new(name: &str) -> KeyspaceState {
+        KeyspaceState {
+            name: name.to_owned(),
+            subranges: BTreeMap::from([(Vec::new(), 0)]),
+            ..KeyspaceState::default()
+        }
+    }
+
+    /// The lowest identifier that no subrange ever had: whoever removes the highest makes a higher one.
+    pub(crate) fn next_subrange(&self) -> u32 {
+        self.subranges.values().max().map_or(0, |id| id.saturating_add(1))
+    }
+
+    fn replace_subranges(&mut self, old: &[u32], new: &[(u32, Vec<u8>)]) -> Result<(), Broken> {
+        let next = self.next_subrange();
+        let at = |id: &u32| self.subranges.iter().find(|(_, known)| *known == id);
+        let lowers: Option<Vec<Vec<u8>>> =
+            old.iter().map(|id| at(id).map(|(lower, _)| lower.clone())).collect();
+        let lowers = lowers.ok_or("a subrange that is replaced is there")?;
+        let first = lowers.first().ok_or("some subrange is replaced")?;
+        let last = lowers.last().ok_or("some subrange is replaced")?;
+        let neighbours = self.subranges.range(first.clone()..).take(old.len());
+        if !neighbours.map(|(lower, _)| lower).eq(&lowers) {
+            return Err("subranges that are replaced are neighbours, in key order");
+        }
+        let upper = self.subranges.range(last.clone()..).nth(1).map(|(lower, _)| lower.clone());
+        let ascend = new.windows(2).all(|pair| pair[0].1 < pair[1].1);
+        let within = new.first().is_some_and(|(_, lower)| lower == first)
+            && new.last().is_some_and(|(_, lower)| upper.is_none_or(|upper| *lower < upper));
+        if !ascend || !within {
+            return Err("new subranges cover the keys of the old ones");
+        }
+        let ids: BTreeSet<u32> = new.iter().map(|(id, _)| *id).collect();
+        if ids.len() < new.len() || ids.first().is_some_and(|id| *id < next) {
+            return Err("identifiers of subranges are used once");
+        }
+        self.subranges.retain(|lower, _| !lowers.contains(lower));
+        self.subranges.extend(new.iter().map(|(id, lower)| (lower.clone(), *id)));
+        for run in self.runs.values_mut() {
+            let before = run.subranges.len();
+            run.subranges.retain(|id| !old.contains(id));
+            if run.subranges.len() < before {
+                run.subranges.extend(&ids);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl State {
@@ -45,8 +107,7 @@ impl State {
         match change {
             Change::Epoch(epoch) => self.epoch = *epoch,
             Change::CreateKeyspace { id, name } => {
-                let fresh = KeyspaceState { name: name.clone(), ..KeyspaceState::default() };
-                if self.keyspaces.insert(*id, fresh).is_some() {
+                if self.keyspaces.insert(*id, KeyspaceState::new(name)).is_some() {
                     return Err("identifiers of keyspaces are used once");
                 }
                 self.next_keyspace = self.next_keyspace.max(id.saturating_add(1));
@@ -54,16 +115,32 @@ impl State {
             Change::DropKeyspace { id } => {
                 self.keyspaces.remove(id).ok_or(NO_KEYSPACE)?;
             }
-            Change::AddRun(desc) => {
-                let runs = &mut self.keyspace(desc.keyspace)?.runs;
-                if runs.insert(desc.id, (**desc).clone()).is_some() {
+            Change::Subranges { keyspace, old, new } => {
+                self.keyspace(*keyspace)?.replace_subranges(old, new)?;
+            }
+            Change::AddRun { run, subranges } => {
+                let keyspace = self.keyspace(run.keyspace)?;
+                let known = |id: &u32| keyspace.subranges.values().any(|known| known == id);
+                if subranges.is_empty() || !subranges.iter().all(known) {
+                    return Err("a run belongs to subranges that exist");
+                }
+                let subranges = subranges.iter().copied().collect();
+                let fresh = RunState { desc: (**run).clone(), subranges };
+                if keyspace.runs.insert(run.id, fresh).is_some() {
                     return Err("identifiers of runs are used once");
                 }
-                self.next_run = self.next_run.max(desc.id.saturating_add(1));
+                self.next_run = self.next_run.max(run.id.saturating_add(1));
             }
-            Change::RemoveRun { keyspace, id } => {
-                let removed = self.keyspace(*keyspace)?.runs.remove(id);
-                removed.ok_or("a run that is removed is there")?;
+            Change::LeaveRun { keyspace, id, subrange } => {
+                let runs = &mut self.keyspace(*keyspace)?.runs;
+                let broken = "a subrange leaves a run that it has";
+                let run = runs.get_mut(id).ok_or(broken)?;
+                if !run.subranges.remove(subrange) {
+                    return Err(broken);
+                }
+                if run.subranges.is_empty() || planted::is(Bug::LeaveRunForAll) {
+                    runs.remove(id);
+                }
             }
             Change::AddTable(desc) => {
                 self.keyspace(desc.keyspace)?.levels.add(desc)?;
@@ -115,7 +192,15 @@ impl State {
         ];
         for (id, keyspace) in &self.keyspaces {
             changes.push(Change::CreateKeyspace { id: *id, name: keyspace.name.clone() });
-            changes.extend(keyspace.runs.values().map(|run| Change::AddRun(Box::new(run.clone()))));
+            let subranges = keyspace.subranges.iter().map(|(lower, id)| (*id, lower.clone()));
+            let new: Vec<(u32, Vec<u8>)> = subranges.collect();
+            if new != [(0, Vec::new())] {
+                changes.push(Change::Subranges { keyspace: *id, old: vec![0], new });
+            }
+            changes.extend(keyspace.runs.values().map(|run| Change::AddRun {
+                run: Box::new(run.desc.clone()),
+                subranges: run.subranges.iter().copied().collect(),
+            }));
             let tables = keyspace.levels.tables();
             changes.extend(tables.map(|table| Change::AddTable(Box::new(table.clone()))));
         }
@@ -130,8 +215,7 @@ impl State {
     /// The state that a fresh pool's log begins with: one keyspace, named `default`.
     pub(crate) fn fresh() -> State {
         let mut state = State { next_run: 1, next_table: 1, ..State::default() };
-        let default = KeyspaceState { name: "default".into(), ..KeyspaceState::default() };
-        state.keyspaces.insert(0, default);
+        state.keyspaces.insert(0, KeyspaceState::new("default"));
         state.next_keyspace = 1;
         state
     }
@@ -209,7 +293,6 @@ mod tests {
         RunDesc {
             id,
             keyspace: 0,
-            subrange: 0,
             order: id,
             entries: 7,
             min_seq: 1,
@@ -248,7 +331,14 @@ mod tests {
             changes: vec![
                 Change::Epoch(3),
                 Change::CreateKeyspace { id: 1, name: "other".into() },
-                Change::AddRun(Box::new(desc(5))),
+                Change::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
+                Change::Subranges {
+                    keyspace: 0,
+                    old: vec![0],
+                    new: vec![(1, Vec::new()), (2, b"m".to_vec())],
+                },
+                Change::AddRun { run: Box::new(desc(6)), subranges: vec![2] },
+                Change::LeaveRun { keyspace: 0, id: 5, subrange: 1 },
                 Change::AddTable(Box::new(table(8, b"a", b"c"))),
                 Change::AddTable(Box::new(table(9, b"d", b"f"))),
                 Change::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },
@@ -265,12 +355,15 @@ mod tests {
         state.apply_edit(&edit).expect("applies");
         let again = State::replay(&[state.encode_snapshot()]).expect("replays");
         assert_eq!(again, state);
-        assert_eq!((again.next_run, again.next_keyspace, again.floor), (6, 2, 42));
+        assert_eq!((again.next_run, again.next_keyspace, again.floor), (7, 2, 42));
+        let keyspace = &again.keyspaces[&0];
+        assert_eq!(keyspace.next_subrange(), 3);
+        assert_eq!(keyspace.runs[&5].subranges, BTreeSet::from([2]));
         assert_eq!((again.next_table, again.tables().count()), (10, 1));
     }
 
     #[test]
-    fn the_bytes_are_those_of_format_version_1() {
+    fn the_bytes_are_those_of_format_version_2() {
         let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x01\x02\x00\x07default";
         assert_eq!(State::fresh().encode_snapshot(), fresh);
     }
@@ -278,8 +371,33 @@ mod tests {
     #[test]
     fn contradictions_and_random_bytes_are_refused() {
         let mut state = State::fresh();
-        let remove = Edit { floor: 0, changes: vec![Change::RemoveRun { keyspace: 0, id: 9 }] };
-        assert_eq!(state.apply_edit(&remove), Err("a run that is removed is there"));
+        let leave = Change::LeaveRun { keyspace: 0, id: 9, subrange: 0 };
+        let leave = Edit { floor: 0, changes: vec![leave] };
+        assert_eq!(state.apply_edit(&leave), Err("a subrange leaves a run that it has"));
+        let replace = |state: &mut State, old: &[u32], new: &[(u32, &[u8])]| {
+            let new = new.iter().map(|(id, lower)| (*id, lower.to_vec())).collect();
+            let change = Change::Subranges { keyspace: 0, old: old.to_vec(), new };
+            state.clone().apply_edit(&Edit { floor: 0, changes: vec![change.clone()] })?;
+            state.apply(&change)
+        };
+        assert_eq!(replace(&mut state, &[0], &[(1, b""), (2, b"d"), (3, b"m")]), Ok(()));
+        for (old, new) in [
+            (&[0][..], &[(4, &b""[..])][..]),
+            (&[1, 3], &[(4, b"")]),
+            (&[2, 1], &[(4, b"")]),
+            (&[2], &[(4, b"e")]),
+            (&[2], &[(4, b"d"), (5, b"m")]),
+            (&[2], &[(4, b"d"), (5, b"d")]),
+            (&[2], &[(3, b"d")]),
+            (&[2], &[(4, b"d"), (4, b"e")]),
+            (&[2], &[]),
+            (&[], &[(4, b"")]),
+        ] {
+            assert!(replace(&mut state, old, new).is_err(), "{old:?} {new:?}");
+        }
+        assert_eq!(replace(&mut state, &[2, 3], &[(4, b"d")]), Ok(()));
+        let lowers: Vec<_> = state.keyspaces[&0].subranges.iter().collect();
+        assert_eq!(lowers, [(&b""[..].to_vec(), &1), (&b"d"[..].to_vec(), &4)]);
         let twice = [table(1, b"a", b"c"), table(2, b"c", b"c")];
         let changes = twice.map(|table| Change::AddTable(Box::new(table))).to_vec();
         let overlap = state.apply_edit(&Edit { floor: 0, changes });

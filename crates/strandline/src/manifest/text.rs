@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::State;
 use super::edit::Fate;
+use super::{RunState, State};
 use crate::level0::run::RunDesc;
 use crate::tree::desc::TableDesc;
 
@@ -14,6 +14,9 @@ impl fmt::Display for State {
         writeln!(f, "next: keyspace {keyspace}, run {run}, table {table}")?;
         for (id, keyspace) in &self.keyspaces {
             writeln!(f, "keyspace {id} {}", keyspace.name.escape_debug())?;
+            for (lower, id) in &keyspace.subranges {
+                writeln!(f, "  subrange {id}: keys from {}", quoted(lower))?;
+            }
             keyspace.runs.values().try_for_each(|run| write_run(f, run))?;
             keyspace.levels.tables().try_for_each(|table| write_table(f, table))?;
         }
@@ -32,12 +35,18 @@ impl fmt::Display for State {
     }
 }
 
-fn write_run(f: &mut fmt::Formatter<'_>, run: &RunDesc) -> fmt::Result {
-    let RunDesc { id, order, entries, min_seq, max_seq, .. } = run;
-    let bytes = run.bytes();
+fn quoted(key: &[u8]) -> String {
+    format!("\"{}\"", key.escape_ascii())
+}
+
+fn write_run(f: &mut fmt::Formatter<'_>, run: &RunState) -> fmt::Result {
+    let RunDesc { id, order, entries, min_seq, max_seq, .. } = &run.desc;
+    let bytes = run.desc.bytes();
+    let subranges: Vec<String> = run.subranges.iter().map(u32::to_string).collect();
     writeln!(
         f,
-        "  run {id}: order {order}, {entries} entries, seqs {min_seq} to {max_seq}, {bytes} bytes"
+        "  run {id} of subrange {}: order {order}, {entries} entries, seqs {min_seq} to {max_seq}, {bytes} bytes",
+        subranges.join(", ")
     )
 }
 

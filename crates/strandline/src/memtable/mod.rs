@@ -6,7 +6,7 @@ pub(crate) mod record;
 pub(crate) mod zone;
 
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use art::{Art, Direction, Versions};
@@ -28,18 +28,21 @@ pub(crate) struct Memtable {
     pub bytes: AtomicU64,
     /// Highest sequence number reserved here; known once the memtable takes no more.
     pub last_seq: AtomicU64,
+    /// Its keys were cut in several subranges since it began.
+    pub shared: AtomicBool,
 }
 
 impl Memtable {
-    pub(crate) fn new(order: u64, zones: Vec<Arc<Zone>>) -> Memtable {
+    pub(crate) fn new(order: u64) -> Memtable {
         Memtable {
             order,
             index: Art::new(),
             deletes: Deletes::default(),
-            zones: Mutex::new(zones),
+            zones: Mutex::default(),
             extents: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),
             last_seq: AtomicU64::new(0),
+            shared: AtomicBool::new(false),
         }
     }
 

@@ -4,7 +4,7 @@
 //! **I-ZONE-2** A zone becomes free only after the edit that retires it is durable *and* the last `Arc` is
 //! gone; then its word is cleared, then it may be granted again under a new incarnation.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Seq;
@@ -19,6 +19,8 @@ pub(crate) struct Zone {
     /// Offset behind the zone.
     pub end: u64,
     pub base_seq: Seq,
+    /// Runs that the manifest has and that name records here.
+    named_by: AtomicU32,
     retired: AtomicBool,
     graveyard: Arc<Graveyard>,
 }
@@ -74,9 +76,25 @@ impl Zone {
             start: range.start,
             end: range.end,
             base_seq,
+            named_by: AtomicU32::new(0),
             retired: AtomicBool::new(false),
             graveyard: Arc::clone(graveyard),
         })
+    }
+
+    /// Runs that the manifest has and that name records here. Changes under the keyspace's `admin` only.
+    pub(crate) fn named_by(&self) -> u32 {
+        self.named_by.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the manifest has one more run that names records here.
+    pub(crate) fn name(&self) {
+        self.named_by.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that it has one less.
+    pub(crate) fn unname(&self) {
+        self.named_by.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Marks that no durable edit names this zone, or that one retires it: it goes with its last holder

@@ -1,19 +1,21 @@
 //! Figures about an open store.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use base::Seq;
-use pmem::{Durability, StatsSnapshot};
+use pmem::{Durability, JournalFigures, StatsSnapshot};
 
 use crate::cache::CacheFigures;
 use crate::compaction::pick::targets;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::{Sources, Space};
+use crate::subrange::Subrange;
+use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
-use crate::view::View;
 
 /// Figures about an open store.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Properties {
     pub durability_note: String,
     /// Where persistent memory comes from.
     pub pm: String,
+    /// The log, if that is what keeps the bytes.
+    pub wal: Option<JournalFigures>,
     /// Instruction that flushes a line.
     pub flush_instruction: &'static str,
     /// Bytes of persistent memory for data.
@@ -122,12 +126,37 @@ pub struct KeyspaceProperties {
     pub fences_dram_bytes: u64,
     /// Index runs, newest first.
     pub runs: Vec<RunProperties>,
+    /// Subranges, in key order.
+    pub subranges: Vec<SubrangeProperties>,
     /// Range deletions in memtables.
     pub memtable_range_deletes: usize,
     /// Bytes of records in runs at which level 0 is compacted.
     pub level0_target: u64,
     /// Levels on SSD that have tables, from the top.
     pub levels: Vec<LevelProperties>,
+}
+
+/// Figures about a subrange. Several may share a memtable or a run from the time when their keys were one's.
+#[derive(Clone, Debug)]
+pub struct SubrangeProperties {
+    /// Identifier; greater is newer.
+    pub id: u32,
+    /// Its lowest key; empty: from the first key on.
+    pub from: Vec<u8>,
+    /// The first key behind it; `None`: to the last key.
+    pub before: Option<Vec<u8>>,
+    /// Memtables, the active one included.
+    pub memtables: usize,
+    /// Bytes of records in memtables.
+    pub memtable_bytes: u64,
+    /// Identifiers of its index runs, newest first.
+    pub runs: Vec<u64>,
+    /// Bytes of records in runs, about.
+    pub record_bytes: u64,
+    /// Bytes in the zones of its runs that no run of it names: dead, or of other subranges.
+    pub other_bytes: u64,
+    /// Its share of what was written to the keyspace lately, in thousandths; 0 until enough was written to tell.
+    pub heat: u32,
 }
 
 /// Figures about a level.
@@ -214,6 +243,7 @@ impl Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),
             pm: region.describe(),
+            wal: region.journal().map(|journal| journal.figures()),
             flush_instruction: region.flush_instruction(),
             pm_capacity: space.total,
             pm_free: space.free,
@@ -257,40 +287,64 @@ fn anonymous_bytes() -> Option<u64> {
 }
 
 fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
-    let view = space.view.load();
-    let frozen: u64 = view.memtables[1..].iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
+    let zone_bytes = engine.media.pool.geometry().zone_len();
+    let Sources { memtables, runs } = Sources::of(space);
+    let subranges = space.subranges();
+    let frozen: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
+    let filling: u64 = subranges.iter().map(|subrange| subrange.front.bytes()).sum();
     KeyspaceProperties {
         name: space.name.clone(),
-        memtable_records: view.memtables.iter().map(|m| m.index.len() as u64).sum(),
-        memtables: view.memtables.len(),
-        memtable_bytes: frozen + space.front.bytes(),
-        index_dram_bytes: view.memtables.iter().map(|m| m.index.bytes() as u64).sum(),
-        fences_dram_bytes: view.runs.iter().map(|run| run.dram_bytes() as u64).sum(),
-        runs: view
-            .runs
+        memtable_records: memtables.iter().map(|m| m.index.len() as u64).sum(),
+        memtables: memtables.len(),
+        memtable_bytes: frozen + filling,
+        index_dram_bytes: memtables.iter().map(|m| m.index.bytes() as u64).sum(),
+        fences_dram_bytes: runs.iter().map(|run| run.dram_bytes() as u64).sum(),
+        runs: runs
             .iter()
             .map(|run| RunProperties {
                 id: run.desc.id,
                 entries: run.entries(),
                 index_bytes: run.desc.bytes(),
-                record_bytes: run.zones.iter().map(|used| used.live_bytes).sum(),
+                record_bytes: run.record_bytes(),
                 range_deletes: run.ranges.deletes().count(),
                 zones: run.zones.len(),
                 min_seq: run.desc.min_seq,
                 max_seq: run.desc.max_seq,
             })
             .collect(),
-        memtable_range_deletes: view.memtables.iter().map(|m| m.deletes.count()).sum(),
+        subranges: subranges
+            .iter()
+            .map(|subrange| subrange_properties(subrange, zone_bytes))
+            .collect(),
+        memtable_range_deletes: memtables.iter().map(|m| m.deletes.count()).sum(),
         level0_target: engine.level0_bytes(),
-        levels: levels(&view, engine.level0_bytes()),
+        levels: levels(&space.tree(), engine.level0_bytes() / subranges.len() as u64),
     }
 }
 
-fn levels(view: &View, level0_bytes: u64) -> Vec<LevelProperties> {
+fn subrange_properties(subrange: &Subrange, zone_bytes: u64) -> SubrangeProperties {
+    let view = subrange.view.load();
+    let record_bytes = subrange.level0_bytes(&view);
+    let named = view.runs.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no));
+    let zones: BTreeSet<u32> = named.collect();
+    SubrangeProperties {
+        id: subrange.id,
+        from: subrange.span.lower.clone(),
+        before: subrange.span.upper.clone(),
+        memtables: view.memtables.len(),
+        memtable_bytes: view.memtable_bytes(),
+        runs: view.runs.iter().map(|run| run.desc.id).collect(),
+        record_bytes,
+        other_bytes: (zones.len() as u64 * zone_bytes).saturating_sub(record_bytes),
+        heat: subrange.heat.load(Relaxed),
+    }
+}
+
+fn levels(tree: &Tree, level0_bytes: u64) -> Vec<LevelProperties> {
     let mut bytes = [0; LEVELS];
-    view.tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
+    tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
     let targets = targets(&bytes, level0_bytes);
-    let filled = view.tree.levels().filter(|(_, level)| !level.tables.is_empty());
+    let filled = tree.levels().filter(|(_, level)| !level.tables.is_empty());
     filled
         .map(|(number, level)| LevelProperties {
             level: number,

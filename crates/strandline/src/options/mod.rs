@@ -17,6 +17,18 @@ pub enum PmSource {
     Path(PathBuf),
     /// Memory of this process: nothing outlives it.
     Heap,
+    /// Memory of this process, kept by a log in the directory `wal` of the store.
+    Dram,
+}
+
+/// When the log of a store in DRAM is synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WalSync {
+    /// Before a write is acknowledged; one sync for all that wait.
+    #[default]
+    Always,
+    /// By [`Db::sync_wal`](crate::Db::sync_wal) only. Until then a write survives the process, not power failure.
+    Never,
 }
 
 /// Where tables go when persistent memory fills up.
@@ -36,8 +48,10 @@ pub enum SsdSource {
 pub struct Options {
     /// Where persistent memory comes from.
     pub pm: PmSource,
-    /// Bytes of persistent memory of a new store.
+    /// Bytes of persistent memory of a new store, or of the DRAM in its place.
     pub pm_size: u64,
+    /// When the log of a store in DRAM is synced.
+    pub wal_sync: WalSync,
     /// Bytes per zone of a new store; 0: chosen from its size.
     pub zone_size: u64,
     /// Make the store if there is none.
@@ -46,6 +60,8 @@ pub struct Options {
     pub memtable_bytes: u64,
     /// Memtables that may wait to be frozen before writers are slowed fully.
     pub frozen_memtables_max: u32,
+    /// Subranges that a keyspace is cut into; 0: as it suits.
+    pub subranges: u32,
     /// Bytes of DRAM for indexes; memtables are frozen early to keep it.
     pub dram_budget: u64,
     /// Where tables go.
@@ -85,10 +101,12 @@ impl Default for Options {
         Options {
             pm: PmSource::Auto,
             pm_size: 1 << 30,
+            wal_sync: WalSync::Always,
             zone_size: 0,
             create_if_missing: true,
             memtable_bytes: 64 << 20,
             frozen_memtables_max: 4,
+            subranges: 0,
             dram_budget: 1 << 30,
             ssd: SsdSource::Auto,
             ssd_size: 0,
@@ -126,16 +144,25 @@ pub struct Row {
 pub const TABLE: &[Row] = &[
     Row {
         name: "pm",
-        unit: "auto, heap or a path",
+        unit: "auto, heap, dram or a path",
         default: "auto",
-        doc: "Where persistent memory comes from: a file `pool` in the store's directory, memory of this \
-              process, or a file or device of your own.",
+        doc: "Where persistent memory comes from: a file `pool` in the store's directory (auto; or whatever the store \
+              has), memory of this process that nothing outlives (heap), memory of this process with a log in the \
+              directory `wal` of the store (dram), or a file or device of your own.",
     },
     Row {
         name: "pm_size",
         unit: "bytes",
         default: "1G",
-        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later.",
+        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later. With pm=dram: the \
+              DRAM that records may take; the log takes about twice as much on SSD.",
+    },
+    Row {
+        name: "wal_sync",
+        unit: "always or never",
+        default: "always",
+        doc: "With pm=dram: whether the log is synced before a write is acknowledged. With never a write survives the \
+              end of the process, but power failure only after Db::sync_wal.",
     },
     Row {
         name: "zone_size",
@@ -162,6 +189,14 @@ pub const TABLE: &[Row] = &[
         unit: "count",
         default: "4",
         doc: "Memtables that may wait to be frozen before writers are slowed to what lets them be frozen.",
+    },
+    Row {
+        name: "subranges",
+        unit: "count, at most 1024; 0 chooses",
+        default: "0",
+        doc: "Parts that the keys of each keyspace are cut into, with memtables, runs and zones of their own, so that \
+              little is compacted at a time. By default they are split and joined as writes fall; a number is cut once, \
+              from the first run's keys.",
     },
     Row {
         name: "dram_budget",
@@ -332,17 +367,26 @@ impl Options {
                 self.pm = match text {
                     "auto" => PmSource::Auto,
                     "heap" => PmSource::Heap,
+                    "dram" => PmSource::Dram,
                     "" => return None,
                     path => PmSource::Path(path.into()),
                 };
             }
             "pm_size" => self.pm_size = parse_size(text)?,
+            "wal_sync" => {
+                self.wal_sync = match text {
+                    "always" => WalSync::Always,
+                    "never" => WalSync::Never,
+                    _ => return None,
+                };
+            }
             "zone_size" => self.zone_size = parse_size(text)?,
             "create_if_missing" => self.create_if_missing = text.parse().ok()?,
             "memtable_bytes" => {
                 self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?
             }
             "frozen_memtables_max" => self.frozen_memtables_max = count()?,
+            "subranges" => self.subranges = count().filter(|subranges| *subranges <= 1024)?,
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => {
                 self.background_threads = count().filter(|threads| *threads <= 64)?;
@@ -406,12 +450,14 @@ mod tests {
             pm_size: 1,
             memtable_bytes: 1,
             frozen_memtables_max: 9,
+            subranges: 9,
             dram_budget: 1,
             background_threads: 0,
             create_if_missing: false,
             recovery_threads: 5,
             zone_size: 7,
             pm: PmSource::Heap,
+            wal_sync: WalSync::Never,
             ssd: SsdSource::None,
             ssd_size: 1,
             ssd_direct: true,

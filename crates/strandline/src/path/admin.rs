@@ -2,7 +2,7 @@
 //! keys read at one moment.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use std::collections::BTreeMap;
@@ -15,10 +15,13 @@ use super::compact_range::Depth;
 use super::job::Worked;
 use super::merge::MergeJob;
 use crate::engine::Engine;
-use crate::keyspace::{CleanTail, Space};
+use crate::keyspace::Space;
+use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::manifest::{Manifest, State};
 use crate::memtable::Memtable;
+use crate::memtable::zone::Zone;
+use crate::subrange::{CleanTail, Span, Subrange};
 use crate::tree::Tree;
 use crate::view::View;
 
@@ -56,14 +59,9 @@ impl Engine {
         }
         let id = self.room_for_keyspace()?;
         let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
-        let active = Arc::new(Memtable::new(1, Vec::new()));
-        let view = View {
-            number: 1,
-            memtables: vec![active],
-            runs: Vec::new(),
-            tree: Arc::new(Tree::default()),
-        };
-        let space = Arc::new(Space::new(id, name, view, 1, None));
+        let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
+        let whole = Arc::new(Subrange::new(0, Span::default(), view));
+        let space = Arc::new(Space::new(id, name, vec![whole], None));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
     }
@@ -120,52 +118,62 @@ impl Engine {
                 format!("no keyspace {name}"),
             ));
         }
+        let subranges = space.subranges();
         let pass = self.gate.enter_to_switch();
-        space.front.set_number(&pass, u64::MAX);
+        for subrange in &subranges {
+            let _reserved = subrange.front.close(&pass);
+        }
         let last_seq = pass.next_seq() - 1;
         drop(pass);
         self.await_visible(last_seq)?;
         jobs.abandon(self, &space);
         self.abandon_compactions(&space);
-        let view = space.view.load_full();
-        let memtables = view.memtables.iter().flat_map(|memtable| memtable.zones());
-        let runs =
-            view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
-        let zones: Vec<_> = memtables.chain(runs).collect();
+        let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load_full()).collect();
+        let memtables = views.iter().flat_map(|view| &view.memtables).flat_map(|each| each.zones());
+        // Several subranges may share one.
+        let runs: BTreeMap<u64, Arc<Run>> = views
+            .iter()
+            .flat_map(|view| &view.runs)
+            .map(|run| (run.desc.id, Arc::clone(run)))
+            .collect();
+        let named = runs.values().flat_map(|run| run.zones.iter().map(|used| &used.zone));
+        let zones: BTreeMap<u32, Arc<Zone>> =
+            memtables.chain(named.cloned()).map(|zone| (zone.no, zone)).collect();
+        let tree = Arc::clone(&views[0].tree);
         let mut changes = vec![Change::DropKeyspace { id: space.id }];
-        changes.extend(zones.iter().map(|zone| Change::Zone {
+        changes.extend(zones.values().map(|zone| Change::Zone {
             no: zone.no,
             incarnation: zone.incarnation,
             fate: Fate::Retired,
         }));
         if planted::is(Bug::DropFreesZonesFirst) {
-            zones.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            zones.keys().for_each(|no| drop(self.media.pool.clear_zone(*no)));
         }
         if planted::is(Bug::DropRemovesTablesFirst)
             && let Some(tables) = &self.tables
         {
-            let files = view.tree.tables().map(|(_, table)| table.path());
+            let files = tree.tables().map(|(_, table)| table.path());
             files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
         }
         if planted::is(Bug::DropKeepsZones) {
             changes.truncate(1);
         }
         let _durable = self.edit(changes)?;
-        zones.iter().for_each(|zone| zone.retire());
-        view.runs.iter().for_each(|run| run.set_replaced());
-        view.tree.tables().for_each(|(_, table)| table.set_dropped());
+        zones.values().for_each(|zone| zone.retire());
+        runs.values().for_each(|run| run.set_replaced());
+        tree.tables().for_each(|(_, table)| table.set_dropped());
         self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
         // Handles may keep the keyspace; they must not keep its zones.
-        *space.clean_tail() = CleanTail::default();
-        let empty = Arc::new(Memtable::new(view.active().order + 1, Vec::new()));
-        let gone = View {
-            number: 0,
-            memtables: vec![empty],
-            runs: Vec::new(),
-            tree: Arc::new(Tree::default()),
-        };
-        space.view.store(Arc::new(gone));
-        drop((view, zones));
+        for subrange in &subranges {
+            *subrange.clean_tail() = CleanTail::default();
+            let empty = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
+            subrange.view.store(Arc::new(View {
+                number: 0,
+                front: Arc::clone(&subrange.front),
+                ..empty
+            }));
+        }
+        drop((runs, views, zones, tree));
         self.bury();
         Ok(())
     }
@@ -177,23 +185,28 @@ impl Engine {
         let mut newest = Vec::new();
         for space in self.spaces() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-            if space.front.bytes() > 0 {
-                self.rotate(&space);
+            for subrange in space.subranges() {
+                if subrange.front.bytes() > 0 {
+                    self.rotate(&subrange);
+                }
+                let view = subrange.view.load();
+                let frozen = view.memtables[1..].iter().map(Arc::downgrade);
+                newest.extend(frozen.map(|memtable| (Arc::clone(&space), memtable)));
             }
-            let order = space.view.load().active().order;
-            newest.push((Arc::clone(&space), order));
         }
         self.update_debt();
         self.await_frozen(&newest)
     }
 
-    /// Waits until no memtable older than the age given with each keyspace is left to be frozen.
-    pub(super) fn await_frozen(&self, newest: &[(Arc<Space>, u64)]) -> Result<()> {
+    /// Waits until each of these memtables of a keyspace is frozen.
+    pub(super) fn await_frozen(&self, memtables: &[(Arc<Space>, Weak<Memtable>)]) -> Result<()> {
         let mut short = 0;
-        let waits = |(space, order): &(Arc<Space>, u64)| {
-            space.view.load().oldest_frozen().is_some_and(|memtable| memtable.order < *order)
+        let waits = |(space, memtable): &(Arc<Space>, Weak<Memtable>)| {
+            let is_it = |each: &Arc<Memtable>| std::ptr::eq(Arc::as_ptr(each), memtable.as_ptr());
+            let reads = |subrange: &Arc<Subrange>| subrange.view.load().memtables.iter().any(is_it);
+            space.subranges().iter().any(reads)
         };
-        while newest.iter().any(waits) {
+        while memtables.iter().any(waits) {
             self.check_writable("flush")?;
             match self.work_on_indexes(usize::MAX)? {
                 Worked::Did => {}
@@ -222,7 +235,7 @@ impl Engine {
     }
 
     /// Brings all data of each keyspace down to one place: the deepest level on SSD that has any, or, where there is no
-    /// SSD, one run.
+    /// SSD, one run for each subrange.
     pub(crate) fn compact(&self) -> Result<()> {
         self.check_writable("compact")?;
         for space in self.spaces() {
@@ -233,14 +246,17 @@ impl Engine {
             // The jobs are held throughout, so that nobody else changes the runs.
             let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             jobs.finish(self)?;
-            let view = space.view.load_full();
-            if view.runs.len() > 1 {
-                // Nobody else marks runs while the jobs are held.
-                let merge = MergeJob::begin(self, &space, &view, 0..view.runs.len());
-                drop(view);
-                let merged = merge.map(|mut merge| merge.step(self, usize::MAX));
-                self.throttle.merging(0, 0);
-                let _whole = merged.transpose()?;
+            for subrange in space.subranges() {
+                let view = subrange.view.load_full();
+                if view.runs.len() > 1 {
+                    // Nobody else marks runs while the jobs are held.
+                    let all = 0..view.runs.len();
+                    let merge = MergeJob::begin(self, (&space, &subrange), &view, all);
+                    drop(view);
+                    let merged = merge.map(|mut merge| merge.step(self, usize::MAX));
+                    self.throttle.merging(0, 0);
+                    let _whole = merged.transpose()?;
+                }
             }
             drop(jobs);
             self.bury();

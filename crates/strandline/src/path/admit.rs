@@ -1,6 +1,7 @@
 //! W1's waiting: space granted ahead, full memtables, back-pressure. Nothing is reserved here, so a
 //! writer may sleep, persist a zone header, or do background work itself.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use crate::background::throttle::HELP_DEBT;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::Space;
 use crate::memtable::Memtable;
+use crate::subrange::Subrange;
 use crate::view::View;
 
 /// One sleep of a writer that waits for space.
@@ -49,47 +51,46 @@ impl Engine {
     }
 
     /// Whether the active memtable should be frozen.
-    fn is_full(&self, space: &Space, active: &Memtable) -> bool {
+    fn is_full(&self, view: &View) -> bool {
         let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
-        space.front.bytes() >= memtable_bytes || self.has_full_index(active)
+        view.front.bytes() >= memtable_bytes || self.has_full_index(view.active())
     }
 
-    /// Freezes the active memtable if it is full, and sees to a spare zone.
+    /// Freezes the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
     #[cold]
-    pub(crate) fn look_after(&self, space: &Arc<Space>, active: &Memtable) -> Result<()> {
-        if self.is_full(space, active) {
-            self.rotate_if_full(space)?;
+    pub(crate) fn look_after(&self, space: &Space, key: &[u8]) -> Result<()> {
+        let subrange = space.subrange_of(key);
+        if self.is_full(&subrange.view.load()) {
+            self.rotate_if_full(space, &subrange);
         }
-        if !space.front.has_spare() {
+        if !subrange.front.has_spare() {
             // Ahead of need nobody takes from the reserve for deletes.
-            let _enough_for_now = self.refill(space, Claim::Put)?;
+            let _enough_for_now = self.refill(space, &subrange, Claim::Put)?;
         }
         let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
-        space.front.look(&self.gate.enter_to_switch(), memtable_bytes);
+        subrange.front.look(&self.gate.enter_to_switch(), memtable_bytes);
         Ok(())
     }
 
-    /// Freezes the active memtable of `space` if it is full. Too many that wait to be frozen slow writers by
+    /// Freezes the active memtable of a subrange if it is full. Too many that wait to be frozen slow writers by
     /// way of the debt.
-    fn rotate_if_full(&self, space: &Arc<Space>) -> Result<()> {
+    fn rotate_if_full(&self, space: &Space, subrange: &Subrange) {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_full(space, space.view.load().active()) {
-            return Ok(());
+        if self.is_full(&subrange.view.load()) {
+            self.rotate(subrange);
+            self.update_debt();
+            self.signal.raise();
         }
-        self.rotate(space);
-        self.update_debt();
-        self.signal.raise();
-        Ok(())
     }
 
-    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `space.admin`.
-    pub(crate) fn rotate(&self, space: &Arc<Space>) {
-        if space.dropped.load(Relaxed) {
+    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `admin` of the keyspace.
+    pub(crate) fn rotate(&self, subrange: &Subrange) {
+        if subrange.front.is_closed() {
             return;
         }
-        let view = space.view.load_full();
+        let view = subrange.view.load_full();
         let old = view.active();
-        let fresh = Arc::new(space.new_memtable(Vec::new()));
+        let fresh = Arc::new(subrange.new_memtable());
         let mut memtables = vec![Arc::clone(&fresh)];
         memtables.extend(view.memtables.iter().cloned());
         let next = View { number: view.number + 1, memtables, ..(*view).clone() };
@@ -98,58 +99,69 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         // Commits that find the new number put their records into the new memtable, so a reader that
         // sees such a commit sees a number that its old View does not have (R1).
-        if let Some(start) = space.front.spare(&pass)
+        if let Some(start) = subrange.front.spare(&pass)
             && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
         {
             fresh.push_zone(zone);
         }
-        let (bytes, last_seq) = space.front.switch_memtable(&pass, next.number);
+        let (bytes, last_seq) = subrange.front.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
         old.last_seq.store(last_seq, Relaxed);
-        space.view.store(next);
+        subrange.note_frozen(bytes);
+        subrange.view.store(next);
         drop(pass);
         self.update_reserve();
     }
 
     /// Sees to it that a spare zone stands ready; `false` if none can be had now.
     #[cold]
-    pub(crate) fn refill(&self, space: &Arc<Space>, claim: Claim) -> Result<bool> {
+    pub(crate) fn refill(&self, space: &Space, subrange: &Subrange, claim: Claim) -> Result<bool> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        let front = &subrange.front;
         if space.dropped.load(Relaxed) {
             return Err(super::read::dropped(space));
         }
-        if space.front.has_spare() && !space.front.spare_is_reserved() {
+        if front.is_closed() || front.has_spare() && !front.spare_is_reserved() {
+            // Where others have taken its keys over, the commit finds them by routing anew.
             return Ok(true);
         }
         self.update_reserve();
-        if space.front.spare_is_reserved() {
+        if front.spare_is_reserved() {
             // A put may have it once there is enough for deletes elsewhere.
             let free = claim == Claim::Delete || self.may_grant(Claim::Put);
             if free && claim == Claim::Put {
-                space.front.release_reserved(&self.gate.enter_to_switch());
+                front.release_reserved(&self.gate.enter_to_switch());
             }
             return Ok(free);
         }
         let base_seq = self.gate.next_seq();
         let reserved = claim == Claim::Delete && !self.may_grant(Claim::Put);
-        let Some(zone) = self.grant(ZoneKind::Memtable, claim, space.id, base_seq) else {
+        let whose = (space.id, subrange.id);
+        let Some(zone) = self.grant(ZoneKind::Memtable, claim, whose, base_seq) else {
             self.update_debt();
             return Ok(false);
         };
-        let view = space.view.load();
+        let view = subrange.view.load();
         view.active().push_zone(Arc::clone(&zone));
         let pass = self.gate.enter_to_switch();
-        space.front.set_spare(&pass, &zone, reserved);
+        front.set_spare(&pass, &zone, reserved);
         drop(pass);
         self.throttle.granted.fetch_add(1, Relaxed);
         self.update_debt();
         Ok(true)
     }
 
-    /// Waits until a zone with room for `len` bytes stands ready, doing background work meanwhile.
-    pub(crate) fn await_zone(&self, space: &Arc<Space>, claim: Claim, len: u64) -> Result<()> {
+    /// Waits until a zone with room for `len` bytes stands ready where `key` is, doing background work meanwhile.
+    pub(crate) fn await_zone(
+        &self,
+        space: &Space,
+        key: &[u8],
+        claim: Claim,
+        len: u64,
+    ) -> Result<()> {
         debug_assert!(len <= self.media.pool.geometry().zone_len());
-        self.await_space(len, || Ok(self.refill(space, claim)?.then_some(())))
+        let refill = || Ok(self.refill(space, &space.subrange_of(key), claim)?.then_some(()));
+        self.await_space(len, refill)
     }
 
     /// Waits until an extent of `len` bytes can be had.
@@ -258,14 +270,20 @@ impl Engine {
     /// Gathers what the debt depends on.
     fn state_of_work(&self) -> State {
         let geometry = self.media.pool.geometry();
-        let spaces = self.spaces();
+        let subranges = self.subranges();
         let mut state = State {
             soft_headroom: self.soft_headroom(),
             headroom: self.headroom(),
             fronts: 0,
             zone_len: geometry.zone_len(),
             capacity: geometry.capacity(),
-            keyspaces: spaces.len() as u64,
+            subranges: subranges.len() as u64,
+            subranges_max: self
+                .spaces()
+                .iter()
+                .map(|s| s.routes.load().subranges.len() as u64)
+                .max()
+                .unwrap_or(1),
             drains: self.can_drain(),
             waiting: 0,
             waiting_max: u64::from(self.options.frozen_memtables_max),
@@ -277,19 +295,22 @@ impl Engine {
             dram_runs: self.throttle.building(),
             memtable_bytes: self.options.memtable_bytes,
         };
-        for space in &spaces {
-            let view = space.view.load();
+        let (mut memtables, mut runs) = (BTreeSet::new(), BTreeSet::new());
+        for (space, subrange) in &subranges {
+            let view = subrange.view.load();
             state.waiting = state.waiting.max(view.memtables.len() as u64 - 1);
             // What cannot be merged would slow writers for ever.
             if !space.unmergeable.load(Relaxed) {
                 state.runs = state.runs.max(view.runs.len() as u64);
             }
-            state.fronts += space.front.room();
-            for memtable in &view.memtables {
+            state.fronts += subrange.front.room();
+            // Several subranges may share one.
+            for memtable in view.memtables.iter().filter(|each| memtables.insert(Arc::as_ptr(each)))
+            {
                 state.memtable_entries += memtable.index.len() as u64;
                 state.dram_memtables += memtable.index.bytes() as u64;
             }
-            for run in &view.runs {
+            for run in view.runs.iter().filter(|run| runs.insert(Arc::as_ptr(run))) {
                 state.run_entries += run.entries();
                 state.dram_runs += run.dram_bytes() as u64;
             }

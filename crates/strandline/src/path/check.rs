@@ -6,6 +6,7 @@ use super::order;
 use super::recover::Damage;
 use crate::compaction::output;
 use crate::engine::Engine;
+use crate::keyspace::Sources;
 use crate::manifest::file;
 use crate::media::{Leaf, Media};
 use crate::memtable::Memtable;
@@ -13,6 +14,7 @@ use crate::tree::owner;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use art::{Direction, Versions};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -48,18 +50,19 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         check_owner(media, tables, &mut report)?;
     }
     for space in engine.spaces() {
-        let view = space.view.load_full();
-        let memtable_zones = view.memtables.iter().flat_map(|memtable| memtable.zones());
-        let run_zones =
-            view.runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
-        memtable_zones.chain(run_zones).for_each(|zone| check_header(media, zone.no, &mut report));
-        for (level, table) in view.tree.tables() {
+        for (level, table) in space.tree().tables() {
             check_table(engine, level, table, &mut report);
         }
-        for memtable in &view.memtables {
+        let Sources { memtables, runs } = Sources::of(&space);
+        let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
+        let run_zones =
+            runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+        let zones: BTreeSet<u32> = memtable_zones.chain(run_zones).map(|zone| zone.no).collect();
+        zones.into_iter().for_each(|no| check_header(media, no, &mut report));
+        for memtable in &memtables {
             check_memtable(media, memtable, &mut report);
         }
-        for run in &view.runs {
+        for run in &runs {
             report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
                 file: None,
                 zone: None,
@@ -107,7 +110,10 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                 }
             }
         }
-        report.damage.extend(order::check(engine, &space, &view));
+        for subrange in space.subranges() {
+            let view = subrange.view.load_full();
+            report.damage.extend(order::check(engine, &space, &subrange.span, &view));
+        }
     }
     Ok(report)
 }

@@ -28,6 +28,7 @@ use crate::keyspace::Space;
 use crate::manifest::{KeyspaceState, State, file};
 use crate::ranges::Ranges;
 use crate::snapshot::Horizon;
+use crate::subrange::Subrange;
 use crate::tree::copy::link_or_copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::tables::{Shelf, Tables};
@@ -36,8 +37,8 @@ use crate::view::View;
 /// Entries merged between two looks at whether the store is closed.
 const QUANTUM: usize = 1 << 16;
 
-/// A keyspace with a View of it.
-type Pinned = (Arc<Space>, Arc<View>);
+/// A keyspace with a View of each subrange.
+type Pinned = (Arc<Space>, Vec<(Arc<Subrange>, Arc<View>)>);
 
 impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
@@ -88,11 +89,11 @@ impl Engine {
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);
         // A View goes as soon as its part is copied, and with it the space that it holds.
-        for (space, view) in views {
-            let tree = Arc::clone(&view.tree);
-            let (made, merged) = self.merge_memory(&tables, &space, &view, cut)?;
-            drop(view);
-            let mut kept = KeyspaceState { name: space.name.clone(), ..KeyspaceState::default() };
+        for (space, views) in views {
+            let tree = Arc::clone(&views[0].1.tree);
+            let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
+            drop(views);
+            let mut kept = KeyspaceState::new(&space.name);
             let mut descs = made;
             for (level, table) in tree.tables() {
                 let desc = table.desc_at(level);
@@ -128,16 +129,18 @@ impl Engine {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         loop {
             let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
-            let views: Vec<Pinned> =
-                there.map(|space| (Arc::clone(space), space.view.load_full())).collect();
+            let views: Vec<Pinned> = there.map(pin).collect();
             let seq = match planted::is(Bug::CheckpointUnpublished) {
                 true => self.gate.enter_to_switch().next_seq() - 1,
                 false => self.ring.visible(),
             };
-            let current = |(space, view): &Pinned| {
+            let current = |(_, views): &Pinned| {
                 // What is ingested is in a View before its number is published.
-                let mut newest = view.tree.tables().map(|(_, table)| table.desc.max_seq);
-                space.front.number() == view.number && newest.all(|newest| newest <= seq)
+                let mut newest = views[0].1.tree.tables().map(|(_, table)| table.desc.max_seq);
+                // Tables come to one subrange after the other.
+                let same = |view: &View| Arc::ptr_eq(&view.tree, &views[0].1.tree);
+                views.iter().all(|(_, view)| view.is_current() && same(view))
+                    && newest.all(|newest| newest <= seq)
             };
             if views.iter().all(current) {
                 return (views, seq);
@@ -151,28 +154,43 @@ impl Engine {
         &self,
         tables: &Arc<Tables>,
         space: &Arc<Space>,
-        view: &View,
+        views: &[(Arc<Subrange>, Arc<View>)],
         cut: Seq,
     ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
-        let Some((low, high)) = self.memory_bounds(view)? else { return Ok(Default::default()) };
-        let into = view.tree.uppermost();
-        let level = view.tree.level(into);
-        let lower = level.tables[level.overlapping(&low, &high)].to_vec();
+        let tree = &views[0].1.tree;
+        let mut bounds = Vec::new();
         let mut deletes: Vec<RangeDelete> = Vec::new();
-        for memtable in &view.memtables {
-            deletes.extend(memtable.deletes.ranges().deletes().filter(|delete| delete.seq <= cut));
+        let (mut memtables, mut runs) = (Vec::new(), Vec::new());
+        for (subrange, view) in views {
+            let span = &subrange.span;
+            let clip = |ranges: &Ranges| ranges.clip(span.from(), span.before());
+            for memtable in &view.memtables {
+                bounds.extend(memtable.bounds(&self.media)?);
+                let ranges = clip(&memtable.deletes.ranges());
+                deletes.extend(ranges.deletes().filter(|delete| delete.seq <= cut));
+                memtables.push((Arc::clone(memtable), span.clone()));
+            }
+            for run in &view.runs {
+                bounds.extend(run.bounds_within(&self.media, span)?);
+                deletes.extend(clip(&run.ranges).deletes());
+                runs.push((Arc::clone(run), span.clone()));
+            }
         }
-        deletes.extend(view.runs.iter().flat_map(|run| run.ranges.deletes()));
+        let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let Some((low, high)) = all else { return Ok(Default::default()) };
+        let into = tree.uppermost();
+        let level = tree.level(into);
+        let lower = level.tables[level.overlapping(&low, &high)].to_vec();
         for table in lower.iter().filter(|table| table.desc.range_deletes > 0) {
             deletes.extend(table.ranges()?.deletes());
         }
-        let deeper = view.tree.below(into);
+        let deeper = tree.below(into);
         let merged = lower.iter().map(|table| table.desc.id).collect();
         let merge = Merge {
             media: Arc::clone(&self.media),
             tables: Arc::clone(tables),
-            memtables: view.memtables.clone(),
-            runs: view.runs.clone(),
+            memtables,
+            runs,
             levels: vec![lower],
             from: None,
             before: None,
@@ -199,18 +217,15 @@ impl Engine {
             }
         }
     }
+}
 
-    /// Lowest and highest key in persistent memory.
-    pub(super) fn memory_bounds(&self, view: &View) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let mut all = Vec::new();
-        for memtable in &view.memtables {
-            all.extend(memtable.bounds(&self.media)?);
-        }
-        for run in &view.runs {
-            all.push(run.bounds(&self.media)?.clone());
-        }
-        Ok(all.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
-    }
+fn pin(space: &Arc<Space>) -> Pinned {
+    let subranges = space.subranges().into_iter();
+    let views = subranges.map(|subrange| {
+        let view = subrange.view.load_full();
+        (subrange, view)
+    });
+    (Arc::clone(space), views.collect())
 }
 
 /// The directory that a checkpoint goes to, and where it is made, if nothing is in the way.

@@ -9,7 +9,7 @@
 //! The order never varies: table synced, directory synced, edit durable, persistent memory freed. A failed
 //! compaction leaves its inputs as they are and is tried again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,14 +18,16 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use super::job::Worked;
+use super::place::Scope;
 use crate::compaction::engine::{MergeTask, Poll};
 use crate::compaction::pick::{pick, pick_level0};
 use crate::engine::Engine;
-use crate::keyspace::{CleanTail, Space};
+use crate::keyspace::Space;
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::zone::Zone;
 use crate::observe::properties::CompactionFigures;
+use crate::subrange::{CleanTail, Span, Subrange};
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
 use crate::tree::table::Table;
@@ -52,7 +54,9 @@ pub(crate) struct Compactions {
 /// A compaction under way.
 pub(crate) struct Compaction {
     pub(super) space: Arc<Space>,
-    /// All runs of level 0 at its begin; none if tables sink.
+    /// The subrange whose level 0 it takes; none if tables sink.
+    pub(super) subrange: Option<Arc<Subrange>>,
+    /// All runs of it at the begin.
     pub(super) runs: Vec<Arc<Run>>,
     /// Inputs with their levels.
     pub(super) tables: Vec<(usize, Arc<Table>)>,
@@ -77,6 +81,16 @@ pub(super) struct Part {
 impl Compaction {
     fn is_level0(&self) -> bool {
         !self.runs.is_empty()
+    }
+
+    /// The keys of the runs that it takes.
+    pub(super) fn span(&self) -> Span {
+        self.subrange.as_ref().map_or_else(Span::default, |subrange| subrange.span.clone())
+    }
+
+    /// Entries of a run that it passes.
+    pub(super) fn run_entries(&self, run: &Run) -> u64 {
+        run.entries_within(&self.span())
     }
 
     /// Entries that all parts have passed; parts that are being carried on are not asked.
@@ -105,8 +119,14 @@ impl Compaction {
     /// The edit that puts `made` in the place of the inputs and retires `dead`.
     fn changes(&self, made: Vec<TableDesc>, dead: &[Arc<Zone>]) -> Vec<Change> {
         let keyspace = self.space.id;
-        let mut changes: Vec<Change> =
-            self.runs.iter().map(|run| Change::RemoveRun { keyspace, id: run.desc.id }).collect();
+        let mut changes: Vec<Change> = Vec::new();
+        if let Some(subrange) = &self.subrange {
+            changes.extend(self.runs.iter().map(|run| Change::LeaveRun {
+                keyspace,
+                id: run.desc.id,
+                subrange: subrange.id,
+            }));
+        }
         changes.extend(self.tables.iter().map(|(level, table)| Change::RemoveTable {
             keyspace,
             level: *level as u8,
@@ -309,32 +329,26 @@ impl Engine {
         if self.pauses(compactions) {
             return Ok(None);
         }
-        for space in self.spaces() {
-            if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
-                continue;
-            }
-            let view = space.view.load_full();
-            let bounds = match self.level0_bounds(&view) {
-                Ok(bounds) => bounds,
-                Err(error) => {
-                    self.leave_alone(&space, &error);
-                    continue;
-                }
-            };
-            let picture = self.picture(compactions, &space, &view, bounds);
-            let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
-            let Some(choice) = choice else { continue };
-            let begun = self.begin(&space, &view, choice);
+        for (space, subrange, due) in self.scopes() {
+            let view = subrange.view.load_full();
+            let begun = self.level0_bounds(&subrange, &view).and_then(|bounds| {
+                let scope = Scope::new(&view.tree, &subrange.span);
+                let here = (&*subrange, &*view);
+                let picture = self.picture(compactions, &space, here, (&bounds, &scope), due);
+                let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
+                choice.map_or(Ok(None), |choice| {
+                    self.begin((&space, &subrange), &view, &scope, choice)
+                })
+            });
             match begun {
-                Ok(begun) => {
+                Ok(None) => {}
+                Ok(Some(begun)) => {
                     compactions.failed_at = None;
-                    if begun.as_ref().is_some_and(|begun| begun.parts.len() > 1) {
+                    if begun.parts.len() > 1 {
                         // Others may take parts.
                         self.signal.raise();
                     }
-                    if begun.is_some() {
-                        return Ok(begun);
-                    }
+                    return Ok(Some(begun));
                 }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     self.leave_alone(&space, &error);
@@ -372,12 +386,12 @@ impl Engine {
         if !moved {
             self.check_manifest_room(&made)?;
         }
-        let view = space.view.load_full();
         let written: u64 = made.iter().map(|desc| desc.len).sum();
-        let is_input = |run: &Arc<Run>| compaction.runs.iter().any(|each| Arc::ptr_eq(each, run));
-        let staying: Vec<Arc<Run>> =
-            view.runs.iter().filter(|run| !is_input(run)).cloned().collect();
-        let dead = dead_zones(&compaction.runs, &staying);
+        let gone = match &compaction.subrange {
+            Some(subrange) => space.left_for_good(subrange, &compaction.runs),
+            None => Vec::new(),
+        };
+        let dead = dead_zones(&gone);
         let mut changes = compaction.changes(made, &dead);
         if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
@@ -389,7 +403,7 @@ impl Engine {
         }
         if planted::is(Bug::KeepInputInEdit) {
             let is_removal = |change: &Change| {
-                matches!(change, Change::RemoveRun { .. } | Change::RemoveTable { .. })
+                matches!(change, Change::LeaveRun { .. } | Change::RemoveTable { .. })
             };
             if let Some(at) = changes.iter().position(is_removal) {
                 changes.remove(at);
@@ -399,20 +413,20 @@ impl Engine {
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
-        let tree = self.tree_of(tables, space.id, &view.tree);
-        let next = View { number: view.number + 1, runs: staying, tree, ..(*view).clone() };
-        self.swap_view(space, next);
-        compaction.runs.iter().for_each(|run| run.set_replaced());
+        let left = compaction.subrange.as_ref().map(|subrange| (&**subrange, &compaction.runs[..]));
+        self.swap_trees(tables, space, left);
+        gone.iter().for_each(|run| run.set_replaced());
         if !moved {
             compaction.tables.iter().for_each(|(_, table)| table.set_dropped());
         }
-        {
-            let mut tail = space.clean_tail();
+        if let Some(subrange) = &compaction.subrange {
+            let mut tail = subrange.clean_tail();
             if tail.zone.as_ref().is_some_and(|zone| dead.iter().any(|d| d.no == zone.no)) {
                 *tail = CleanTail::default();
             }
         }
         dead.iter().for_each(|zone| zone.retire());
+        space.recut_due.store(true, Relaxed);
         let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
         self.count(compaction, written, freed);
         Ok(())
@@ -462,11 +476,31 @@ impl Engine {
         self.compactions().figures
     }
 
-    /// The tables of keyspace `id` as the manifest has them.
-    pub(super) fn tree_of(&self, tables: &Arc<Tables>, id: u32, before: &Tree) -> Arc<Tree> {
-        let manifest = self.manifest();
-        let state = manifest.state.keyspaces.get(&id);
-        Arc::new(state.map_or_else(Tree::default, |state| Tree::new(tables, &state.levels, before)))
+    /// Gives all subranges the tables of the keyspace as the manifest has them; one of them has left some runs for
+    /// these. To the others' keys nothing has happened, so that it does not matter who reads which tree meanwhile.
+    pub(super) fn swap_trees(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Space,
+        left: Option<(&Subrange, &[Arc<Run>])>,
+    ) {
+        let subranges = space.subranges();
+        let before = Arc::clone(&subranges[0].view.load().tree);
+        let tree = {
+            let manifest = self.manifest();
+            let state = manifest.state.keyspaces.get(&space.id);
+            state.map_or_else(Tree::default, |state| Tree::new(tables, &state.levels, &before))
+        };
+        let tree = Arc::new(tree);
+        for subrange in &subranges {
+            let view = subrange.view.load_full();
+            let (number, tree) = (view.number + 1, Arc::clone(&tree));
+            let mut next = View { number, tree, ..(*view).clone() };
+            if let Some((_, runs)) = left.filter(|(leaver, _)| leaver.id == subrange.id) {
+                next.runs.retain(|run| !runs.iter().any(|each| Arc::ptr_eq(each, run)));
+            }
+            self.swap_view(subrange, next);
+        }
     }
 
     /// Notes how far the compaction of level 0 under way has come, for the pace of writers.
@@ -477,11 +511,12 @@ impl Engine {
     }
 }
 
-/// Zones that only `runs` name.
-pub(super) fn dead_zones(runs: &[Arc<Run>], staying: &[Arc<Run>]) -> Vec<Arc<Zone>> {
-    let named: BTreeSet<u32> =
-        staying.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
-    let mut seen = BTreeSet::new();
-    let zones = runs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
-    zones.filter(|zone| !named.contains(&zone.no) && seen.insert(zone.no)).cloned().collect()
+/// Zones in which no run but `runs` names records.
+pub(super) fn dead_zones(runs: &[Arc<Run>]) -> Vec<Arc<Zone>> {
+    let mut named: BTreeMap<u32, (&Arc<Zone>, u32)> = BTreeMap::new();
+    for used in runs.iter().flat_map(|run| &run.zones) {
+        named.entry(used.zone.no).or_insert((&used.zone, 0)).1 += 1;
+    }
+    let dead = named.into_values().filter(|(zone, count)| zone.named_by() == *count);
+    dead.map(|(zone, _)| Arc::clone(zone)).collect()
 }

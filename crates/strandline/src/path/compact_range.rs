@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 
 use super::compact::{Compaction, Compactions};
 use super::job::Worked;
-use super::place::Upper;
-use crate::compaction::pick::{place, slide};
+use super::place::{Scope, Upper};
+use crate::compaction::pick::{Choice, place, slide};
 use crate::engine::Engine;
 use crate::keyspace::Space;
+use crate::subrange::Span;
 use crate::tree::Tree;
 use crate::tree::table::Table;
-use crate::view::View;
 
 /// Pause between looks at what somebody else does.
 const WAIT_STEP: Duration = Duration::from_micros(100);
@@ -54,19 +54,19 @@ impl Engine {
         }
     }
 
-    /// One compaction by hand, once nobody else is at what it needs.
+    /// Compactions by hand, once nobody else is at what they need.
     fn compact_once(
         &self,
         space: &Arc<Space>,
         range: (Option<&[u8]>, Option<&[u8]>),
         depth: Depth,
     ) -> Result<()> {
+        let upto = self.ring.visible();
         loop {
             self.check_writable("compact")?;
             let (begun, more) = {
                 let mut compactions = self.compactions();
-                let view = space.view.load_full();
-                let next = self.next_by_hand(&compactions, space, &view, range, depth)?;
+                let next = self.next_by_hand(&compactions, space, range, depth, upto)?;
                 let (begun, more) = match next {
                     ByHand::Nothing => return Ok(()),
                     ByHand::Busy => (None, true),
@@ -99,32 +99,68 @@ impl Engine {
         }
     }
 
-    /// Begins a compaction by hand: level 0 as a whole, or all tables above the deepest level that has any at once.
+    /// Begins to bring down level 0 of the first subrange that has any of the keys there.
+    fn next_level0_by_hand(
+        &self,
+        compactions: &Compactions,
+        space: &Arc<Space>,
+        (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
+        upto: Seq,
+    ) -> Result<ByHand> {
+        let mut busy = false;
+        for subrange in space.subranges() {
+            let view = subrange.view.load_full();
+            // What came later need not be waited for, or there would be no end to it.
+            if view.runs.iter().all(|run| run.desc.min_seq > upto) {
+                continue;
+            }
+            let bounds = self.level0_bounds(&subrange, &view)?;
+            let within = bounds.as_ref().is_some_and(|(low, high)| {
+                largest.is_none_or(|key| &low[..] <= key)
+                    && smallest.is_none_or(|key| &high[..] >= key)
+            });
+            let Some((low, high)) = bounds.as_ref().filter(|_| within) else { continue };
+            let scope = Scope::new(&view.tree, &subrange.span);
+            let here = (&*subrange, &*view);
+            let picture = self.picture(compactions, space, here, (&bounds, &scope), true);
+            let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
+                busy = true;
+                continue;
+            };
+            let choice = Choice::Level0 { into, onto };
+            match self.begin((space, &subrange), &view, &scope, choice)? {
+                // There may be other subranges.
+                Some(begun) => return Ok(ByHand::Prepares(begun)),
+                None => busy = true,
+            }
+        }
+        Ok(if busy { ByHand::Busy } else { ByHand::Nothing })
+    }
+
+    /// Begins a compaction by hand: level 0 of a subrange, or all tables above the deepest level that has any at once.
     fn next_by_hand(
         &self,
         compactions: &Compactions,
         space: &Arc<Space>,
-        view: &View,
-        (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
+        range: (Option<&[u8]>, Option<&[u8]>),
         depth: Depth,
+        upto: Seq,
     ) -> Result<ByHand> {
-        let bounds = self.level0_bounds(view)?;
-        let picture = self.picture(compactions, space, view, bounds);
-        let (runs, upper, into, onto) = if depth == Depth::Level0 {
-            let within = |(low, high): &(&[u8], &[u8])| {
-                largest.is_none_or(|key| *low <= key) && smallest.is_none_or(|key| *high >= key)
-            };
-            let Some((low, high)) = bounds.filter(within) else { return Ok(ByHand::Nothing) };
-            let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
-                return Ok(ByHand::Busy);
-            };
-            (view.runs.clone(), Upper::new(), into, onto)
-        } else {
+        if depth == Depth::Level0 {
+            return self.next_level0_by_hand(compactions, space, range, upto);
+        }
+        let (smallest, largest) = range;
+        let subranges = space.subranges();
+        let view = subranges[0].view.load_full();
+        let (bounds, scope) = (None, Scope::new(&view.tree, &Span::default()));
+        let here = (&*subranges[0], &*view);
+        let picture = self.picture(compactions, space, here, (&bounds, &scope), false);
+        let (upper, into, onto) = {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
             let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
             // Level 0 must find levels that are free above what is held here for long.
             if let Some(choice) = slide(&picture) {
-                let begun = self.begin(space, view, choice)?;
+                let begun = self.begin((space, &subranges[0]), &view, &scope, choice)?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
             // A filter looks at what lies deepest only when somebody asks for it.
@@ -138,9 +174,9 @@ impl Engine {
             if picture.arrives(first..=into, low, high) {
                 return Ok(ByHand::Busy);
             }
-            (Vec::new(), upper, into, onto)
+            (upper, into, onto)
         };
-        let begun = self.begin_with(space, view, runs, upper, (into, onto))?;
+        let begun = self.begin_with(space, &view, None, upper, (into, onto))?;
         Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
     }
 }

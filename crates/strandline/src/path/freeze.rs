@@ -25,6 +25,7 @@ use crate::manifest::edit::{Change, Fate};
 use crate::media::{Entry, Leaf};
 use crate::memtable::zone::{ExtentHold, Zone};
 use crate::memtable::{Memtable, is_skipped};
+use crate::subrange::Subrange;
 use crate::view::View;
 
 /// Keys read from the index at a time; their records are prefetched together.
@@ -83,26 +84,40 @@ impl FreezeJob {
 
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
     fn begin(&self, engine: &Engine) -> Building {
-        let view = self.space.view.load();
+        // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
+        let sharers = self.sharers();
+        let newest = sharers.iter().flat_map(|subrange| subrange.view.load().runs.first().cloned());
+        let above = newest.map(|run| run.desc.order + 1).max().unwrap_or(0);
+        let bottom = sharers.iter().all(|subrange| {
+            let view = subrange.view.load();
+            view.runs.is_empty()
+                && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables))
+        });
         let name = RunName {
             id: engine.next_run_id(),
             keyspace: self.space.id,
-            subrange: 0,
-            order: self.memtable.order,
+            order: self.memtable.order.max(above),
         };
         let extents = self.memtable.extents();
         Building {
             builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
-                bottom: view.runs.is_empty()
-                    && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
+                bottom,
                 ranges: (*self.memtable.deletes.ranges()).clone(),
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
             last: None,
             begun: Instant::now(),
         }
+    }
+
+    /// The subranges that read the memtable: several, where its keys were one subrange's when they were written.
+    fn sharers(&self) -> Vec<Arc<Subrange>> {
+        let mut subranges = self.space.subranges();
+        let reads = |memtable: &Arc<Memtable>| Arc::ptr_eq(memtable, &self.memtable);
+        subranges.retain(|subrange| subrange.view.load().memtables.iter().any(reads));
+        subranges
     }
 
     /// F3 and F4.
@@ -114,9 +129,6 @@ impl FreezeJob {
         let built = building.builder.finish(ranges, &zones, &engine.graveyard)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
         let mut changes = Vec::new();
-        if let Some(run) = &run {
-            changes.push(Change::AddRun(Box::new(run.desc.clone())));
-        }
         let mut retired = Vec::new();
         for zone in zones.values() {
             let named = run.as_ref().is_some_and(|run| run_names(run, zone.no));
@@ -130,24 +142,32 @@ impl FreezeJob {
         if self.space.dropped.load(Relaxed) {
             return Ok(());
         }
+        let mut sharers = self.sharers();
+        if planted::is(Bug::FreezeForOne) {
+            sharers.truncate(1);
+        }
+        if let Some(run) = &run {
+            let subranges = sharers.iter().map(|subrange| subrange.id).collect();
+            changes.push(Change::AddRun { run: Box::new(run.desc.clone()), subranges });
+        }
         let _durable = engine.edit(changes)?;
         if let Some(run) = &run {
             run.set_installed();
         }
-        let view = self.space.view.load_full();
-        let memtables = view
-            .memtables
-            .iter()
-            .filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable))
-            .cloned()
-            .collect();
-        let runs = run.into_iter().chain(view.runs.iter().cloned()).collect();
-        engine.swap_view(
-            &self.space,
-            View { number: view.number + 1, memtables, runs, ..(*view).clone() },
-        );
+        for subrange in &sharers {
+            let view = subrange.view.load_full();
+            let others =
+                view.memtables.iter().filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable));
+            let memtables = others.cloned().collect();
+            let runs = run.iter().chain(&view.runs).cloned().collect();
+            engine.swap_view(
+                subrange,
+                View { number: view.number + 1, memtables, runs, ..(*view).clone() },
+            );
+            subrange.reclaimed.store(false, Relaxed);
+        }
         retired.iter().for_each(|zone| zone.retire());
-        self.space.reclaimed.store(false, Relaxed);
+        self.space.recut_due.store(true, Relaxed);
         // Level 0 may be due.
         engine.signal.raise();
         engine.throttle.froze(self.memtable.bytes.load(Relaxed), begun.elapsed());

@@ -8,9 +8,25 @@ use ssd::Fs;
 pub(super) const IDENTITY: &str = "STORE";
 const HEADER: &str = "strandline store 1";
 
-/// What the file says. Places are relative to the store or absolute.
+/// Where a store has its records. Places are relative to the store or absolute.
+#[derive(Clone, Debug)]
+pub(super) enum Memory {
+    /// In this pool.
+    Pool(PathBuf),
+    /// In DRAM, with a log in this directory.
+    Wal(PathBuf),
+}
+
+impl Memory {
+    fn parse(line: &str) -> Option<Memory> {
+        let pool = line.strip_prefix("pool ").map(|at| Memory::Pool(at.into()));
+        pool.or_else(|| line.strip_prefix("wal ").map(|at| Memory::Wal(at.into())))
+    }
+}
+
+/// What the file says.
 pub(super) struct Identity {
-    pub pool: PathBuf,
+    pub memory: Memory,
     /// The directory of tables, if it has any.
     pub ssd: Option<PathBuf>,
 }
@@ -40,25 +56,28 @@ impl Identity {
         }
         // The last line is ended, too, or the file was cut short.
         let lines: Vec<&str> = text.split('\n').collect();
-        let (pool, ssd) = match lines[1..] {
-            [pool, ""] => (pool.strip_prefix("pool "), None),
-            [pool, ssd, ""] => (pool.strip_prefix("pool "), ssd.strip_prefix("ssd ")),
+        let (memory, ssd) = match lines[1..] {
+            [memory, ""] => (Memory::parse(memory), None),
+            [memory, ssd, ""] => (Memory::parse(memory), ssd.strip_prefix("ssd ")),
             _ => (None, None),
         };
-        match pool {
-            Some(pool) if ssd.is_some() == (lines.len() > 3) => {
-                Ok(Some(Identity { pool: pool.into(), ssd: ssd.map(PathBuf::from) }))
+        match memory {
+            Some(memory) if ssd.is_some() == (lines.len() > 3) => {
+                Ok(Some(Identity { memory, ssd: ssd.map(PathBuf::from) }))
             }
             _ => refused(
                 ErrorKind::Corruption,
-                "is damaged; write it anew: behind its first line `pool PATH`, then `ssd PATH` if there are tables",
+                "is damaged; write it anew: behind its first line `pool PATH` or `wal PATH`, then `ssd PATH` if there are tables",
             ),
         }
     }
 
     /// Names the places of the store at `path`, durably and in one piece.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let mut text = format!("{HEADER}\npool {}\n", self.pool.display());
+        let mut text = match &self.memory {
+            Memory::Pool(pool) => format!("{HEADER}\npool {}\n", pool.display()),
+            Memory::Wal(dir) => format!("{HEADER}\nwal {}\n", dir.display()),
+        };
         if let Some(ssd) = &self.ssd {
             text.push_str(&format!("ssd {}\n", ssd.display()));
         }

@@ -12,7 +12,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use art::{Direction, Versions};
@@ -22,7 +22,8 @@ use std::ops::Bound;
 
 use super::compact_range::Depth;
 use super::job::Worked;
-use super::write::{Commit, Op, Ops};
+use super::op::{Op, Ops};
+use super::write::Commit;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::manifest::edit::Change;
@@ -34,7 +35,6 @@ use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::examine::{Copy, examine};
 use crate::tree::tables::Tables;
-use crate::view::View;
 
 /// Times that a number is taken: older writes may come to the same keys in the moment before.
 const ATTEMPTS: u32 = 16;
@@ -47,6 +47,15 @@ const WAIT_STEP: Duration = Duration::from_micros(100);
 pub struct IngestOptions {
     /// Remove the files once the store has what is in them.
     pub move_files: bool,
+}
+
+/// What stands above the place of tables although it is older.
+enum InTheWay {
+    Nothing,
+    /// Runs, or memtables that wait to become runs; these are named.
+    Older(Vec<(Arc<Space>, Weak<Memtable>)>),
+    /// A memtable that cannot be frozen before the tables are there: later commits are in it, too.
+    Unpublished,
 }
 
 impl Engine {
@@ -97,13 +106,10 @@ impl Engine {
     ) -> Result<Seq> {
         for _ in 0..ATTEMPTS {
             // Ahead of time, so that writers need not wait for it.
-            let view = space.view.load_full();
-            if self.is_in_the_way(&view, u64::MAX, descs)? {
-                drop(view);
+            if !matches!(self.in_the_way(space, descs, Seq::MAX)?, InTheWay::Nothing) {
                 self.flush()?;
                 self.compact_down(space, hull(descs), Depth::Level0)?;
-            } else if placement(&view.tree, descs).is_none() {
-                drop(view);
+            } else if placement(&space.tree(), descs).is_none() {
                 self.compact_down(space, hull(descs), Depth::Deepest)?;
             }
             self.await_compactions(space)?;
@@ -141,23 +147,21 @@ impl Engine {
         let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing))?;
         {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.touches(space.view.load().active(), descs, Seq::MAX)? {
-                self.rotate(space);
+            for subrange in space.subranges() {
+                if self.touches(subrange.view.load().active(), descs, Seq::MAX)? {
+                    self.rotate(&subrange);
+                }
             }
         }
         while let Err(lack) = commit.reserve() {
             commit.mend(lack)?;
         }
         let copied = commit.copy();
-        let durable = commit.fence(copied);
+        let durable = commit.fence(copied)?;
         commit.index()?;
         let seq = commit.number();
         self.await_visible(seq - 1)?;
-        // What came to the memtable between its begin and the number.
-        let front = Arc::clone(commit.memtable());
-        if self.touches(&front, descs, seq)?
-            || !self.install_tables(tables, space, &front, descs, seq)?
-        {
+        if !self.install_tables(tables, space, descs, seq)? {
             return Ok(None);
         }
         let last_seq = commit.publish(durable);
@@ -166,21 +170,24 @@ impl Engine {
         Ok(Some(seq))
     }
 
-    /// I3 and I4; `false` if there is no level for some table.
+    /// I3 and I4; `false` if there is no level for some table, or older data in a memtable that may not be waited for.
     fn install_tables(
         &self,
         tables: &Arc<Tables>,
         space: &Arc<Space>,
-        front: &Memtable,
         descs: &mut [TableDesc],
         seq: Seq,
     ) -> Result<bool> {
         loop {
             self.check_writable("ingest")?;
-            if self.is_in_the_way(&space.view.load(), front.order, descs)? {
-                self.await_frozen(&[(Arc::clone(space), front.order)])?;
-                self.compact_down(space, hull(descs), Depth::Level0)?;
-                continue;
+            match self.in_the_way(space, descs, seq)? {
+                InTheWay::Nothing => {}
+                InTheWay::Unpublished => return Ok(false),
+                InTheWay::Older(memtables) => {
+                    self.await_frozen(&memtables)?;
+                    self.compact_down(space, hull(descs), Depth::Level0)?;
+                    continue;
+                }
             }
             let admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if space.dropped.load(Relaxed) {
@@ -192,37 +199,45 @@ impl Engine {
                 self.await_compactions(space)?;
                 continue;
             };
-            let view = space.view.load_full();
-            let Some(levels) = placement(&view.tree, descs) else { return Ok(false) };
+            let Some(levels) = placement(&space.tree(), descs) else { return Ok(false) };
             for (desc, level) in descs.iter_mut().zip(levels) {
                 (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
             }
             self.check_manifest_room(descs)?;
             let changes = descs.iter().map(|desc| Change::AddTable(Box::new(desc.clone())));
             let _durable = self.edit(changes.collect())?;
-            let tree = self.tree_of(tables, space.id, &view.tree);
-            self.swap_view(space, View { number: view.number + 1, tree, ..(*view).clone() });
+            self.swap_trees(tables, space, None);
             return Ok(true);
         }
     }
 
-    /// Whether persistent memory has data of these keys that is older than the memtable of age `order`.
-    fn is_in_the_way(&self, view: &View, order: u64, descs: &[TableDesc]) -> Result<bool> {
+    /// What persistent memory has of these keys that is older than `seq`.
+    fn in_the_way(&self, space: &Arc<Space>, descs: &[TableDesc], seq: Seq) -> Result<InTheWay> {
         if planted::is(Bug::IngestBelowOlder) {
-            return Ok(false);
+            return Ok(InTheWay::Nothing);
         }
-        for memtable in view.memtables.iter().filter(|memtable| memtable.order < order) {
-            if self.touches(memtable, descs, Seq::MAX)? {
-                return Ok(true);
+        let (mut older, mut runs) = (Vec::new(), false);
+        for subrange in space.subranges() {
+            let view = subrange.view.load();
+            for memtable in &view.memtables {
+                if !self.touches(memtable, descs, seq)? {
+                    continue;
+                }
+                let is_active = Arc::ptr_eq(memtable, view.active());
+                if is_active || memtable.last_seq.load(Relaxed) > seq {
+                    return Ok(InTheWay::Unpublished);
+                }
+                older.push((Arc::clone(space), Arc::downgrade(memtable)));
+            }
+            for run in &view.runs {
+                let Some((low, high)) = run.bounds_within(&self.media, &subrange.span)? else {
+                    continue;
+                };
+                runs |= descs.iter().any(|desc| desc.smallest <= high && !desc.is_below(&low));
             }
         }
-        for run in &view.runs {
-            let (low, high) = run.bounds(&self.media)?;
-            if descs.iter().any(|desc| desc.smallest <= *high && !desc.is_below(low)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let nothing = older.is_empty() && !runs;
+        Ok(if nothing { InTheWay::Nothing } else { InTheWay::Older(older) })
     }
 
     /// Whether a memtable has records, older than `below`, of keys that are within one of the tables.

@@ -10,6 +10,7 @@ use super::merge::MergeJob;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
+use crate::subrange::Subrange;
 
 /// Entries that a merge is carried on by while a freeze waits for commits.
 const MEANWHILE: usize = 4096;
@@ -77,6 +78,15 @@ impl Jobs {
             }
         }
         progress
+    }
+
+    pub(crate) fn is_freezing(&self) -> bool {
+        self.freeze.is_some()
+    }
+
+    /// Where a merge is under way.
+    pub(crate) fn merging(&self) -> Option<&Arc<Subrange>> {
+        self.merge.as_ref().map(MergeJob::subrange)
     }
 
     /// Gives up what is under way in `space`; nothing names what it has written.
@@ -152,6 +162,15 @@ impl Engine {
     /// Carries the freeze or the merge on by up to `quantum` entries.
     pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
         let Ok(mut jobs) = self.jobs.try_lock() else { return Ok(Worked::Busy) };
+        if !jobs.is_freezing() {
+            let recut = self.recut(jobs.merging());
+            if let Err(error) = &recut {
+                self.poison.set(error);
+            }
+            if recut? {
+                return Ok(Worked::Did);
+            }
+        }
         let Some(mut turn) = jobs.turn(self) else { return Ok(Worked::Idle) };
         let mut progress = jobs.step(turn, self, quantum);
         if matches!(progress, Ok(Progress::Blocked)) && jobs.merge.is_some() {
@@ -191,29 +210,32 @@ impl Engine {
         }
     }
 
-    /// The oldest memtable that waits.
+    /// The oldest memtable that waits: no other that shares its keys is older, in any subrange that reads it.
     fn choose_freeze(&self) -> Option<FreezeJob> {
         self.spaces().iter().find_map(|space| {
-            let view = space.view.load();
-            view.oldest_frozen().map(|memtable| FreezeJob::new(space, memtable))
+            let subranges = space.subranges();
+            let views = subranges.iter().map(|subrange| subrange.view.load());
+            let waiting = views.filter_map(|view| view.oldest_frozen().cloned());
+            let oldest = waiting.min_by_key(|memtable| memtable.order);
+            oldest.map(|memtable| FreezeJob::new(space, &memtable))
         })
     }
 
     /// A merge, if one is worth it.
     fn choose_merge(&self) -> Option<MergeJob> {
-        for space in self.spaces() {
+        for (space, subrange) in self.subranges() {
             if space.unmergeable.load(Relaxed) {
                 continue;
             }
-            let view = space.view.load();
+            let view = subrange.view.load();
             // Runs on their way to SSD are the oldest.
             let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
             let entries: Vec<u64> = free.map(|run| run.entries()).collect();
             // Where there are levels, compactions free space; merges only keep runs few.
             let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
-            let need = Need { debt, reclaimed: space.reclaimed.load(Relaxed) };
+            let need = Need { debt, reclaimed: subrange.reclaimed.load(Relaxed) };
             let merge = pick_runs(&entries, need)
-                .and_then(|choice| MergeJob::begin(self, &space, &view, choice));
+                .and_then(|choice| MergeJob::begin(self, (&space, &subrange), &view, choice));
             if merge.is_some() {
                 return merge;
             }
@@ -223,12 +245,12 @@ impl Engine {
 
     /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too.
     pub(crate) fn end_round(&self) {
-        for space in self.spaces() {
+        for (space, subrange) in self.subranges() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-            if space.front.bytes() > 0 {
-                self.rotate(&space);
+            if subrange.front.bytes() > 0 {
+                self.rotate(&subrange);
             }
-            space.reclaimed.store(false, Relaxed);
+            subrange.reclaimed.store(false, Relaxed);
         }
         self.bury();
         self.throttle.unused.store(self.unused_bytes(), Relaxed);

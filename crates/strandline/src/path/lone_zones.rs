@@ -5,15 +5,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use base::{LINE, Result, Seq};
-use pmem::{OpenMode, PoolFile, Prefault, Region};
+use base::{LINE, Seq};
+use pmem::Region;
 use pool::Pool;
 use sst::RangeDelete;
 
-use super::recover::granted;
+use super::reached::granted;
 use crate::media::{Leaf, Media, hash};
 use crate::memtable::record::{Head, Kind};
 use crate::salvage::{self, Entries};
@@ -33,12 +32,11 @@ pub(super) struct LoneZones {
 }
 
 impl LoneZones {
-    /// All records that check out in the zones of the pool at `path`; none if it cannot be told what its zones are.
-    pub(super) fn find(path: &Path) -> Result<Option<LoneZones>> {
-        let region = Arc::new(PoolFile::open(path, OpenMode::ReadOnly)?.map(Prefault::Lazy)?);
-        let all = Pool::remains(&region).into_iter().map(|pool| LoneZones::of(pool, &region));
+    /// All records that check out in the zones of the pool in `region`; none if it cannot be told what its zones are.
+    pub(super) fn find(region: &Arc<Region>) -> Option<LoneZones> {
+        let all = Pool::remains(region).into_iter().map(|pool| LoneZones::of(pool, region));
         let best = all.max_by_key(LoneZones::count);
-        Ok(best.filter(|zones| zones.count() > 0))
+        best.filter(|zones| zones.count() > 0)
     }
 
     fn of(pool: Pool, region: &Arc<Region>) -> LoneZones {

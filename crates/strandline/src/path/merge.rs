@@ -17,10 +17,12 @@ use pmem::{InFlight, Site};
 use pool::ZoneKind;
 use sst::RangeDelete;
 
+use super::compact::dead_zones;
 use super::job::Progress;
 use super::versions::Retention;
+use crate::background::throttle::FULL_DEBT;
 use crate::engine::{Claim, Engine};
-use crate::keyspace::{CleanTail, Space};
+use crate::keyspace::Space;
 use crate::level0::build::{RunBuilder, RunName};
 use crate::level0::pick::pick_zones;
 use crate::level0::run::Run;
@@ -30,6 +32,7 @@ use crate::memtable::is_skipped;
 use crate::memtable::record::{self, Place, Role, Shape};
 use crate::memtable::zone::{ExtentHold, Zone};
 use crate::ranges::Ranges;
+use crate::subrange::{CleanTail, Subrange};
 use crate::view::View;
 
 /// Index blocks read from a run at a time.
@@ -40,6 +43,7 @@ const AHEAD: usize = 12;
 /// A merge under way.
 pub(crate) struct MergeJob {
     space: Arc<Space>,
+    subrange: Arc<Subrange>,
     inputs: Vec<Arc<Run>>,
     cursors: Vec<Cursor>,
     builder: Option<RunBuilder>,
@@ -65,6 +69,8 @@ struct Cursor {
 struct Cleaner {
     zones: BTreeSet<u32>,
     base_seq: Seq,
+    /// Keyspace and subrange.
+    whose: (u32, u32),
     /// Zones granted to this merge.
     targets: Vec<Arc<Zone>>,
     tail: CleanTail,
@@ -76,33 +82,35 @@ struct Cleaner {
 }
 
 impl MergeJob {
-    /// Merges `view.runs[choice]`, which the caller marked busy. `view` is current. Meanwhile nobody takes these runs
-    /// away, and only newer ones come.
+    /// Merges `view.runs[choice]`, which the caller marked busy. Meanwhile nobody takes these runs away, and only newer
+    /// ones come.
     fn new(
         engine: &Engine,
-        space: &Arc<Space>,
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         view: &View,
         choice: std::ops::Range<usize>,
     ) -> MergeJob {
         let full = choice.end == view.runs.len() && choice.start == 0;
         let inputs: Vec<Arc<Run>> = view.runs[choice.clone()].to_vec();
-        let entries = inputs.iter().map(|run| run.entries()).sum();
+        let span = &subrange.span;
+        let entries = inputs.iter().map(|run| run.entries_within(span)).sum();
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
-        let name = RunName { id: engine.next_run_id(), keyspace: space.id, subrange: 0, order };
+        let name = RunName { id: engine.next_run_id(), keyspace: space.id, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
         MergeJob {
             space: Arc::clone(space),
+            subrange: Arc::clone(subrange),
             cursors: inputs.iter().map(Cursor::new).collect(),
             builder: Some(RunBuilder::new(&engine.media, name, entries)),
             retention: Retention {
                 horizon: engine.snapshots.horizon(&engine.ring),
                 bottom: choice.end == view.runs.len()
                     && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
-                ranges: union(&inputs),
+                ranges: union(&inputs).clip(span.from(), span.before()),
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
-            cleaner: Cleaner::new(engine, space, &inputs, full),
+            cleaner: Cleaner::new(engine, (space, subrange), &inputs, full),
             full,
             inputs,
             begun: Instant::now(),
@@ -112,17 +120,22 @@ impl MergeJob {
     /// Merges `view.runs[choice]` if nobody is at them.
     pub(crate) fn begin(
         engine: &Engine,
-        space: &Arc<Space>,
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         view: &View,
         choice: std::ops::Range<usize>,
     ) -> Option<MergeJob> {
         let inputs = &view.runs[choice.clone()];
         let taken = inputs.iter().take_while(|run| run.busy.take()).count();
-        if taken < inputs.len() {
+        // Once they are marked, they stay where they are.
+        if taken < inputs.len() || !subrange.reads(inputs) {
             inputs[..taken].iter().for_each(|run| run.busy.release());
             return None;
         }
-        Some(MergeJob::new(engine, space, view, choice))
+        Some(MergeJob::new(engine, (space, subrange), view, choice))
+    }
+
+    pub(crate) fn subrange(&self) -> &Arc<Subrange> {
+        &self.subrange
     }
 
     pub(crate) fn space(&self) -> &Arc<Space> {
@@ -167,9 +180,9 @@ impl MergeJob {
 
     /// The next entry of all inputs: keys ascend, versions of a key descend.
     fn next(&mut self, media: &Media) -> Result<Option<Entry>> {
+        let span = &self.subrange.span;
         for cursor in self.cursors.iter_mut().filter(|cursor| !cursor.begun) {
-            cursor.begun = true;
-            cursor.advance(media)?;
+            cursor.begin(media, span.from())?;
         }
         let mut best: Option<(usize, Entry)> = None;
         for (i, cursor) in self.cursors.iter().enumerate() {
@@ -185,7 +198,10 @@ impl MergeJob {
                 best = Some((i, entry));
             }
         }
-        let Some((i, entry)) = best else { return Ok(None) };
+        let within = |(_, entry): &(usize, Entry)| {
+            span.before().is_none_or(|upper| media.key(entry) < upper)
+        };
+        let Some((i, entry)) = best.filter(within) else { return Ok(None) };
         self.cursors[i].advance(media)?;
         Ok(Some(entry))
     }
@@ -195,7 +211,7 @@ impl MergeJob {
         let mut versions = std::mem::take(&mut self.versions);
         self.retention.reduce(&engine.media, &mut versions);
         for version in versions.drain(..) {
-            let placed = self.cleaner.place(engine, &self.space, version, moved)?;
+            let placed = self.cleaner.place(engine, version, moved)?;
             let extent = engine.media.extent_of(&placed);
             let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());
             if let Some(builder) = &mut self.builder {
@@ -218,46 +234,60 @@ impl MergeJob {
             .map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
-        let mut changes: Vec<Change> = self
-            .inputs
-            .iter()
-            .map(|run| Change::RemoveRun { keyspace: self.space.id, id: run.desc.id })
-            .collect();
-        changes.extend(run.iter().map(|run| Change::AddRun(Box::new(run.desc.clone()))));
         let targets: BTreeSet<u32> = self.cleaner.targets.iter().map(|zone| zone.no).collect();
-        for zone in zones.values() {
-            let fate = if live.contains(&zone.no) { Fate::Frozen } else { Fate::Retired };
-            if fate == Fate::Retired || targets.contains(&zone.no) {
-                changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
-            }
-        }
+        let keyspace = self.space.id;
+        let leave = |run: &Arc<Run>| Change::LeaveRun {
+            keyspace,
+            id: run.desc.id,
+            subrange: self.subrange.id,
+        };
+        let mut changes: Vec<Change> = self.inputs.iter().map(leave).collect();
+        changes.extend(run.iter().map(|run| Change::AddRun {
+            run: Box::new(run.desc.clone()),
+            subranges: vec![self.subrange.id],
+        }));
         let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.space.dropped.load(Relaxed) {
             return Ok(());
         }
+        let gone = self.space.left_for_good(&self.subrange, &self.inputs);
+        let mut dead = dead_zones(&gone);
+        dead.retain(|zone| !live.contains(&zone.no));
+        let unused = self.cleaner.targets.iter().filter(|zone| !live.contains(&zone.no));
+        dead.extend(unused.cloned());
+        let zone = |zone: &Arc<Zone>, fate| Change::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate,
+        };
+        changes.extend(dead.iter().map(|each| zone(each, Fate::Retired)));
+        let filled = self.cleaner.targets.iter().filter(|zone| live.contains(&zone.no));
+        changes.extend(filled.map(|each| zone(each, Fate::Frozen)));
+        if planted::is(Bug::FreeSharedZones) {
+            let others = zones.keys().filter(|no| !live.contains(no));
+            others.for_each(|no| drop(engine.media.pool.clear_zone(*no)));
+        }
         if planted::is(Bug::FreeBeforeEdit) {
-            for zone in zones.values().filter(|zone| !live.contains(&zone.no)) {
+            for zone in &dead {
                 let _durable = engine.media.pool.clear_zone(zone.no);
             }
         }
         let _durable = engine.edit(changes)?;
         run.iter().for_each(|run| run.set_installed());
         let newest = self.swap(engine, run);
-        self.inputs.iter().for_each(|run| run.set_replaced());
-        for zone in zones.values() {
-            if live.contains(&zone.no) { zone.keep() } else { zone.retire() }
-        }
+        gone.iter().for_each(|run| run.set_replaced());
+        dead.iter().for_each(|zone| zone.retire());
+        self.cleaner.targets.iter().filter(|zone| live.contains(&zone.no)).for_each(|z| z.keep());
         // As long as cleaning gains, there is more to reclaim; and what was frozen meanwhile was not merged.
         let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
         let all = self.full && newest;
-        self.space.reclaimed.store(all && emptied <= targets.len(), Relaxed);
+        self.subrange.reclaimed.store(all && emptied <= targets.len(), Relaxed);
         let tail = std::mem::take(&mut self.cleaner.tail);
         if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
-            *self.space.clean_tail() = tail;
+            *self.subrange.clean_tail() = tail;
         }
         let entries = self.inputs.iter().map(|run| run.entries()).sum();
-        let dead = zones.keys().filter(|no| !live.contains(no)).count() as u64;
-        let freed = dead * engine.media.pool.geometry().zone_len();
+        let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
         let gained = freed.saturating_sub(self.cleaner.moved);
         engine.throttle.merged(entries, gained, self.begun.elapsed());
         Ok(())
@@ -265,14 +295,14 @@ impl MergeJob {
 
     /// Puts the new run in the place of the inputs. Tells whether no run is newer.
     fn swap(&self, engine: &Engine, run: Option<Arc<Run>>) -> bool {
-        let view = self.space.view.load_full();
+        let view = self.subrange.view.load_full();
         let is_input = |run: &Arc<Run>| self.inputs.iter().any(|input| Arc::ptr_eq(input, run));
         let first = view.runs.iter().position(is_input).unwrap_or(0);
         let newer = view.runs[..first].iter();
         let older = view.runs[first..].iter().filter(|run| !is_input(run));
         let runs = newer.chain(run.iter()).chain(older).cloned().collect();
         let next = View { number: view.number + 1, runs, ..(*view).clone() };
-        engine.swap_view(&self.space, next);
+        engine.swap_view(&self.subrange, next);
         first == 0
     }
 }
@@ -299,6 +329,16 @@ impl Cursor {
             current: None,
             begun: false,
         }
+    }
+
+    /// Stands on the first entry from key `from` on.
+    fn begin(&mut self, media: &Media, from: Option<&[u8]>) -> Result<()> {
+        self.begun = true;
+        if let Some(key) = from {
+            let first = self.run.first_after(media, key, true, &mut self.batch)?;
+            self.next = first + self.batch.len() as u64;
+        }
+        self.advance(media)
     }
 
     /// Entries behind the walk.
@@ -330,16 +370,29 @@ impl Cursor {
 impl Cleaner {
     /// G1: chooses the emptiest zones by what the inputs know of them. Only a merge of all runs cleans: its run
     /// is the oldest, so no later merge but a full one takes it up again.
-    fn new(engine: &Engine, space: &Space, inputs: &[Arc<Run>], full: bool) -> Cleaner {
+    fn new(
+        engine: &Engine,
+        (space, subrange): (&Space, &Subrange),
+        inputs: &[Arc<Run>],
+        full: bool,
+    ) -> Cleaner {
         let tail =
-            if full { std::mem::take(&mut *space.clean_tail()) } else { CleanTail::default() };
+            if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };
         let filling = tail.zone.as_ref().map(|zone| zone.no);
         let zone_len = engine.media.pool.geometry().zone_len();
-        let known: Vec<(u32, u64)> = inputs
-            .iter()
-            .flat_map(|run| run.zones.iter().map(|used| (used.zone.no, used.live_bytes)))
-            .filter(|(no, _)| Some(*no) != filling)
-            .collect();
+        // A zone that other subranges need becomes free only when they have moved what is theirs, too: worth it if
+        // somebody waits, since then all of them are merged.
+        let own = space.left_for_good(subrange, inputs);
+        let freed: BTreeSet<u32> = dead_zones(&own).iter().map(|zone| zone.no).collect();
+        let waited_for = engine.throttle.urgency() >= FULL_DEBT;
+        let mut known: BTreeMap<u32, u64> = BTreeMap::new();
+        for used in inputs.iter().flat_map(|run| &run.zones) {
+            let no = used.zone.no;
+            if Some(no) != filling && (waited_for || freed.contains(&no)) {
+                *known.entry(no).or_default() += used.live_bytes;
+            }
+        }
+        let known: Vec<(u32, u64)> = known.into_iter().collect();
         let (room, wanted) = engine.cleaning_budget();
         // What does not fit the end of a zone is left there.
         let room = room - room / 8 + tail.room();
@@ -348,6 +401,7 @@ impl Cleaner {
         Cleaner {
             zones,
             base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
+            whose: (space.id, subrange.id),
             targets: Vec::new(),
             tail,
             moved: 0,
@@ -360,7 +414,6 @@ impl Cleaner {
     fn place<'r>(
         &mut self,
         engine: &'r Engine,
-        space: &Space,
         entry: Entry,
         moved: &mut InFlight<'r>,
     ) -> Result<Entry> {
@@ -380,7 +433,7 @@ impl Cleaner {
         };
         // At most what either form takes: the form depends on the zone.
         if self.tail.room() < shape.len(true) {
-            let granted = engine.grant(ZoneKind::Clean, Claim::Clean, space.id, self.base_seq);
+            let granted = engine.grant(ZoneKind::Clean, Claim::Clean, self.whose, self.base_seq);
             let Some(zone) = granted else {
                 self.stopped = true;
                 return Ok(entry);

@@ -16,8 +16,9 @@ use pmem::{OpenMode, PoolFile, Prefault, Region};
 use pool::{Format, Pool};
 
 use super::admin::ZONE_CHANGE_BYTES;
-use super::identity::{IDENTITY, Identity};
-use super::recover::recover;
+use super::identity::{IDENTITY, Identity, Memory};
+use super::open_dram;
+use super::recover::{Damage, recover};
 use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
@@ -48,6 +49,22 @@ pub(crate) enum Access {
     Read,
 }
 
+/// The parts of a store, before anything is recovered.
+pub(super) struct Opened {
+    pub region: Arc<Region>,
+    /// Its pages are yet to be mapped.
+    pub lazy: bool,
+    pub shelf: Option<Shelf>,
+    /// What of the region is lost.
+    pub damage: Vec<Damage>,
+}
+
+impl Opened {
+    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<Shelf>) -> Opened {
+        Opened { region, lazy, shelf, damage: Vec::new() }
+    }
+}
+
 /// Opens the store at `path`, making it if the options allow that.
 pub(crate) fn open(
     path: &Path,
@@ -56,7 +73,7 @@ pub(crate) fn open(
     access: Access,
 ) -> Result<Arc<Engine>> {
     check_options(&options)?;
-    let (region, lazy, shelf) = match &options.pm {
+    let opened = match &options.pm {
         PmSource::Heap if access == Access::Read => {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -67,11 +84,11 @@ pub(crate) fn open(
         PmSource::Heap => {
             let region = Arc::new(Region::heap(options.pm_size, None)?);
             format_if_new(&region, &options, || Ok(State::fresh()))?;
-            (region, false, heap_shelf(&options)?)
+            Opened::whole(region, false, heap_shelf(&options)?)
         }
-        PmSource::Auto | PmSource::Path(_) => open_file(path, &options, access)?,
+        PmSource::Auto | PmSource::Path(_) | PmSource::Dram => open_file(path, &options, access)?,
     };
-    assemble(region, shelf, (options, hooks), access, lazy)
+    assemble(opened, (options, hooks), access)
 }
 
 /// Where a store in memory of this process puts its tables: nobody finds them again, so they must be the only ones.
@@ -124,20 +141,10 @@ fn check_options(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Maps the pool of the store at `path`, making it if need be; tells whether its pages are yet to be mapped.
-fn open_file(
-    path: &Path,
-    options: &Options,
-    access: Access,
-) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
+/// Opens what the store at `path` has its records in, making it if need be.
+fn open_file(path: &Path, options: &Options, access: Access) -> Result<Opened> {
     if let Some(named) = Identity::read(path)? {
-        if let PmSource::Path(given) = &options.pm {
-            check_place(path, "pm", &path.join(&named.pool), given)?;
-        }
-        let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let file =
-            PoolFile::open(&path.join(&named.pool), mode).map_err(|error| missing(path, error))?;
-        let region = Arc::new(file.map(Prefault::Lazy)?);
+        let mut opened = open_memory(path, &named.memory, options, access)?;
         let dir = match (&named.ssd, &options.ssd) {
             (_, SsdSource::None) | (None, SsdSource::Auto) => None,
             (Some(dir), SsdSource::Auto) => Some(path.join(dir)),
@@ -150,14 +157,14 @@ fn open_file(
                 // From now on the store has tables there.
                 let dir = absolute(given)?;
                 let shelf = open_shelf(dir.clone(), options)?;
-                claim(&shelf, &region)?;
+                claim(&shelf, &opened.region)?;
                 Identity { ssd: Some(dir), ..named }.write(path)?;
-                return Ok((region, true, Some(shelf)));
+                return Ok(Opened { shelf: Some(shelf), ..opened });
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
-        let shelf = dir.map(|dir| Shelf { fs: ssd::best(options.ssd_direct), dir });
-        return Ok((region, true, shelf));
+        opened.shelf = dir.map(|dir| Shelf { fs: ssd::best(options.ssd_direct), dir });
+        return Ok(opened);
     }
     let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
     if is_checkpoint && options.ssd != SsdSource::Auto {
@@ -177,46 +184,105 @@ fn open_file(
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
-    let (region, shelf) = create_file(path, options)?;
-    Ok((region, false, shelf))
+    match options.pm {
+        PmSource::Dram => open_dram::create(path, options),
+        _ => create_file(path, options),
+    }
+}
+
+/// Maps the pool that the store at `path` names, or reads its log.
+fn open_memory(path: &Path, memory: &Memory, options: &Options, access: Access) -> Result<Opened> {
+    match (memory, &options.pm) {
+        (Memory::Pool(pool), PmSource::Path(given)) => {
+            check_place(path, "pm", &path.join(pool), given)?;
+        }
+        (Memory::Pool(pool), PmSource::Dram) => {
+            return Err(other_memory(path, &format!("a pool, {}", pool.display()), "dram"));
+        }
+        (Memory::Wal(dir), PmSource::Path(given)) => {
+            let is = format!("a log in {} (pm=dram)", dir.display());
+            return Err(other_memory(path, &is, &given.display().to_string()));
+        }
+        _ => {}
+    }
+    let pool = match memory {
+        Memory::Wal(dir) => return open_dram::open_memory(&path.join(dir), options, access),
+        Memory::Pool(pool) => path.join(pool),
+    };
+    let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+    let file = PoolFile::open(&pool, mode).map_err(|error| missing(path, error))?;
+    Ok(Opened::whole(Arc::new(file.map(Prefault::Lazy)?), true, None))
+}
+
+fn other_memory(store: &Path, is: &str, given: &str) -> Error {
+    let store = store.display();
+    let text = format!("store {store} has {is}, and pm={given} was asked for; leave pm out");
+    Error::new(ErrorKind::InvalidArgument, "open", text)
 }
 
 /// A checkpoint for reading: its manifest goes to a pool in DRAM.
-fn open_checkpoint(path: &Path, options: &Options) -> Result<(Arc<Region>, bool, Option<Shelf>)> {
+fn open_checkpoint(path: &Path, options: &Options) -> Result<Opened> {
     let shelf = open_shelf(path.join(SST), options)?;
     let manifest = std::fs::metadata(shelf.dir.join(manifest_file::NAME)).map_or(0, |m| m.len());
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
     format_if_new(&region, &Options { zone_size: 0, ..options.clone() }, || {
         first_state(Some(&shelf))
     })?;
-    Ok((region, false, Some(shelf)))
+    Ok(Opened::whole(region, false, Some(shelf)))
 }
 
 /// Where the parts of a damaged store are, or should be.
 pub(super) struct Places {
-    pub pool: PathBuf,
+    pub memory: Memory,
     pub tables: PathBuf,
+}
+
+impl Places {
+    /// The memory, for reading, and what of it is lost.
+    pub fn memory(&self, options: &Options) -> Result<(Arc<Region>, Vec<Damage>)> {
+        let missing = |dir: &Path| {
+            let text = format!("{} holds no log; put it back", dir.display());
+            Error::new(ErrorKind::NotFound, "open", text)
+        };
+        match &self.memory {
+            Memory::Pool(pool) => {
+                let file = PoolFile::open(pool, OpenMode::ReadOnly)?;
+                Ok((Arc::new(file.map(Prefault::Lazy)?), Vec::new()))
+            }
+            Memory::Wal(dir) => open_dram::read_memory(dir, options)?.ok_or_else(|| missing(dir)),
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        match &self.memory {
+            Memory::Pool(at) | Memory::Wal(at) => at.exists(),
+        }
+    }
 }
 
 /// The places that a store names, or, where what it names is not there, those of the options, or the usual ones.
 pub(super) fn places_left(path: &Path, options: &Options) -> Result<Places> {
     let named = Identity::read(path).ok().flatten();
-    let (pool, tables) = match named {
-        Some(named) => (Some(named.pool), named.ssd),
+    let (memory, tables) = match named {
+        Some(named) => (Some(named.memory), named.ssd),
         None => (None, None),
     };
     let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| at.exists());
-    let pool = match (there(pool), &options.pm) {
-        (Some(pool), _) => pool,
-        (None, PmSource::Path(given)) => absolute(given)?,
-        (None, _) => path.join(POOL),
+    let wal = path.join(open_dram::WAL);
+    let memory = match (memory, &options.pm) {
+        (Some(Memory::Wal(dir)), _) => Memory::Wal(path.join(dir)),
+        (Some(Memory::Pool(pool)), _) if path.join(&pool).exists() => Memory::Pool(path.join(pool)),
+        (_, PmSource::Path(given)) => Memory::Pool(absolute(given)?),
+        (None, PmSource::Dram) => Memory::Wal(wal),
+        (None, _) if !path.join(POOL).exists() && wal.exists() => Memory::Wal(wal),
+        (_, _) => Memory::Pool(path.join(POOL)),
     };
     let tables = match (there(tables), &options.ssd) {
         (Some(dir), _) => dir,
         (None, SsdSource::Path(given)) => absolute(given)?,
         (None, _) => path.join(SST),
     };
-    Ok(Places { pool, tables })
+    Ok(Places { memory, tables })
 }
 
 /// Opens for reading what is left of a store or checkpoint, whatever its tables are like.
@@ -227,13 +293,13 @@ pub(super) fn open_what_is_left(
 ) -> Result<Arc<Engine>> {
     check_options(options)?;
     let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
-    if is_checkpoint && !places.pool.exists() {
-        let (region, lazy, shelf) = open_checkpoint(path, options)?;
-        return assemble(region, shelf, (options.clone(), Hooks::default()), Access::Read, lazy);
+    let with = (options.clone(), Hooks::default());
+    if is_checkpoint && !places.is_there() {
+        return assemble(open_checkpoint(path, options)?, with, Access::Read);
     }
-    let region = Arc::new(PoolFile::open(&places.pool, OpenMode::ReadOnly)?.map(Prefault::Lazy)?);
+    let (region, damage) = places.memory(options)?;
     let shelf = Some(shelf_left(places.tables.clone()));
-    assemble(region, shelf, (options.clone(), Hooks::default()), Access::Read, true)
+    assemble(Opened { region, lazy: true, shelf, damage }, with, Access::Read)
 }
 
 /// A directory of tables that may be gone.
@@ -277,28 +343,17 @@ fn missing(path: &Path, error: Error) -> Error {
     )
 }
 
-fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Shelf>)> {
+fn create_file(path: &Path, options: &Options) -> Result<Opened> {
     let failed = |what: &Path, error: std::io::Error| {
         Error::io("open", format!("making {}; choose a writable directory", what.display()), error)
     };
-    if options.pm_size < POOL_LEN_MIN {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "open",
-            format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size),
-        ));
-    }
+    check_pool_len(options)?;
     std::fs::create_dir_all(path).map_err(|error| failed(path, error))?;
     let pool = match &options.pm {
         PmSource::Path(given) => absolute(given)?,
         _ => PathBuf::from(POOL),
     };
-    let ssd = match &options.ssd {
-        SsdSource::Auto => Some(PathBuf::from(SST)),
-        SsdSource::Path(given) => Some(absolute(given)?),
-        SsdSource::None => None,
-    };
-    let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
+    let (ssd, shelf) = new_shelf(path, options)?;
     let at = path.join(&pool);
     // Before anything is made: what is damaged stays as it is.
     let is_new = || match std::fs::metadata(&at) {
@@ -323,8 +378,30 @@ fn create_file(path: &Path, options: &Options) -> Result<(Arc<Region>, Option<Sh
     let first = || first.map_or_else(|| first_state(shelf.as_ref()), Ok);
     let id = format_if_new(&region, options, first)?;
     shelf.as_ref().map_or(Ok(()), |shelf| shelf.claim(id))?;
-    Identity { pool, ssd }.write(path)?;
-    Ok((region, shelf))
+    Identity { memory: Memory::Pool(pool), ssd }.write(path)?;
+    Ok(Opened::whole(region, false, shelf))
+}
+
+pub(super) fn check_pool_len(options: &Options) -> Result<()> {
+    if options.pm_size >= POOL_LEN_MIN {
+        return Ok(());
+    }
+    let text = format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size);
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
+/// The directory of tables of a new store, as it is to be named and made.
+pub(super) fn new_shelf(
+    path: &Path,
+    options: &Options,
+) -> Result<(Option<PathBuf>, Option<Shelf>)> {
+    let ssd = match &options.ssd {
+        SsdSource::Auto => Some(PathBuf::from(SST)),
+        SsdSource::Path(given) => Some(absolute(given)?),
+        SsdSource::None => None,
+    };
+    let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
+    Ok((ssd, shelf))
 }
 
 /// Whether the first bytes of a file, as many as there are, are zeroes.
@@ -336,7 +413,7 @@ fn begins_blank(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
-fn format_if_new(
+pub(super) fn format_if_new(
     region: &Arc<Region>,
     options: &Options,
     first: impl FnOnce() -> Result<State>,
@@ -361,7 +438,7 @@ fn format_if_new(
 
 /// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
 /// are all that is left of some store, and the new one would remove them.
-fn first_state(shelf: Option<&Shelf>) -> Result<State> {
+pub(super) fn first_state(shelf: Option<&Shelf>) -> Result<State> {
     let Some(shelf) = shelf else { return Ok(State::fresh()) };
     if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
         return Ok(state);
@@ -400,7 +477,7 @@ fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
 }
 
 /// An identifier that no pool had before: it seeds every checksum.
-fn fresh_id() -> Result<u64> {
+pub(super) fn fresh_id() -> Result<u64> {
     use std::io::Read;
     let mut bytes = [0; 8];
     std::fs::File::open("/dev/urandom")
@@ -426,16 +503,15 @@ pub(crate) fn open_region(
     if access == Access::Write {
         format_if_new(&region, &options, || first_state(shelf.as_ref()))?;
     }
-    assemble(region, shelf, (options, hooks), access, false)
+    assemble(Opened::whole(region, false, shelf), (options, hooks), access)
 }
 
 fn assemble(
-    region: Arc<Region>,
-    shelf: Option<Shelf>,
+    opened: Opened,
     (options, hooks): (Options, Hooks),
     access: Access,
-    lazy: bool,
 ) -> Result<Arc<Engine>> {
+    let Opened { region, lazy, shelf, damage } = opened;
     let prefault_to = if lazy { region.len() } else { 0 };
     let owner = match access {
         Access::Read => None,
@@ -456,7 +532,9 @@ fn assemble(
     let read_only = access == Access::Read;
     let cache = options.block_cache.min(options.dram_budget / 2);
     let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
-    let recovered = recover(&media, &replay.payloads, tables, read_only, threads)?;
+    let progress = hooks.recovery_progress.as_deref();
+    let recovered =
+        recover(&media, &replay.payloads, (tables, damage), read_only, threads, progress)?;
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
@@ -477,8 +555,8 @@ impl Engine {
         if !planted::is(Bug::AppendToOldTail) {
             return;
         }
-        for space in self.spaces() {
-            let view = space.view.load();
+        for (_, subrange) in self.subranges() {
+            let view = subrange.view.load();
             let zone = view.memtables.get(1).and_then(|memtable| memtable.zones().pop());
             let Some(zone) = zone else { continue };
             let sealed = match self.manifest().state.zones.get(&zone.no) {
@@ -486,7 +564,7 @@ impl Engine {
                 _ => continue,
             };
             let pass = self.gate.enter_to_switch();
-            space.front.set_spare_from(&pass, &zone, zone.start + sealed);
+            subrange.front.set_spare_from(&pass, &zone, zone.start + sealed);
             drop(pass);
             view.active().push_zone(zone);
         }

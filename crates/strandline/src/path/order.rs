@@ -1,4 +1,4 @@
-//! I-TREE-2 over a whole keyspace: of every key, whatever lies in an older source is older.
+//! I-TREE-2 over the keys of a subrange: of every key, whatever lies in an older source is older.
 
 use base::{ErrorKind, Result, Seq};
 
@@ -6,6 +6,7 @@ use super::recover::Damage;
 use crate::compaction::stream::Stream;
 use crate::engine::Engine;
 use crate::keyspace::Space;
+use crate::subrange::Span;
 use crate::view::View;
 
 /// Key and sequence number of the entry that a source stands on.
@@ -38,10 +39,10 @@ fn first_disorder<C, S>(
     }
 }
 
-/// Says which key of the keyspace breaks the order, if one does, or that nobody can tell.
-pub(super) fn check(engine: &Engine, space: &Space, view: &View) -> Option<Damage> {
+/// Says which key of the subrange breaks the order, if one does, or that nobody can tell.
+pub(super) fn check(engine: &Engine, space: &Space, span: &Span, view: &View) -> Option<Damage> {
     let media = &*engine.media;
-    let found = streams(engine, view).and_then(|mut streams| {
+    let found = streams(engine, span, view).and_then(|mut streams| {
         first_disorder(
             media,
             &mut streams,
@@ -63,18 +64,18 @@ pub(super) fn check(engine: &Engine, space: &Space, view: &View) -> Option<Damag
     Some(Damage { file: None, zone: None, at: 0, len: 0, what })
 }
 
-/// All sources, the newest first.
-fn streams(engine: &Engine, view: &View) -> Result<Vec<Stream>> {
+/// All sources of the keys in `span`, the newest first; of tables, those behind it too.
+fn streams(engine: &Engine, span: &Span, view: &View) -> Result<Vec<Stream>> {
     let (media, upto) = (&*engine.media, engine.ring.visible());
     let mut streams = Vec::new();
     for memtable in &view.memtables {
-        streams.push(Stream::memtable(media, memtable, None, upto)?);
+        streams.push(Stream::memtable(media, memtable, span, upto)?);
     }
     for run in &view.runs {
-        streams.push(Stream::run(media, run, None)?);
+        streams.push(Stream::run(media, run, span)?);
     }
     for (_, level) in view.tree.levels() {
-        streams.push(Stream::tables(level.tables.to_vec(), None)?);
+        streams.push(Stream::tables(level.tables[level.within(span)].to_vec(), span.from())?);
     }
     Ok(streams)
 }
@@ -110,10 +111,12 @@ mod tests {
         crate::steps::rotate(db.default_keyspace());
         db.put(b"key", b"newer").expect("put");
         let space = db.default_keyspace().space();
-        let view = space.view.load_full();
-        assert!(check(db.engine(), space, &view).is_none());
+        let subrange = space.subrange_of(b"key");
+        let view = subrange.view.load_full();
+        assert!(check(db.engine(), space, &subrange.span, &view).is_none());
         let memtables = view.memtables.iter().rev().cloned().collect();
-        let found = check(db.engine(), space, &View { memtables, ..(*view).clone() });
+        let disordered = View { memtables, ..(*view).clone() };
+        let found = check(db.engine(), space, &subrange.span, &disordered);
         let what = found.expect("disorder").what;
         assert!(what.contains("default") && what.contains("of key key"), "{what}");
     }

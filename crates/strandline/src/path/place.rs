@@ -1,6 +1,7 @@
 //! C1's view of a keyspace, and C2: what a compaction reads, how its keys are split, where its tables go.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::ops::{Bound, Range};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use sst::RangeDelete;
 
 use super::compact::{Compaction, Compactions, Part, dead_zones};
 use crate::background::debt::memtable_bytes_max;
+use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
 use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts};
@@ -18,6 +20,8 @@ use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::run::Run;
 use crate::ranges::Ranges;
+use crate::subrange::{Span, Subrange};
+use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::view::View;
@@ -25,39 +29,105 @@ use crate::view::View;
 /// Tables that go down, by level from the uppermost on.
 pub(super) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
 
+/// Lowest and highest key.
+pub(super) type Bounds = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Positions of tables, by level from level 1 on, that make up a stretch of the keys: what overlaps any of them is
+/// among them.
+pub(super) struct Scope([Range<usize>; LEVELS]);
+
+impl Scope {
+    /// The tables with keys of `span`, those that overlap these, and so on.
+    pub(super) fn new(tree: &Tree, span: &Span) -> Scope {
+        let mut from = span.from();
+        let mut to = span.before().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut scope = Scope(Default::default());
+        loop {
+            let before = scope.0.clone();
+            for (number, level) in tree.levels() {
+                let first = from.map_or(0, |from| level.first_from(from, false));
+                let begins = |table: &Arc<Table>| match to {
+                    Bound::Unbounded => true,
+                    Bound::Excluded(to) => &table.desc.smallest[..] < to,
+                    Bound::Included(to) => &table.desc.smallest[..] <= to,
+                };
+                let range = first..first + level.tables[first..].partition_point(begins);
+                if let [low, .., high] | [low @ high] = &level.tables[range.clone()] {
+                    from = from.map(|from| from.min(&low.desc.smallest));
+                    let highest = &high.desc.largest[..];
+                    to = match to {
+                        Bound::Excluded(to) if highest >= to => Bound::Included(highest),
+                        Bound::Included(to) => Bound::Included(to.max(highest)),
+                        to => to,
+                    };
+                }
+                scope.0[number - 1] = range;
+            }
+            if scope.0 == before {
+                return scope;
+            }
+        }
+    }
+
+    fn at(&self, level: usize) -> Range<usize> {
+        self.0[level - 1].clone()
+    }
+}
+
 impl Engine {
-    /// Bytes of records in level 0 at which it is compacted: while that much is on its way to SSD, as much again and
-    /// three memtables have room.
+    /// Bytes of records in level 0 of all keyspaces beyond which some of it is compacted: while a part is on its way to
+    /// SSD, as much again and three memtables have room.
     pub(crate) fn level0_bytes(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();
         let memtables = 3 * memtable_bytes_max(self.options.memtable_bytes, capacity, true);
         (capacity - memtables) / 2
     }
 
-    /// Lowest and highest key of level 0.
-    pub(super) fn level0_bounds<'v>(&self, view: &'v View) -> Result<Option<(&'v [u8], &'v [u8])>> {
-        let mut bounds: Option<(&[u8], &[u8])> = None;
+    /// All subranges that may be compacted, those first whose level 0 is to leave, and whether it is.
+    pub(super) fn scopes(&self) -> Vec<(Arc<Space>, Arc<Subrange>, bool)> {
+        let mut all = self.subranges();
+        all.retain(|(space, _)| !space.unmergeable.load(Relaxed) && !space.dropped.load(Relaxed));
+        let facts: Vec<SubrangeFacts> = all.iter().map(|(_, subrange)| facts(subrange)).collect();
+        let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
+        let due = due(&facts, self.level0_bytes(), pressed);
+        let others = (0..all.len()).filter(|position| !due.contains(position));
+        let order: Vec<(usize, bool)> =
+            due.iter().map(|each| (*each, true)).chain(others.map(|each| (each, false))).collect();
+        let each = |(position, due): (usize, bool)| {
+            let (space, subrange) = &all[position];
+            (Arc::clone(space), Arc::clone(subrange), due)
+        };
+        order.into_iter().map(each).collect()
+    }
+
+    /// Lowest and highest key of level 0 of a subrange.
+    pub(super) fn level0_bounds(&self, subrange: &Subrange, view: &View) -> Result<Bounds> {
+        let mut bounds: Bounds = None;
         for run in &view.runs {
-            let (smallest, largest) = run.bounds(&self.media)?;
+            let Some((low, high)) = run.bounds_within(&self.media, &subrange.span)? else {
+                continue;
+            };
             bounds = Some(match bounds {
-                None => (smallest, largest),
-                Some((low, high)) => (low.min(smallest), high.max(largest)),
+                None => (low, high),
+                Some((least, most)) => (least.min(low), most.max(high)),
             });
         }
         Ok(bounds)
     }
 
-    /// What the pick looks at.
+    /// What the pick looks at: a subrange, and the tables in the scope of its keys; whether its level 0 is to go.
     pub(super) fn picture<'v>(
         &self,
         compactions: &'v Compactions,
         space: &Arc<Space>,
-        view: &'v View,
-        bounds: Option<(&'v [u8], &'v [u8])>,
+        (subrange, view): (&Subrange, &'v View),
+        (bounds, scope): (&'v Bounds, &Scope),
+        level0_due: bool,
     ) -> Picture<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
-            levels[number - 1] = level.tables.iter().map(|table| table.facts()).collect();
+            let tables = &level.tables[scope.at(number)];
+            levels[number - 1] = tables.iter().map(|table| table.facts()).collect();
         }
         let under_way = compactions.under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space));
         let arriving = under_way.map(|each| Arriving {
@@ -67,13 +137,14 @@ impl Engine {
         });
         Picture {
             level0: Level0Facts {
-                bytes: view.runs.iter().map(|run| run.record_bytes()).sum(),
-                bounds,
+                bytes: subrange.level0_bytes(view),
+                bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
                 busy: view.runs.iter().any(|run| run.busy.is_taken()),
+                due: level0_due,
             },
             levels,
             arriving: arriving.collect(),
-            level0_bytes: self.level0_bytes(),
+            level0_bytes: self.level0_bytes() / space.routes.load().subranges.len() as u64,
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
         }
     }
@@ -81,23 +152,26 @@ impl Engine {
     /// C2: claims the inputs and splits the work; `None` if somebody else was quicker.
     pub(super) fn begin(
         &self,
-        space: &Arc<Space>,
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         view: &View,
+        scope: &Scope,
         choice: Choice,
     ) -> Result<Option<Arc<Compaction>>> {
-        let level = |number: usize| view.tree.level(number).tables.clone();
-        let (runs, upper, into, onto) = match choice {
-            Choice::Level0 { into, onto } => (view.runs.clone(), Vec::new(), into, onto),
+        let level = |number: usize| view.tree.level(number).tables[scope.at(number)].to_vec();
+        let (level0, upper, into, onto) = match choice {
+            Choice::Level0 { into, onto } => {
+                (Some((Arc::clone(subrange), view.runs.clone())), Vec::new(), into, onto)
+            }
             Choice::Levels { from, onto } => {
                 let upper = from.clone().map(|number| (number, level(number))).collect();
-                (Vec::new(), upper, from.end, onto)
+                (None, upper, from.end, onto)
             }
             Choice::Table { from, table, onto } => {
-                let table = Arc::clone(&view.tree.level(from).tables[table]);
-                (Vec::new(), vec![(from, vec![table])], from + 1, onto)
+                (None, vec![(from, vec![level(from).swap_remove(table)])], from + 1, onto)
             }
         };
-        self.begin_with(space, view, runs, upper, (into, onto))
+        let first = scope.at(into).start;
+        self.begin_with(space, view, level0, upper, (into, first + onto.start..first + onto.end))
     }
 
     /// As [`Engine::begin`], of any runs, tables of some levels, and tables of the level that they go to.
@@ -105,11 +179,13 @@ impl Engine {
         &self,
         space: &Arc<Space>,
         view: &View,
-        runs: Vec<Arc<Run>>,
+        level0: Option<(Arc<Subrange>, Vec<Arc<Run>>)>,
         upper: Upper,
         (into, onto): (usize, std::ops::Range<usize>),
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
+        let (subrange, runs) = level0.unzip();
+        let runs = runs.unwrap_or_default();
         let lower = view.tree.level(into).tables[onto].to_vec();
         // Tables of one level are disjoint.
         let filled = upper.iter().filter(|(_, tables)| !tables.is_empty());
@@ -117,6 +193,7 @@ impl Engine {
         let inputs: Upper = upper.into_iter().chain([(into, lower)]).collect();
         let mut compaction = Compaction {
             space: Arc::clone(space),
+            subrange,
             runs: Vec::new(),
             tables: Vec::new(),
             into,
@@ -132,8 +209,12 @@ impl Engine {
             if !run.busy.take() {
                 return Ok(None);
             }
-            compaction.entries += run.entries();
+            compaction.entries += compaction.run_entries(&run);
             compaction.runs.push(run);
+        }
+        // Once they are marked, they stay where they are.
+        if compaction.subrange.as_ref().is_some_and(|each| !each.reads(&compaction.runs)) {
+            return Ok(None);
         }
         for (level, table) in inputs.iter().flat_map(|(level, t)| t.iter().map(|t| (*level, t))) {
             if !table.busy.take() {
@@ -145,6 +226,7 @@ impl Engine {
         compaction.bounds = self.bounds_of(&compaction)?;
         if !moves {
             let horizon = self.snapshots.horizon(&self.ring);
+            let span = compaction.span();
             let ranges = ranges_of(&compaction)?;
             let deeper = view.tree.below(into);
             let levels = inputs.into_iter().map(|(_, tables)| tables);
@@ -152,7 +234,7 @@ impl Engine {
                 media: Arc::clone(&self.media),
                 tables: Arc::clone(tables),
                 memtables: Vec::new(),
-                runs: compaction.runs.clone(),
+                runs: compaction.runs.iter().map(|run| (Arc::clone(run), span.clone())).collect(),
                 levels: levels.filter(|tables| !tables.is_empty()).collect(),
                 from: None,
                 before: None,
@@ -162,7 +244,7 @@ impl Engine {
                 hooks: Arc::clone(&self.hooks),
             };
             if planted::is(Bug::FreeBeforeTables) {
-                let dead = dead_zones(&compaction.runs, &[]);
+                let dead = dead_zones(&compaction.runs);
                 dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
             }
             for merge in self.split(merge) {
@@ -179,10 +261,11 @@ impl Engine {
         let tables = compaction.tables.iter().map(|(_, table)| &table.desc);
         let mut bounds: Vec<(&[u8], &[u8])> =
             tables.map(|desc| (&desc.smallest[..], &desc.largest[..])).collect();
+        let mut of_runs = Vec::new();
         for run in &compaction.runs {
-            let (smallest, largest) = run.bounds(&self.media)?;
-            bounds.push((smallest, largest));
+            of_runs.extend(run.bounds_within(&self.media, &compaction.span())?);
         }
+        bounds.extend(of_runs.iter().map(|(low, high)| (&low[..], &high[..])));
         let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
     }
@@ -193,6 +276,7 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             table_bytes: self.options.table_bytes,
+            cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(),
             rate: self.rate.clone(),
         }
@@ -211,10 +295,24 @@ impl Engine {
     }
 }
 
+fn facts(subrange: &Subrange) -> SubrangeFacts {
+    let view = subrange.view.load();
+    let scope = Scope::new(&view.tree, &subrange.span);
+    let levels = view.tree.levels().map(|(number, level)| &level.tables[scope.at(number)]);
+    let uppermost = levels.into_iter().find(|tables| !tables.is_empty()).unwrap_or_default();
+    SubrangeFacts {
+        bytes: subrange.level0_bytes(&view),
+        overlap: uppermost.iter().map(|table| table.desc.len).sum(),
+        busy: view.runs.iter().any(|run| run.busy.is_taken()),
+    }
+}
+
 /// Range deletions of all inputs.
 fn ranges_of(compaction: &Compaction) -> Result<Ranges> {
-    let mut deletes: Vec<RangeDelete> =
-        compaction.runs.iter().flat_map(|run| run.ranges.deletes()).collect();
+    let span = compaction.span();
+    let of_run = |run: &Arc<Run>| run.ranges.clip(span.from(), span.before());
+    let of_runs: Vec<Ranges> = compaction.runs.iter().map(of_run).collect();
+    let mut deletes: Vec<RangeDelete> = of_runs.iter().flat_map(Ranges::deletes).collect();
     for (_, table) in compaction.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0) {
         deletes.extend(table.ranges()?.deletes());
     }
@@ -226,14 +324,12 @@ fn ranges_of(compaction: &Compaction) -> Result<Ranges> {
 fn boundaries(merge: &Merge, parts: usize) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> =
         merge.levels.iter().flatten().map(|table| table.desc.smallest.clone()).collect();
-    let filled = merge.runs.iter().filter(|run| run.entries() > 0);
-    let longest = filled.max_by_key(|run| run.entries());
+    let filled = merge.runs.iter().filter(|(run, _)| run.entries() > 0);
+    let longest = filled.max_by_key(|(run, span)| run.entries_within(span));
     if keys.len() < 4 * parts
-        && let Some(run) = longest
+        && let Some((run, span)) = longest
     {
-        let blocks = run.fences.len();
-        let sampled = (1..4 * parts).map(|i| i * blocks / (4 * parts));
-        keys.extend(sampled.map(|block| run.fences.separator(block).to_vec()));
+        keys.extend(run.separators_within(span, 4 * parts));
     }
     keys.retain(|key| !key.is_empty());
     keys.sort();

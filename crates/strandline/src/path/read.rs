@@ -1,6 +1,6 @@
 //! The way of a point read.
 //!
-//! - **R1** pin the View, then load the visible number, then see that the View is still current
+//! - **R1** route the key to its subrange, pin the View, then load the visible number, then see that the View is still current
 //! - **R2** memtables, newest first
 //! - **R3** index runs, newest first, each behind its filter
 //! - **R4** levels on SSD, from the top, one table each, behind its filter
@@ -8,6 +8,7 @@
 //! The order in R1 matters: a number loaded before the View is pinned may lie below what a merge has
 //! dropped meanwhile, and a View pinned before a memtable switch may lack commits that the number covers.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,10 +19,14 @@ use base::{Error, Result, Seq};
 use crate::engine::Engine;
 use crate::found::Found;
 use crate::hooks;
-use crate::keyspace::Space;
+use crate::keyspace::{Routes, Space};
 use crate::media::{Entry, hash};
 use crate::observe::explain::{Probe, Source, Trace};
+use crate::subrange::Subrange;
 use crate::view::View;
+
+/// Views with the keys that each serves, and the number to read at.
+type Pinned = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
 
 /// Keys that are looked up together at most: each may hold a block meanwhile.
 const TOGETHER: usize = 256;
@@ -33,33 +38,64 @@ pub(crate) struct Pinning {
 }
 
 impl Pinning {
-    pub(crate) fn begin(engine: &Engine, space: &Space) -> Pinning {
+    #[inline]
+    pub(crate) fn begin(engine: &Engine, space: &Space, key: &[u8]) -> Pinning {
         if planted::is(Bug::SequenceBeforeView) {
             Pinning { view: None, seq: Some(engine.ring.visible()) }
         } else {
-            Pinning { view: Some(space.view.load()), seq: None }
+            Pinning { view: Some(view_of(space, key)), seq: None }
         }
     }
 
     /// The pinned View and the number to read at, or `None` if the View was replaced meanwhile.
-    pub(crate) fn end(self, engine: &Engine, space: &Space) -> Option<(Guard<Arc<View>>, Seq)> {
+    #[inline]
+    pub(crate) fn end(
+        self,
+        engine: &Engine,
+        space: &Space,
+        key: &[u8],
+    ) -> Option<(Guard<Arc<View>>, Seq)> {
         match (self.view, self.seq) {
             (Some(view), None) => {
                 let seq = engine.ring.visible();
-                (space.front.number() == view.number).then_some((view, seq))
+                view.is_current().then_some((view, seq))
             }
-            (_, seq) => Some((space.view.load(), seq.unwrap_or(0))),
+            (_, seq) => Some((view_of(space, key), seq.unwrap_or(0))),
         }
     }
+}
+
+#[inline]
+fn view_of(space: &Space, key: &[u8]) -> Guard<Arc<View>> {
+    space.routes.load().of(key).view.load()
 }
 
 impl Engine {
     /// R1.
     #[inline]
-    pub(crate) fn pin(&self, space: &Space) -> Result<(Guard<Arc<View>>, Seq)> {
+    pub(crate) fn pin(&self, space: &Space, key: &[u8]) -> Result<(Guard<Arc<View>>, Seq)> {
         loop {
-            if let Some(pinned) = Pinning::begin(self, space).end(self, space) {
+            if let Some(pinned) = Pinning::begin(self, space, key).end(self, space, key) {
                 return Ok(pinned);
+            }
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// R1 for a scan, which has its number already: a subrange and a View that is current after that was taken.
+    pub(crate) fn pin_subrange(
+        &self,
+        space: &Space,
+        pick: impl Fn(&Routes) -> Arc<Subrange>,
+    ) -> Result<(Arc<Subrange>, Arc<View>)> {
+        loop {
+            let subrange = pick(&space.routes.load());
+            let view = subrange.view.load_full();
+            if view.is_current() {
+                return Ok((subrange, view));
             }
             if space.dropped.load(Relaxed) {
                 return Err(dropped(space));
@@ -198,22 +234,51 @@ impl Engine {
     /// Values of several keys as of one moment.
     pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.check_open("get")?;
-        let (view, seq) = self.pin(space)?;
         let mut values = vec![None; keys.len()];
         // Neighbours are in one table, or even in one block.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|no| keys[*no]);
-        for numbers in order.chunks(TOGETHER) {
-            let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
-            let found = self.find_many(&view, &keys, seq)?;
-            for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
-                let found = self.complete(&view, space, key, found, &mut ())?;
-                if let Some(found) = found.filter(|found| !found.deletes()) {
-                    values[*no] = Some(found.value(&self.media)?.to_vec());
+        let (views, seq) = self.pin_all(space, keys, &order)?;
+        for (view, numbers) in &views {
+            for numbers in order[numbers.clone()].chunks(TOGETHER) {
+                let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
+                let found = self.find_many(view, &keys, seq)?;
+                for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
+                    let found = self.complete(view, space, key, found, &mut ())?;
+                    if let Some(found) = found.filter(|found| !found.deletes()) {
+                        values[*no] = Some(found.value(&self.media)?.to_vec());
+                    }
                 }
             }
         }
         Ok(values)
+    }
+
+    /// R1 for several keys: the Views of all their subranges, each with the stretch of `order` that it serves, and
+    /// one number that all of them show.
+    fn pin_all(&self, space: &Space, keys: &[&[u8]], order: &[usize]) -> Result<Pinned> {
+        loop {
+            let routes = space.routes.load();
+            let mut views: Vec<(Guard<Arc<View>>, Range<usize>)> = Vec::new();
+            let mut done = 0;
+            while let Some(first) = order.get(done) {
+                let subrange = routes.of(keys[*first]);
+                let behind = done
+                    + order[done..].partition_point(|no| {
+                        subrange.span.before().is_none_or(|upper| keys[*no] < upper)
+                    });
+                views.push((subrange.view.load(), done..behind));
+                done = behind;
+            }
+            let seq = self.ring.visible();
+            if views.iter().all(|(view, _)| view.is_current()) {
+                return Ok((views, seq));
+            }
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// R2 to R4 for several keys, which are in order. Their records are fetched together, and so are their blocks.
@@ -243,7 +308,7 @@ impl Engine {
     ) -> Result<bool> {
         self.check_open("get")?;
         // The View is held until the value is copied: it keeps the record's zone from being reused.
-        let (view, visible) = self.pin(space)?;
+        let (view, visible) = self.pin(space, key)?;
         let at = at.unwrap_or(visible);
         match self.find_in(&view, space, key, at, &mut ())? {
             Some(found) if !found.deletes() => {

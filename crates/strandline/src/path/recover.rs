@@ -18,31 +18,37 @@ use std::time::{Duration, Instant};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
 use pmem::Site;
-use pool::{HeaderState, ZoneHeader, ZoneKind};
+use pool::{ZoneHeader, ZoneKind};
 use sst::RangeDelete;
 
 use super::decide::{Decision, decide};
-use super::scan_zone::{self, Found, ZoneScan};
+use super::reached::{Found, Owner, Zones, granted, open_runs, order, subranges};
+use super::scan_zone::{self, ZoneScan};
 use super::signs::signs_of_loss;
+use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
 use crate::keyspace::Space;
-use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
-use crate::lost::Lost;
+use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
 use crate::manifest::{Manifest, State, file};
 use crate::media::{Leaf, Media, hash};
 use crate::memtable::Memtable;
 use crate::memtable::record::{ExtentRef, Kind};
-use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::memtable::zone::{ExtentHold, Graveyard};
 use crate::tree::Tree;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
-use crate::view::View;
 
 /// What an open found and did.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Zones scanned for records of memtables.
     pub zones_scanned: u64,
+    /// Bytes of these zones that were looked at.
+    pub bytes_scanned: u64,
+    /// How long scanning and verifying them took.
+    pub scan: Duration,
+    /// How long making what was accepted durable and rebuilding the indexes took.
+    pub rebuild: Duration,
     /// Records put back into memtables.
     pub records: u64,
     /// Zones in which whole commits were dropped because an older one was cut off.
@@ -86,6 +92,12 @@ pub(crate) struct Candidate {
     pub sealed: bool,
 }
 
+impl Candidate {
+    fn owner(&self) -> Owner {
+        (self.header.keyspace, self.header.subrange)
+    }
+}
+
 /// An open store's parts, ready to be put together.
 pub(crate) struct Recovered {
     pub manifest: Manifest,
@@ -96,38 +108,14 @@ pub(crate) struct Recovered {
     pub report: Report,
 }
 
-/// Zones by number, each made once.
-struct Zones<'m> {
-    media: &'m Media,
-    graveyard: Arc<Graveyard>,
-    known: BTreeMap<u32, Arc<Zone>>,
-}
-
-impl Zones<'_> {
-    /// Claims zone `no` under `incarnation`.
-    fn claim(&mut self, no: u32, header: &ZoneHeader) -> Result<Arc<Zone>> {
-        if let Some(zone) = self.known.get(&no) {
-            return Ok(Arc::clone(zone));
-        }
-        let pool = &self.media.pool;
-        pool.claim_zone(no)?;
-        let start = pool.geometry().zone_at(no);
-        let incarnation = header.incarnation();
-        let _first = self.media.set_zone(no, incarnation, header.base_seq);
-        let range = start..start + pool.geometry().zone_len();
-        let zone = Zone::new(no, incarnation, range, header.base_seq, &self.graveyard);
-        self.known.insert(no, Arc::clone(&zone));
-        Ok(zone)
-    }
-}
-
-/// Recovers from a pool whose manifest log holds `payloads`.
+/// Recovers from a pool whose manifest log holds `payloads`; `lost` is what its memory was not given back.
 pub(crate) fn recover(
     media: &Arc<Media>,
     payloads: &[Vec<u8>],
-    tables: Option<Arc<Tables>>,
+    (tables, lost): (Option<Arc<Tables>>, Vec<Damage>),
     read_only: bool,
     threads: usize,
+    progress: Option<&dyn RecoveryProgress>,
 ) -> Result<Recovered> {
     let begun = Instant::now();
     let mut state = State::replay(payloads)?;
@@ -138,15 +126,20 @@ pub(crate) fn recover(
         let _durable = media.pool.flush_log()?;
     }
     let graveyard = Arc::new(Graveyard::default());
-    let mut zones = Zones { media, graveyard: Arc::clone(&graveyard), known: BTreeMap::new() };
+    let mut zones = Zones::new(media, &graveyard);
     let (mut runs, broken) = open_runs(media, &state, &mut zones)?;
     let candidates = candidates(media, &state, &zones);
 
-    let scans = scan_all(media, &candidates, state.floor, threads);
+    let bytes_scanned = candidates.iter().map(|candidate| candidate.limit).sum();
+    let scanning = Instant::now();
+    let advance = Advance::new(progress, RecoveryStep::Scan, bytes_scanned);
+    let scans = scan_all(media, &candidates, state.floor, threads, &advance);
+    let scan = scanning.elapsed();
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
     let (signs, edits_lost) = signs_of_loss(media, &state);
+    let signs: Vec<Damage> = signs.into_iter().chain(lost).collect();
     if !signs.is_empty() {
         // Nobody knows how new what is lost may be.
         decided.lost_anywhere = Some(Seq::MAX);
@@ -155,6 +148,8 @@ pub(crate) fn recover(
     decided.damage.extend(broken_tables(&trees, read_only, threads)?);
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
+        bytes_scanned,
+        scan,
         survivors_dropped: decided.survivors,
         damage: std::mem::take(&mut decided.damage),
         edits_lost,
@@ -164,17 +159,23 @@ pub(crate) fn recover(
         return Err(refuse(media, &report.damage));
     }
 
-    let memtables: BTreeMap<u32, Arc<Memtable>> = candidates
-        .iter()
-        .map(|candidate| candidate.header.keyspace)
-        .collect::<BTreeSet<u32>>()
+    // Of two subranges that a key was in, the later one has the greater identifier, and the newer versions.
+    let owners: BTreeSet<Owner> = candidates.iter().map(Candidate::owner).collect();
+    let memtables: BTreeMap<Owner, Arc<Memtable>> = owners
         .into_iter()
-        .map(|keyspace| (keyspace, Arc::new(Memtable::new(order(&runs, keyspace), Vec::new()))))
+        .map(|owner| (owner, Arc::new(Memtable::new(order(&runs, owner)))))
         .collect();
     let salvage = !report.damage.is_empty();
     let rebuild = Rebuild { media, memtables: &memtables, decided: &decided, read_only, salvage };
-    let rebuilt =
-        in_parallel(&candidates, threads, |candidate| rebuild.zone(candidate, &graveyard));
+    let scanned: Vec<(&Candidate, &ZoneScan)> = candidates.iter().zip(&scans).collect();
+    let rebuilding = Instant::now();
+    let advance = Advance::new(progress, RecoveryStep::Rebuild, bytes_scanned);
+    let rebuilt = in_parallel(&scanned, threads, |(candidate, scan)| {
+        let rebuilt = rebuild.zone(candidate, scan, &graveyard);
+        advance.by(candidate.limit);
+        rebuilt
+    });
+    report.rebuild = rebuilding.elapsed();
     let mut live = BTreeMap::new();
     for (candidate, rebuilt) in candidates.iter().zip(rebuilt) {
         let (records, sealed) = rebuilt?;
@@ -185,7 +186,7 @@ pub(crate) fn recover(
         let zone = zones.claim(candidate.no, &candidate.header)?;
         let keyspace = candidate.header.keyspace;
         live.insert(candidate.no, (zone.incarnation, Fate::Live { keyspace, sealed }));
-        if let Some(memtable) = memtables.get(&keyspace) {
+        if let Some(memtable) = memtables.get(&candidate.owner()) {
             memtable.bytes.fetch_add(sealed, Relaxed);
             memtable.last_seq.store(decided.cut, Relaxed);
             memtable.push_zone(zone);
@@ -215,17 +216,19 @@ pub(crate) fn recover(
             report.tables_swept = tables.sweep(&state.tables().map(|table| table.id).collect())?;
         }
     }
-    let spaces = state
-        .keyspaces
-        .iter()
-        .map(|(id, keyspace)| {
-            let memtable = memtables.get(id).filter(|memtable| !memtable.is_empty()).cloned();
-            let runs = runs.remove(id).unwrap_or_default();
-            let tree = trees.get(id).cloned().unwrap_or_default();
-            let lost = decided.lost_from(*id);
-            (*id, open_space(*id, &keyspace.name, memtable, (runs, tree), lost))
-        })
-        .collect();
+    let mut spaces = BTreeMap::new();
+    for (id, keyspace) in &state.keyspaces {
+        let of = |(owner, _): &(&Owner, &Arc<Memtable>)| owner.0 == *id;
+        let memtables = memtables.iter().filter(of).filter(|(_, memtable)| !memtable.is_empty());
+        let found = Found {
+            memtables: memtables.map(|((_, id), memtable)| (*id, Arc::clone(memtable))).collect(),
+            runs: runs.remove(id).unwrap_or_default(),
+            tree: trees.get(id).cloned().unwrap_or_default(),
+        };
+        let subranges = subranges(media, keyspace, &found);
+        let lost = decided.lost_from(*id);
+        spaces.insert(*id, Arc::new(Space::new(*id, &keyspace.name, subranges, lost)));
+    }
     report.cut = decided.cut;
     report.elapsed = begun.elapsed();
     let manifest = Manifest { state };
@@ -247,27 +250,6 @@ fn refuse(media: &Media, damage: &[Damage]) -> Error {
             first.what
         ),
     )
-}
-
-/// Age of a memtable that is newer than every run of the keyspace.
-fn order(runs: &BTreeMap<u32, Vec<Arc<Run>>>, keyspace: u32) -> u64 {
-    let newest = runs.get(&keyspace).and_then(|runs| runs.iter().map(|run| run.desc.order).max());
-    newest.unwrap_or(0) + 1
-}
-
-fn open_space(
-    id: u32,
-    name: &str,
-    memtable: Option<Arc<Memtable>>,
-    (runs, tree): (Vec<Arc<Run>>, Arc<Tree>),
-    lost: Option<Lost>,
-) -> Arc<Space> {
-    let newest = memtable.iter().map(|memtable| memtable.order);
-    let order = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
-    let active = Arc::new(Memtable::new(order + 1, Vec::new()));
-    let memtables = std::iter::once(active).chain(memtable).collect();
-    let view = View { number: 1, memtables, runs, tree };
-    Arc::new(Space::new(id, name, view, order + 1, lost))
 }
 
 /// The tables that the manifest names, by keyspace; none of them is read yet.
@@ -346,67 +328,6 @@ fn broken_tables(
         });
     }
     Ok(broken)
-}
-
-/// Runs by keyspace, newest first, and those that cannot be opened.
-type Opened<'s> = (BTreeMap<u32, Vec<Arc<Run>>>, Vec<(&'s RunDesc, Error)>);
-
-/// O2, second half: opens the runs that the manifest names; nothing is rebuilt.
-fn open_runs<'s>(media: &Media, state: &'s State, zones: &mut Zones<'_>) -> Result<Opened<'s>> {
-    let (mut opened, mut broken) = (BTreeMap::new(), Vec::new());
-    for (id, keyspace) in &state.keyspaces {
-        let mut runs: Vec<Arc<Run>> = Vec::new();
-        for desc in keyspace.runs.values() {
-            match open_run(media, desc, zones) {
-                Ok(run) => runs.push(Arc::new(run)),
-                Err(error) if error.kind() == ErrorKind::Corruption => broken.push((desc, error)),
-                Err(error) => return Err(error),
-            }
-        }
-        runs.sort_by_key(|run| std::cmp::Reverse(run.desc.order));
-        opened.insert(*id, runs);
-    }
-    Ok((opened, broken))
-}
-
-fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run> {
-    for extent in desc.extents() {
-        media.pool.claim_extent(*extent)?;
-    }
-    let (fences, meta) = load_meta(media, desc)?;
-    let mut uses = Vec::with_capacity(meta.zones.len());
-    for (no, incarnation, live_bytes) in &meta.zones {
-        let header = granted(media, *no).filter(|header| header.incarnation() == *incarnation);
-        let Some(header) = header else {
-            return Err(Error::corruption(
-                "open",
-                format!(
-                    "zone {no} of {}, which index run {} names, has another header; restore a copy of the pool",
-                    media.region.describe(),
-                    desc.id
-                ),
-            ));
-        };
-        uses.push(ZoneUse { zone: zones.claim(*no, &header)?, live_bytes: *live_bytes });
-    }
-    let mut holds = Vec::with_capacity(meta.extents.len());
-    for extent in meta.extents {
-        media.pool.claim_extent(extent)?;
-        holds.push(ExtentHold::new(extent, &zones.graveyard));
-    }
-    let run = Run::new(media, desc.clone(), fences, uses, holds, meta.ranges, &zones.graveyard);
-    run.set_installed();
-    Ok(run)
-}
-
-pub(super) fn granted(media: &Media, no: u32) -> Option<ZoneHeader> {
-    if no >= media.pool.geometry().zones() {
-        return None;
-    }
-    match media.pool.header(no) {
-        HeaderState::Granted(header) => Some(header),
-        _ => None,
-    }
 }
 
 /// Zones that belong to memtables: the manifest alone says what a zone is, so one that it froze or retired
@@ -499,17 +420,25 @@ fn in_parallel<I: Sync, O: Send>(
 }
 
 /// O3, first half.
-fn scan_all(media: &Media, candidates: &[Candidate], floor: Seq, threads: usize) -> Vec<ZoneScan> {
+fn scan_all(
+    media: &Media,
+    candidates: &[Candidate],
+    floor: Seq,
+    threads: usize,
+    advance: &Advance<'_>,
+) -> Vec<ZoneScan> {
     in_parallel(candidates, threads, |candidate| {
         let start = media.pool.geometry().zone_at(candidate.no);
-        scan_zone::scan(media, start, start + candidate.limit, floor)
+        let scan = scan_zone::scan(media, start, start + candidate.limit, floor);
+        advance.by(candidate.limit);
+        scan
     })
 }
 
 /// O3's flushes and O4, a zone at a time.
 struct Rebuild<'r> {
     media: &'r Media,
-    memtables: &'r BTreeMap<u32, Arc<Memtable>>,
+    memtables: &'r BTreeMap<Owner, Arc<Memtable>>,
     decided: &'r Decision,
     read_only: bool,
     /// There is damage: what is whole is taken singly.
@@ -518,16 +447,22 @@ struct Rebuild<'r> {
 
 impl Rebuild<'_> {
     /// Puts the records of one zone back; returns their number and the length up to the last that counts.
-    fn zone(&self, candidate: &Candidate, graveyard: &Arc<Graveyard>) -> Result<(u64, u64)> {
+    fn zone(
+        &self,
+        candidate: &Candidate,
+        scan: &ZoneScan,
+        graveyard: &Arc<Graveyard>,
+    ) -> Result<(u64, u64)> {
         let media = self.media;
-        let Some(memtable) = self.memtables.get(&candidate.header.keyspace) else {
+        let Some(memtable) = self.memtables.get(&candidate.owner()) else {
             return Ok((0, 0));
         };
         let start = media.pool.geometry().zone_at(candidate.no);
-        let mut batch: Vec<Found> = Vec::with_capacity(scan_zone::BATCH);
+        let mut batch: Vec<scan_zone::Found> = Vec::with_capacity(scan_zone::BATCH);
         let mut count = 0;
         let range = start..start + candidate.limit;
-        let sealed = scan_zone::replay(media, range, self.decided.cut, self.salvage, |found| {
+        let (cut, salvage) = (self.decided.cut, self.salvage);
+        let sealed = scan_zone::replay(media, range, scan, cut, salvage, |found| {
             if !self.decided.voided.contains(&found.number) && !found.void {
                 batch.push(found);
                 count += 1;
@@ -549,11 +484,12 @@ impl Rebuild<'_> {
 fn insert(
     media: &Media,
     memtable: &Memtable,
-    batch: &mut Vec<Found>,
+    batch: &mut Vec<scan_zone::Found>,
     graveyard: &Arc<Graveyard>,
 ) -> Result<()> {
     let keys: Vec<&[u8]> = batch.iter().map(|found| found.key(media)).collect();
-    memtable.index.warm(&keys);
+    // A key is set apart from the one that stands where it belongs by reading that one's record.
+    memtable.prefetch(media, &keys, Seq::MAX);
     for (found, key) in batch.iter().zip(&keys) {
         if found.kind == Kind::RangeDelete {
             let (begin, end) = (key.to_vec(), found.value(media).to_vec());

@@ -15,8 +15,8 @@ use base::{Error, ErrorKind, Result, Seq};
 use sst::{EntryKind, RangeDelete};
 
 use super::lone_zones::LoneZones;
+use super::op::Op;
 use super::open::{self, Access, Places};
-use super::write::Op;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::keyspace::Space;
@@ -76,11 +76,11 @@ pub fn repair(
     match open::open_what_is_left(path, &places, &options) {
         Ok(engine) => left.gather(&engine, &mut report.lost)?,
         Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-        Err(error) => left.gather_pieces(&places, error, &mut report.lost)?,
+        Err(error) => left.gather_pieces(&places, &options, error, &mut report.lost)?,
     }
     // The places of the old store are not those of the new one.
     let fresh = Options {
-        pm: PmSource::Auto,
+        pm: if options.pm == PmSource::Dram { PmSource::Dram } else { PmSource::Auto },
         ssd: if options.ssd == SsdSource::None { SsdSource::None } else { SsdSource::Auto },
         create_if_missing: true,
         ..options
@@ -117,16 +117,21 @@ impl Left {
         }));
         for space in engine.spaces() {
             let sources = self.keyspaces.entry(space.name.clone()).or_default();
-            let view = space.view.load_full();
-            for memtable in &view.memtables {
-                sources.deletes.extend(memtable.deletes.ranges().deletes());
-                sources.entries.push(salvage::memtable(&engine.media, memtable));
+            for subrange in space.subranges() {
+                // Beyond its keys a shared source may hold what other subranges have dropped since.
+                let (span, view) = (&subrange.span, subrange.view.load_full());
+                let clip = |ranges: &Ranges| ranges.clip(span.from(), span.before());
+                for memtable in &view.memtables {
+                    sources.deletes.extend(clip(&memtable.deletes.ranges()).deletes());
+                    let entries = salvage::memtable(&engine.media, memtable);
+                    sources.entries.push(salvage::within(span, entries));
+                }
+                for run in &view.runs {
+                    sources.deletes.extend(clip(&run.ranges).deletes());
+                    sources.entries.push(salvage::within(span, salvage::run(&engine.media, run)));
+                }
             }
-            for run in &view.runs {
-                sources.deletes.extend(run.ranges.deletes());
-                sources.entries.push(salvage::run(&engine.media, run));
-            }
-            for (_, level) in view.tree.levels() {
+            for (_, level) in space.tree().levels() {
                 let mut tables = Vec::new();
                 for table in &level.tables {
                     match table.ranges().and_then(|ranges| Ok((ranges, table.uncached()?))) {
@@ -153,13 +158,15 @@ impl Left {
     fn gather_pieces(
         &mut self,
         places: &Places,
+        options: &Options,
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
         let tables = Tables::new(open::shelf_left(places.tables.clone()), 0, 0);
         let ids = tables.shelf.present()?;
-        let zones = LoneZones::find(&places.pool);
-        let has_zones = matches!(zones, Ok(Some(_)));
+        let memory = places.memory(options).ok();
+        let zones = memory.and_then(|(region, _)| LoneZones::find(&region));
+        let has_zones = zones.is_some();
         if ids.is_empty() && !has_zones {
             return Err(error);
         }
@@ -188,7 +195,7 @@ impl Left {
                 Err(error) => lost.push(unknown(error.to_string())),
             }
         }
-        for (id, deletes, entries) in zones.ok().flatten().into_iter().flat_map(LoneZones::spaces) {
+        for (id, deletes, entries) in zones.into_iter().flat_map(LoneZones::spaces) {
             let name = names.get(&id).cloned().unwrap_or_else(|| {
                 let name = format!("keyspace-{id}");
                 lost.push(unknown(format!(

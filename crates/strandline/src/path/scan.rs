@@ -1,4 +1,4 @@
-//! The way of a scan: the sources of a View merged in key order, forward or backward.
+//! The way of a scan: the sources of a View merged in key order, forward or backward, one subrange after the other.
 //!
 //! A scan is defined by its snapshot, not by its View: when there is a newer one it seeks on that at its last
 //! key, so that a slow reader does not hold on to what is to be freed.
@@ -12,9 +12,10 @@ use base::{Error, Result, Seq};
 
 use crate::engine::Engine;
 use crate::iter::{Cursor, Way};
-use crate::keyspace::Space;
+use crate::keyspace::{Routes, Space};
 use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
+use crate::subrange::Subrange;
 use crate::tree::walk::Walk;
 use crate::view::View;
 use sst::EntryKind;
@@ -27,8 +28,13 @@ pub(crate) struct Scan {
     at: Seq,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
+    subrange: Arc<Subrange>,
     view: Arc<View>,
     way: Way,
+    /// Where the scan ends, or leaves the subrange, going its way.
+    far: Bound<Vec<u8>>,
+    /// It leaves the subrange there.
+    goes_on: bool,
     /// Over memtables and runs.
     cursors: Vec<Cursor>,
     /// Over levels on SSD, the upper first.
@@ -40,8 +46,10 @@ pub(crate) struct Scan {
     deletes_ranges: bool,
     /// Scratch: the key that is being passed.
     passed: Vec<u8>,
-    /// No bound lies ahead, and no damage needs to be told of.
+    /// Nothing but a bound may lie ahead that hides what a source has.
     takes_all: bool,
+    /// Some source goes on behind `far`.
+    bounded: bool,
 }
 
 /// What a scan stands on: the head of a cursor, or of a walk.
@@ -70,7 +78,8 @@ impl Scan {
         upper: Bound<Vec<u8>>,
     ) -> Result<Scan> {
         engine.check_open("iterate")?;
-        let (view, _) = engine.pin(space)?;
+        let (subrange, view) =
+            engine.pin_subrange(space, |routes| Arc::clone(&routes.subranges[0]))?;
         Ok(Scan {
             engine: Arc::clone(engine),
             media: Arc::clone(&engine.media),
@@ -78,8 +87,11 @@ impl Scan {
             at,
             lower,
             upper,
-            view: Arc::clone(&view),
+            subrange,
+            view,
             way: Way::Forward,
+            far: Bound::Unbounded,
+            goes_on: false,
             cursors: Vec::new(),
             walks: Vec::new(),
             current: Place::Nowhere,
@@ -87,6 +99,7 @@ impl Scan {
             deletes_ranges: false,
             passed: Vec::new(),
             takes_all: false,
+            bounded: false,
         })
     }
 
@@ -138,27 +151,32 @@ impl Scan {
     /// Positions on the first key from `from` on, going `way`, within the bounds.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
         self.engine.check_open("iterate")?;
-        if self.is_behind() {
-            // Its snapshot decides what the scan sees; the View only holds space.
-            let (view, _) = self.engine.pin(&self.space)?;
-            self.view = Arc::clone(&view);
-        }
         let near = match way {
-            Way::Forward => as_slice(&self.lower),
-            Way::Backward => as_slice(&self.upper),
+            Way::Forward => self.lower.clone(),
+            Way::Backward => self.upper.clone(),
         };
-        let from = tighter(from, near, way);
+        self.enter(tighter(from, as_slice(&near), way), way)?;
+        if self.valid() { Ok(()) } else { self.go_on() }
+    }
+
+    /// Positions on the first key from `from` on in the subrange where that is.
+    fn enter(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        self.pin(from, way)?;
         let media = &*self.media;
         self.merged.take();
         self.cursors.clear();
         self.walks.clear();
         self.current = Place::Nowhere;
         self.way = way;
-        let far = match way {
-            Way::Forward => &self.upper,
-            Way::Backward => &self.lower,
+        let span = &self.subrange.span;
+        let (edge, end) = match way {
+            Way::Forward => (span.before().map_or(Bound::Unbounded, Bound::Excluded), &self.upper),
+            Way::Backward => (span.from().map_or(Bound::Unbounded, Bound::Included), &self.lower),
         };
-        self.takes_all = matches!(far, Bound::Unbounded) && self.space.lost.is_none();
+        // Seen from the other side, the bound that leaves less.
+        let far = tighter(edge, as_slice(end), way.opposite());
+        self.goes_on = edge != Bound::Unbounded && far == edge && far != as_slice(end);
+        self.far = far.map(<[u8]>::to_vec);
         for memtable in &self.view.memtables {
             if !memtable.index.is_empty() {
                 self.cursors.push(Cursor::memtable(media, memtable, from, way, self.at)?);
@@ -168,13 +186,58 @@ impl Scan {
             self.cursors.push(Cursor::run(media, run, from, way, self.at)?);
         }
         for (_, level) in self.view.tree.levels() {
-            if !level.tables.is_empty() {
-                self.walks.push(Walk::new(level, from, way, self.at)?);
+            let within = level.within(span);
+            if !within.is_empty() {
+                self.walks.push(Walk::new(level, within, from, way, self.at)?);
             }
         }
         self.deletes_ranges = self.view.deletes_ranges();
-        self.takes_all &= !self.deletes_ranges;
+        self.takes_all = self.space.lost.is_none() && !self.deletes_ranges;
+        let keeps_to = self.goes_on && self.view.keeps_to(media, span)?;
+        self.bounded = self.far != Bound::Unbounded && !keeps_to;
         self.settle()
+    }
+
+    /// Sees to it that the View is current and that of the subrange where `from` is.
+    fn pin(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        if self.space.dropped.load(Relaxed) {
+            // Its snapshot decides what the scan sees; the View only holds space.
+            let elsewhere = match from {
+                Bound::Included(key) => !self.subrange.span.holds(key),
+                _ => false,
+            };
+            return if elsewhere { Err(super::read::dropped(&self.space)) } else { Ok(()) };
+        }
+        let pick = |routes: &Routes| match (from, way) {
+            (Bound::Included(key), _) | (Bound::Excluded(key), Way::Forward) => {
+                routes.position(key)
+            }
+            (Bound::Excluded(key), Way::Backward) => routes.last_below(key),
+            (Bound::Unbounded, Way::Forward) => 0,
+            (Bound::Unbounded, Way::Backward) => routes.subranges.len() - 1,
+        };
+        let there = self.space.routes.load();
+        let same = Arc::ptr_eq(&there.subranges[pick(&there)], &self.subrange);
+        if !same || !self.view.is_current() {
+            let pick = |routes: &Routes| Arc::clone(&routes.subranges[pick(routes)]);
+            (self.subrange, self.view) = self.engine.pin_subrange(&self.space, pick)?;
+        }
+        Ok(())
+    }
+
+    /// There is nothing more in this subrange: goes on in the next that has something, or ends.
+    #[cold]
+    fn go_on(&mut self) -> Result<()> {
+        while !self.valid() && self.goes_on {
+            let edge = self.far.clone();
+            let from = match as_slice(&edge) {
+                Bound::Excluded(upper) => Bound::Included(upper),
+                Bound::Included(lower) => Bound::Excluded(lower),
+                Bound::Unbounded => break,
+            };
+            self.enter(from, self.way)?;
+        }
+        if self.valid() { Ok(()) } else { self.end() }
     }
 
     /// Moves on to the next key going `way`; turns round if need be.
@@ -190,13 +253,14 @@ impl Scan {
         }
         self.merged.take();
         self.pass()?;
-        self.settle()
+        self.settle()?;
+        if self.valid() { Ok(()) } else { self.go_on() }
     }
 
     /// Whether there is a newer View.
     #[inline]
     fn is_behind(&self) -> bool {
-        self.space.front.number() != self.view.number && !self.space.dropped.load(Relaxed)
+        !self.view.is_current() && !self.space.dropped.load(Relaxed)
     }
 
     /// Moves every cursor that stands on the current key past it: older versions do not count.
@@ -254,13 +318,23 @@ impl Scan {
         match (&self.cursors[..], &self.walks[..]) {
             ([only], []) if only.head.as_ref().is_some_and(is_put) => {
                 self.current = Place::Record(0);
-                Ok(())
             }
             ([], [only]) if only.head().is_some_and(|head| head.kind == EntryKind::Value) => {
                 self.current = Place::Table(0);
-                Ok(())
             }
-            _ => self.settle_among(),
+            _ => return self.settle_among(),
+        }
+        if self.bounded && !self.key().is_some_and(|key| self.is_within(key)) {
+            self.current = Place::Nowhere;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_within(&self, key: &[u8]) -> bool {
+        match self.way {
+            Way::Forward => below(key, &self.far),
+            Way::Backward => above(key, &self.far),
         }
     }
 
@@ -269,14 +343,11 @@ impl Scan {
         loop {
             self.current = self.nearest();
             let (Some(key), Some((seq, kind))) = (self.key(), self.standing()) else {
-                return self.end();
+                return Ok(());
             };
-            let within = match self.way {
-                Way::Forward => below(key, &self.upper),
-                Way::Backward => above(key, &self.lower),
-            };
-            if !within {
-                return self.end();
+            if !self.is_within(key) {
+                self.current = Place::Nowhere;
+                return Ok(());
             }
             if let Some(lost) = &self.space.lost {
                 lost.check(&self.space.name, key, Some(seq))?;

@@ -12,6 +12,9 @@ use crate::memtable::record::{Head, Kind, Role};
 
 /// Records that O4 inserts at a time.
 pub(crate) const BATCH: usize = 16;
+/// Bytes that are asked for ahead of the record at hand. Where the next record begins is known only once this one's head
+/// is here, so without it each head would be waited for.
+const AHEAD: u64 = 4 << 10;
 
 /// What a zone holds.
 #[derive(Debug, Default)]
@@ -114,14 +117,16 @@ struct SegmentAt {
     void: Void,
 }
 
-/// The segment that begins at `at`, if all its records check out. `each` sees every record.
+/// The segment that begins at `at`, if `look` finds all its records. `each` sees every record.
+#[inline(always)]
 fn segment(
     media: &Media,
     at: u64,
     end: u64,
+    look: impl Fn(&Media, u64, u64) -> Option<Head>,
     mut each: impl FnMut(u64, &Head),
 ) -> Option<(Head, SegmentAt)> {
-    let (first, _) = checked(media, at, end)?;
+    let first = look(media, at, end)?;
     let records = match first.role {
         Role::Solo => 1,
         Role::First(segment) => segment.records,
@@ -136,7 +141,7 @@ fn segment(
     };
     each(at, &first);
     for _ in 1..records {
-        let (next, _) = checked(media, found.end, end)?;
+        let next = look(media, found.end, end)?;
         if next.role != Role::Follower || next.seq <= found.last_seq {
             return None;
         }
@@ -150,13 +155,28 @@ fn segment(
     Some((first, found))
 }
 
-fn checked(media: &Media, at: u64, end: u64) -> Option<(Head, u64)> {
+/// The head of the record at `at` if it ends by `end` and its checksum holds.
+#[inline]
+fn checked(media: &Media, at: u64, end: u64) -> Option<Head> {
     if at + LINE as u64 > end {
         return None;
     }
-    let (head, _) = media.verified(at)?;
-    let record_end = at + head.len() as u64;
-    (record_end <= end).then_some((head, record_end))
+    let (head, bytes) = media.verified(at)?;
+    media.region.prefetch(at + AHEAD, bytes.len() / LINE);
+    (bytes.len() as u64 <= end - at).then_some(head)
+}
+
+/// The head of a record that [`scan`] has checked.
+#[inline]
+fn known(media: &Media, at: u64, end: u64) -> Option<Head> {
+    if at + LINE as u64 > end {
+        return None;
+    }
+    let (head, bytes) = media.head(at)?;
+    // Records to come are most likely as long as this one, and only their first lines are read.
+    let distance = (AHEAD / bytes.len() as u64).max(1) * bytes.len() as u64;
+    media.region.prefetch(at + distance, 1);
+    (bytes.len() as u64 <= end - at).then_some(head)
 }
 
 /// Scans `start..end` for segments; commits at or below `floor` need not be reported one by one.
@@ -165,7 +185,7 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
     let mut at = start;
     let mut gap: Option<u64> = None;
     while at < end {
-        let Some((first, found)) = segment(media, at, end, |_, _| {}) else {
+        let Some((first, found)) = segment(media, at, end, checked, |_, _| {}) else {
             gap.get_or_insert(at);
             at += LINE as u64;
             continue;
@@ -207,10 +227,12 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
 }
 
 /// Calls `each` for every record of every segment that counts under `cut`; returns the length up to the
-/// last of them. With `salvage`, what is left of segments that are not whole counts too.
+/// last of them. What `scan` found damaged is passed over; with `salvage`, whole records in it count too. All else
+/// passed its checks in the scan, and nobody writes meanwhile, so it is not verified again.
 pub(crate) fn replay(
     media: &Media,
     Range { start, end }: Range<u64>,
+    scan: &ZoneScan,
     cut: Seq,
     salvage: bool,
     mut each: impl FnMut(Found) -> Result<()>,
@@ -218,22 +240,18 @@ pub(crate) fn replay(
     let mut sealed = 0;
     let mut at = start;
     let mut heads: Vec<(u64, Head)> = Vec::new();
+    let mut gaps = scan.gaps.iter().peekable();
     while at < end {
-        heads.clear();
-        let found = segment(media, at, end, |at, head| heads.push((at, *head)));
-        let Some((first, found)) = found else {
-            let single = if salvage { checked(media, at, end) } else { None };
-            at = match single {
-                Some((head, record_end)) => {
-                    if head.seq <= cut && head.role != Role::Moved {
-                        each(Found::new(at, &head, head.number(), head.void))?;
-                    }
-                    record_end
-                }
-                None => at + LINE as u64,
-            };
+        if let Some(gap) = gaps.next_if(|gap| gap.at == at) {
+            at += gap.len;
+            if salvage {
+                single(media, gap, cut, &mut each)?;
+            }
             continue;
-        };
+        }
+        heads.clear();
+        let found = segment(media, at, end, known, |at, head| heads.push((at, *head)));
+        let (first, found) = found.ok_or_else(|| media.damaged(at))?;
         let last_of_commit = match first.role {
             Role::First(segment) => found.number + u64::from(segment.commit_records) - 1,
             _ => found.number,
@@ -247,4 +265,25 @@ pub(crate) fn replay(
         at = found.end;
     }
     Ok(sealed)
+}
+
+/// Calls `each` for the whole records of segments that are not whole.
+fn single(
+    media: &Media,
+    gap: &Gap,
+    cut: Seq,
+    mut each: impl FnMut(Found) -> Result<()>,
+) -> Result<()> {
+    let (mut at, end) = (gap.at, gap.at + gap.len);
+    while at < end {
+        let Some(head) = checked(media, at, end) else {
+            at += LINE as u64;
+            continue;
+        };
+        if head.seq <= cut && head.role != Role::Moved {
+            each(Found::new(at, &head, head.number(), head.void))?;
+        }
+        at += head.len() as u64;
+    }
+    Ok(())
 }

@@ -17,7 +17,7 @@ const TRIES_MAX: u64 = 1 << 22;
 pub(crate) fn signs_of_loss(media: &Media, state: &State) -> (Vec<Damage>, bool) {
     let zones = 0..media.pool.geometry().zones();
     let granted: Vec<(u32, ZoneHeader)> = zones
-        .filter_map(|no| super::recover::granted(media, no).map(|header| (no, header)))
+        .filter_map(|no| super::reached::granted(media, no).map(|header| (no, header)))
         .collect();
     let mut signs: Vec<Damage> = Vec::new();
     for (no, header) in &granted {
@@ -52,15 +52,21 @@ fn at_line(media: &Media, no: u32, what: String) -> Damage {
     Damage { file: None, zone: Some(no), at, len: LINE as u64, what }
 }
 
-/// An epoch, and a keyspace, stand in a durable edit before the first zone is granted for them.
+/// An epoch, a keyspace and a subrange stand in a durable edit before the first zone is granted for them.
 fn unknown_grant(header: &ZoneHeader, state: &State) -> Option<&'static str> {
     if header.epoch > state.epoch {
         return Some(
             "the zone was granted by a later open than the manifest knows of, which has lost edits",
         );
     }
-    (header.keyspace >= state.next_keyspace).then_some(
-        "the zone was granted to a keyspace that the manifest does not know: it has lost edits",
+    if header.keyspace >= state.next_keyspace {
+        return Some(
+            "the zone was granted to a keyspace that the manifest does not know: it has lost edits",
+        );
+    }
+    let keyspace = state.keyspaces.get(&header.keyspace)?;
+    (header.subrange >= keyspace.next_subrange()).then_some(
+        "the zone was granted to a subrange that the manifest does not know: it has lost edits",
     )
 }
 

@@ -14,91 +14,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::Guard;
-use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-#[cfg(feature = "planted")]
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use pmem::{Durable, InFlight, Site};
 use smallvec::SmallVec;
 use sst::RangeDelete;
 
+use super::op::{Op, Ops, Stored, check_limits, operand_too_long};
 use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
-use crate::keyspace::Space;
-use crate::media::{Leaf, hash};
-use crate::memtable::Memtable;
+use crate::keyspace::{Routes, Space};
+use crate::media::Leaf;
 use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
 use crate::memtable::zone::ExtentHold;
 use crate::ring::Ticket;
 use crate::view::View;
 
-/// One key's change within a commit.
-pub(crate) struct Op<'a> {
-    pub space: &'a Arc<Space>,
-    pub kind: Kind,
-    pub key: &'a [u8],
-    pub value: &'a [u8],
-    /// For a value that is kept outside its record.
-    extent: Option<(Arc<ExtentHold>, [u8; record::EXTENT_REF_LEN])>,
-    /// Place in the commit: sequence number less the commit's.
-    place: u32,
-    hash: u64,
-}
-
-impl<'a> Op<'a> {
-    #[inline]
-    pub(crate) fn new(space: &'a Arc<Space>, kind: Kind, key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-        Op { space, kind, key, value, extent: None, place: 0, hash: hash(key) }
-    }
-
-    #[inline]
-    fn stored_value(&self) -> &[u8] {
-        match &self.extent {
-            Some((_, reference)) => reference,
-            None => self.value,
-        }
-    }
-
-    #[inline]
-    fn shape(&self, role: Role) -> Shape {
-        Shape {
-            kind: self.kind,
-            role,
-            key_len: self.key.len(),
-            value_len: self.stored_value().len(),
-        }
-    }
-}
-
-/// The changes of a commit: on the caller's stack, or owned by a commit that outlives its caller.
-pub(crate) enum Ops<'a> {
-    Borrowed(&'a mut [Op<'a>]),
-    Owned(Vec<Op<'a>>),
-}
-
-impl<'a> std::ops::Deref for Ops<'a> {
-    type Target = [Op<'a>];
-
-    #[inline]
-    fn deref(&self) -> &[Op<'a>] {
-        match self {
-            Ops::Borrowed(ops) => ops,
-            Ops::Owned(ops) => ops,
-        }
-    }
-}
-
-impl std::ops::DerefMut for Ops<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        match self {
-            Ops::Borrowed(ops) => ops,
-            Ops::Owned(ops) => ops,
-        }
-    }
-}
-
-/// The part of a commit that goes to one keyspace.
+/// The part of a commit that goes to one subrange.
 struct Group {
     view: Guard<Arc<View>>,
     ops: Range<usize>,
@@ -138,7 +70,7 @@ impl Engine {
             commit.mend(lack)?;
         }
         let copied = commit.copy();
-        let durable = commit.fence(copied);
+        let durable = commit.fence(copied)?;
         commit.index()?;
         let last_seq = commit.publish(durable);
         self.await_visible(last_seq)
@@ -161,8 +93,12 @@ impl Engine {
             match round {
                 0..64 => std::hint::spin_loop(),
                 64..4096 => std::thread::yield_now(),
-                // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void.
-                _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+                // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void; but of
+                // one that a failing log took neither is known, and nothing behind it is ever told to be there.
+                _ => {
+                    self.media.region.check_journal()?;
+                    std::thread::sleep(std::time::Duration::from_micros(50));
+                }
             }
         }
         Ok(())
@@ -190,9 +126,6 @@ impl<'e, 'a> Commit<'e, 'a> {
                 engine.move_value_out(op)?;
             }
         }
-        if ops.len() > 1 {
-            ops.sort_by_key(|op| op.space.id);
-        }
         let mut commit = Commit {
             engine,
             ops,
@@ -219,19 +152,78 @@ impl<'e, 'a> Commit<'e, 'a> {
         Ok(commit)
     }
 
-    /// Pins the Views: splits the ops into one group per keyspace and measures each in both record forms.
+    /// Routes the ops to their subranges and pins the Views of these: one group each, measured in both record forms.
+    /// W2 finds out whether that still holds.
     #[inline]
     fn group(&mut self) {
         self.groups.clear();
+        if let [only] = &self.ops[..]
+            && only.kind != Kind::RangeDelete
+        {
+            let view = only.space.routes.load().of(only.key).view.load();
+            self.groups.push(Group { view, ops: 0..1, lengths: Lengths::default(), room: None });
+        } else {
+            self.group_several();
+        }
+        self.measure();
+    }
+
+    fn group_several(&mut self) {
+        let mut spaces: SmallVec<[(u32, Guard<Arc<Routes>>); 1]> = SmallVec::new();
+        for op in self.ops.iter() {
+            if !spaces.iter().any(|(id, _)| *id == op.space.id) {
+                spaces.push((op.space.id, op.space.routes.load()));
+            }
+        }
+        let at = |space: &Space| spaces.iter().position(|(id, _)| *id == space.id).unwrap_or(0);
+        let cut = !planted::is(Bug::RangeDeleteUncut);
+        if cut && self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
+            self.part(|space| &**spaces[at(space)].1);
+        }
+        for op in self.ops.iter_mut() {
+            op.position = spaces[at(op.space)].1.position(op.stored_key()) as u32;
+        }
+        // Numbers ascend within a segment, whatever the order was that an earlier routing left.
+        let order = |op: &Op<'_>| (op.space.id, op.position, op.place);
+        if !self.ops.is_sorted_by_key(order) {
+            self.ops.sort_by_key(order);
+        }
         let mut start = 0;
         while start < self.ops.len() {
-            let id = self.ops[start].space.id;
-            let len = self.ops[start..].iter().take_while(|op| op.space.id == id).count();
-            let view = self.ops[start].space.view.load();
+            let first = &self.ops[start];
+            let same =
+                |op: &&Op<'_>| (op.space.id, op.position) == (first.space.id, first.position);
+            let len = self.ops[start..].iter().take_while(same).count();
+            let routes = &spaces[at(first.space)].1;
+            let view = routes.subranges[first.position as usize].view.load();
             let ops = start..start + len;
             self.groups.push(Group { view, ops, lengths: Lengths::default(), room: None });
             start += len;
         }
+    }
+
+    /// Cuts range deletions at the bounds of subranges: each part is a change of its own.
+    fn part<'r>(&mut self, routes: impl Fn(&Space) -> &'r Routes) {
+        let crosses = |op: &Op<'_>| {
+            let upper = routes(op.space).of(op.stored_key()).span.before();
+            op.kind == Kind::RangeDelete && upper.is_some_and(|upper| op.stored_value() > upper)
+        };
+        if !self.ops.iter().any(crosses) {
+            return;
+        }
+        let mut ops = self.ops.to_vec();
+        ops.sort_by_key(|op| op.place);
+        let parted = ops.into_iter().flat_map(|op| match op.kind {
+            Kind::RangeDelete => op.parts(routes(op.space)),
+            _ => vec![op],
+        });
+        let mut parted: Vec<Op<'a>> = parted.collect();
+        (0..).zip(&mut parted).for_each(|(place, op)| op.place = place);
+        self.ops = Ops::Owned(parted);
+    }
+
+    #[inline]
+    fn measure(&mut self) {
         let deletes = self.claim() == Claim::Delete;
         for index in 0..self.groups.len() {
             let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX, deletes };
@@ -271,12 +263,12 @@ impl<'e, 'a> Commit<'e, 'a> {
             engine.pay(bytes)?;
         }
         for group in &self.groups {
-            let space = self.ops[group.ops.start].space;
-            if space.dropped.load(Relaxed) {
-                return Err(super::read::dropped(space));
+            let op = &self.ops[group.ops.start];
+            if op.space.dropped.load(Relaxed) {
+                return Err(super::read::dropped(op.space));
             }
-            if space.front.is_wanting() || engine.has_full_index(group.view.active()) {
-                engine.look_after(space, group.view.active())?;
+            if group.view.front.is_wanting() || engine.has_full_index(group.view.active()) {
+                engine.look_after(op.space, op.stored_key())?;
             }
         }
         Ok(())
@@ -292,7 +284,10 @@ impl<'e, 'a> Commit<'e, 'a> {
     #[cold]
     pub(crate) fn mend(&mut self, lack: Lack) -> Result<()> {
         match lack {
-            Lack::Slot => std::thread::yield_now(),
+            Lack::Slot => {
+                self.engine.check_writable("write")?;
+                std::thread::yield_now();
+            }
             Lack::View => {
                 for group in &self.groups {
                     let space = self.ops[group.ops.start].space;
@@ -304,13 +299,15 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
             Lack::Zone => {
                 let claim = self.claim();
-                let wanted: SmallVec<[(&Arc<Space>, u64); 1]> = self
+                // No View is held meanwhile, which would hold on to what is to be reclaimed.
+                let wanted: SmallVec<[(usize, u64); 1]> = self
                     .groups
                     .drain(..)
-                    .map(|group| (self.ops[group.ops.start].space, group.lengths.wide))
+                    .map(|group| (group.ops.start, group.lengths.wide))
                     .collect();
-                for (space, len) in wanted {
-                    self.engine.await_zone(space, claim, len)?;
+                for (first, len) in wanted {
+                    let op = &self.ops[first];
+                    self.engine.await_zone(op.space, op.stored_key(), claim, len)?;
                 }
                 self.group();
             }
@@ -330,13 +327,12 @@ impl<'e, 'a> Commit<'e, 'a> {
         let count = self.ops.len() as u64;
         let last_seq = pass.next_seq() + count - 1;
         for group in &mut self.groups {
-            let front = &self.ops[group.ops.start].space.front;
-            group.room = Some(front.find(&pass, group.view.number, &group.lengths, last_seq)?);
+            let Group { view, lengths, .. } = &*group;
+            group.room = Some(view.front.find(&pass, view.number, lengths, last_seq)?);
         }
         for group in &self.groups {
             if let Some(room) = &group.room {
-                let front = &self.ops[group.ops.start].space.front;
-                front.take(&pass, room, last_seq, memtable_bytes);
+                group.view.front.take(&pass, room, last_seq, memtable_bytes);
             }
         }
         let (ticket, number) = pass.take(count);
@@ -380,7 +376,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                     place,
                     seq,
                     self.published,
-                    op.key,
+                    op.stored_key(),
                     op.stored_value(),
                 );
                 flight.join(region.copy_nt(Site::Record, at, stage));
@@ -395,10 +391,11 @@ impl<'e, 'a> Commit<'e, 'a> {
         flight
     }
 
-    /// W3, second half: the commit's only fence.
+    /// W3, second half: the commit's only fence. A log that fails poisons the store.
     #[inline]
-    pub(crate) fn fence(&mut self, copied: InFlight<'e>) -> Durable {
-        self.engine.media.region.fence(copied)
+    pub(crate) fn fence(&mut self, copied: InFlight<'e>) -> Result<Durable> {
+        let fenced = self.engine.media.region.try_fence(copied);
+        fenced.inspect_err(|error| self.engine.poison.set(error))
     }
 
     /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
@@ -424,11 +421,11 @@ impl<'e, 'a> Commit<'e, 'a> {
             let memtable = group.view.active();
             let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
             let seq = self.number + u64::from(op.place);
-            if let Some((hold, _)) = &op.extent {
+            if let Stored::Extent(hold, _) = &op.stored {
                 memtable.hold_extent(Arc::clone(hold));
             }
             if op.kind == Kind::RangeDelete {
-                let (begin, end) = (op.key.to_vec(), op.value.to_vec());
+                let (begin, end) = (op.stored_key().to_vec(), op.stored_value().to_vec());
                 memtable.deletes.add(RangeDelete { begin, end, seq });
             } else if indexed.is_ok() {
                 indexed = memtable.index.insert(media, op.key, seq, leaf.0);
@@ -455,11 +452,6 @@ impl<'e, 'a> Commit<'e, 'a> {
     /// Number of the commit, once reserved.
     pub(crate) fn number(&self) -> Seq {
         self.number
-    }
-
-    /// The memtable that has the records of its first keyspace, once reserved.
-    pub(crate) fn memtable(&self) -> &Arc<Memtable> {
-        self.groups[0].view.active()
     }
 
     /// Last sequence number of the commit, once reserved.
@@ -490,9 +482,11 @@ impl<'e, 'a> Commit<'e, 'a> {
                 flight.join(region.copy_nt(Site::Void, at, &blank));
             }
         });
-        let durable = region.fence(flight);
-        if let Some(ticket) = self.ticket {
-            self.engine.ring.complete(ticket, durable);
+        // Where not even that is durable, nobody knows what becomes of the commit: it is never passed.
+        match (region.try_fence(flight), self.ticket) {
+            (Ok(durable), Some(ticket)) => self.engine.ring.complete(ticket, durable),
+            (Ok(_), None) => {}
+            (Err(error), _) => self.engine.poison.set(error),
         }
     }
 }
@@ -531,36 +525,6 @@ thread_local! {
     static STAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-#[inline]
-fn check_limits(op: &Op<'_>) -> Result<()> {
-    if op.kind == Kind::RangeDelete && op.value.len() > KEY_BYTES_MAX {
-        let text = format!("a range end of {} bytes; at most {KEY_BYTES_MAX}", op.value.len());
-        return Err(Error::new(ErrorKind::LimitExceeded, "write", text));
-    }
-    if op.kind == Kind::RangeDelete && op.key > op.value {
-        let text = "a range that ends before it begins; exchange its ends";
-        return Err(Error::new(ErrorKind::InvalidArgument, "write", text));
-    }
-    if op.key.len() > KEY_BYTES_MAX || op.value.len() > VALUE_BYTES_MAX {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "write",
-            format!(
-                "key of {} and value of {} bytes; at most {KEY_BYTES_MAX} and {VALUE_BYTES_MAX}",
-                op.key.len(),
-                op.value.len()
-            ),
-        ));
-    }
-    Ok(())
-}
-
-#[cold]
-fn operand_too_long(op: &Op<'_>, most: u64) -> Error {
-    let text = format!("an operand of {} bytes; at most {most}: split it", op.value.len());
-    Error::new(ErrorKind::LimitExceeded, "merge", text)
-}
-
 impl Engine {
     /// Refuses operands that nobody could combine.
     pub(crate) fn check_operator(&self) -> Result<()> {
@@ -581,7 +545,7 @@ impl Engine {
         let _durable = region.fence(region.flush(dirty));
         let sum = self.media.extent_sum(extent.at, op.value);
         op.kind = Kind::PutExtent;
-        op.extent = Some((hold, ExtentRef { at: extent.at, len, sum }.encode()));
+        op.stored = Stored::Extent(hold, ExtentRef { at: extent.at, len, sum }.encode());
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use sst::{Handle, Hit, Search};
 use super::table::Table;
 use crate::fences::{Fences, FencesBuilder};
 use crate::found::Found;
+use crate::subrange::Span;
 
 /// The tables of one level (I-TREE-1).
 pub(crate) struct Level {
@@ -94,6 +95,14 @@ impl Level {
     /// Number of the newest range deletion of `key` here that is not younger than `at`; 0 if there is none.
     pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
         self.table_of(key).map_or(Ok(0), |table| self.deleted_in(table, key, at))
+    }
+
+    /// Positions of the tables that may have keys of `span`.
+    pub(crate) fn within(&self, span: &Span) -> std::ops::Range<usize> {
+        let first = span.from().map_or(0, |key| self.first_from(key, false));
+        let begins =
+            |table: &Arc<Table>| span.before().is_none_or(|upper| &table.desc.smallest[..] < upper);
+        first..first + self.tables[first..].partition_point(begins)
     }
 
     /// Positions of the tables that overlap the keys from `smallest` to `largest`, both included.

@@ -1,7 +1,7 @@
 //! An ordered walk over one level. It yields at most one version per key, the one that is visible at the walk's
 //! snapshot; deletions included.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use base::{Result, Seq};
@@ -18,6 +18,8 @@ pub(crate) struct Walk {
     level: Arc<Level>,
     way: Way,
     at: Seq,
+    /// Positions of the tables that it walks.
+    within: Range<usize>,
     /// Position of the table that the cursor is in.
     table: usize,
     cursor: Option<Cursor>,
@@ -36,10 +38,17 @@ pub(crate) struct Head {
 }
 
 impl Walk {
-    /// A walk from `from` on.
-    pub(crate) fn new(level: &Arc<Level>, from: Bound<&[u8]>, way: Way, at: Seq) -> Result<Walk> {
+    /// A walk from `from` on, through the tables at `within`.
+    pub(crate) fn new(
+        level: &Arc<Level>,
+        within: Range<usize>,
+        from: Bound<&[u8]>,
+        way: Way,
+        at: Seq,
+    ) -> Result<Walk> {
         let mut walk = Walk {
             level: Arc::clone(level),
+            within,
             way,
             at,
             table: 0,
@@ -92,17 +101,16 @@ impl Walk {
 
     fn open(&mut self, table: usize) -> Result<Option<&mut Cursor>> {
         self.table = table;
-        self.cursor = match self.level.tables.get(table) {
-            Some(table) => Some(table.open()?.cursor()),
-            None => None,
-        };
+        let there = self.within.contains(&table);
+        let opened = there.then(|| self.level.tables[table].open().map(|open| open.cursor()));
+        self.cursor = opened.transpose()?;
         Ok(self.cursor.as_mut())
     }
 
     fn begin_forward(&mut self, from: Bound<&[u8]>) -> Result<()> {
         let at = self.at;
         let table = match from {
-            Bound::Unbounded => 0,
+            Bound::Unbounded => self.within.start,
             Bound::Included(key) => self.level.first_from(key, false),
             Bound::Excluded(key) => self.level.first_from(key, true),
         };
@@ -147,11 +155,12 @@ impl Walk {
             if holds { Some(first) } else { first.checked_sub(1) }
         };
         let table = match from {
-            Bound::Unbounded => self.level.tables.len().checked_sub(1),
+            Bound::Unbounded => self.within.end.checked_sub(1),
             Bound::Included(key) | Bound::Excluded(key) => holding(&self.level, key),
         };
         let Some(table) = table else { return Ok(()) };
-        if let Some(cursor) = self.open(table)? {
+        // What begins at the upper end has nothing below it.
+        if let Some(cursor) = self.open(table.min(self.within.end.saturating_sub(1)))? {
             match from {
                 Bound::Unbounded => cursor.last()?,
                 Bound::Included(key) => cursor.seek_for_prev(key, 0)?,

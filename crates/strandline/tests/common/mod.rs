@@ -12,9 +12,12 @@ use ssd::Fs;
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
     Batch, Db, ErrorKind, Hooks, IngestOptions, Iter, Keyspace, MergeOperator, Options,
-    ReadOptions, Region, Snapshot,
+    ReadOptions, Region, Snapshot, steps,
 };
 use testkit::{Change, Model, Moment, Move, Op, Transcript, Value, Walk};
+
+/// Subranges of a keyspace at most.
+const SUBRANGES_MAX: usize = 5;
 
 /// A directory that goes with its holder.
 pub struct TempDir(PathBuf);
@@ -265,6 +268,17 @@ impl Driver {
                 let Some(keyspace) = self.spaces.get(space) else { return };
                 let (from, to) = (from.as_deref(), to.as_deref());
                 self.db().compact_range(keyspace, from, to).expect("compact range");
+            }
+            Op::Split { space, key } => {
+                let Some(keyspace) = self.spaces.get(space) else { return };
+                // Each has zones of its own, of which small pools have few.
+                if steps::subranges(keyspace) < SUBRANGES_MAX {
+                    let _busy = steps::split(keyspace, key).expect("split");
+                }
+            }
+            Op::Join { space, key } => {
+                let Some(keyspace) = self.spaces.get(space) else { return };
+                let _busy = steps::join(keyspace, key).expect("join");
             }
             Op::Checkpoint => self.checkpoint(),
             Op::Work(entries) => drop(self.db().work(*entries).expect("work")),

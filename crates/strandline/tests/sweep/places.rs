@@ -17,6 +17,7 @@ const EDIT_HEADER: u64 = 16;
 pub struct Places {
     bytes: Vec<u8>,
     zone_table: Range<u64>,
+    wear_table: Range<u64>,
     empty_zones: Vec<u32>,
     copied_deletes: Vec<Vec<u8>>,
     /// The log areas, the one in use first.
@@ -42,7 +43,8 @@ impl Places {
         };
         let table = HEADER.end..HEADER.end + LINE * u64::from(geometry.zones());
         let len = geometry.manifest_len();
-        let first = table.end..table.end + len;
+        let wear = geometry.wear_table();
+        let first = wear.end..wear.end + len;
         let second = first.end..first.end + len;
         let areas = if number(64) == 0 { [first, second] } else { [second, first] };
         let (mut at, mut edits, mut edit_bytes) = (areas[0].start, Vec::new(), Vec::new());
@@ -60,6 +62,7 @@ impl Places {
         let data = geometry.data();
         Places {
             zone_table: table,
+            wear_table: wear,
             empty_zones,
             copied_deletes: copied_deletes.to_vec(),
             areas,
@@ -70,11 +73,12 @@ impl Places {
         }
     }
 
-    /// Bytes of superblock, zone table and log that are in use.
+    /// Bytes of superblock, zone table, wear table and log that are in use.
     pub fn metadata(&self) -> Vec<u64> {
         let used = |at: &u64| self.bytes[*at as usize] != 0;
         let log = self.edits.iter().cloned().flatten();
-        SLOTS.into_iter().flatten().chain(self.zone_table.clone().filter(used)).chain(log).collect()
+        let tables = self.zone_table.start..self.wear_table.end;
+        SLOTS.into_iter().flatten().chain(tables.filter(used)).chain(log).collect()
     }
 
     /// Bytes of zones and extents that were ever written.
@@ -90,6 +94,9 @@ impl Places {
         let line = (at.saturating_sub(self.zone_table.start)) / LINE;
         if self.zone_table.contains(&at) && self.empty_zones.contains(&(line as u32)) {
             return Some("the line of a zone that holds nothing: nothing can be missing");
+        }
+        if self.wear_table.contains(&at) {
+            return Some("a count of what was granted in a zone says nothing about records");
         }
         if self.areas[1].contains(&at) {
             return Some("the log area that is not in use is not read");

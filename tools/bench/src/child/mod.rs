@@ -13,6 +13,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use strandline::Options;
 
 use crate::config::Config;
+use crate::reproduce::malloc;
 use crate::scratch;
 
 /// A running child; killed, if it still runs, when this goes.
@@ -69,6 +70,7 @@ pub(crate) fn dispatch(args: &[String]) -> Option<Result<i32, String>> {
         "--child-janitor" => {
             Some(rest.first().map_or(Err("no folder".into()), |path| scratch::janitor(path)))
         }
+        malloc::MODE => Some(malloc::child(rest)),
         "--child-fill" => Some(fill::run(rest).map(|()| 0)),
         "--child-writer" => Some(writer::run(rest).map(|()| 0)),
         _ => None,

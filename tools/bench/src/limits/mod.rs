@@ -2,6 +2,7 @@
 
 pub(crate) mod full;
 pub(crate) mod persist;
+pub(crate) mod read;
 pub(crate) mod recovery;
 pub(crate) mod spin;
 pub(crate) mod steps;

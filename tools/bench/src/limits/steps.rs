@@ -223,7 +223,7 @@ fn stepped_gets(bench: &mut Bench, ops: u64, look: f64) -> Result<[f64; 4], Stri
     for_each_get(bench, ops, |key| {
         loop {
             watch.start();
-            let mut read = Read::begin(keyspace);
+            let mut read = Read::begin(keyspace, key);
             watch.lap(0);
             let value = read.finish(key)?;
             watch.lap(1);

@@ -88,7 +88,9 @@ fn survives(durability: Durability) -> &'static str {
     match durability {
         Durability::None => "nothing",
         Durability::ProcessCrash => "kill -9",
-        Durability::PowerFailAdr | Durability::PowerFailEadr => "power failure",
+        Durability::Synced | Durability::PowerFailAdr | Durability::PowerFailEadr => {
+            "power failure"
+        }
         _ => "see above",
     }
 }

@@ -27,6 +27,9 @@ pub fn run(context: &Context, args: &Lsm) -> Outcome {
         for keyspace in &figures.keyspaces {
             out.line(format_args!("keyspace {}", keyspace.name.escape_debug()))?;
             out.table(&rows(keyspace))?;
+            if keyspace.subranges.len() > 1 {
+                out.table(&subranges(keyspace, context.form))?;
+            }
             if args.files {
                 files(keyspace, context.form, &mut out)?;
             }
@@ -97,6 +100,27 @@ fn rows(keyspace: &KeyspaceProperties) -> Vec<Vec<String>> {
     rows
 }
 
+/// One row for each subrange, in key order.
+fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
+    let heads =
+        ["", "subrange", "keys from", "memtables", "bytes", "runs", "bytes", "others'", "writes"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    rows.extend(keyspace.subranges.iter().map(|part| {
+        vec![
+            String::new(),
+            part.id.to_string(),
+            shown(form, &part.from),
+            part.memtables.to_string(),
+            human::bytes(part.memtable_bytes),
+            part.runs.len().to_string(),
+            human::bytes(part.record_bytes),
+            human::bytes(part.other_bytes),
+            format!("{}.{} %", part.heat / 10, part.heat % 10),
+        ]
+    }));
+    rows
+}
+
 fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {what}{s}", human::count(count))
@@ -141,8 +165,22 @@ fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {
             "max_seq": run.max_seq,
         })
     });
+    let subranges = keyspace.subranges.iter().map(|part| {
+        json!({
+            "id": part.id,
+            "from": form.json(&part.from),
+            "before": part.before.as_ref().map(|before| form.json(before)),
+            "memtables": part.memtables,
+            "memtable_bytes": part.memtable_bytes,
+            "runs": part.runs,
+            "record_bytes": part.record_bytes,
+            "other_bytes": part.other_bytes,
+            "heat": part.heat,
+        })
+    });
     json!({
         "name": keyspace.name,
+        "subranges": subranges.collect::<Vec<Value>>(),
         "memtables": keyspace.memtables,
         "memtable_records": keyspace.memtable_records,
         "memtable_bytes": keyspace.memtable_bytes,

@@ -16,6 +16,7 @@ mod manifest;
 mod pool;
 mod put;
 mod repair;
+mod reproduce;
 mod scan;
 mod sst;
 mod stats;
@@ -67,6 +68,8 @@ pub enum Command {
     Explain(explain::Explain),
     /// List, create or drop keyspaces
     Keyspace(keyspace::Keyspaces),
+    /// Repeat an experiment of a paper on this machine; no store is needed
+    Reproduce(reproduce::Reproduce),
     /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
     #[command(disable_help_flag = true)]
     Bench(bench::Bench),
@@ -94,6 +97,7 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),
         Command::Keyspace(args) => keyspace::run(context, &args),
+        Command::Reproduce(args) => reproduce::run(&args),
         // The bare form never comes here (see `main`): options of ours stand before it.
         Command::Bench(_) => Err(Failure::Usage(
             "bench takes its own options only: strandline bench [--db=DIR] …".into(),

@@ -12,6 +12,7 @@ pub fn run(context: &Context) -> Outcome {
     let mut out = Out::new();
     if context.json {
         let figures = db.properties();
+        let wear = db.wear();
         out.json(&json!({
             "pm": figures.pm,
             "pm_capacity": figures.pm_capacity,
@@ -19,6 +20,13 @@ pub fn run(context: &Context) -> Outcome {
             "zone_bytes": figures.zone_bytes,
             "zones": figures.zones,
             "zones_free": figures.zones_free,
+            "wear": {
+                "least": wear.least,
+                "mean": wear.mean,
+                "most": wear.most,
+                "spread": wear.spread(),
+                "unknown": wear.unknown,
+            },
             "view": view.lines().collect::<Vec<_>>(),
         }))?;
     } else {

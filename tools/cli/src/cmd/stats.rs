@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use strandline::{
-    Db, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site, SsdProperties,
-    StatsSnapshot,
+    Db, JournalFigures, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site,
+    SsdProperties, StatsSnapshot,
 };
 
 use super::check::damage_json;
@@ -64,6 +64,9 @@ fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
     ])?;
+    if let Some(wal) = &figures.wal {
+        print_wal(wal, out)?;
+    }
     if let Some(ssd) = &figures.ssd {
         print_ssd(ssd, out)?;
     }
@@ -72,6 +75,20 @@ fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
     }
     print_recovery(db.recovery(), out)?;
     print_persisted(&figures.persisted, out)
+}
+
+fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
+    out.line("log")?;
+    out.rows(&[
+        ("  files", format!("{}, {}", human::count(wal.segments), both(wal.bytes))),
+        ("  needed", both(wal.live_bytes)),
+        (
+            "  written",
+            format!("{} in {} writes", both(wal.written_bytes), human::count(wal.writes)),
+        ),
+        ("  again", both(wal.kept_bytes)),
+        ("  syncs", human::count(wal.syncs)),
+    ])
 }
 
 fn print_ssd(ssd: &SsdProperties, out: &mut Out) -> Result<(), Failure> {
@@ -180,7 +197,9 @@ fn print_recovery(report: &RecoveryReport, out: &mut Out) -> Result<(), Failure>
     out.line("recovery at this open")?;
     out.rows(&[
         ("  took", human::time(report.elapsed)),
-        ("  zones scanned", report.zones_scanned.to_string()),
+        ("  zones scanned", format!("{} in {}", report.zones_scanned, human::time(report.scan))),
+        ("  bytes scanned", human::bytes(report.bytes_scanned)),
+        ("  indexes rebuilt", format!("in {}", human::time(report.rebuild))),
         ("  records", human::count(report.records)),
         ("  dropped", format!("{} commits behind a lost one", report.survivors_dropped)),
         ("  zones swept", report.zones_swept.to_string()),
@@ -236,11 +255,15 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
         "snapshots": figures.snapshots,
         "debt": figures.debt,
         "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
+        "wal": figures.wal.as_ref().map(wal_json),
         "ssd": figures.ssd.as_ref().map(ssd_json),
         "keyspaces": figures.keyspaces.iter().map(keyspace_json).collect::<Vec<Value>>(),
         "recovery": {
             "seconds": report.elapsed.as_secs_f64(),
             "zones_scanned": report.zones_scanned,
+            "bytes_scanned": report.bytes_scanned,
+            "scan_seconds": report.scan.as_secs_f64(),
+            "rebuild_seconds": report.rebuild.as_secs_f64(),
             "records": report.records,
             "survivors_dropped": report.survivors_dropped,
             "zones_swept": report.zones_swept,
@@ -248,6 +271,18 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
         },
         "persisted": persisted_json(&figures.persisted),
+    })
+}
+
+fn wal_json(wal: &JournalFigures) -> Value {
+    json!({
+        "segments": wal.segments,
+        "bytes": wal.bytes,
+        "live_bytes": wal.live_bytes,
+        "written_bytes": wal.written_bytes,
+        "kept_bytes": wal.kept_bytes,
+        "writes": wal.writes,
+        "syncs": wal.syncs,
     })
 }
 

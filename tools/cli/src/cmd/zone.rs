@@ -1,4 +1,4 @@
-//! `zone [NO]`: what the zone table says.
+//! `zone [NO]`: what the zone table says, and how worn the zones are.
 
 use std::collections::BTreeMap;
 
@@ -34,22 +34,32 @@ pub fn run(context: &Context, args: &Zone) -> Outcome {
     let names = names(&db)?;
     let numbers = args.no.map_or(0..zones, |no| no..no + 1);
     let shown: Vec<Shown> = numbers
-        .filter_map(|no| db.zone(no).map(|(at, state)| (no, at, state)))
-        .filter(|(_, _, state)| args.no.is_some() || args.all || *state != HeaderState::Free)
-        .map(|(no, at, state)| show(no, at, state, &names))
+        .filter_map(|no| db.zone(no).map(|zone| (no, zone)))
+        .filter(|(_, (_, state, _))| args.no.is_some() || args.all || *state != HeaderState::Free)
+        .map(|(no, (at, state, wear))| {
+            let mut shown = show(no, at, state, &names);
+            shown.row.push(format!("{wear:.1}"));
+            shown.json["wear"] = wear.into();
+            shown
+        })
         .collect();
     let mut out = Out::new();
     if context.json {
         let zones_json: Vec<Value> = shown.into_iter().map(|zone| zone.json).collect();
         out.json(&json!({ "zones": zones, "headers": zones_json }))?;
     } else {
-        let heads = ["zone", "offset", "header", "keyspace", "epoch", "grant", "base seq"];
+        let heads = ["zone", "offset", "header", "keyspace", "epoch", "grant", "base seq", "wear"];
         let mut rows = vec![heads.map(String::from).to_vec()];
         let count = shown.len();
         rows.extend(shown.into_iter().map(|zone| zone.row));
         out.table(&rows)?;
         if args.no.is_none() {
-            out.line(format_args!("{count} of {zones} zones"))?;
+            let wear = db.wear();
+            out.line(format_args!(
+                "{count} of {zones} zones, filled {:.1} times each, the most worn {:.2} of that",
+                wear.mean,
+                wear.spread()
+            ))?;
         }
     }
     out.finish()?;

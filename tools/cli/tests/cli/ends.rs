@@ -120,3 +120,27 @@ fn help_names_options_and_exit_codes() {
     }
     assert!(store.run(&["bench", "--help"]).ok().text().contains("--benchmarks"));
 }
+
+#[test]
+fn an_open_shows_its_progress_to_whoever_asks() {
+    let store = Store::filled(20_000, &[]);
+    let ran = |progress: Option<&str>| {
+        let mut command = store.command(&["get", "key00001"]);
+        command.env_remove("STRANDLINE_PROGRESS");
+        progress.map(|seconds| command.env("STRANDLINE_PROGRESS", seconds));
+        let output = command.output().expect("the command runs");
+        assert_eq!(output.stdout, b"value 1\n");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    assert_eq!(ran(None), "");
+    // Done before there is something to show.
+    assert_eq!(ran(Some("3600")), "");
+    let told = ran(Some("0"));
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].starts_with("opening: verifying records, "), "{told}");
+    let last = lines.last().expect("a line");
+    assert!(
+        last.starts_with("opening: rebuilding indexes, ") && last.ends_with("(100%)"),
+        "{told}"
+    );
+}

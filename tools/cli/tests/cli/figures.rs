@@ -41,6 +41,38 @@ fn stats_tells_of_memory_and_space() {
 }
 
 #[test]
+fn reproduce_lists_experiments_and_runs_them() {
+    let store = store();
+    let list = store.run(&["reproduce"]).ok().text();
+    let names: Vec<&str> = list.lines().filter_map(|row| row.split_whitespace().next()).collect();
+    assert_eq!(names, ["halloc", "xengine-memtable"], "{list}");
+    store.run(&["reproduce", "nothing"]).failed(2, "nothing is no experiment");
+    let report = store.run(&["reproduce", "halloc", "--quick"]).ok().text();
+    for part in ["volatile objects", "extents", "zones, granted", "malloc, untouched", "The paper"]
+    {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+    for length in ["    64 B ", "  64 KiB ", "  64 MiB "] {
+        let rows = report.lines().filter(|line| line.starts_with(length));
+        assert_eq!(rows.count(), 3, "{length} in {report}");
+    }
+    store.run(&["reproduce", "halloc", "--keys", "5"]).failed(3, "halloc has no keys");
+}
+
+#[test]
+fn reproduce_compares_the_memtables_index() {
+    let report = store().run(&["reproduce", "xengine-memtable", "--keys", "3000"]).ok().text();
+    assert!(report.contains("3000 keys of 8 bytes") && report.contains("The paper"), "{report}");
+    for name in ["radix tree", "skip list", "B-tree, locked"] {
+        let rows: Vec<&str> = report.lines().filter(|line| line.starts_with(name)).collect();
+        assert_eq!(rows.len(), 4, "{name} in {report}");
+        let figures = rows.iter().flat_map(|row| row[name.len()..].split_whitespace());
+        let rates: Vec<f64> = figures.filter_map(|figure| figure.parse().ok()).collect();
+        assert!(rates.len() == 12 && rates.iter().all(|rate| *rate > 0.0), "{rows:?}");
+    }
+}
+
+#[test]
 fn pool_and_zone_tell_the_same() {
     let store = store();
     let text = store.run(&["pool"]).ok().text();
@@ -48,6 +80,11 @@ fn pool_and_zone_tell_the_same() {
     let pool = store.run(&["pool", "--json"]).ok().json();
     let zones = store.run(&["zone", "--json"]).ok().json();
     assert_eq!(pool["zones"], zones["zones"]);
+    assert!(text.contains("\nwear\n  least"), "{text}");
+    let wear = |name: &str| pool["wear"][name].as_f64().unwrap_or_else(|| panic!("{pool}"));
+    assert!(wear("most") >= 1.0 && wear("spread") >= 1.0 && wear("mean") > 0.0, "{pool}");
+    assert_eq!(pool["wear"]["unknown"], 0);
+    assert!(zones["headers"][0]["wear"].as_f64() >= Some(1.0), "{zones}");
     let first = &zones["headers"][0];
     let no = first["zone"].to_string();
     assert_eq!(first["keyspace"], "default");

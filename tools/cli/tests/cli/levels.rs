@@ -37,6 +37,7 @@ fn manifest_names_everything() {
 epoch 4, floor 4
 next: keyspace 1, run 8589934593, table 2
 keyspace 0 default
+  subrange 0: keys from \"\"
   level 6, table 1: 3 entries, 0 deletions, 0 range deletions, seqs 1 to 3, 1005 bytes, keys key00000 to key00002
 zone 0, incarnation 3.0: live in keyspace 0, sealed at 64
 ";

@@ -1,0 +1,184 @@
+//! [`Journal`]: the other way of making bytes durable, for regions of ordinary memory.
+//!
+//! A journaled region is heap memory beside a log that lasts. What a thread flushes is noted for that thread, and its
+//! fence hands the noted ranges to the journal with the bytes they hold by then. Whoever opens the store again copies the
+//! ranges back, in the order in which they were written, and finds the memory that the last fences promised.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{Error, Result};
+
+use crate::backing::{Backing, Heap};
+use crate::cacheline::{Flusher, LINE};
+use crate::durability::Durability;
+use crate::region::{Domain, Region};
+use crate::site::Site;
+
+/// What keeps the fenced bytes of a [journaled region](Region::journaled).
+///
+/// # A failure is final
+///
+/// After a failed write nobody knows what is in the log, so nothing is written any more. Fences go on to return, but they
+/// promise nothing: [`Region::try_fence`] tells.
+pub trait Journal: Send + Sync {
+    /// Makes ranges durable, as far as the journal's class says: offset and bytes of each, in whole lines, none of them
+    /// twice. A failure is told by [`failure`](Self::failure), of this call and of all that follow.
+    fn write(&self, ranges: &[(u64, &[u8])]);
+
+    /// The bytes of a range, in whole lines, are of no use any more: after the next open they may be any that the range
+    /// has held.
+    fn discard(&self, at: u64, len: u64);
+
+    /// Why nothing is made durable any more, if so.
+    fn failure(&self) -> Option<Error>;
+
+    /// Makes everything written so far survive whatever the device survives.
+    ///
+    /// # Errors
+    /// Those of the device; see [`failure`](Self::failure).
+    fn sync(&self) -> Result<()>;
+
+    /// What a completed write is worth, and why it is not more.
+    fn durability(&self) -> (Durability, String);
+
+    /// What this is, in words, such as `DRAM, log in /db/wal`.
+    fn describe(&self) -> String;
+
+    /// Figures about the log.
+    fn figures(&self) -> JournalFigures;
+}
+
+/// Figures about a journal since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalFigures {
+    /// Files of the log.
+    pub segments: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Bytes that a recovery would need of them.
+    pub live_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes of these that were written again, so that old files could go.
+    pub kept_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Syncs of a file.
+    pub syncs: u64,
+}
+
+/// A range that a thread has flushed and not yet fenced.
+struct Flushed {
+    region: u64,
+    start: u64,
+    end: u64,
+}
+
+thread_local! {
+    /// What this thread has flushed and not yet fenced (I-PM-3), of all regions.
+    static FLUSHED: RefCell<Vec<Flushed>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes flushes and hands them to the journal at fences.
+struct Recorder {
+    /// Tells the region from others of this process, also from those that are gone.
+    region: u64,
+    journal: Arc<dyn Journal>,
+}
+
+impl Recorder {
+    fn note(&self, at: u64, len: usize) {
+        let line = LINE as u64;
+        let (start, end) = (at - at % line, (at + len as u64).next_multiple_of(line));
+        FLUSHED.with_borrow_mut(|flushed| match flushed.last_mut() {
+            // Records of a batch lie one behind the other.
+            Some(last) if last.region == self.region && last.end == start => last.end = end,
+            _ => flushed.push(Flushed { region: self.region, start, end }),
+        });
+    }
+
+    /// What this thread has flushed of the region, in order of place, nothing twice.
+    fn take(&self) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> = FLUSHED.with_borrow_mut(|flushed| {
+            let own = flushed.extract_if(.., |range| range.region == self.region);
+            own.map(|range| (range.start, range.end)).collect()
+        });
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, before| {
+            let meet = next.0 <= before.1;
+            before.1 = if meet { before.1.max(next.1) } else { before.1 };
+            meet
+        });
+        ranges
+    }
+}
+
+impl Domain for Recorder {
+    fn store(&self, _region: &Region, _site: Site, at: u64, len: usize, nontemporal: bool) {
+        if nontemporal {
+            self.note(at, len);
+        }
+    }
+
+    fn flush(&self, _region: &Region, site: Site, at: u64, len: usize) {
+        // What recovery found came out of the journal, which has made it durable before it was copied here.
+        if len > 0 && !site.is_recovered() {
+            self.note(at, len);
+        }
+    }
+
+    fn fence(&self, region: &Region, _site: Site) {
+        let ranges = self.take();
+        if ranges.is_empty() {
+            return;
+        }
+        let bytes = |&(start, end): &(u64, u64)| {
+            let end = end.min(region.len());
+            (start, region.bytes(start, (end - start) as usize))
+        };
+        let ranges: Vec<(u64, &[u8])> = ranges.iter().map(bytes).collect();
+        self.journal.write(&ranges);
+    }
+
+    fn load(&self, _region: &Region, _at: u64, _len: usize) {}
+}
+
+/// Heap memory, described by its journal.
+struct Journaled {
+    heap: Heap,
+    journal: Arc<dyn Journal>,
+}
+
+impl Backing for Journaled {
+    fn bytes(&self) -> (NonNull<u8>, u64) {
+        self.heap.bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.journal.describe()
+    }
+
+    fn durability_note(&self) -> String {
+        self.journal.durability().1
+    }
+}
+
+impl Region {
+    /// Zeroed memory of this process, whose fenced bytes `journal` keeps. A fence is worth what the journal says.
+    ///
+    /// # Errors
+    /// `NoSpace` or `InvalidArgument` if there is no such memory.
+    pub fn journaled(len: u64, journal: Arc<dyn Journal>) -> Result<Region> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let region = COUNT.fetch_add(1, Ordering::Relaxed);
+        let recorder = Arc::new(Recorder { region, journal: Arc::clone(&journal) });
+        let durability = journal.durability().0;
+        let backing = Journaled { heap: Heap::new(len)?, journal: Arc::clone(&journal) };
+        // Lines of the heap need no instruction, whatever the journal makes of them.
+        let flusher = Flusher::detect(Durability::None);
+        Ok(Region::assemble(Box::new(backing), flusher, durability, Some(recorder), Some(journal)))
+    }
+}

@@ -1,0 +1,130 @@
+//! A pool in DRAM, kept by a journal: what is of no use any more, and failures.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use base::{Error, ErrorKind, Result};
+use pmem::{Durability, Journal, JournalFigures, Region, Site};
+use pool::{Pool, ZoneHeader, ZoneKind};
+
+use super::{ID, TINY, TINY_LEN};
+
+/// The bytes that were written and not discarded since, and whether writing works.
+#[derive(Default)]
+struct Kept {
+    lines: Mutex<std::collections::BTreeMap<u64, [u8; 64]>>,
+    broken: AtomicBool,
+}
+
+impl Journal for Kept {
+    fn write(&self, ranges: &[(u64, &[u8])]) {
+        let mut lines = self.lines.lock().unwrap();
+        for (at, bytes) in ranges.iter().filter(|_| !self.broken.load(Relaxed)) {
+            for (line, bytes) in (*at..).step_by(64).zip(bytes.chunks_exact(64)) {
+                lines.insert(line, bytes.try_into().unwrap());
+            }
+        }
+    }
+
+    fn discard(&self, at: u64, len: u64) {
+        self.lines.lock().unwrap().retain(|line, _| !(at..at + len).contains(line));
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.broken.load(Relaxed).then(|| Error::new(ErrorKind::Io, "write log", "broken"))
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn durability(&self) -> (Durability, String) {
+        (Durability::Synced, "kept".into())
+    }
+
+    fn describe(&self) -> String {
+        "kept".into()
+    }
+
+    fn figures(&self) -> JournalFigures {
+        JournalFigures::default()
+    }
+}
+
+impl Kept {
+    fn region(self: &Arc<Self>) -> Arc<Region> {
+        let region = Region::journaled(TINY_LEN, Arc::clone(self) as _).unwrap();
+        for (line, bytes) in self.lines.lock().unwrap().iter() {
+            let _as_it_was = region.copy(Site::Format, *line, bytes);
+        }
+        Arc::new(region)
+    }
+
+    fn lines_in(&self, range: std::ops::Range<u64>) -> usize {
+        self.lines.lock().unwrap().range(range).count()
+    }
+}
+
+const HEADER: ZoneHeader = ZoneHeader {
+    kind: ZoneKind::Memtable,
+    epoch: 1,
+    grant: 1,
+    keyspace: 0,
+    subrange: 0,
+    base_seq: 1,
+};
+
+#[test]
+fn what_is_kept_is_a_pool_and_free_space_is_not_kept() {
+    let kept = Arc::new(Kept::default());
+    let pool = Pool::create(kept.region(), TINY, ID, b"snapshot").unwrap();
+    let areas = pool.geometry().data().start - 2 * TINY.manifest_len..pool.geometry().data().start;
+    assert!(kept.lines_in(areas.clone()) <= 3, "zeroes of the areas are not kept");
+    let (zone, other) = (pool.take_zone().unwrap(), pool.take_zone().unwrap());
+    let extent = pool.take_extent(300).unwrap();
+    for (no, grant) in [(zone, 1), (other, 2)] {
+        drop(pool.grant(no, &ZoneHeader { grant, ..HEADER }));
+        let at = pool.geometry().zone_at(no);
+        drop(pool.region().fence(pool.region().copy_nt(Site::Record, at, &[7; 1024])));
+    }
+    drop(pool.region().fence(pool.region().copy_nt(Site::Extent, extent.at, &[8; 512])));
+    pool.log_append(b"edit").map(drop).unwrap();
+    let data = pool.geometry().data();
+    assert_eq!(kept.lines_in(data.clone()), 16 + 16 + 8);
+    drop(pool.clear_zone(other));
+    pool.release_zone(other);
+    pool.release_extent(extent);
+    assert_eq!(kept.lines_in(data.clone()), 16);
+
+    // Opened again, what nobody claims is free.
+    let (pool, replay) = Pool::open(kept.region()).unwrap();
+    assert_eq!(replay.payloads, [b"snapshot".to_vec(), b"edit".to_vec()]);
+    pool.claim_zone(zone).unwrap();
+    pool.sweep();
+    assert_eq!(kept.lines_in(data.clone()), 16);
+    assert_eq!(pool.region().bytes(pool.geometry().zone_at(zone), 1024), [7; 1024]);
+    pool.flush_log().map(drop).unwrap();
+    pool.log_begin(b"next").map(drop).unwrap();
+    assert!(kept.lines_in(areas) <= 3, "the area before is not kept");
+    let (pool, replay) = Pool::open(kept.region()).unwrap();
+    assert_eq!(replay.payloads, [b"next".to_vec()]);
+    pool.sweep();
+    assert_eq!(kept.lines_in(data), 0, "a zone that nobody claims");
+}
+
+#[test]
+fn an_edit_that_the_journal_did_not_take_is_an_error() {
+    let kept = Arc::new(Kept::default());
+    let pool = Pool::create(kept.region(), TINY, ID, b"snapshot").unwrap();
+    pool.log_append(b"one").map(drop).unwrap();
+    kept.broken.store(true, Relaxed);
+    assert_eq!(pool.log_append(b"two").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(pool.log_begin(b"new").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(pool.flush_log().unwrap_err().kind(), ErrorKind::Io);
+    kept.broken.store(false, Relaxed);
+    let (_, replay) = Pool::open(kept.region()).unwrap();
+    assert_eq!(replay.payloads, [b"snapshot".to_vec(), b"one".to_vec()]);
+    kept.broken.store(true, Relaxed);
+    let made = Pool::create(kept.region(), TINY, ID + 1, b"snapshot");
+    assert_eq!(made.unwrap_err().kind(), ErrorKind::Io);
+}

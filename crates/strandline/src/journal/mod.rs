@@ -1,0 +1,286 @@
+//! The log of a store without persistent memory: what its region fences goes to files on SSD.
+//!
+//! ```text
+//! fence ─► frame (ranges, bytes, sums) ─► queue ─► whoever gets the file writes all that waits, and syncs it once
+//!                                                    │
+//!   0000000004.wal ── 0000000005.wal ── 0000000006.wal   what counts of the oldest is written again, then it goes
+//! ```
+//!
+//! - A fence returns when its frame is written and, with `wal_sync = always`, synced. Frames are written in the order in
+//!   which they were queued, so the log is a prefix of them after a crash.
+//! - **I-WAL-1** Of every segment but the newest, the bytes that count are durable before the next one has its name.
+//! - **I-WAL-2** A segment goes after all that replaced its bytes, and the frame which says that it goes, is durable.
+//! - **I-WAL-3** What an open takes from the newest segment is durable before anything else is written.
+//! - A failure is final: nothing is written any more, and every fence from then on promises nothing.
+
+mod frame;
+mod live;
+mod replay;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use base::{Error, Result};
+use pmem::{Durability, FileLock, Journal, JournalFigures, Region};
+use ssd::Fs;
+
+pub(crate) use replay::Lost;
+
+use crate::options::WalSync;
+use live::Live;
+use replay::Past;
+use segment::{HEADER_LEN, Header};
+use writer::{Batch, Place, Writer};
+
+/// The file that is locked by whoever has the log open.
+pub(crate) const LOCK: &str = "LOCK";
+
+/// Where a log is and how it is written.
+pub(crate) struct Setting {
+    pub fs: Arc<dyn Fs>,
+    pub dir: PathBuf,
+    pub sync: WalSync,
+    /// Held as long as the region is there; none where nobody else can come by.
+    pub lock: Option<FileLock>,
+}
+
+/// What a fence or the pool says about a range.
+enum Change {
+    Written(Range<u64>),
+    Discarded(Range<u64>),
+}
+
+#[derive(Default)]
+struct Queue {
+    batch: Batch,
+    /// Frames queued so far.
+    count: u64,
+}
+
+/// The file, and how far the queue was written.
+struct End {
+    writer: Writer,
+    done: u64,
+    /// An empty batch, for its memory.
+    spare: Batch,
+}
+
+/// The log of a region.
+pub(crate) struct Log {
+    place: Place,
+    sync: WalSync,
+    lock: Option<FileLock>,
+    queue: Mutex<Queue>,
+    /// Set once the region holds what the log says.
+    begun: OnceLock<Begun>,
+    failure: OnceLock<Error>,
+}
+
+enum Begun {
+    Writing(Box<Mutex<End>>),
+    /// Only read: what its reader changes is memory of its own.
+    Reading(JournalFigures),
+}
+
+thread_local! {
+    /// Frames are put together here, outside all locks.
+    static FRAMES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Opens the log for writing and gives the region that it tells of. Where there is none, one begins for a region of
+/// the length that `fresh` says, with the identifier of the store; or `None` if that says nothing.
+///
+/// # Errors
+/// `Corruption`, by file and offset, for damage to what was acknowledged; `NotSupported`; `NoSpace`, `Io`.
+pub(crate) fn open(
+    setting: Setting,
+    fresh: impl FnOnce() -> Result<Option<(u64, u64)>>,
+) -> Result<Option<Arc<Region>>> {
+    let always = setting.sync == WalSync::Always;
+    let log = Arc::new(Log::new(setting));
+    let place = &log.place;
+    let (region, writer) = match Past::find(place, false)? {
+        Some(mut past) => {
+            let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
+            let replayed = past.replay(&region, false)?;
+            let on = past.go_on(replayed)?;
+            let writer = Writer::new(place.clone(), on.header, on.file, (on.full, on.live), always);
+            (region, writer)
+        }
+        None => {
+            let Some((store, region_len)) = fresh()? else { return Ok(None) };
+            let region = Region::journaled(region_len, Arc::clone(&log) as _)?;
+            let header = Header { store, number: 1, region_len, previous: 0, first: 1 };
+            let file = place.install(&header, &mut [])?;
+            debug_assert_eq!(file.len(), HEADER_LEN);
+            let nothing = (VecDeque::new(), Live::default());
+            (region, Writer::new(place.clone(), header, file, nothing, always))
+        }
+    };
+    let end = End { writer, done: 0, spare: Batch::default() };
+    let _first = log.begun.set(Begun::Writing(Box::new(Mutex::new(end))));
+    Ok(Some(Arc::new(region)))
+}
+
+/// Reads the log and gives the region that it tells of, with what of it is lost. Nothing is written, now or later.
+/// `None` if there is no log.
+///
+/// # Errors
+/// `NotSupported`; `Corruption` if nothing can be told; those of the device.
+pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<Lost>)>> {
+    let log = Arc::new(Log::new(setting));
+    let Some(mut past) = Past::find(&log.place, true)? else { return Ok(None) };
+    let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
+    let replayed = past.replay(&region, true)?;
+    let _first = log.begun.set(Begun::Reading(past.figures(&replayed)));
+    Ok(Some((Arc::new(region), past.lost)))
+}
+
+impl Log {
+    fn new(setting: Setting) -> Log {
+        let Setting { fs, dir, sync, lock } = setting;
+        Log {
+            place: Place { fs, dir },
+            sync,
+            lock,
+            queue: Mutex::default(),
+            begun: OnceLock::new(),
+            failure: OnceLock::new(),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file, if it is written.
+    fn end(&self) -> Option<MutexGuard<'_, End>> {
+        match self.begun.get()? {
+            Begun::Writing(end) => Some(end.lock().unwrap_or_else(PoisonError::into_inner)),
+            Begun::Reading(_) => None,
+        }
+    }
+
+    /// Writes all that waits. What is queued meanwhile is written by the next who gets the file.
+    fn drain(&self, end: &mut End) -> Result<()> {
+        let mut batch = std::mem::take(&mut end.spare);
+        let upto = {
+            let mut queue = self.queue();
+            std::mem::swap(&mut queue.batch, &mut batch);
+            queue.count
+        };
+        if !batch.is_empty() {
+            end.writer.write(&mut batch)?;
+        }
+        end.done = upto;
+        end.spare = batch;
+        Ok(())
+    }
+
+    #[cold]
+    fn fail(&self, error: &Error) {
+        let failed = Error::new(
+            error.kind(),
+            "write log",
+            format!(
+                "the log in {} cannot be written, and nothing is acknowledged any more; mend that, or free space there, \
+                 then reopen the store: {}",
+                self.place.dir.display(),
+                error.context()
+            ),
+        );
+        let _first_wins = self.failure.set(failed);
+    }
+}
+
+impl Journal for Log {
+    fn write(&self, ranges: &[(u64, &[u8])]) {
+        if self.failure.get().is_some() || matches!(self.begun.get(), Some(Begun::Reading(_))) {
+            return;
+        }
+        let number = FRAMES.with_borrow_mut(|frames| {
+            frames.clear();
+            frame::encode(frames, ranges);
+            let mut queue = self.queue();
+            queue.batch.frames.extend_from_slice(frames);
+            let written = |(at, bytes): &(u64, &[u8])| *at..*at + bytes.len() as u64;
+            queue.batch.changes.extend(ranges.iter().map(written).map(Change::Written));
+            queue.count += 1;
+            queue.count
+        });
+        // Whoever has the file writes for all that came before; the others wait here for their turn.
+        let Some(mut end) = self.end() else { return };
+        if end.done >= number || self.failure.get().is_some() {
+            return;
+        }
+        if let Err(error) = self.drain(&mut end) {
+            self.fail(&error);
+        }
+    }
+
+    fn discard(&self, at: u64, len: u64) {
+        self.queue().batch.changes.push(Change::Discarded(at..at + len));
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
+    }
+
+    fn sync(&self) -> Result<()> {
+        if let Some(mut end) = self.end()
+            && self.failure.get().is_none()
+        {
+            let synced = self.drain(&mut end).and_then(|()| end.writer.sync());
+            if let Err(error) = &synced {
+                self.fail(error);
+            }
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    fn durability(&self) -> (Durability, String) {
+        let dir = self.place.dir.display();
+        let volatile = self.lock.as_ref().and_then(FileLock::volatile_file_system);
+        match (self.sync, volatile) {
+            (_, Some(fs)) => (Durability::ProcessCrash, format!("the log in {dir} is on {fs}")),
+            (WalSync::Always, None) => {
+                (Durability::Synced, format!("every commit waits until the log in {dir} is synced"))
+            }
+            (WalSync::Never, None) => {
+                (Durability::ProcessCrash, format!("the log in {dir} is synced on demand only"))
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!("DRAM, log in {}", self.place.dir.display())
+    }
+
+    fn figures(&self) -> JournalFigures {
+        match self.begun.get() {
+            Some(Begun::Reading(figures)) => *figures,
+            _ => self.end().map_or_else(JournalFigures::default, |end| end.writer.figures()),
+        }
+    }
+}
+
+/// The error for an old segment that cannot be read any more.
+#[cold]
+fn damaged(place: &Place, number: u64, at: u64) -> Error {
+    let path = segment::path(&place.dir, number);
+    let text = format!("{} fails its check at offset {at}; reopen the store", path.display());
+    Error::corruption("clean log", text)
+}
+
+/// Whether there is a segment of a log in `dir`.
+pub(crate) fn is_in(dir: &Path) -> bool {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    names.into_iter().any(|name| name.file_name().to_str().and_then(segment::number).is_some())
+}

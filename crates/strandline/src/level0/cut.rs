@@ -1,0 +1,135 @@
+//! Where a keyspace is cut into subranges: a pure function from sizes and heat to a choice.
+//!
+//! A subrange weighs its share of what is written, or of the room for level 0, whichever is more. What weighs more than
+//! one and a half of the mean that is aimed at is split; neighbours that weigh less than half of it together are joined.
+//! So neither undoes the other.
+
+/// What is known of a subrange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SubrangeFacts {
+    /// Bytes of its records in persistent memory.
+    pub bytes: u64,
+    /// Keys of its longest run.
+    pub entries: u64,
+    /// Its share of what was written to the keyspace lately, in thousandths.
+    pub heat: u32,
+    /// Keys come in order, or nobody can tell yet: cutting would divide no work.
+    pub monotone: bool,
+    /// Nothing in it waits to be frozen.
+    pub joinable: bool,
+}
+
+/// What is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// So many, cut once; 0: as it suits.
+    pub fixed: usize,
+    /// At most so many, where it is adaptive.
+    pub adaptive: usize,
+    /// Room for level 0.
+    pub level0_bytes: u64,
+    pub zone_len: u64,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Subrange `at` into so many parts.
+    Split { at: usize, parts: usize },
+    /// Subrange `at` with the next.
+    Join { at: usize },
+}
+
+/// Keys that a part of a split has at least, or its index would be hardly more than one block.
+const ENTRIES_MIN: u64 = 64;
+/// Zones that a subrange fills before it is split.
+const ZONES_MIN: u64 = 2;
+
+/// The next cut, if one is worth it.
+pub(crate) fn choose(subranges: &[SubrangeFacts], limits: &Limits) -> Option<Cut> {
+    if limits.fixed > 0 {
+        return choose_fixed(subranges, limits.fixed);
+    }
+    let aim = 1000 / limits.adaptive.max(1) as u64;
+    let weight = |facts: &SubrangeFacts| {
+        let filled = facts.bytes * 1000 / limits.level0_bytes.max(1);
+        filled.max(u64::from(facts.heat))
+    };
+    let splits = |facts: &SubrangeFacts| {
+        facts.entries >= 2 * ENTRIES_MIN
+            && facts.bytes >= ZONES_MIN * limits.zone_len
+            && !facts.monotone
+            && weight(facts) > aim + aim / 2
+    };
+    let pairs = subranges.windows(2).enumerate().filter(|(_, pair)| {
+        pair.iter().all(|facts| facts.joinable) && pair.iter().map(weight).sum::<u64>() < aim / 2
+    });
+    let coldest = pairs.min_by_key(|(_, pair)| pair.iter().map(weight).sum::<u64>());
+    if let Some((at, _)) = coldest {
+        return Some(Cut::Join { at });
+    }
+    if subranges.len() >= limits.adaptive {
+        return None;
+    }
+    let heaviest = (0..subranges.len()).max_by_key(|at| weight(&subranges[*at]))?;
+    splits(&subranges[heaviest]).then_some(Cut::Split { at: heaviest, parts: 2 })
+}
+
+/// Splits the longest until there are `count`: all at once, if there is one so far.
+fn choose_fixed(subranges: &[SubrangeFacts], count: usize) -> Option<Cut> {
+    let missing = count.checked_sub(subranges.len()).filter(|missing| *missing > 0)?;
+    let at = (0..subranges.len()).max_by_key(|at| subranges[*at].entries)?;
+    let parts = if subranges.len() == 1 { missing + 1 } else { 2 };
+    (subranges[at].entries >= parts as u64 * ENTRIES_MIN).then_some(Cut::Split { at, parts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { fixed: 0, adaptive: 4, level0_bytes: 1000, zone_len: 10 };
+
+    fn facts(bytes: u64, heat: u32) -> SubrangeFacts {
+        SubrangeFacts { bytes, entries: 1000, heat, monotone: false, joinable: true }
+    }
+
+    #[test]
+    fn what_is_cut() {
+        type Row<'a> = (&'a [SubrangeFacts], Option<Cut>);
+        let split = |at| Some(Cut::Split { at, parts: 2 });
+        let table: &[Row<'_>] = &[
+            (&[facts(0, 0)], None),
+            (&[facts(300, 0)], None),
+            (&[facts(380, 0)], split(0)),
+            (&[facts(100, 1000)], split(0)),
+            // Too little to divide.
+            (&[facts(10, 1000)], None),
+            (&[SubrangeFacts { entries: 100, ..facts(500, 1000) }], None),
+            (&[SubrangeFacts { monotone: true, ..facts(500, 1000) }], None),
+            (&[facts(100, 200), facts(100, 400), facts(100, 400)], split(2)),
+            // As many as there may be.
+            (&[facts(200, 200), facts(200, 200), facts(200, 200), facts(400, 400)], None),
+            // Two cold ones make room.
+            (
+                &[facts(200, 600), facts(10, 50), facts(10, 60), facts(200, 300)],
+                Some(Cut::Join { at: 1 }),
+            ),
+            (&[facts(200, 600), facts(100, 50), facts(100, 60), facts(200, 300)], None),
+        ];
+        for (subranges, cut) in table {
+            assert_eq!(choose(subranges, &LIMITS), *cut, "{subranges:?}");
+        }
+        let waits = SubrangeFacts { joinable: false, ..facts(10, 50) };
+        assert_eq!(choose(&[facts(200, 200), waits, facts(10, 60)], &LIMITS), None);
+    }
+
+    #[test]
+    fn a_fixed_number() {
+        let limits = Limits { fixed: 5, ..LIMITS };
+        let one = |entries| SubrangeFacts { entries, ..facts(0, 0) };
+        assert_eq!(choose(&[one(200)], &limits), None, "too few keys to tell");
+        assert_eq!(choose(&[one(320)], &limits), Some(Cut::Split { at: 0, parts: 5 }));
+        assert_eq!(choose(&[one(5), one(200)], &limits), Some(Cut::Split { at: 1, parts: 2 }));
+        assert_eq!(choose(&[one(200); 5], &limits), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! Progress of an open that takes long, on standard error: a bar on a terminal, lines where `STRANDLINE_PROGRESS` asks
+//! for them, else nothing.
+
+use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use strandline::{Db, Hooks, RecoveryProgress, RecoveryStep};
+
+use crate::human;
+
+/// Names the variable that asks for lines: seconds before the first and between them.
+const VARIABLE: &str = "STRANDLINE_PROGRESS";
+/// An open that is done by then shows nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Opens a store with `open`, and shows how far it has got.
+pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::Result<Db> {
+    let every = match std::env::var(VARIABLE) {
+        Ok(seconds) => seconds.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()),
+        Err(_) if std::io::stderr().is_terminal() => None,
+        Err(_) => return open(Hooks::default()),
+    };
+    let every = every.unwrap_or(PATIENCE);
+    let bar = std::io::stderr().is_terminal().then(bar);
+    let shown = Shown { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
+    let opening = Arc::new(Opening { every, shown: Mutex::new(shown) });
+    let told: Arc<dyn RecoveryProgress> = Arc::clone(&opening) as _;
+    let opened = open(Hooks { recovery_progress: Some(told), ..Hooks::default() });
+    opening.finish();
+    opened
+}
+
+/// An open under way.
+struct Opening {
+    every: Duration,
+    shown: Mutex<Shown>,
+}
+
+struct Shown {
+    step: RecoveryStep,
+    done: u64,
+    /// When there is something to show again.
+    next: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Opening {
+    /// Takes the bar away.
+    fn finish(&self) {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &shown.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl RecoveryProgress for Opening {
+    fn advanced(&self, step: RecoveryStep, done: u64, total: u64) {
+        let now = Instant::now();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < shown.next || (step, done) <= (shown.step, shown.done) {
+            return;
+        }
+        (shown.step, shown.done) = (step, done);
+        let what = match step {
+            RecoveryStep::Scan => "verifying records",
+            RecoveryStep::Rebuild => "rebuilding indexes",
+        };
+        if let Some(bar) = &shown.bar {
+            bar.set_length(total);
+            bar.set_message(what);
+            bar.set_position(done);
+        } else {
+            shown.next = now + self.every;
+            let percent = human::ratio(100 * done, total).unwrap_or(0.0);
+            let (done, total) = (human::bytes(done), human::bytes(total));
+            // Progress goes nowhere if nobody listens.
+            let _unheard =
+                writeln!(std::io::stderr(), "opening: {what}, {done} of {total} ({percent:.0}%)");
+        }
+    }
+}
+
+/// Invisible until something is set.
+fn bar() -> ProgressBar {
+    let template = "opening: {msg} {bar:30} {binary_bytes}/{binary_total_bytes}; {eta} left";
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
