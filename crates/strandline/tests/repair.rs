@@ -16,7 +16,8 @@ fn options() -> Options {
     Options { compression: strandline::Compression::None, ..small_levels() }
 }
 
-/// A store with tables, runs, a memtable and a second keyspace.
+/// A store with tables, runs, a memtable and a second keyspace. Tables hold at least what was
+/// written until two thirds of the rounds.
 fn store(place: &Path) -> (Contents, Contents) {
     let db = Db::open(place, options()).expect("open");
     let other = db.create_keyspace("other").expect("keyspace");
@@ -24,6 +25,9 @@ fn store(place: &Path) -> (Contents, Contents) {
     let mut rng = Rng::new(5);
     for round in 0..24_000_u64 {
         let i = rng.below(20_000);
+        if round == 16_000 {
+            db.compact().expect("compact");
+        }
         match rng.below(30) {
             0 => {
                 let (from, to) = (key(i), key(i + 5));
