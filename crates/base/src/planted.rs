@@ -115,6 +115,14 @@ bugs! {
     RecoverInReverse,
     /// A range deletion is not cut at the bounds of subranges.
     RangeDeleteUncut,
+    /// A memtable goes to tables before every commit in it is published.
+    FlushBeforePublished,
+    /// The newest memtable that waits goes to tables first.
+    FlushNewestFirst,
+    /// A memtable goes to tables although there are runs, which are older.
+    FlushUnderRuns,
+    /// The edit that adds a memtable's tables leaves its zones as they are.
+    FlushKeepsZones,
     /// A freeze or merge takes an operand for something that hides what is below it.
     OperandHides,
     /// A compaction combines operands without what lies deeper.

@@ -134,10 +134,11 @@ impl Subrange {
         view.runs.iter().map(|run| run.record_bytes_within(&self.span)).sum()
     }
 
-    /// Whether the current View has all these runs.
-    pub(crate) fn reads(&self, runs: &[Arc<Run>]) -> bool {
+    /// Whether the current View has all these sources.
+    pub(crate) fn reads(&self, memtable: Option<&Arc<Memtable>>, runs: &[Arc<Run>]) -> bool {
         let view = self.view.load();
-        !self.front.is_closed() && runs.iter().all(|run| view.has(run))
+        let has = |memtable| view.memtables.iter().any(|each| Arc::ptr_eq(each, memtable));
+        !self.front.is_closed() && memtable.is_none_or(has) && runs.iter().all(|run| view.has(run))
     }
 
     /// A memtable newer than every other source of these keys.

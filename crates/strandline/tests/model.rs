@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
 use strandline::{
-    Checksum, Compression, IndexKind, Options, PmSource, Region, SsdSource, WalSync, steps,
+    Checksum, Compression, IndexKind, Level0Form, Options, PmSource, Region, SsdSource, WalSync,
+    steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
@@ -105,6 +106,25 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ("tight pool, background", Options { pm_size: 6 << 20, background_threads: 1, ..base() }),
         ("parallel recovery", Options { recovery_threads: 4, frozen_memtables_max: 1, ..base() }),
         ("levels", levels()),
+        ("tables of memtables", Options { level0: Level0Form::Sst, ..levels() }),
+        (
+            "tables of memtables in subranges, background",
+            Options { level0: Level0Form::Sst, subranges: 3, background_threads: 2, ..levels() },
+        ),
+        ("unmerged runs", Options { level0: Level0Form::IndexRuns, ..levels() }),
+        (
+            "unmerged runs in subranges, background",
+            Options {
+                level0: Level0Form::IndexRuns,
+                subranges: 4,
+                background_threads: 2,
+                ..levels()
+            },
+        ),
+        (
+            "tables of memtables with a log",
+            Options { level0: Level0Form::Sst, pm: PmSource::Dram, ..levels() },
+        ),
         ("a log", Options { pm: PmSource::Dram, ..base() }),
         (
             "a log without syncs, background",

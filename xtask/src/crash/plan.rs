@@ -3,6 +3,7 @@
 use pmem::Site;
 use sim::{CutLimits, Floors, Lazily, Limits, Mode, Shape};
 use ssd::Call;
+use strandline::Level0Form;
 
 use super::system::{Engine, KINDS, KINDS_OF_CUTS, KINDS_OF_LEVELS};
 
@@ -35,6 +36,7 @@ const ROOMY: Engine = Engine {
     manifest_len: 2048,
     memtable_bytes: 700,
     table_bytes: None,
+    level0: Level0Form::GlobalIndex,
     journaled: false,
     planted: None,
 };
@@ -44,10 +46,16 @@ const CUT_LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 8192, 
 const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
 /// Level 0 is compacted at 6 KiB; every key or two get a table.
 const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };
+/// Memtables go to tables as they are.
+const FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..LEVELS };
+const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS };
+/// Runs stay apart until a subrange goes to tables.
+const UNMERGED: Engine = Engine { level0: Level0Form::IndexRuns, ..CUT_LEVELS };
 /// Without persistent memory.
 const LOGGED_ROOMY: Engine = Engine { journaled: true, ..ROOMY };
 const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
 const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
+const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
 const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
@@ -216,6 +224,7 @@ pub fn plan() -> Plan {
     let logged = Limits { dive_one_in: 60, continue_one_in: 20, kill_one_in: 8, ..long.clone() };
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
+    let flushes = Shape { merges: 25, range_deletes: 6, ..levels() };
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
     let campaign = |name, engine, shape, mode, limits, seeds| Campaign {
         name,
@@ -243,9 +252,13 @@ pub fn plan() -> Plan {
         campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 20),
         campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 24),
         campaign("cuts", CUT, cuts(), Mode::Adr, long.clone(), 50),
-        campaign("cut-levels", CUT_LEVELS, cut_levels, Mode::Adr, wide.clone(), 30),
+        campaign("cut-levels", CUT_LEVELS, cut_levels.clone(), Mode::Adr, wide.clone(), 30),
+        campaign("flushes", FLUSHED, flushes.clone(), Mode::Adr, wide.clone(), 40),
+        campaign("flushes-cut", FLUSHED_CUT, cut_levels.clone(), Mode::Adr, wide.clone(), 16),
+        campaign("runs", UNMERGED, cut_levels, Mode::Adr, wide.clone(), 16),
         campaign("whole-eadr", CUT_LEVELS, whole(), Mode::Eadr, wide.clone(), 20),
         campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 14),
+        campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 8),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
         campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping, 14),
         campaign("wal-whole", LOGGED_CUT, whole(), Mode::Adr, wide, 8),

@@ -10,7 +10,7 @@ use pmem::Region;
 use sim::{Beside, Op, Probe, Progress, Show, System, Write as Change};
 use ssd::{Disk, Fs};
 use strandline::steps::{self, Read, Step, Stepped, Write};
-use strandline::{Compression, Db, Keyspace, Options, ReadOptions, Snapshot, WalSync};
+use strandline::{Compression, Db, Keyspace, Level0Form, Options, ReadOptions, Snapshot, WalSync};
 
 use super::whole::{self, BESIDE, Incoming, Spaces};
 
@@ -40,6 +40,8 @@ pub struct Engine {
     pub memtable_bytes: u64,
     /// Bytes at which tables on SSD are cut; where there is none, everything stays in memory.
     pub table_bytes: Option<u64>,
+    /// What level 0 is made of.
+    pub level0: Level0Form,
     /// Records are in DRAM, which power failure takes, with a log on the disk.
     pub journaled: bool,
     /// A logic fault that is switched on.
@@ -143,6 +145,7 @@ impl Engine {
     fn options(&self) -> Options {
         Options {
             memtable_bytes: self.memtable_bytes,
+            level0: self.level0,
             // Cut by hand only.
             subranges: 1,
             table_bytes: self.table_bytes.unwrap_or(1 << 20),

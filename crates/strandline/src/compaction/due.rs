@@ -9,6 +9,8 @@ pub(crate) struct SubrangeFacts {
     pub overlap: u64,
     /// A merge or a compaction is at it.
     pub busy: bool,
+    /// It goes whatever the others hold: it waits as a memtable, or in too many runs.
+    pub full: bool,
 }
 
 /// Positions of the subranges whose level 0 is to go, the most rewarding first: those that free most for what is
@@ -28,7 +30,7 @@ pub(crate) fn due(subranges: &[SubrangeFacts], limit: u64, pressed: bool) -> Vec
     let mut staying: u64 = waiting.iter().map(|position| subranges[*position].bytes).sum();
     let mut first = pressed;
     waiting.retain(|position| {
-        let goes = staying >= limit || std::mem::take(&mut first);
+        let goes = subranges[*position].full || staying >= limit || std::mem::take(&mut first);
         staying -= if goes { subranges[*position].bytes } else { 0 };
         goes
     });
@@ -44,6 +46,7 @@ mod tests {
             bytes: *bytes,
             overlap: *overlap,
             busy: false,
+            full: false,
         };
         all.iter().map(of).collect()
     }
@@ -70,6 +73,9 @@ mod tests {
         }
         let mut busy = facts(&[(9, 0), (5, 0)]);
         busy[0].busy = true;
+        let mut full = facts(&[(1, 9), (5, 0), (3, 0)]);
+        full[0].full = true;
+        assert_eq!(due(&full, 10, false), [0], "the least rewarding goes too");
         assert_eq!(due(&busy, 10, false), [], "nine are leaving");
         assert_eq!(due(&busy, 10, true), [1]);
     }

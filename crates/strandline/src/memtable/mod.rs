@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use art::{Art, Direction, Versions};
 use base::Seq;
 
+use crate::busy::Busy;
 use crate::media::{Entry, Leaf, Media};
 use deletes::Deletes;
 use zone::{ExtentHold, Zone};
@@ -28,6 +29,8 @@ pub(crate) struct Memtable {
     pub bytes: AtomicU64,
     /// Highest sequence number reserved here; known once the memtable takes no more.
     pub last_seq: AtomicU64,
+    /// A freeze or a compaction under way reads it.
+    pub busy: Busy,
     /// Its keys were cut in several subranges since it began.
     pub shared: AtomicBool,
 }
@@ -42,6 +45,7 @@ impl Memtable {
             extents: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),
             last_seq: AtomicU64::new(0),
+            busy: Busy::default(),
             shared: AtomicBool::new(false),
         }
     }

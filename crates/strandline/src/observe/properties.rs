@@ -318,7 +318,7 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
             .collect(),
         memtable_range_deletes: memtables.iter().map(|m| m.deletes.count()).sum(),
         level0_target: engine.level0_bytes(),
-        levels: levels(&space.tree(), engine.level0_bytes() / subranges.len() as u64),
+        levels: levels(&space.tree(), engine.level0_gives(subranges.len())),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Options: plain data, one table from which the text form, the command-line flags and the
 //! documentation come.
 
+pub(crate) mod check;
+
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
@@ -19,6 +21,20 @@ pub enum PmSource {
     Heap,
     /// Memory of this process, kept by a log in the directory `wal` of the store.
     Dram,
+}
+
+/// What level 0 is made of: how records that leave a memtable are found until they go to a deeper level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level0Form {
+    /// Index runs, merged in persistent memory into one index for each subrange; records stay where they are. As in
+    /// X-Engine (VLDB 2021).
+    #[default]
+    GlobalIndex,
+    /// Index runs side by side until a subrange goes to tables as a whole. As in Re-LSM (ICCAD 2022), which calls it
+    /// WAL-to-SSTable.
+    IndexRuns,
+    /// Tables: memtables are written out whole, as in RocksDB.
+    Sst,
 }
 
 /// When the log of a store in DRAM is synced.
@@ -60,6 +76,8 @@ pub struct Options {
     pub memtable_bytes: u64,
     /// Memtables that may wait to be frozen before writers are slowed fully.
     pub frozen_memtables_max: u32,
+    /// What level 0 is made of.
+    pub level0: Level0Form,
     /// Subranges that a keyspace is cut into; 0: as it suits.
     pub subranges: u32,
     /// Bytes of DRAM for indexes; memtables are frozen early to keep it.
@@ -106,6 +124,7 @@ impl Default for Options {
             create_if_missing: true,
             memtable_bytes: 64 << 20,
             frozen_memtables_max: 4,
+            level0: Level0Form::GlobalIndex,
             subranges: 0,
             dram_budget: 1 << 30,
             ssd: SsdSource::Auto,
@@ -189,6 +208,14 @@ pub const TABLE: &[Row] = &[
         unit: "count",
         default: "4",
         doc: "Memtables that may wait to be frozen before writers are slowed to what lets them be frozen.",
+    },
+    Row {
+        name: "level0",
+        unit: "global-index, index-runs or sst",
+        default: "global-index",
+        doc: "What becomes of memtables: an index run each, merged into one index for each subrange while records stay \
+              where they are (global-index); the same, but unmerged until they go to tables (index-runs: less work, \
+              slower reads); or tables at once (sst: what RocksDB does). The others than global-index need tables.",
     },
     Row {
         name: "subranges",
@@ -386,6 +413,14 @@ impl Options {
                 self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?
             }
             "frozen_memtables_max" => self.frozen_memtables_max = count()?,
+            "level0" => {
+                self.level0 = match text {
+                    "global-index" => Level0Form::GlobalIndex,
+                    "index-runs" => Level0Form::IndexRuns,
+                    "sst" => Level0Form::Sst,
+                    _ => return None,
+                };
+            }
             "subranges" => self.subranges = count().filter(|subranges| *subranges <= 1024)?,
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => {
@@ -450,6 +485,7 @@ mod tests {
             pm_size: 1,
             memtable_bytes: 1,
             frozen_memtables_max: 9,
+            level0: Level0Form::Sst,
             subranges: 9,
             dram_budget: 1,
             background_threads: 0,

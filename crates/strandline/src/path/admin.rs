@@ -21,6 +21,7 @@ use crate::manifest::edit::{Change, Fate};
 use crate::manifest::{Manifest, State};
 use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
+use crate::options::Level0Form;
 use crate::subrange::{CleanTail, Span, Subrange};
 use crate::tree::Tree;
 use crate::view::View;
@@ -198,7 +199,7 @@ impl Engine {
         self.await_frozen(&newest)
     }
 
-    /// Waits until each of these memtables of a keyspace is frozen.
+    /// Waits until each of these memtables of a keyspace has become a run or tables.
     pub(super) fn await_frozen(&self, memtables: &[(Arc<Space>, Weak<Memtable>)]) -> Result<()> {
         let mut short = 0;
         let waits = |(space, memtable): &(Arc<Space>, Weak<Memtable>)| {
@@ -208,28 +209,27 @@ impl Engine {
         };
         while memtables.iter().any(waits) {
             self.check_writable("flush")?;
-            match self.work_on_indexes(usize::MAX)? {
-                Worked::Did => {}
-                Worked::Idle | Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
-                Worked::Short if short < SHORT_MAX => {
+            let indexes = self.work_on_indexes(usize::MAX)?;
+            let worked = match indexes {
+                Worked::Did => Worked::Did,
+                Worked::Short => {
                     self.throttle.press();
                     // Records that leave for SSD make room.
-                    let worked = self.work_on_levels(usize::MAX)?;
-                    if worked != Worked::Did {
-                        let coming = worked == Worked::Busy && self.last_trouble().is_none();
-                        short += u32::from(!coming);
-                        std::thread::sleep(WAIT_STEP);
-                    }
+                    self.work_on_levels(usize::MAX)?
                 }
-                Worked::Short => {
-                    return Err(Error::new(
-                        ErrorKind::NoSpace,
-                        "flush",
-                        "an index run does not fit; what is written stays in memtables and is safe; \
-                         delete keys or make a larger pool (pm_size)",
-                    ));
-                }
+                _ if self.options.level0 == Level0Form::Sst => self.work_on_levels(usize::MAX)?,
+                Worked::Idle | Worked::Busy | Worked::Blocked => indexes,
+            };
+            if worked == Worked::Did {
+                continue;
             }
+            let trouble = self.last_trouble();
+            let refused = indexes == Worked::Short && worked != Worked::Busy;
+            short += u32::from(refused || trouble.is_some());
+            if short > SHORT_MAX {
+                return Err(trouble.filter(|_| !refused).unwrap_or_else(no_room));
+            }
+            std::thread::sleep(WAIT_STEP);
         }
         Ok(())
     }
@@ -279,4 +279,13 @@ impl Engine {
         }
         self.compact_down(space, range, Depth::Deepest)
     }
+}
+
+fn no_room() -> Error {
+    Error::new(
+        ErrorKind::NoSpace,
+        "flush",
+        "an index run does not fit; what is written stays in memtables and is safe; delete keys or make a larger pool \
+         (pm_size)",
+    )
 }

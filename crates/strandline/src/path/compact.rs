@@ -18,6 +18,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use super::job::Worked;
+use super::leaving::Leaving;
 use super::place::Scope;
 use crate::compaction::engine::{MergeTask, Poll};
 use crate::compaction::pick::{pick, pick_level0};
@@ -25,6 +26,7 @@ use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
+use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
 use crate::observe::properties::CompactionFigures;
 use crate::subrange::{CleanTail, Span, Subrange};
@@ -56,7 +58,9 @@ pub(crate) struct Compaction {
     pub(super) space: Arc<Space>,
     /// The subrange whose level 0 it takes; none if tables sink.
     pub(super) subrange: Option<Arc<Subrange>>,
-    /// All runs of it at the begin.
+    /// The oldest of its memtables, if that is what it takes.
+    pub(super) memtable: Option<Arc<Memtable>>,
+    /// All runs of it at the begin, otherwise.
     pub(super) runs: Vec<Arc<Run>>,
     /// Inputs with their levels.
     pub(super) tables: Vec<(usize, Arc<Table>)>,
@@ -80,7 +84,12 @@ pub(super) struct Part {
 
 impl Compaction {
     fn is_level0(&self) -> bool {
-        !self.runs.is_empty()
+        self.memtable.is_some() || !self.runs.is_empty()
+    }
+
+    /// What it takes of level 0.
+    pub(super) fn leaving(&self) -> Leaving {
+        Leaving { memtable: self.memtable.clone(), runs: self.runs.clone() }
     }
 
     /// The keys of the runs that it takes.
@@ -145,6 +154,7 @@ impl Compaction {
 
 impl Drop for Compaction {
     fn drop(&mut self) {
+        self.memtable.iter().for_each(|memtable| memtable.busy.release());
         self.runs.iter().for_each(|run| run.busy.release());
         self.tables.iter().for_each(|(_, table)| table.busy.release());
     }
@@ -331,13 +341,14 @@ impl Engine {
         }
         for (space, subrange, due) in self.scopes() {
             let view = subrange.view.load_full();
-            let begun = self.level0_bounds(&subrange, &view).and_then(|bounds| {
+            let leaving = self.leaving(&space, &view);
+            let begun = leaving.bounds(self, &subrange).and_then(|bounds| {
                 let scope = Scope::new(&view.tree, &subrange.span);
-                let here = (&*subrange, &*view);
-                let picture = self.picture(compactions, &space, here, (&bounds, &scope), due);
+                let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
+                let picture = self.picture(compactions, &space, here, what, due);
                 let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
                 choice.map_or(Ok(None), |choice| {
-                    self.begin((&space, &subrange), &view, &scope, choice)
+                    self.begin((&space, &subrange), &view, (&leaving, &scope), choice)
                 })
             });
             match begun {
@@ -391,7 +402,12 @@ impl Engine {
             Some(subrange) => space.left_for_good(subrange, &compaction.runs),
             None => Vec::new(),
         };
-        let dead = dead_zones(&gone);
+        let mut dead = dead_zones(&gone);
+        if let Some(memtable) = compaction.memtable.as_ref()
+            && !planted::is(Bug::FlushKeepsZones)
+        {
+            dead.extend(memtable.zones());
+        }
         let mut changes = compaction.changes(made, &dead);
         if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
@@ -413,8 +429,12 @@ impl Engine {
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
-        let left = compaction.subrange.as_ref().map(|subrange| (&**subrange, &compaction.runs[..]));
+        let left = compaction.subrange.as_ref().map(|subrange| (&**subrange, compaction.leaving()));
         self.swap_trees(tables, space, left);
+        if let Some(memtable) = &compaction.memtable {
+            memtable.busy.spend();
+            self.throttle.froze(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
+        }
         gone.iter().for_each(|run| run.set_replaced());
         if !moved {
             compaction.tables.iter().for_each(|(_, table)| table.set_dropped());
@@ -476,13 +496,13 @@ impl Engine {
         self.compactions().figures
     }
 
-    /// Gives all subranges the tables of the keyspace as the manifest has them; one of them has left some runs for
+    /// Gives all subranges the tables of the keyspace as the manifest has them; one of them has left something for
     /// these. To the others' keys nothing has happened, so that it does not matter who reads which tree meanwhile.
     pub(super) fn swap_trees(
         &self,
         tables: &Arc<Tables>,
         space: &Space,
-        left: Option<(&Subrange, &[Arc<Run>])>,
+        left: Option<(&Subrange, Leaving)>,
     ) {
         let subranges = space.subranges();
         let before = Arc::clone(&subranges[0].view.load().tree);
@@ -496,8 +516,12 @@ impl Engine {
             let view = subrange.view.load_full();
             let (number, tree) = (view.number + 1, Arc::clone(&tree));
             let mut next = View { number, tree, ..(*view).clone() };
-            if let Some((_, runs)) = left.filter(|(leaver, _)| leaver.id == subrange.id) {
-                next.runs.retain(|run| !runs.iter().any(|each| Arc::ptr_eq(each, run)));
+            if let Some((_, what)) = left.as_ref().filter(|(leaver, _)| leaver.id == subrange.id) {
+                next.runs.retain(|run| !what.runs.iter().any(|each| Arc::ptr_eq(each, run)));
+                let stays = |memtable: &Arc<Memtable>| {
+                    what.memtable.as_ref().is_none_or(|each| !Arc::ptr_eq(each, memtable))
+                };
+                next.memtables.retain(stays);
             }
             self.swap_view(subrange, next);
         }

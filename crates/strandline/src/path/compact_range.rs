@@ -9,6 +9,7 @@ use base::{Error, ErrorKind, Result, Seq};
 
 use super::compact::{Compaction, Compactions};
 use super::job::Worked;
+use super::leaving::Leaving;
 use super::place::{Scope, Upper};
 use crate::compaction::pick::{Choice, place, slide};
 use crate::engine::Engine;
@@ -114,21 +115,22 @@ impl Engine {
             if view.runs.iter().all(|run| run.desc.min_seq > upto) {
                 continue;
             }
-            let bounds = self.level0_bounds(&subrange, &view)?;
+            let leaving = Leaving { memtable: None, runs: view.runs.clone() };
+            let bounds = leaving.bounds(self, &subrange)?;
             let within = bounds.as_ref().is_some_and(|(low, high)| {
                 largest.is_none_or(|key| &low[..] <= key)
                     && smallest.is_none_or(|key| &high[..] >= key)
             });
             let Some((low, high)) = bounds.as_ref().filter(|_| within) else { continue };
             let scope = Scope::new(&view.tree, &subrange.span);
-            let here = (&*subrange, &*view);
-            let picture = self.picture(compactions, space, here, (&bounds, &scope), true);
+            let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
+            let picture = self.picture(compactions, space, here, what, true);
             let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
                 busy = true;
                 continue;
             };
             let choice = Choice::Level0 { into, onto };
-            match self.begin((space, &subrange), &view, &scope, choice)? {
+            match self.begin((space, &subrange), &view, (&leaving, &scope), choice)? {
                 // There may be other subranges.
                 Some(begun) => return Ok(ByHand::Prepares(begun)),
                 None => busy = true,
@@ -153,14 +155,15 @@ impl Engine {
         let subranges = space.subranges();
         let view = subranges[0].view.load_full();
         let (bounds, scope) = (None, Scope::new(&view.tree, &Span::default()));
-        let here = (&*subranges[0], &*view);
-        let picture = self.picture(compactions, space, here, (&bounds, &scope), false);
+        let (nothing, here) = (Leaving::default(), (&*subranges[0], &*view));
+        let picture = self.picture(compactions, space, here, (&nothing, &bounds, &scope), false);
         let (upper, into, onto) = {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
             let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
             // Level 0 must find levels that are free above what is held here for long.
             if let Some(choice) = slide(&picture) {
-                let begun = self.begin((space, &subranges[0]), &view, &scope, choice)?;
+                let begun =
+                    self.begin((space, &subranges[0]), &view, (&nothing, &scope), choice)?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
             // A filter looks at what lies deepest only when somebody asks for it.

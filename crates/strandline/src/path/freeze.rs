@@ -47,8 +47,10 @@ struct Building {
 }
 
 impl FreezeJob {
-    pub(crate) fn new(space: &Arc<Space>, memtable: &Arc<Memtable>) -> FreezeJob {
-        FreezeJob { space: Arc::clone(space), memtable: Arc::clone(memtable), building: None }
+    /// `None` if somebody is at the memtable.
+    pub(crate) fn begin(space: &Arc<Space>, memtable: &Arc<Memtable>) -> Option<FreezeJob> {
+        let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
+        memtable.busy.take().then_some(FreezeJob { space, memtable, building: None })
     }
 
     pub(crate) fn space(&self) -> &Arc<Space> {
@@ -60,13 +62,12 @@ impl FreezeJob {
         if self.space.dropped.load(Relaxed) {
             return Ok(Progress::Done);
         }
-        let published = engine.ring.visible() >= self.memtable.last_seq.load(Relaxed);
-        if !published && !planted::is(Bug::FreezeBeforePublished) {
+        if !engine.is_published(&self.memtable) && !planted::is(Bug::FreezeBeforePublished) {
             return Ok(Progress::Blocked);
         }
         let mut building = match self.building.take() {
             Some(building) => building,
-            None => self.begin(engine),
+            None => self.building(engine),
         };
         let mut done = 0;
         while done < quantum {
@@ -83,7 +84,7 @@ impl FreezeJob {
     }
 
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
-    fn begin(&self, engine: &Engine) -> Building {
+    fn building(&self, engine: &Engine) -> Building {
         // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
         let sharers = self.sharers();
         let newest = sharers.iter().flat_map(|subrange| subrange.view.load().runs.first().cloned());
@@ -166,12 +167,19 @@ impl FreezeJob {
             );
             subrange.reclaimed.store(false, Relaxed);
         }
+        self.memtable.busy.spend();
         retired.iter().for_each(|zone| zone.retire());
         self.space.recut_due.store(true, Relaxed);
         // Level 0 may be due.
         engine.signal.raise();
         engine.throttle.froze(self.memtable.bytes.load(Relaxed), begun.elapsed());
         Ok(())
+    }
+}
+
+impl Drop for FreezeJob {
+    fn drop(&mut self) {
+        self.memtable.busy.release();
     }
 }
 

@@ -10,6 +10,7 @@ use super::merge::MergeJob;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
+use crate::options::Level0Form;
 use crate::subrange::Subrange;
 
 /// Entries that a merge is carried on by while a freeze waits for commits.
@@ -149,6 +150,9 @@ impl Engine {
         }
         let levels = self.work_on_levels(quantum)?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
+            if self.flushes_await_commits() {
+                return Ok(Worked::Blocked);
+            }
             self.throttle.asked.store(false, Relaxed);
         }
         Ok(match (indexes, levels) {
@@ -210,19 +214,24 @@ impl Engine {
         }
     }
 
-    /// The oldest memtable that waits: no other that shares its keys is older, in any subrange that reads it.
+    /// The oldest memtable that waits: no other that shares its keys is older, in any subrange that reads it. None where
+    /// it goes to tables as it is.
     fn choose_freeze(&self) -> Option<FreezeJob> {
         self.spaces().iter().find_map(|space| {
             let subranges = space.subranges();
             let views = subranges.iter().map(|subrange| subrange.view.load());
             let waiting = views.filter_map(|view| view.oldest_frozen().cloned());
-            let oldest = waiting.min_by_key(|memtable| memtable.order);
-            oldest.map(|memtable| FreezeJob::new(space, &memtable))
+            let oldest = waiting.min_by_key(|memtable| memtable.order)?;
+            let becomes_run = !self.is_flushed(space, &oldest);
+            if becomes_run { FreezeJob::begin(space, &oldest) } else { None }
         })
     }
 
     /// A merge, if one is worth it.
     fn choose_merge(&self) -> Option<MergeJob> {
+        if self.options.level0 != Level0Form::GlobalIndex {
+            return None;
+        }
         for (space, subrange) in self.subranges() {
             if space.unmergeable.load(Relaxed) {
                 continue;

@@ -127,7 +127,7 @@ impl MergeJob {
         let inputs = &view.runs[choice.clone()];
         let taken = inputs.iter().take_while(|run| run.busy.take()).count();
         // Once they are marked, they stay where they are.
-        if taken < inputs.len() || !subrange.reads(inputs) {
+        if taken < inputs.len() || !subrange.reads(None, inputs) {
             inputs[..taken].iter().for_each(|run| run.busy.release());
             return None;
         }

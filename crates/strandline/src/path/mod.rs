@@ -13,6 +13,7 @@ pub(crate) mod freeze;
 mod identity;
 pub(crate) mod ingest;
 pub(crate) mod job;
+mod leaving;
 mod lone_zones;
 pub(crate) mod merge;
 pub(crate) mod op;

@@ -10,6 +10,7 @@ use base::planted::{self, Bug};
 use sst::RangeDelete;
 
 use super::compact::{Compaction, Compactions, Part, dead_zones};
+use super::leaving::Leaving;
 use crate::background::debt::memtable_bytes_max;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
@@ -18,7 +19,9 @@ use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
+use crate::level0::pick::RUNS_MAX;
 use crate::level0::run::Run;
+use crate::options::Level0Form;
 use crate::ranges::Ranges;
 use crate::subrange::{Span, Subrange};
 use crate::tree::Tree;
@@ -83,11 +86,22 @@ impl Engine {
         (capacity - memtables) / 2
     }
 
+    /// What a subrange, one of so many, gives at once, in bytes.
+    pub(crate) fn level0_gives(&self, subranges: usize) -> u64 {
+        let capacity = self.media.pool.geometry().capacity();
+        let all = match self.options.level0 {
+            Level0Form::Sst => memtable_bytes_max(self.options.memtable_bytes, capacity, true),
+            Level0Form::GlobalIndex | Level0Form::IndexRuns => self.level0_bytes(),
+        };
+        all / subranges as u64
+    }
+
     /// All subranges that may be compacted, those first whose level 0 is to leave, and whether it is.
     pub(super) fn scopes(&self) -> Vec<(Arc<Space>, Arc<Subrange>, bool)> {
         let mut all = self.subranges();
         all.retain(|(space, _)| !space.unmergeable.load(Relaxed) && !space.dropped.load(Relaxed));
-        let facts: Vec<SubrangeFacts> = all.iter().map(|(_, subrange)| facts(subrange)).collect();
+        let facts: Vec<SubrangeFacts> =
+            all.iter().map(|(space, subrange)| self.facts(space, subrange)).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
         let due = due(&facts, self.level0_bytes(), pressed);
         let others = (0..all.len()).filter(|position| !due.contains(position));
@@ -100,28 +114,34 @@ impl Engine {
         order.into_iter().map(each).collect()
     }
 
-    /// Lowest and highest key of level 0 of a subrange.
-    pub(super) fn level0_bounds(&self, subrange: &Subrange, view: &View) -> Result<Bounds> {
-        let mut bounds: Bounds = None;
-        for run in &view.runs {
-            let Some((low, high)) = run.bounds_within(&self.media, &subrange.span)? else {
-                continue;
-            };
-            bounds = Some(match bounds {
-                None => (low, high),
-                Some((least, most)) => (least.min(low), most.max(high)),
-            });
+    fn facts(&self, space: &Space, subrange: &Subrange) -> SubrangeFacts {
+        let view = subrange.view.load();
+        let leaving = self.leaving(space, &view);
+        let scope = Scope::new(&view.tree, &subrange.span);
+        let levels = view.tree.levels().map(|(number, level)| &level.tables[scope.at(number)]);
+        let uppermost = levels.into_iter().find(|tables| !tables.is_empty()).unwrap_or_default();
+        let unmerged = match self.options.level0 {
+            Level0Form::GlobalIndex => usize::MAX,
+            Level0Form::IndexRuns => RUNS_MAX,
+            Level0Form::Sst if self.awaits_cut(space) => RUNS_MAX,
+            Level0Form::Sst => 0,
+        };
+        SubrangeFacts {
+            bytes: leaving.bytes(subrange),
+            overlap: uppermost.iter().map(|table| table.desc.len).sum(),
+            busy: leaving.is_busy(),
+            full: leaving.memtable.is_some() || leaving.runs.len() > unmerged,
         }
-        Ok(bounds)
     }
 
-    /// What the pick looks at: a subrange, and the tables in the scope of its keys; whether its level 0 is to go.
+    /// What the pick looks at: a subrange, and the tables in the scope of its keys; what leaves its level 0, and whether
+    /// it is to.
     pub(super) fn picture<'v>(
         &self,
         compactions: &'v Compactions,
         space: &Arc<Space>,
         (subrange, view): (&Subrange, &'v View),
-        (bounds, scope): (&'v Bounds, &Scope),
+        (leaving, bounds, scope): (&Leaving, &'v Bounds, &Scope),
         level0_due: bool,
     ) -> Picture<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
@@ -137,14 +157,14 @@ impl Engine {
         });
         Picture {
             level0: Level0Facts {
-                bytes: subrange.level0_bytes(view),
+                bytes: leaving.bytes(subrange),
                 bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
-                busy: view.runs.iter().any(|run| run.busy.is_taken()),
+                busy: leaving.is_busy(),
                 due: level0_due,
             },
             levels,
             arriving: arriving.collect(),
-            level0_bytes: self.level0_bytes() / space.routes.load().subranges.len() as u64,
+            level0_bytes: self.level0_gives(space.routes.load().subranges.len()),
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
         }
     }
@@ -154,13 +174,13 @@ impl Engine {
         &self,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         view: &View,
-        scope: &Scope,
+        (leaving, scope): (&Leaving, &Scope),
         choice: Choice,
     ) -> Result<Option<Arc<Compaction>>> {
         let level = |number: usize| view.tree.level(number).tables[scope.at(number)].to_vec();
         let (level0, upper, into, onto) = match choice {
             Choice::Level0 { into, onto } => {
-                (Some((Arc::clone(subrange), view.runs.clone())), Vec::new(), into, onto)
+                (Some((Arc::clone(subrange), leaving.clone())), Vec::new(), into, onto)
             }
             Choice::Levels { from, onto } => {
                 let upper = from.clone().map(|number| (number, level(number))).collect();
@@ -174,26 +194,33 @@ impl Engine {
         self.begin_with(space, view, level0, upper, (into, first + onto.start..first + onto.end))
     }
 
-    /// As [`Engine::begin`], of any runs, tables of some levels, and tables of the level that they go to.
+    /// As [`Engine::begin`], of what leaves some level 0, tables of some levels, and tables of the level that they go to.
     pub(super) fn begin_with(
         &self,
         space: &Arc<Space>,
         view: &View,
-        level0: Option<(Arc<Subrange>, Vec<Arc<Run>>)>,
+        level0: Option<(Arc<Subrange>, Leaving)>,
         upper: Upper,
         (into, onto): (usize, std::ops::Range<usize>),
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
-        let (subrange, runs) = level0.unzip();
-        let runs = runs.unwrap_or_default();
+        let (subrange, leaving) = level0.unzip();
+        let Leaving { memtable, runs } = leaving.unwrap_or_default();
+        if memtable.as_ref().is_some_and(|each| !self.is_published(each))
+            && !planted::is(Bug::FlushBeforePublished)
+        {
+            return Ok(None);
+        }
         let lower = view.tree.level(into).tables[onto].to_vec();
         // Tables of one level are disjoint.
         let filled = upper.iter().filter(|(_, tables)| !tables.is_empty());
-        let moves = runs.is_empty() && lower.is_empty() && filled.count() == 1;
+        let moves =
+            memtable.is_none() && runs.is_empty() && lower.is_empty() && filled.count() == 1;
         let inputs: Upper = upper.into_iter().chain([(into, lower)]).collect();
         let mut compaction = Compaction {
             space: Arc::clone(space),
             subrange,
+            memtable: None,
             runs: Vec::new(),
             tables: Vec::new(),
             into,
@@ -205,6 +232,13 @@ impl Engine {
             begun: Instant::now(),
         };
         // What is claimed here is released when the compaction goes, whatever happens.
+        if let Some(memtable) = memtable {
+            if !memtable.busy.take() {
+                return Ok(None);
+            }
+            compaction.entries += memtable.index.len() as u64;
+            compaction.memtable = Some(memtable);
+        }
         for run in runs {
             if !run.busy.take() {
                 return Ok(None);
@@ -213,7 +247,8 @@ impl Engine {
             compaction.runs.push(run);
         }
         // Once they are marked, they stay where they are.
-        if compaction.subrange.as_ref().is_some_and(|each| !each.reads(&compaction.runs)) {
+        let (memtable, runs) = (&compaction.memtable, &compaction.runs);
+        if compaction.subrange.as_ref().is_some_and(|each| !each.reads(memtable.as_ref(), runs)) {
             return Ok(None);
         }
         for (level, table) in inputs.iter().flat_map(|(level, t)| t.iter().map(|t| (*level, t))) {
@@ -228,12 +263,13 @@ impl Engine {
             let horizon = self.snapshots.horizon(&self.ring);
             let span = compaction.span();
             let ranges = ranges_of(&compaction)?;
+            let memtables = compaction.memtable.iter().cloned();
             let deeper = view.tree.below(into);
             let levels = inputs.into_iter().map(|(_, tables)| tables);
             let merge = Merge {
                 media: Arc::clone(&self.media),
                 tables: Arc::clone(tables),
-                memtables: Vec::new(),
+                memtables: memtables.map(|memtable| (memtable, span.clone())).collect(),
                 runs: compaction.runs.iter().map(|run| (Arc::clone(run), span.clone())).collect(),
                 levels: levels.filter(|tables| !tables.is_empty()).collect(),
                 from: None,
@@ -261,11 +297,11 @@ impl Engine {
         let tables = compaction.tables.iter().map(|(_, table)| &table.desc);
         let mut bounds: Vec<(&[u8], &[u8])> =
             tables.map(|desc| (&desc.smallest[..], &desc.largest[..])).collect();
-        let mut of_runs = Vec::new();
-        for run in &compaction.runs {
-            of_runs.extend(run.bounds_within(&self.media, &compaction.span())?);
-        }
-        bounds.extend(of_runs.iter().map(|(low, high)| (&low[..], &high[..])));
+        let of_level0 = match &compaction.subrange {
+            Some(subrange) => compaction.leaving().bounds(self, subrange)?,
+            None => None,
+        };
+        bounds.extend(of_level0.iter().map(|(low, high)| (&low[..], &high[..])));
         let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
     }
@@ -295,24 +331,15 @@ impl Engine {
     }
 }
 
-fn facts(subrange: &Subrange) -> SubrangeFacts {
-    let view = subrange.view.load();
-    let scope = Scope::new(&view.tree, &subrange.span);
-    let levels = view.tree.levels().map(|(number, level)| &level.tables[scope.at(number)]);
-    let uppermost = levels.into_iter().find(|tables| !tables.is_empty()).unwrap_or_default();
-    SubrangeFacts {
-        bytes: subrange.level0_bytes(&view),
-        overlap: uppermost.iter().map(|table| table.desc.len).sum(),
-        busy: view.runs.iter().any(|run| run.busy.is_taken()),
-    }
-}
-
 /// Range deletions of all inputs.
 fn ranges_of(compaction: &Compaction) -> Result<Ranges> {
     let span = compaction.span();
     let of_run = |run: &Arc<Run>| run.ranges.clip(span.from(), span.before());
     let of_runs: Vec<Ranges> = compaction.runs.iter().map(of_run).collect();
     let mut deletes: Vec<RangeDelete> = of_runs.iter().flat_map(Ranges::deletes).collect();
+    if let Some(memtable) = &compaction.memtable {
+        deletes.extend(memtable.deletes.ranges().deletes());
+    }
     for (_, table) in compaction.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0) {
         deletes.extend(table.ranges()?.deletes());
     }

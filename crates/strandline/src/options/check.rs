@@ -1,0 +1,51 @@
+//! Which options make a store.
+
+use base::{Error, ErrorKind, Result};
+
+use super::{Checksum, Level0Form, Options};
+
+/// Smallest memtable: below it every write would freeze one.
+const MEMTABLE_BYTES_MIN: u64 = 256;
+/// Smallest budget: the indexes of two empty memtables take some of it.
+const DRAM_BUDGET_MIN: u64 = 1 << 20;
+
+/// Refuses values that make no store.
+pub(crate) fn check(options: &Options) -> Result<()> {
+    for (name, value, least) in [
+        ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN),
+        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN),
+    ] {
+        if value < least {
+            let text = format!("{name}={value}: at least {least}");
+            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+        }
+    }
+    if !matches!(options.checksum, Checksum::Xxh3 | Checksum::Crc32c) {
+        let text =
+            format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+    }
+    let zone = options.zone_size;
+    if zone != 0 && !(zone.is_power_of_two() && (1 << 10..=64 << 20).contains(&zone)) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!("zone_size={zone}: a power of two from 1K to 64M, or 0"),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses what a store without tables cannot do.
+pub(crate) fn check_tables(options: &Options, has_tables: bool) -> Result<()> {
+    let name = match options.level0 {
+        Level0Form::GlobalIndex => return Ok(()),
+        Level0Form::IndexRuns => "index-runs",
+        Level0Form::Sst => "sst",
+    };
+    if has_tables {
+        return Ok(());
+    }
+    let text = format!("level0={name} needs tables; give ssd a directory, or leave level0 out");
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}

@@ -1,0 +1,97 @@
+//! What of a subrange leaves persistent memory next: all its runs, or, where level 0 is made of tables, the oldest of
+//! its memtables.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::Result;
+use base::planted::{self, Bug};
+
+use super::place::Bounds;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::level0::run::Run;
+use crate::memtable::Memtable;
+use crate::options::Level0Form;
+use crate::subrange::Subrange;
+use crate::view::View;
+
+/// Inputs of a compaction of level 0. Whatever else the subrange has in persistent memory is newer.
+#[derive(Clone, Default)]
+pub(super) struct Leaving {
+    /// A memtable that takes no more. Then there are no runs, which would be older.
+    pub memtable: Option<Arc<Memtable>>,
+    pub runs: Vec<Arc<Run>>,
+}
+
+impl Leaving {
+    /// Bytes of records of the keys of `subrange`; about.
+    pub(super) fn bytes(&self, subrange: &Subrange) -> u64 {
+        let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.bytes.load(Relaxed));
+        let runs = self.runs.iter().map(|run| run.record_bytes_within(&subrange.span));
+        memtable + runs.sum::<u64>()
+    }
+
+    /// Whether a freeze, merge or compaction is at it.
+    pub(super) fn is_busy(&self) -> bool {
+        self.memtable.as_ref().is_some_and(|memtable| memtable.busy.is_taken())
+            || self.runs.iter().any(|run| run.busy.is_taken())
+    }
+
+    /// Lowest and highest key of `subrange` in it.
+    pub(super) fn bounds(&self, engine: &Engine, subrange: &Subrange) -> Result<Bounds> {
+        let mut bounds: Bounds = None;
+        if let Some(memtable) = &self.memtable {
+            bounds = memtable.bounds(&engine.media)?;
+        }
+        for run in &self.runs {
+            let of_run = run.bounds_within(&engine.media, &subrange.span)?;
+            let all = bounds.into_iter().chain(of_run);
+            bounds = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        }
+        Ok(bounds)
+    }
+}
+
+impl Engine {
+    /// What leaves `subrange`, whose View is `view`, next.
+    pub(super) fn leaving(&self, space: &Space, view: &View) -> Leaving {
+        let oldest = match planted::is(Bug::FlushNewestFirst) {
+            true => view.memtables.get(1),
+            false => view.oldest_frozen(),
+        };
+        let flushed = oldest.filter(|memtable| self.is_flushed(space, memtable));
+        if flushed.is_some() && (view.runs.is_empty() || planted::is(Bug::FlushUnderRuns)) {
+            return Leaving { memtable: flushed.cloned(), runs: Vec::new() };
+        }
+        Leaving { memtable: None, runs: view.runs.clone() }
+    }
+
+    /// Whether a memtable goes to tables as it is. Those that several subranges read become a run first, which each
+    /// leaves when it likes; so do those that a cut takes its keys from, and those in which nothing was found yet.
+    pub(super) fn is_flushed(&self, space: &Space, memtable: &Memtable) -> bool {
+        let has_entries = || !memtable.index.is_empty() || !memtable.deletes.is_empty();
+        self.options.level0 == Level0Form::Sst
+            && !memtable.shared.load(Relaxed)
+            && has_entries()
+            && !self.awaits_cut(space)
+    }
+
+    /// Whether the keyspace has yet to be cut into the number of subranges that is asked for.
+    pub(super) fn awaits_cut(&self, space: &Space) -> bool {
+        space.routes.load().subranges.len() < self.options.subranges as usize
+    }
+
+    /// Whether memtables could go to tables if the commits in them were published.
+    pub(super) fn flushes_await_commits(&self) -> bool {
+        let waits = |(_, subrange): &(Arc<Space>, Arc<Subrange>)| {
+            subrange.view.load().oldest_frozen().is_some_and(|oldest| !self.is_published(oldest))
+        };
+        self.options.level0 == Level0Form::Sst && self.subranges().iter().any(waits)
+    }
+
+    /// Whether every commit in a memtable that takes no more is published.
+    pub(super) fn is_published(&self, memtable: &Memtable) -> bool {
+        self.ring.visible() >= memtable.last_seq.load(Relaxed)
+    }
+}

@@ -1,0 +1,233 @@
+//! The forms of level 0: what becomes of a memtable, and that no answer depends on it.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::{Contents, TempDir, dump, kind_of, numbered as key, small_levels};
+use strandline::{
+    Batch, Db, ErrorKind, Level0Form, Options, PmSource, ReadOptions, SsdSource, steps,
+};
+use testkit::Rng;
+
+fn options(level0: Level0Form) -> Options {
+    Options { level0, subranges: 1, ..small_levels() }
+}
+
+/// Runs and tables of the default keyspace.
+fn shape(db: &Db) -> (usize, usize) {
+    let keyspace = &db.properties().keyspaces[0];
+    (keyspace.runs.len(), keyspace.levels.iter().map(|level| level.tables.len()).sum())
+}
+
+/// Overwrites, deletions and range deletions of a few thousand keys, many memtables long.
+fn churn(db: &Db, model: &mut Contents, rounds: u64, seed: u64) {
+    let mut rng = Rng::new(seed);
+    for round in 0..rounds {
+        let at = rng.below(4000);
+        match rng.below(20) {
+            0 => {
+                let (from, to) = (key(at), key(at + 20));
+                db.delete_range(&from, &to).expect("delete range");
+                model.retain(|key, _| *key < from || *key >= to);
+            }
+            1..4 => {
+                db.delete(&key(at)).expect("delete");
+                model.remove(&key(at));
+            }
+            4 => {
+                let mut batch = Batch::new();
+                for each in [at, at + 1000, at + 2000] {
+                    batch.put(
+                        db.default_keyspace(),
+                        &key(each),
+                        format!("batch {round}").as_bytes(),
+                    );
+                    model.insert(key(each), format!("batch {round}").into_bytes());
+                }
+                db.write(&batch).expect("write");
+            }
+            _ => {
+                let value = vec![b'a' + (round % 26) as u8; 100 + rng.below(200) as usize];
+                db.put(&key(at), &value).expect("put");
+                model.insert(key(at), value);
+            }
+        }
+    }
+}
+
+fn all(db: &Db) -> Contents {
+    dump(db.default_keyspace(), &ReadOptions::default())
+}
+
+#[test]
+fn no_answer_depends_on_the_form() {
+    let forms = [Level0Form::GlobalIndex, Level0Form::IndexRuns, Level0Form::Sst];
+    for (at, form) in forms.into_iter().enumerate() {
+        let dir = TempDir::new(&format!("level0-{at}"));
+        let mut model = BTreeMap::new();
+        for round in 0..3 {
+            // Each open continues what the one before has made, in another form.
+            let form = if round == 1 { forms[(at + 1) % 3] } else { form };
+            let db = Db::open(dir.join("db"), options(form)).expect("open");
+            churn(&db, &mut model, 12_000, round);
+            let snapshot = db.snapshot();
+            let before = model.clone();
+            churn(&db, &mut model, 2000, 100 + round);
+            let then = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+            assert!(dump(db.default_keyspace(), &then) == before, "{form:?} {round}");
+            assert!(all(&db) == model, "{form:?} {round}");
+            for at in 0..4000 {
+                let found = db.get(&key(at)).expect("get");
+                assert_eq!(found.as_deref(), model.get(&key(at)).map(|value| &value[..]));
+            }
+            while !db.work(usize::MAX).expect("work") {}
+            assert!(db.check().expect("check").damage.is_empty());
+            assert_eq!(steps::leaked_tables(db.default_keyspace()).expect("tables"), 0);
+        }
+    }
+}
+
+#[test]
+fn a_flush_makes_what_the_form_says() {
+    for (form, runs, tables) in
+        [(Level0Form::GlobalIndex, 1, 0), (Level0Form::IndexRuns, 1, 0), (Level0Form::Sst, 0, 1)]
+    {
+        let dir = TempDir::new(&format!("level0-flush-{form:?}"));
+        let db = Db::open(dir.join("db"), options(form)).expect("open");
+        db.put(b"key", b"value").expect("put");
+        db.delete_range(b"a", b"b").expect("delete range");
+        db.flush().expect("flush");
+        assert_eq!(shape(&db), (runs, tables), "{form:?}");
+        // Nothing is left in persistent memory but the zone that stands ready.
+        let free = db.properties().pm_free;
+        db.compact().expect("compact");
+        assert_eq!(db.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
+        assert!(form != Level0Form::Sst || db.properties().pm_free >= free);
+    }
+}
+
+#[test]
+fn runs_stay_apart_until_there_are_too_many() {
+    let dir = TempDir::new("level0-runs");
+    let big = Options { pm_size: 32 << 20, ..options(Level0Form::IndexRuns) };
+    let db = Db::open(dir.join("db"), big).expect("open");
+    let mut most = 0;
+    for round in 0..60 {
+        for at in 0..200 {
+            db.put(&key(at * 7), &[round; 100]).expect("put");
+        }
+        db.flush().expect("flush");
+        most = most.max(shape(&db).0);
+        while !db.work(usize::MAX).expect("work") {}
+        assert!(shape(&db).0 <= 8, "{:?} after {round}", shape(&db));
+    }
+    assert!(most >= 8 && shape(&db).1 > 0, "{most} runs at most, {:?} now", shape(&db));
+}
+
+#[test]
+fn a_memtable_that_is_cut_becomes_a_run_first() {
+    let dir = TempDir::new("level0-cut");
+    let db = Db::open(dir.join("db"), options(Level0Form::Sst)).expect("open");
+    let mut model = BTreeMap::new();
+    churn(&db, &mut model, 60, 1);
+    let space = db.default_keyspace();
+    assert!(steps::split(space, &key(2000)).expect("split"));
+    db.flush().expect("flush");
+    assert_eq!(shape(&db).0, 1, "both subranges read the run");
+    churn(&db, &mut model, 3000, 2);
+    while !db.work(usize::MAX).expect("work") {}
+    db.flush().expect("flush");
+    assert_eq!(shape(&db).0, 0);
+    assert!(shape(&db).1 > 1 && steps::subranges(space) == 2);
+    assert!(all(&db) == model);
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
+#[test]
+fn a_number_of_subranges_is_kept_in_every_form() {
+    for form in [Level0Form::IndexRuns, Level0Form::Sst] {
+        let dir = TempDir::new(&format!("level0-subranges-{form:?}"));
+        let with = Options { subranges: 3, memtable_bytes: 128 << 10, ..options(form) };
+        let db = Db::open(dir.join("db"), with).expect("open");
+        let mut model = BTreeMap::new();
+        churn(&db, &mut model, 12_000, 1);
+        while !db.work(usize::MAX).expect("work") {}
+        assert_eq!(steps::subranges(db.default_keyspace()), 3, "{form:?}");
+        assert!(all(&db) == model);
+        drop(db);
+        let db = Db::open(dir.join("db"), options(form)).expect("open");
+        assert!(all(&db) == model);
+    }
+}
+
+/// The device refuses: memtables stay, are read, and go once it takes them.
+#[test]
+fn what_cannot_be_flushed_stays() {
+    let dir = TempDir::new("level0-full");
+    let with = Options { ssd_size: 40 << 10, ..options(Level0Form::Sst) };
+    let db = Db::open(dir.join("db"), with.clone()).expect("open");
+    let mut refused = None;
+    let mut model = BTreeMap::new();
+    for at in 0..2000 {
+        db.put(&key(at), &[7; 100]).expect("put");
+        model.insert(key(at), vec![7; 100]);
+        if at % 200 == 199 && refused.is_none() {
+            refused = db.flush().err();
+        }
+    }
+    assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+    assert!(all(&db) == model);
+    drop(db);
+    let db = Db::open(dir.join("db"), Options { ssd_size: 0, ..with }).expect("open");
+    assert!(all(&db) == model);
+    db.flush().expect("flush");
+    assert_eq!(shape(&db).0, 0);
+    assert!(all(&db) == model);
+}
+
+#[test]
+fn without_tables_there_is_one_form() {
+    for (level0, name) in [(Level0Form::IndexRuns, "index-runs"), (Level0Form::Sst, "sst")] {
+        let with = Options {
+            level0,
+            pm: PmSource::Heap,
+            pm_size: 16 << 20,
+            ssd: SsdSource::None,
+            ..Options::default()
+        };
+        let dir = TempDir::new("level0-none");
+        let refused = Db::open(dir.join("db"), with.clone()).map(drop);
+        let text = refused.as_ref().expect_err("refused").to_string();
+        assert!(text.contains(&format!("level0={name}")), "{text}");
+        assert_eq!(kind_of(refused), ErrorKind::InvalidArgument);
+    }
+}
+
+/// Writers on two threads, background work on two: every form keeps up, and what was written is there.
+#[test]
+fn with_threads() {
+    for level0 in [Level0Form::IndexRuns, Level0Form::Sst] {
+        let dir = TempDir::new(&format!("level0-threads-{level0:?}"));
+        let with = Options { background_threads: 2, subranges: 0, ..options(level0) };
+        let db = Arc::new(Db::open(dir.join("db"), with).expect("open"));
+        std::thread::scope(|scope| {
+            for writer in 0..2_u64 {
+                let db = &db;
+                scope.spawn(move || {
+                    for at in 0..20_000 {
+                        let value = [writer as u8 + 1; 120];
+                        db.put(&key(2 * (at * 7919 % 20_000) + writer), &value).expect("put");
+                    }
+                });
+            }
+        });
+        db.flush().expect("flush");
+        let all = all(&db);
+        assert_eq!(all.len(), 40_000);
+        let is_right = |(at, value): (usize, &Vec<u8>)| value[..] == [at as u8 % 2 + 1; 120];
+        assert!(all.values().enumerate().all(is_right));
+        assert!(db.check().expect("check").damage.is_empty());
+    }
+}
