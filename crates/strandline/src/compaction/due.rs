@@ -18,12 +18,12 @@ pub(crate) struct SubrangeFacts {
 /// at least one goes.
 pub(crate) fn due(subranges: &[SubrangeFacts], limit: u64, pressed: bool) -> Vec<usize> {
     let waits = |position: &usize| {
-        let SubrangeFacts { bytes, busy, .. } = subranges[*position];
-        bytes > 0 && !busy
+        let SubrangeFacts { bytes, busy, full, .. } = subranges[*position];
+        (bytes > 0 || full) && !busy
     };
     let reward = |position: &usize| {
         let SubrangeFacts { bytes, overlap, .. } = subranges[*position];
-        u128::from(bytes).pow(2) / u128::from(bytes + overlap)
+        u128::from(bytes).pow(2) / u128::from(bytes + overlap).max(1)
     };
     let mut waiting: Vec<usize> = (0..subranges.len()).filter(waits).collect();
     waiting.sort_by_key(|position| std::cmp::Reverse(reward(position)));
@@ -76,6 +76,8 @@ mod tests {
         let mut full = facts(&[(1, 9), (5, 0), (3, 0)]);
         full[0].full = true;
         assert_eq!(due(&full, 10, false), [0], "the least rewarding goes too");
+        full[0].bytes = 0;
+        assert_eq!(due(&full, 10, false), [0], "range deletions alone");
         assert_eq!(due(&busy, 10, false), [], "nine are leaving");
         assert_eq!(due(&busy, 10, true), [1]);
     }

@@ -43,6 +43,8 @@ pub(crate) struct Level0Facts<'t> {
     pub busy: bool,
     /// It is to leave persistent memory.
     pub due: bool,
+    /// It is a memtable: unlike runs it does not become more, and so worth more, by waiting.
+    pub waits: bool,
 }
 
 /// What a compaction under way writes to a level.
@@ -184,12 +186,12 @@ pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
     let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
     let merged = bytes(&picture.level(into)[onto.clone()]);
     // With no level free it had better wait for what has gathered, or merges would go on here that only grow. Once or
-    // twice they are worth it to somebody who waits.
+    // twice they are worth it to somebody who waits; and where nothing has gathered there is nothing to wait for.
     let base = picture.base();
     let no_other_way = || gathered(picture, base).or_else(|| slide(picture)).is_none();
     let worth_it = merged <= picture.small(level0.bytes)
         || into >= base
-        || picture.pressed && merged <= level0.bytes && no_other_way();
+        || (level0.waits || picture.pressed && merged <= level0.bytes) && no_other_way();
     worth_it.then_some(Choice::Level0 { into, onto })
 }
 
@@ -325,7 +327,7 @@ mod tests {
                 if level == 0 {
                     let bounds = Some((smallest, largest));
                     let due = bytes >= 100 || pressed && bytes > 0;
-                    picture.level0 = Level0Facts { bytes, bounds, busy, due };
+                    picture.level0 = Level0Facts { bytes, bounds, busy, due, waits: false };
                 } else {
                     picture.levels[level - 1].push(TableFacts { bytes, smallest, largest, busy });
                 }
@@ -417,6 +419,10 @@ mod tests {
         assert_eq!(shown(&full("110 a-b"), true), "nothing");
         assert_eq!(shown(&full("90 a-b!"), true), "nothing");
         assert_eq!(shown(&full("90 a-b").replace('!', ""), true), "1..6 onto 0..1");
+        let mut memtable = picture("0 9 a-z | 1 90 a-b | 2 9 a-b!", false);
+        assert_eq!(pick(&memtable), None);
+        (memtable.level0.due, memtable.level0.waits) = (true, true);
+        assert_eq!(pick(&memtable), Some(Choice::Level0 { into: 1, onto: 0..1 }));
         assert_eq!(shown("0 100 a-z | 1 90 a-b | 3 9 a-b | 6 99 a-z", true), "3..5 onto 0..0");
     }
 

@@ -74,6 +74,8 @@ impl Sim {
                     bounds: ends.as_ref().map(|(low, high)| (&low[..], &high[..])),
                     busy: self.level0_busy,
                     due: fresh.len() as u64 >= LEVEL0_BYTES || pressed && !fresh.is_empty(),
+                    // Now and then it is a memtable.
+                    waits: self.seq.is_multiple_of(2),
                 },
                 levels: self.levels.each_ref().map(|level| {
                     let facts = level.iter().map(|table| TableFacts {

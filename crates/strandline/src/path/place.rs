@@ -161,6 +161,7 @@ impl Engine {
                 bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
                 busy: leaving.is_busy(),
                 due: level0_due,
+                waits: leaving.memtable.is_some(),
             },
             levels,
             arriving: arriving.collect(),
