@@ -145,6 +145,24 @@ fn a_memtable_that_is_cut_becomes_a_run_first() {
     assert!(db.check().expect("check").damage.is_empty());
 }
 
+/// It stayed with the other half for ever, and memtables of it behind it.
+#[test]
+fn a_run_is_given_to_those_who_have_keys_of_it() {
+    let dir = TempDir::new("level0-half");
+    let db = Db::open(dir.join("db"), options(Level0Form::Sst)).expect("open");
+    let space = db.default_keyspace();
+    for at in 0..100 {
+        db.put(&key(at), b"lower half").expect("put");
+    }
+    assert!(steps::split(space, &key(2000)).expect("split"));
+    db.put(&key(3000), b"upper half").expect("put");
+    db.flush().expect("flush");
+    while !db.work(usize::MAX).expect("work") {}
+    db.flush().expect("flush");
+    assert_eq!(shape(&db).0, 0);
+    assert_eq!(all(&db).len(), 101);
+}
+
 #[test]
 fn a_number_of_subranges_is_kept_in_every_form() {
     for form in [Level0Form::IndexRuns, Level0Form::Sst] {

@@ -147,20 +147,27 @@ impl FreezeJob {
         if planted::is(Bug::FreezeForOne) {
             sharers.truncate(1);
         }
+        // Who has no key of it would never leave it. Damage is met by whoever reads it.
+        let reads = |subrange: &Subrange| {
+            let of = |run: &Arc<Run>| run.bounds_within(&engine.media, &subrange.span);
+            run.as_ref().is_some_and(|run| !matches!(of(run), Ok(None)))
+        };
+        let readers: Vec<bool> = sharers.iter().map(|subrange| reads(subrange)).collect();
         if let Some(run) = &run {
-            let subranges = sharers.iter().map(|subrange| subrange.id).collect();
+            let with = sharers.iter().zip(&readers).filter(|(_, reads)| **reads);
+            let subranges = with.map(|(subrange, _)| subrange.id).collect();
             changes.push(Change::AddRun { run: Box::new(run.desc.clone()), subranges });
         }
         let _durable = engine.edit(changes)?;
         if let Some(run) = &run {
             run.set_installed();
         }
-        for subrange in &sharers {
+        for (subrange, reads) in sharers.iter().zip(readers) {
             let view = subrange.view.load_full();
             let others =
                 view.memtables.iter().filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable));
             let memtables = others.cloned().collect();
-            let runs = run.iter().chain(&view.runs).cloned().collect();
+            let runs = run.iter().filter(|_| reads).chain(&view.runs).cloned().collect();
             engine.swap_view(
                 subrange,
                 View { number: view.number + 1, memtables, runs, ..(*view).clone() },
