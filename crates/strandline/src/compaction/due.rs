@@ -1,37 +1,53 @@
-//! Which subranges' level 0 leaves persistent memory: a pure function from sizes to a choice.
+//! Which subranges' level 0 leaves persistent memory: a pure function from sizes and heat to a choice.
+//!
+//! The choice is by benefit for cost, as log-structured file systems choose segments to clean (Rosenblum and Ousterhout,
+//! *The design and implementation of a log-structured file system*, 1992, section 3.6). The benefit is memory that
+//! becomes free, that of dead records and of indexes included. The cost is what is written: the live records, and the
+//! tables that they are merged with. What is written much waits, because it costs twice: records of the same keys that
+//! come before the next turn make these useless, and have the same tables written again. Whoever waits for space
+//! cannot wait for that.
 
 /// What is known of a subrange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SubrangeFacts {
-    /// Bytes of records in its level 0.
+    /// Bytes of live records in its level 0, as far as its runs know.
     pub bytes: u64,
-    /// Bytes of the tables that these would have to be merged with.
+    /// Bytes of persistent memory that its level 0 takes.
+    pub held: u64,
+    /// Bytes of the tables that these records would have to be merged with.
     pub overlap: u64,
+    /// Its share of what was written to the keyspace lately, in thousandths.
+    pub heat: u32,
     /// A merge or a compaction is at it.
     pub busy: bool,
     /// It goes whatever the others hold: it waits as a memtable, or in too many runs.
     pub full: bool,
 }
 
-/// Positions of the subranges whose level 0 is to go, the most rewarding first: those that free most for what is
-/// rewritten, until no more than `limit` bytes stay. What is busy is taken to be leaving. If somebody waits for space,
-/// at least one goes.
-pub(crate) fn due(subranges: &[SubrangeFacts], limit: u64, pressed: bool) -> Vec<usize> {
+/// Positions of the subranges whose level 0 is to go, the most rewarding first: so many that what stays fits `room`
+/// with as much again as the largest of them holds, which comes while that is on its way. What is busy is taken to be
+/// leaving. If somebody waits for space, at least one goes.
+pub(crate) fn due(subranges: &[SubrangeFacts], room: u64, pressed: bool) -> Vec<usize> {
     let waits = |position: &usize| {
-        let SubrangeFacts { bytes, busy, full, .. } = subranges[*position];
-        (bytes > 0 || full) && !busy
+        let SubrangeFacts { held, busy, full, .. } = subranges[*position];
+        (held > 0 || full) && !busy
     };
     let reward = |position: &usize| {
-        let SubrangeFacts { bytes, overlap, .. } = subranges[*position];
-        u128::from(bytes).pow(2) / u128::from(bytes + overlap).max(1)
+        let SubrangeFacts { bytes, held, overlap, heat, .. } = subranges[*position];
+        // What comes for its keys before as much is written again as there is room for.
+        let coming = if pressed { 0 } else { room / 1000 * u64::from(heat) };
+        // Its size counts, too: a small one is hardly worth a compaction.
+        u128::from(held).pow(2) / u128::from((bytes + overlap + coming).max(1))
     };
     let mut waiting: Vec<usize> = (0..subranges.len()).filter(waits).collect();
     waiting.sort_by_key(|position| std::cmp::Reverse(reward(position)));
-    let mut staying: u64 = waiting.iter().map(|position| subranges[*position].bytes).sum();
+    let largest = subranges.iter().map(|facts| facts.held).max().unwrap_or(0);
+    let limit = room.saturating_sub(largest);
+    let mut staying: u64 = waiting.iter().map(|position| subranges[*position].held).sum();
     let mut first = pressed;
     waiting.retain(|position| {
         let goes = subranges[*position].full || staying >= limit || std::mem::take(&mut first);
-        staying -= if goes { subranges[*position].bytes } else { 0 };
+        staying -= if goes { subranges[*position].held } else { 0 };
         goes
     });
     waiting
@@ -41,10 +57,13 @@ pub(crate) fn due(subranges: &[SubrangeFacts], limit: u64, pressed: bool) -> Vec
 mod tests {
     use super::*;
 
-    fn facts(all: &[(u64, u64)]) -> Vec<SubrangeFacts> {
-        let of = |(bytes, overlap): &(u64, u64)| SubrangeFacts {
+    /// Live and held bytes, overlap, heat.
+    fn facts(all: &[(u64, u64, u64, u32)]) -> Vec<SubrangeFacts> {
+        let of = |(bytes, held, overlap, heat): &(u64, u64, u64, u32)| SubrangeFacts {
             bytes: *bytes,
+            held: *held,
             overlap: *overlap,
+            heat: *heat,
             busy: false,
             full: false,
         };
@@ -53,32 +72,43 @@ mod tests {
 
     #[test]
     fn what_goes() {
-        type Row<'a> = (&'a [(u64, u64)], u64, bool, &'a [usize]);
+        type Row<'a> = (&'a [(u64, u64, u64, u32)], u64, bool, &'a [usize]);
         let table: &[Row<'_>] = &[
-            (&[], 10, true, &[]),
-            (&[(9, 0)], 10, false, &[]),
-            (&[(10, 0)], 10, false, &[0]),
-            (&[(1, 0)], 10, true, &[0]),
-            (&[(0, 0)], 0, true, &[]),
-            // The largest suffices.
-            (&[(3, 0), (6, 0), (4, 0)], 10, false, &[1]),
-            (&[(3, 0), (6, 0), (4, 0)], 5, false, &[1, 2]),
+            (&[], 100, true, &[]),
+            // One alone must leave as much again free.
+            (&[(49, 49, 0, 0)], 100, false, &[]),
+            (&[(50, 50, 0, 0)], 100, false, &[0]),
+            (&[(1, 1, 0, 0)], 100, true, &[0]),
+            (&[(0, 0, 0, 0)], 0, true, &[]),
+            // Of four equal ones each may have a fifth.
+            (&[(19, 19, 0, 0); 4], 100, false, &[]),
+            (&[(20, 20, 0, 0); 4], 100, false, &[0]),
+            // The largest suffices, or it does not.
+            (&[(30, 30, 0, 0), (40, 40, 0, 0), (10, 10, 0, 0)], 100, false, &[1]),
+            (&[(30, 30, 0, 0), (40, 40, 0, 0), (30, 30, 0, 0)], 70, false, &[1, 0, 2]),
             // Less is rewritten for the second.
-            (&[(6, 60), (5, 5)], 10, false, &[1]),
+            (&[(40, 40, 400, 0), (35, 35, 35, 0)], 100, false, &[1]),
             // A small one is not worth it although it overlaps nothing.
-            (&[(1, 0), (100, 100)], 50, false, &[1]),
+            (&[(1, 1, 0, 0), (60, 60, 60, 0)], 100, false, &[1]),
+            // Dead records cost nothing.
+            (&[(40, 40, 80, 0), (10, 40, 80, 0)], 100, false, &[1]),
+            // The first is about to be written again, unless somebody waits.
+            (&[(40, 40, 30, 900), (40, 40, 40, 100)], 10_000, true, &[0]),
+            (&[(4000, 4000, 3000, 900), (4000, 4000, 4000, 100)], 10_000, false, &[1]),
+            (&[(4000, 4000, 3000, 900), (400, 400, 400, 100)], 8000, false, &[0]),
         ];
-        for (subranges, limit, pressed, expected) in table {
-            assert_eq!(due(&facts(subranges), *limit, *pressed), *expected, "{subranges:?}");
+        for (subranges, room, pressed, expected) in table {
+            assert_eq!(due(&facts(subranges), *room, *pressed), *expected, "{subranges:?}");
         }
-        let mut busy = facts(&[(9, 0), (5, 0)]);
+        let mut busy = facts(&[(50, 50, 0, 0), (25, 25, 0, 0)]);
         busy[0].busy = true;
-        let mut full = facts(&[(1, 9), (5, 0), (3, 0)]);
+        let mut full = facts(&[(1, 1, 9, 0), (25, 25, 0, 0), (3, 3, 0, 0)]);
         full[0].full = true;
-        assert_eq!(due(&full, 10, false), [0], "the least rewarding goes too");
-        full[0].bytes = 0;
-        assert_eq!(due(&full, 10, false), [0], "range deletions alone");
-        assert_eq!(due(&busy, 10, false), [], "nine are leaving");
-        assert_eq!(due(&busy, 10, true), [1]);
+        assert_eq!(due(&full, 100, false), [0], "the least rewarding goes too");
+        (full[0].bytes, full[0].held) = (0, 0);
+        assert_eq!(due(&full, 100, false), [0], "range deletions alone");
+        assert_eq!(due(&busy, 100, false), [], "the first is leaving");
+        assert_eq!(due(&busy, 100, true), [1]);
+        assert_eq!(due(&busy, 75, false), [1], "and as much may come meanwhile");
     }
 }

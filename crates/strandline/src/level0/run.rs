@@ -242,6 +242,19 @@ impl Run {
         (self.record_bytes() as f64 * share) as u64
     }
 
+    /// Bytes of persistent memory that it takes for keys within `span`, about: its part of the zones that it names, live
+    /// or not, long values, and its own tables.
+    pub(crate) fn held_bytes_within(&self, span: &Span) -> u64 {
+        let part = |used: &ZoneUse| {
+            let zone = &used.zone;
+            (zone.end - zone.start) / u64::from(zone.named_by().max(1))
+        };
+        let zones: u64 = self.zones.iter().map(part).sum();
+        let values: u64 = self.extents.iter().map(|hold| hold.extent.len).sum();
+        let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
+        ((zones + values + self.desc.bytes()) as f64 * share) as u64
+    }
+
     /// Bytes of records that it names.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.zones.iter().map(|used| used.live_bytes).sum()

@@ -130,7 +130,7 @@ pub struct KeyspaceProperties {
     pub subranges: Vec<SubrangeProperties>,
     /// Range deletions in memtables.
     pub memtable_range_deletes: usize,
-    /// Bytes of records in runs at which level 0 is compacted.
+    /// Bytes that runs may take until some of level 0 is compacted, if its subranges are equal.
     pub level0_target: u64,
     /// Levels on SSD that have tables, from the top.
     pub levels: Vec<LevelProperties>,
@@ -292,6 +292,7 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
     let subranges = space.subranges();
     let frozen: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
     let filling: u64 = subranges.iter().map(|subrange| subrange.front.bytes()).sum();
+    let level0_share = engine.level0_share(subranges.len());
     KeyspaceProperties {
         name: space.name.clone(),
         memtable_records: memtables.iter().map(|m| m.index.len() as u64).sum(),
@@ -317,8 +318,8 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
             .map(|subrange| subrange_properties(subrange, zone_bytes))
             .collect(),
         memtable_range_deletes: memtables.iter().map(|m| m.deletes.count()).sum(),
-        level0_target: engine.level0_bytes(),
-        levels: levels(&space.tree(), engine.level0_gives(subranges.len())),
+        level0_target: engine.level0_bytes() - level0_share,
+        levels: levels(&space.tree(), level0_share),
     }
 }
 

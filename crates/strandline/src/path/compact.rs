@@ -19,7 +19,7 @@ use base::{Error, ErrorKind, Result};
 
 use super::job::Worked;
 use super::leaving::Leaving;
-use super::place::Scope;
+use super::place::Candidate;
 use crate::compaction::engine::{MergeTask, Poll};
 use crate::compaction::pick::{pick, pick_level0};
 use crate::engine::Engine;
@@ -339,13 +339,10 @@ impl Engine {
         if self.pauses(compactions) {
             return Ok(None);
         }
-        for (space, subrange, due) in self.scopes() {
-            let view = subrange.view.load_full();
-            let leaving = self.leaving(&space, &view);
+        for Candidate { space, subrange, view, leaving, scope, due, .. } in self.candidates() {
             let begun = leaving.bounds(self, &subrange).and_then(|bounds| {
-                let scope = Scope::new(&view.tree, &subrange.span);
                 let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
-                let picture = self.picture(compactions, &space, here, what, due);
+                let picture = self.picture(compactions, &space, here, what, due.is_some());
                 let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
                 choice.map_or(Ok(None), |choice| {
                     self.begin((&space, &subrange), &view, (&leaving, &scope), choice)

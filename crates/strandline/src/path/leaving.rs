@@ -32,6 +32,13 @@ impl Leaving {
         memtable + runs.sum::<u64>()
     }
 
+    /// Bytes of persistent memory that it takes for these keys; about.
+    pub(super) fn held_bytes(&self, subrange: &Subrange) -> u64 {
+        let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.bytes.load(Relaxed));
+        let runs = self.runs.iter().map(|run| run.held_bytes_within(&subrange.span));
+        memtable + runs.sum::<u64>()
+    }
+
     /// Whether a freeze, merge or compaction is at it.
     pub(super) fn is_busy(&self) -> bool {
         self.memtable.as_ref().is_some_and(|memtable| memtable.busy.is_taken())
@@ -54,7 +61,7 @@ impl Leaving {
 }
 
 impl Engine {
-    /// What leaves `subrange`, whose View is `view`, next.
+    /// What leaves a subrange, whose View is `view`, next.
     pub(super) fn leaving(&self, space: &Space, view: &View) -> Leaving {
         let oldest = match planted::is(Bug::FlushNewestFirst) {
             true => view.memtables.get(1),

@@ -77,61 +77,77 @@ impl Scope {
     }
 }
 
+/// A subrange that may be compacted, and what is chosen by.
+pub(super) struct Candidate {
+    pub space: Arc<Space>,
+    pub subrange: Arc<Subrange>,
+    pub view: Arc<View>,
+    pub leaving: Leaving,
+    pub scope: Scope,
+    pub facts: SubrangeFacts,
+    /// Its level 0 is to leave, behind so many others'.
+    pub due: Option<usize>,
+}
+
 impl Engine {
-    /// Bytes of records in level 0 of all keyspaces beyond which some of it is compacted: while a part is on its way to
-    /// SSD, as much again and three memtables have room.
+    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to SSD included: what three memtables
+    /// leave.
     pub(crate) fn level0_bytes(&self) -> u64 {
-        let capacity = self.media.pool.geometry().capacity();
-        let memtables = 3 * memtable_bytes_max(self.options.memtable_bytes, capacity, true);
-        (capacity - memtables) / 2
+        self.media.pool.geometry().capacity() - 3 * self.memtable_bytes_max()
     }
 
-    /// What a subrange, one of so many, gives at once, in bytes.
-    pub(crate) fn level0_gives(&self, subranges: usize) -> u64 {
-        let capacity = self.media.pool.geometry().capacity();
-        let all = match self.options.level0 {
-            Level0Form::Sst => memtable_bytes_max(self.options.memtable_bytes, capacity, true),
-            Level0Form::GlobalIndex | Level0Form::IndexRuns => self.level0_bytes(),
-        };
-        all / subranges as u64
+    /// What each of so many subranges gives at once, if they are equal: one share more is on its way.
+    pub(crate) fn level0_share(&self, subranges: usize) -> u64 {
+        match self.options.level0 {
+            Level0Form::Sst => self.memtable_bytes_max() / subranges as u64,
+            Level0Form::GlobalIndex | Level0Form::IndexRuns => {
+                self.level0_bytes() / (subranges as u64 + 1)
+            }
+        }
     }
 
-    /// All subranges that may be compacted, those first whose level 0 is to leave, and whether it is.
-    pub(super) fn scopes(&self) -> Vec<(Arc<Space>, Arc<Subrange>, bool)> {
+    fn memtable_bytes_max(&self) -> u64 {
+        let capacity = self.media.pool.geometry().capacity();
+        memtable_bytes_max(self.options.memtable_bytes, capacity, true)
+    }
+
+    /// All subranges that may be compacted, those first whose level 0 is to leave. The caller holds the compactions, so
+    /// that none of them ends between this look at the tables and that at what is under way.
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut all = self.subranges();
         all.retain(|(space, _)| !space.unmergeable.load(Relaxed) && !space.dropped.load(Relaxed));
-        let facts: Vec<SubrangeFacts> =
-            all.iter().map(|(space, subrange)| self.facts(space, subrange)).collect();
+        let mut all: Vec<Candidate> = all.into_iter().map(|each| self.candidate(each)).collect();
+        let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
         let due = due(&facts, self.level0_bytes(), pressed);
-        let others = (0..all.len()).filter(|position| !due.contains(position));
-        let order: Vec<(usize, bool)> =
-            due.iter().map(|each| (*each, true)).chain(others.map(|each| (each, false))).collect();
-        let each = |(position, due): (usize, bool)| {
-            let (space, subrange) = &all[position];
-            (Arc::clone(space), Arc::clone(subrange), due)
-        };
-        order.into_iter().map(each).collect()
+        due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
+        all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
+        all
     }
 
-    fn facts(&self, space: &Space, subrange: &Subrange) -> SubrangeFacts {
-        let view = subrange.view.load();
-        let leaving = self.leaving(space, &view);
+    fn candidate(&self, (space, subrange): (Arc<Space>, Arc<Subrange>)) -> Candidate {
+        let view = subrange.view.load_full();
+        let leaving = self.leaving(&space, &view);
         let scope = Scope::new(&view.tree, &subrange.span);
-        let levels = view.tree.levels().map(|(number, level)| &level.tables[scope.at(number)]);
-        let uppermost = levels.into_iter().find(|tables| !tables.is_empty()).unwrap_or_default();
+        let overlap = {
+            let mut levels = view.tree.levels().map(|(at, level)| &level.tables[scope.at(at)]);
+            let uppermost = levels.find(|tables| !tables.is_empty()).unwrap_or_default();
+            uppermost.iter().map(|table| table.desc.len).sum()
+        };
         let unmerged = match self.options.level0 {
             Level0Form::GlobalIndex => usize::MAX,
-            Level0Form::IndexRuns => RUNS_MAX,
-            Level0Form::Sst if self.awaits_cut(space) => RUNS_MAX,
-            Level0Form::Sst => 0,
+            Level0Form::Sst if !self.awaits_cut(&space) => 0,
+            Level0Form::Sst | Level0Form::IndexRuns => RUNS_MAX,
         };
-        SubrangeFacts {
-            bytes: leaving.bytes(subrange),
-            overlap: uppermost.iter().map(|table| table.desc.len).sum(),
+        let facts = SubrangeFacts {
+            bytes: leaving.bytes(&subrange),
+            held: leaving.held_bytes(&subrange),
+            overlap,
+            heat: subrange.heat.load(Relaxed),
             busy: leaving.is_busy(),
             full: leaving.memtable.is_some() || leaving.runs.len() > unmerged,
-        }
+        };
+        Candidate { space, subrange, view, leaving, scope, facts, due: None }
     }
 
     /// What the pick looks at: a subrange, and the tables in the scope of its keys; what leaves its level 0, and whether
@@ -165,7 +181,7 @@ impl Engine {
             },
             levels,
             arriving: arriving.collect(),
-            level0_bytes: self.level0_gives(space.routes.load().subranges.len()),
+            level0_bytes: self.level0_share(space.routes.load().subranges.len()),
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
         }
     }

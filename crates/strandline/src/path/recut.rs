@@ -107,7 +107,7 @@ impl Engine {
         let subranges = space.subranges();
         let written: Vec<u64> = subranges.iter().map(|subrange| subrange.written()).collect();
         let all: u64 = written.iter().sum();
-        if all < self.level0_bytes() / 4 {
+        if all < self.level0_bytes() / 8 {
             return;
         }
         for (subrange, written) in subranges.iter().zip(written) {
