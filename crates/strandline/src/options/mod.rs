@@ -1,9 +1,12 @@
 //! Options: plain data, one table from which the text form, the command-line flags and the
 //! documentation come.
 
+mod preset;
+
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
+pub use preset::{PRESETS, Preset};
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
 
