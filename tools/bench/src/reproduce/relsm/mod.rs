@@ -94,8 +94,8 @@ impl Plan {
     fn head(&self, out: &mut dyn Write) -> Result<(), String> {
         let text = format!(
             "Random writes of one thread, keys of 8 bytes; measured, medians of {} alternating runs.\n\
-             Persistent memory is a file in memory, SSD is {}; the log of classic is synced on demand. What survives\n\
-             power failure differs: nothing does in a file in memory.\n",
+             Persistent memory is a file in memory, SSD is {}; classic has DRAM in its place and a log on SSD,\n\
+             synced on demand. No step survives power failure here.\n",
             self.runs,
             self.disk.display()
         );
