@@ -73,8 +73,8 @@ pub use observe::properties::{
     SsdProperties, SubrangeProperties, TableProperties,
 };
 pub use options::{
-    Checksum, Compression, IndexKind, Level0Form, Options, PmSource, Row, SsdSource,
-    TABLE as OPTIONS, WalSync, parse_size,
+    Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Preset, Row,
+    SsdSource, TABLE as OPTIONS, WalSync, parse_size,
 };
 pub use path::check::CheckReport;
 pub use path::ingest::IngestOptions;

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::data::values::Source;
 use crate::limits::spin;
 use crate::report::json::round;
-use crate::report::outcome::Outcome;
+use crate::report::outcome::{Outcome, Written};
 use crate::store::Store;
 use crate::worker::{Tally, Worker};
 
@@ -50,17 +50,17 @@ impl Bench {
     ) -> Result<Outcome, String> {
         let before_pause = self.pause();
         let db = self.store.db()?;
-        let (media, slowed, cpu) = (db.region().stats(), db.properties().slowed, process_cpu());
+        let (before, cpu) = (db.properties(), process_cpu());
         let tallies = self.crew(&db, crew, work)?;
         let cpu_seconds = process_cpu() - cpu;
-        let pm_bytes_written = db.region().stats().media_bytes() - media.media_bytes();
-        let mut outcome =
-            Outcome { name: name.into(), cpu_seconds, pm_bytes_written, ..gather(tallies) };
+        let written = Written::by(&db.properties()).since(Written::by(&before));
+        let mut outcome = Outcome { name: name.into(), cpu_seconds, written, ..gather(tallies) };
+        self.store.wrote(outcome.user_bytes_written);
         if let (Some(before), Some(after)) = (before_pause, self.pause()) {
             outcome.note("machine_pause_us", micros(before.max(after)));
         }
         self.describe(&db, &mut outcome);
-        let slowed = db.properties().slowed.saturating_sub(slowed);
+        let slowed = db.properties().slowed.saturating_sub(before.slowed);
         outcome.note("slowed_s", round(slowed.as_secs_f64(), 6));
         Ok(outcome)
     }
@@ -71,14 +71,13 @@ impl Bench {
         name: &str,
         call: impl FnOnce(&mut Store) -> Result<(), String>,
     ) -> Result<Outcome, String> {
-        let media = self.store.db()?.region().stats().media_bytes();
+        let before = Written::by(&self.store.db()?.properties());
         let (cpu, began) = (process_cpu(), Instant::now());
         call(&mut self.store)?;
         let mut outcome = Outcome::single(name, began.elapsed().as_secs_f64());
         outcome.cpu_seconds = process_cpu() - cpu;
         let db = self.store.db()?;
-        // A store that was opened again counts anew.
-        outcome.pm_bytes_written = db.region().stats().media_bytes().saturating_sub(media);
+        outcome.written = Written::by(&db.properties()).since(before);
         self.describe(&db, &mut outcome);
         Ok(outcome)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use strandline::{OPTIONS, parse_size};
+use strandline::{OPTIONS, Options, PRESETS, parse_size};
 
 use crate::config::{Config, Latency};
 use crate::data::keys::Form;
@@ -19,6 +19,8 @@ struct Flag {
 }
 
 const BOOLEAN: &str = "true or false";
+/// The flag that sets many options of the engine at once.
+const PRESET: &str = "preset";
 
 const FLAGS: &[Flag] = &[
     Flag {
@@ -257,9 +259,9 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
             }
             None => args.next().ok_or_else(|| format!("--{name}: a value is missing ({takes})"))?,
         };
-        set(&mut config, name, value)?;
         config.given.push((name.into(), value.into()));
     }
+    set_all(&mut config)?;
     if let (Some(_), true) = (&config.preset_report, config.benchmarks.is_empty()) {
         config.benchmarks = ["persistlimit", "spingap", "steps", "recovery", "overwrite_full"]
             .map(Into::into)
@@ -267,6 +269,17 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
     }
     check(&config)?;
     Ok((config, unknown))
+}
+
+/// Sets what was given: a preset first, wherever it stands, so that other flags override it.
+fn set_all(config: &mut Config) -> Result<(), String> {
+    let given = config.given.clone();
+    let (presets, others): (Vec<_>, Vec<_>) = given.iter().partition(|(name, _)| name == PRESET);
+    for (_, name) in presets {
+        config.engine = Options::preset(name)
+            .map_err(|error| format!("--{PRESET}={name}: {}", error.context()))?;
+    }
+    others.into_iter().try_for_each(|(name, value)| set(config, name, value))
 }
 
 fn check(config: &Config) -> Result<(), String> {
@@ -283,7 +296,8 @@ fn check(config: &Config) -> Result<(), String> {
 /// What the flag or option called `name` takes, if there is one.
 fn takes(name: &str) -> Option<&'static str> {
     let flag = FLAGS.iter().find(|flag| flag.name == name).map(|flag| flag.takes);
-    flag.or_else(|| OPTIONS.iter().find(|row| row.name == name).map(|row| row.unit))
+    flag.or_else(|| (name == PRESET).then_some("name"))
+        .or_else(|| OPTIONS.iter().find(|row| row.name == name).map(|row| row.unit))
 }
 
 fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
@@ -340,6 +354,13 @@ pub(crate) fn help() -> String {
         let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
     }
     text.push_str("\nflags of the engine:\n");
+    let presets = PRESETS.iter().map(|preset| format!("{}: {}", preset.name, preset.doc));
+    let presets: Vec<String> = presets.collect();
+    let _never_fails = writeln!(
+        text,
+        "  --{PRESET}=<name>\n      Options of a system, which the others override.\n      {}",
+        presets.join("\n      ")
+    );
     for row in OPTIONS {
         let (name, unit, default) = (row.name, row.unit, row.default);
         let _never_fails = writeln!(text, "  --{name}=<{unit}> [{default}]\n      {}", row.doc);
@@ -387,6 +408,14 @@ mod tests {
         assert_eq!((config.engine.memtable_bytes, config.engine.pm_size), (8 << 20, 32 << 20));
         assert!(config.pm_size_given);
         assert!(parsed(&["--pm_size=much"]).is_err());
+    }
+
+    #[test]
+    fn flags_override_a_preset_wherever_it_stands() {
+        let (config, _) = parsed(&["--subranges=3", "--preset=classic"]).expect("flags");
+        assert_eq!((config.engine.subranges, config.engine.pm), (3, strandline::PmSource::Dram));
+        let error = parsed(&["--preset=fast"]).expect_err("no preset");
+        assert!(error.starts_with("--preset=fast: ") && error.contains("log-free"), "{error}");
     }
 
     #[test]

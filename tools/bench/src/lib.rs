@@ -25,7 +25,8 @@
 //! - Latencies are of every 16th operation unless `--histogram` or `--latency=true` asks for all; a longest
 //!   latency is then the longest of those. `--latency=false` takes none and costs nothing.
 //! - Media bytes are the whole lines that the store flushed or streamed during a benchmark, background work
-//!   included. Processor time is that of the whole process.
+//!   included; on SSD they are those of tables and log. A store in DRAM has none in persistent memory. Processor time
+//!   is that of the whole process.
 //! - Values have the length that was asked for, or the run fails; with `--verify` they tell their key and are
 //!   compared whole.
 //!

@@ -18,6 +18,8 @@ pub(crate) struct Store {
     path: PathBuf,
     options: Options,
     db: Option<Db>,
+    /// Bytes of keys and values written since it was opened.
+    user_bytes: u64,
     /// Removes the folder at the end; none where the user named one.
     _scratch: Option<Scratch>,
 }
@@ -40,7 +42,7 @@ impl Store {
                 (scratch.path().join("db"), Some(scratch))
             }
         };
-        let store = Store { path, options, db: None, _scratch: scratch };
+        let store = Store { path, options, db: None, user_bytes: 0, _scratch: scratch };
         if !config.use_existing_db {
             store.remove()?;
         }
@@ -100,10 +102,21 @@ impl Store {
         }
     }
 
+    /// Counts bytes of keys and values that were written.
+    pub(crate) fn wrote(&mut self, bytes: u64) {
+        self.user_bytes += bytes;
+    }
+
+    /// Bytes of keys and values written since it was opened.
+    pub(crate) fn user_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+
     /// Closes it, if it is open.
     pub(crate) fn close(&mut self) {
         if let Some(db) = self.db.take() {
             db.close();
+            self.user_bytes = 0;
         }
     }
 

@@ -239,6 +239,15 @@ fn lines_have_the_form_of_db_bench() {
     let (_, _, extra) = line("readrandomwriterandom");
     assert!(extra.contains("( reads:") && extra.contains(" total:1000 found:"), "{extra}");
     assert!(lines.iter().any(|line| line.starts_with("keyspace default")));
+    for (row, part) in [
+        ("written to pm ", " per user byte"),
+        ("written to ssd ", " per user byte"),
+        ("level 0 ", " % in dram"),
+        ("wear of zones ", "; ratio "),
+    ] {
+        let line = lines.iter().find(|line| line.starts_with(row));
+        assert!(line.is_some_and(|line| line.contains(part)), "{row} in {lines:?}");
+    }
     assert!(lines.iter().any(|line| line.starts_with("strandline.pm.fences COUNT : ")));
 }
 

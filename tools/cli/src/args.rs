@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Parser};
-use strandline::{OPTIONS, Options, Row};
+use strandline::{OPTIONS, Options, PRESETS, Row};
 
 use crate::cmd;
 use crate::failure::Failure;
@@ -67,12 +67,32 @@ pub struct StoreArgs {
     #[arg(long, global = true, conflicts_with = "hex")]
     pub literal: bool,
 
+    /// Begin with the options of a system by its name; other options override them
+    #[arg(long, global = true, value_name = "NAME", help_heading = STORE, long_help = presets())]
+    pub preset: Option<String>,
+
     /// Set an option of the store by its name; later ones win (see the store options)
     #[arg(long = "option", global = true, value_name = "NAME=VALUE", help_heading = STORE)]
     pub option: Vec<String>,
 }
 
 const STORE: &str = "Store options";
+
+/// What presets there are, for the long help.
+fn presets() -> String {
+    let mut text = String::from(
+        "Begin with the options of a system by its name; other options override them.\n",
+    );
+    for preset in PRESETS {
+        text += &format!("\n{}: {}", preset.name, preset.doc);
+        let settings = preset.settings.iter().map(|(name, value)| format!("{name}={value}"));
+        let settings: Vec<String> = settings.collect();
+        if !settings.is_empty() {
+            text += &format!(" [{}]", settings.join(", "));
+        }
+    }
+    text
+}
 
 /// The whole command, with a flag for each row of the engine's table of options.
 pub fn command() -> Command {
@@ -91,9 +111,9 @@ fn flag(row: &'static Row) -> Arg {
         .global(true)
 }
 
-/// The store's options: named flags, then `--option` in order.
+/// The store's options: those of the preset, then named flags, then `--option` in order.
 pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failure> {
-    let mut options = Options::default();
+    let mut options = args.preset.as_deref().map_or(Ok(Options::default()), Options::preset)?;
     for row in OPTIONS {
         if let Some(text) = matches.get_one::<String>(row.name) {
             options.set(row.name, text)?;
@@ -112,6 +132,7 @@ pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failur
 mod tests {
     use super::*;
     use clap::FromArgMatches;
+    use strandline::PmSource;
 
     fn parse(line: &str) -> (Cli, Options) {
         let matches = command().try_get_matches_from(line.split(' ')).expect(line);
@@ -132,6 +153,12 @@ mod tests {
         let (cli, options) = parse("strandline get k --db a --option pm_size=16M --json");
         assert_eq!((cli.store.db.to_str(), options.pm_size), (Some("a"), 16 << 20));
         assert!(cli.store.json);
+    }
+
+    #[test]
+    fn options_override_a_preset_wherever_it_stands() {
+        let (_, options) = parse("strandline --subranges 3 stats --preset classic");
+        assert_eq!((options.subranges, options.pm), (3, PmSource::Dram));
     }
 
     #[test]

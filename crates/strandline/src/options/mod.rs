@@ -2,10 +2,12 @@
 //! documentation come.
 
 pub(crate) mod check;
+mod preset;
 
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
+pub use preset::{PRESETS, Preset};
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
 

@@ -21,8 +21,8 @@ pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
         ("p999_us", json!(micros(outcome.percentile_us(99.9)))),
         ("max_us", json!(micros(outcome.longest_us()))),
         ("user_bytes_written", json!(outcome.user_bytes_written)),
-        ("pm_bytes_written", json!(outcome.pm_bytes_written)),
-        ("ssd_bytes_written", json!(0)),
+        ("pm_bytes_written", json!(outcome.written.pm)),
+        ("ssd_bytes_written", json!(outcome.written.ssd)),
         ("dram_bytes", json!(outcome.dram_bytes)),
         ("pm_bytes", json!(outcome.pm_bytes)),
         ("durability", json!(outcome.durability)),
@@ -34,7 +34,8 @@ pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
         ("found", json!(outcome.found)),
         ("cpu_us_per_op", json!(per_op(outcome, outcome.cpu_seconds * 1e6))),
         ("thread_cpu_us_per_op", json!(per_op(outcome, outcome.thread_cpu_seconds * 1e6))),
-        ("media_per_user_byte", json!(media_per_user_byte(outcome))),
+        ("media_per_user_byte", json!(per_user_byte(outcome, outcome.written.pm))),
+        ("ssd_per_user_byte", json!(per_user_byte(outcome, outcome.written.ssd))),
         ("latency_of_every", json!(latency_of_every(config, outcome))),
     ];
     object.extend(fields.map(|(name, value)| (name.to_string(), value)));
@@ -46,9 +47,9 @@ fn per_op(outcome: &Outcome, value: f64) -> f64 {
     round(value / outcome.ops.max(1) as f64, 4)
 }
 
-fn media_per_user_byte(outcome: &Outcome) -> Option<f64> {
+fn per_user_byte(outcome: &Outcome, bytes: u64) -> Option<f64> {
     let user = outcome.user_bytes_written;
-    (user > 0).then(|| round(outcome.pm_bytes_written as f64 / user as f64, 4))
+    (user > 0).then(|| round(bytes as f64 / user as f64, 4))
 }
 
 /// One in how many operations was timed.

@@ -2,6 +2,32 @@
 
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value};
+use strandline::Properties;
+
+/// Bytes that a store wrote since it was opened, or in a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// Whole lines, flushed or streamed to persistent memory; none where DRAM is in its place.
+    pub pm: u64,
+    /// Tables and log.
+    pub ssd: u64,
+}
+
+impl Written {
+    /// Since the store was opened.
+    pub(crate) fn by(properties: &Properties) -> Written {
+        let tables = properties.ssd.as_ref().map_or(0, |ssd| ssd.compactions.written_bytes);
+        match &properties.wal {
+            Some(log) => Written { pm: 0, ssd: tables + log.written_bytes },
+            None => Written { pm: properties.persisted.media_bytes(), ssd: tables },
+        }
+    }
+
+    /// Since `before`. A store that was opened again counts anew.
+    pub(crate) fn since(self, before: Written) -> Written {
+        Written { pm: self.pm.saturating_sub(before.pm), ssd: self.ssd.saturating_sub(before.ssd) }
+    }
+}
 
 /// What a benchmark found.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +49,8 @@ pub(crate) struct Outcome {
     pub histogram: Option<Histogram<u64>>,
     /// Bytes of keys and values that were written, by whichever thread.
     pub user_bytes_written: u64,
-    pub pm_bytes_written: u64,
+    /// Bytes that went to each device, background work included.
+    pub written: Written,
     /// Processor time of the whole process, and of the threads that ran the benchmark.
     pub cpu_seconds: f64,
     pub thread_cpu_seconds: f64,

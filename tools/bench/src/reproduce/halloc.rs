@@ -14,7 +14,7 @@ use pool::{Format, Pool};
 use super::fill::{self, Shape};
 use super::malloc::{self, Allocator};
 use super::pairs::{self, Latency, pairs};
-use super::{Effort, unwritten};
+use super::{Request, length, unwritten};
 use crate::scratch::Scratch;
 
 /// Bytes of what is taken.
@@ -34,12 +34,8 @@ The paper (X-Engine, VLDB 2021, slides), averages of a million allocations each,
 1 us in all cases, objects from its pools (halloc-pool) and space for memtables (halloc-zone); general allocators for
 persistent memory are expensive for large allocations. It names no other figure.";
 
-pub(super) fn run(effort: Effort, out: &mut dyn Write) -> Result<(), String> {
-    let (pool_len, count) = match effort {
-        Effort::Usual => FULL,
-        Effort::Quick => QUICK,
-        Effort::Keys(_) => return Err("halloc has no keys; leave --keys out".into()),
-    };
+pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
+    let (pool_len, count) = if request.quick { QUICK } else { FULL };
     let scratch = Scratch::new(pool_len)?;
     let failed = |error: strandline::Error| error.to_string();
     let file = PoolFile::create(&scratch.path().join("pool"), pool_len).map_err(failed)?;
@@ -150,12 +146,4 @@ fn table(title: &str, heads: &[String], lens: &[u64], cells: Vec<Vec<String>>) -
         cells.iter().for_each(|cell| text += &format!("  {cell:>19}"));
     }
     text + "\n"
-}
-
-fn length(len: u64) -> String {
-    match len {
-        0..1024 => format!("{len} B"),
-        1024..0x10_0000 => format!("{} KiB", len >> 10),
-        _ => format!("{} MiB", len >> 20),
-    }
 }

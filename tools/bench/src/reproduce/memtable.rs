@@ -13,7 +13,7 @@ use base::LINE;
 
 use super::indexes::{Index, Skip, Tree};
 use super::records::{KEY, Keys, Records, VALUE, taste, value};
-use super::{Effort, unwritten};
+use super::{Request, memory_left, unwritten};
 use crate::data::rng::Rng;
 use crate::scratch::Scratch;
 
@@ -36,12 +36,8 @@ of 2 GB. Against skip list, FAST&FAIR and FPTree: random insert up to 8.3 times 
 times, random point look-up 16 times; random scan slower than the skip list. Recovery: about 3 s for 32 GB of memtables;
 here `strandline bench --benchmarks=recovery` measures it.";
 
-pub(super) fn run(effort: Effort, out: &mut dyn Write) -> Result<(), String> {
-    let wanted = match effort {
-        Effort::Quick => QUICK,
-        Effort::Usual => USUAL,
-        Effort::Keys(keys) => keys,
-    };
+pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
+    let wanted = request.keys.unwrap_or(if request.quick { QUICK } else { USUAL });
     let count = wanted.min(room()).max(1);
     let mut say = |text: String| writeln!(out, "{text}").map_err(unwritten);
     if count < wanted {
@@ -84,10 +80,7 @@ pub(super) fn run(effort: Effort, out: &mut dyn Write) -> Result<(), String> {
 
 /// Keys for which half of the memory that is left is enough; the other half is for others.
 fn room() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = field.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| (kib << 10) / 2 / (LINE as u64 + INDEX_BYTES))
+    memory_left() / 2 / (LINE as u64 + INDEX_BYTES)
 }
 
 /// Keys in one order, and threads that share them.

@@ -4,12 +4,15 @@
 mod fill;
 mod halloc;
 mod indexes;
+mod level0;
 pub(crate) mod malloc;
 mod memtable;
 mod pairs;
 mod records;
+mod relsm;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 /// An experiment: what it is called, what it shows, and how it is run.
 pub struct Experiment {
@@ -17,31 +20,63 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it shows, in one line.
     pub what: &'static str,
-    run: fn(Effort, &mut dyn Write) -> Result<(), String>,
+    /// The fields of [`Request`] that it heeds, `quick` aside, which all do.
+    takes: &'static [&'static str],
+    run: fn(&Request, &mut dyn Write) -> Result<(), String>,
 }
 
-/// How much an experiment does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// What takes some minutes.
-    Usual,
+/// What is asked of an experiment; what is left out it chooses.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
     /// A fraction of the operations, which shows that it works and little more.
-    Quick,
-    /// As usual with so many keys, or as many as memory has room for; for experiments that have keys.
-    Keys(u64),
+    pub quick: bool,
+    /// Keys, or as many as memory has room for.
+    pub keys: Option<u64>,
+    /// Bytes of keys and values; where there are several sizes, the largest.
+    pub size: Option<u64>,
+    /// Runs of which the median is told.
+    pub runs: Option<u32>,
+    /// Where files on SSD go while it runs; otherwise where temporary files go.
+    pub disk: Option<PathBuf>,
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 2] = [
+pub const EXPERIMENTS: [Experiment; 6] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
+        takes: &[],
         run: halloc::run,
     },
     Experiment {
         name: "xengine-memtable",
         what: "the memtable's index beside a skip list and a B-tree: inserts, look-ups, scans",
+        takes: &["keys"],
         run: memtable::run,
+    },
+    Experiment {
+        name: "xengine-l0",
+        what: "level 0 as it grows: a Global Index beside tables in persistent memory and on SSD",
+        takes: &["size", "disk"],
+        run: level0::run,
+    },
+    Experiment {
+        name: "relsm-ladder",
+        what: "random writes of 1 KiB, from stock RocksDB's way to Re-LSM's, step by step",
+        takes: &["size", "runs", "disk"],
+        run: relsm::ladder,
+    },
+    Experiment {
+        name: "relsm-values",
+        what: "random writes of values of 8 B to 64 KiB, at three steps of the ladder",
+        takes: &["size", "runs", "disk"],
+        run: relsm::values,
+    },
+    Experiment {
+        name: "relsm-sizes",
+        what: "random writes of 1 KiB as data grows, at three steps of the ladder",
+        takes: &["size", "runs", "disk"],
+        run: relsm::sizes,
     },
 ];
 
@@ -55,8 +90,35 @@ impl Experiment {
     ///
     /// # Errors
     /// It could not be run, or `out` takes no more; in words.
-    pub fn run(&self, effort: Effort, out: &mut dyn Write) -> Result<(), String> {
-        (self.run)(effort, out)
+    pub fn run(&self, request: &Request, out: &mut dyn Write) -> Result<(), String> {
+        let given = [
+            ("keys", request.keys.is_some()),
+            ("size", request.size.is_some()),
+            ("runs", request.runs.is_some()),
+            ("disk", request.disk.is_some()),
+        ];
+        match given.iter().find(|(flag, given)| *given && !self.takes.contains(flag)) {
+            Some((flag, _)) => Err(format!("{} has no {flag}; leave --{flag} out", self.name)),
+            None => (self.run)(request, out),
+        }
+    }
+}
+
+/// Bytes of memory that are left, as the system counts them; no bound where it does not tell.
+fn memory_left() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = field.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib << 10)
+}
+
+/// `64 KiB`, in the greatest unit that is not above it.
+fn length(len: u64) -> String {
+    match len {
+        0..1024 => format!("{len} B"),
+        1024..0x10_0000 => format!("{} KiB", len >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", len >> 20),
+        _ => format!("{:.1} GiB", len as f64 / f64::from(1 << 30)),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use strandline::{KeyspaceProperties, Properties};
+
 use super::Done;
 use crate::bench::Bench;
-use crate::report::outcome::Outcome;
+use crate::report::outcome::{Outcome, Written};
 
 fn failed(error: strandline::Error) -> String {
     error.to_string()
@@ -48,7 +50,7 @@ pub(super) fn recover(bench: &mut Bench) -> Result<Done, String> {
     let db = bench.store.db()?;
     let report = db.recovery().clone();
     let mut outcome = Outcome::single("recover", elapsed.as_secs_f64());
-    outcome.pm_bytes_written = db.region().stats().media_bytes();
+    outcome.written = Written::by(&db.properties());
     bench.describe(&db, &mut outcome);
     outcome.message = format!("({} records back in memtables)", report.records);
     outcome.note("records", report.records);
@@ -79,6 +81,18 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
     if let Some(bytes) = properties.anonymous_bytes {
         row("anonymous", format!("{bytes}, of this process"));
     }
+    written(&mut row, bench.store.user_bytes(), &properties);
+    level0(&mut row, &properties);
+    let wear = db.wear();
+    row(
+        "wear of zones",
+        format!(
+            "most {:.1} fillings, mean {:.1}; ratio {:.2}",
+            wear.most,
+            wear.mean,
+            wear.spread()
+        ),
+    );
     row("visible sequence", properties.visible_seq.to_string());
     row(
         "debt, slowed",
@@ -145,4 +159,34 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
         }
     }
     Ok(Done::Text(text))
+}
+
+/// Write amplification: what went to each device since the store was opened, background work included, beside what its
+/// users wrote.
+fn written(row: &mut impl FnMut(&str, String), user: u64, properties: &Properties) {
+    let Written { pm, ssd } = Written::by(properties);
+    let per_user_byte = |bytes: u64| match user {
+        0 => format!("{bytes} bytes"),
+        _ => format!("{bytes} bytes, {:.2} per user byte", bytes as f64 / user as f64),
+    };
+    row("written by users", format!("{user} bytes"));
+    row("written to pm", per_user_byte(pm));
+    row("written to ssd", per_user_byte(ssd));
+}
+
+/// What the indexes of level 0 take of its records' bytes.
+fn level0(row: &mut impl FnMut(&str, String), properties: &Properties) {
+    let sum = |of: fn(&KeyspaceProperties) -> u64| properties.keyspaces.iter().map(of).sum::<u64>();
+    let records = sum(|keyspace| keyspace.runs.iter().map(|run| run.record_bytes).sum());
+    let index = sum(|keyspace| keyspace.runs.iter().map(|run| run.index_bytes).sum());
+    let fences = sum(|keyspace| keyspace.fences_dram_bytes);
+    let percent = |bytes: u64| 100.0 * bytes as f64 / records.max(1) as f64;
+    row(
+        "level 0",
+        format!(
+            "{records} bytes of records; of them {:.2} % for indexes in pm, {:.2} % in dram",
+            percent(index),
+            percent(fences)
+        ),
+    );
 }

@@ -26,7 +26,8 @@ pub fn run(context: &Context, args: &Lsm) -> Outcome {
     } else {
         for keyspace in &figures.keyspaces {
             out.line(format_args!("keyspace {}", keyspace.name.escape_debug()))?;
-            out.table(&rows(keyspace))?;
+            let memory = if figures.wal.is_some() { "DRAM" } else { "PM" };
+            out.table(&rows(keyspace, memory))?;
             if keyspace.subranges.len() > 1 {
                 out.table(&subranges(keyspace, context.form))?;
             }
@@ -39,8 +40,8 @@ pub fn run(context: &Context, args: &Lsm) -> Outcome {
     Ok(OK)
 }
 
-/// One row for each place, the newest data first.
-fn rows(keyspace: &KeyspaceProperties) -> Vec<Vec<String>> {
+/// One row for each place, the newest data first; `memory` is where records are before they are in tables.
+fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
     let heads = ["", "place", "what", "bytes", "entries", "deletions", "target"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     let mut row = |place: &str, what: String, figures: [String; 4]| {
@@ -53,7 +54,7 @@ fn rows(keyspace: &KeyspaceProperties) -> Vec<Vec<String>> {
         _ => format!("{} + {} ranges", human::count(deletes), human::count(ranges)),
     };
     row(
-        "PM",
+        memory,
         plural(keyspace.memtables as u64, "memtable"),
         [
             human::bytes(keyspace.memtable_bytes),
@@ -67,7 +68,7 @@ fn rows(keyspace: &KeyspaceProperties) -> Vec<Vec<String>> {
     );
     let runs = &keyspace.runs;
     row(
-        "PM",
+        memory,
         plural(runs.len() as u64, "run"),
         [
             human::bytes(runs.iter().map(|run| run.record_bytes).sum()),

@@ -1,6 +1,8 @@
 //! `reproduce [NAME]`: experiments of papers, repeated on this machine. No store is needed.
 
-use bench::reproduce::{EXPERIMENTS, Effort, Experiment};
+use std::path::PathBuf;
+
+use bench::reproduce::{EXPERIMENTS, Experiment, Request};
 use clap::Args;
 
 use crate::failure::{Failure, OK, Outcome};
@@ -16,6 +18,21 @@ pub struct Reproduce {
     /// So many keys, at most as many as memory has room for; for experiments that have keys
     #[arg(long, requires = "name", conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..))]
     keys: Option<u64>,
+    /// Bytes of keys and values, such as 2G; for experiments that fill stores, where there are several sizes the largest
+    #[arg(long, requires = "name", value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Runs of which the median is told
+    #[arg(long, requires = "name", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// Where files on SSD go while it runs; otherwise where temporary files go
+    #[arg(long, requires = "name", value_name = "DIR")]
+    disk: Option<PathBuf>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    strandline::parse_size(text)
+        .filter(|size| *size > 0)
+        .ok_or_else(|| "expected bytes, such as 2G".into())
 }
 
 pub fn run(args: &Reproduce) -> Outcome {
@@ -31,12 +48,14 @@ pub fn run(args: &Reproduce) -> Outcome {
             "{name} is no experiment; strandline reproduce lists them"
         )));
     };
-    let effort = match args.keys {
-        Some(keys) => Effort::Keys(keys),
-        None if args.quick => Effort::Quick,
-        None => Effort::Usual,
+    let request = Request {
+        quick: args.quick,
+        keys: args.keys,
+        size: args.size,
+        runs: args.runs,
+        disk: args.disk.clone(),
     };
     // Line by line: it takes a while.
-    experiment.run(effort, &mut std::io::stdout()).map_err(Failure::Other)?;
+    experiment.run(&request, &mut std::io::stdout()).map_err(Failure::Other)?;
     Ok(OK)
 }

@@ -45,7 +45,9 @@ fn reproduce_lists_experiments_and_runs_them() {
     let store = store();
     let list = store.run(&["reproduce"]).ok().text();
     let names: Vec<&str> = list.lines().filter_map(|row| row.split_whitespace().next()).collect();
-    assert_eq!(names, ["halloc", "xengine-memtable"], "{list}");
+    let all =
+        ["halloc", "xengine-memtable", "xengine-l0", "relsm-ladder", "relsm-values", "relsm-sizes"];
+    assert_eq!(names, all, "{list}");
     store.run(&["reproduce", "nothing"]).failed(2, "nothing is no experiment");
     let report = store.run(&["reproduce", "halloc", "--quick"]).ok().text();
     for part in ["volatile objects", "extents", "zones, granted", "malloc, untouched", "The paper"]
@@ -70,6 +72,55 @@ fn reproduce_compares_the_memtables_index() {
         let rates: Vec<f64> = figures.filter_map(|figure| figure.parse().ok()).collect();
         assert!(rates.len() == 12 && rates.iter().all(|rate| *rate > 0.0), "{rows:?}");
     }
+}
+
+#[test]
+fn reproduce_grows_level_0() {
+    let report = Store::new().run(&["reproduce", "xengine-l0", "--quick"]).ok().text();
+    for size in ["256 KiB ", "8 MiB "] {
+        let rows: Vec<&str> = report.lines().filter(|line| line.starts_with(size)).collect();
+        let figures = rows.iter().flat_map(|row| row[size.len()..].split_whitespace());
+        let rates: Vec<f64> = figures.map(|figure| figure.parse().expect("a rate")).collect();
+        assert!(rates.len() == 9 && rates.iter().all(|rate| *rate > 0.0), "{report}");
+    }
+    assert_eq!(report.matches("from the first to the last slice").count(), 3, "{report}");
+    assert_eq!(report.matches("Global Index to it").count(), 2, "{report}");
+}
+
+#[test]
+fn reproduce_climbs_the_ladder() {
+    for (name, rows) in [("relsm-ladder", 7), ("relsm-values", 21), ("relsm-sizes", 12)] {
+        let report = Store::new().run(&["reproduce", name, "--quick"]).ok().text();
+        let steps = report.lines().filter(|line| {
+            ["classic  ", "l0l1-pm  ", "wal-to-sst  ", "re-lsm, "]
+                .iter()
+                .any(|step| line.starts_with(step))
+        });
+        let steps: Vec<&str> = steps.collect();
+        assert_eq!(steps.len(), rows, "{report}");
+        for step in steps {
+            let cells: Vec<&str> = step[22..].split_whitespace().collect();
+            assert!(cells[0].parse::<f64>().expect("a rate") > 0.0, "{step}");
+            let in_pm: f64 = cells[cells.len() - 3].parse().expect("bytes per byte");
+            assert_eq!(in_pm == 0.0, step.starts_with("classic"), "{step}");
+        }
+        assert!(report.contains("measured") && report.contains("The paper"), "{report}");
+    }
+}
+
+#[test]
+fn reproduce_leaves_nothing_behind_when_it_fails() {
+    let store = Store::new();
+    let spawned = store.spawn(&["reproduce", "relsm-ladder", "--quick", "--disk", "nowhere"]);
+    let folders = format!("strandline-bench-{}-", spawned.id());
+    let ended = spawned.wait_with_output().expect("the command ends");
+    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
+    for parent in ["/dev/shm".into(), std::env::temp_dir()] {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        assert_eq!(names.find(|name| name.starts_with(&folders)), None);
+    }
+    store.run(&["reproduce", "relsm-ladder", "--keys", "5"]).failed(3, "has no keys");
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod ends;
 mod figures;
 mod levels;
 mod loading;
+mod presets;
 mod records;
 mod store;

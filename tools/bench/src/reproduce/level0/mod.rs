@@ -1,0 +1,178 @@
+//! Level 0 as it grows: a Global Index over records that stay where they are, beside tables in persistent memory and on
+//! SSD.
+//!
+//! A store is filled, each key once and in random order; at each size it is asked for random keys and for scans. Another
+//! is filled by one put and one get in turn, and its rate is told in slices. Persistent memory has room for all of it, so
+//! that no level is full and what is old goes nowhere for want of space.
+
+mod fill;
+mod scans;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use strandline::{Options, PmSource, SsdSource};
+
+use self::fill::{Growing, VALUE};
+use super::{Request, length, memory_left, unwritten};
+use crate::scratch::Scratch;
+
+/// Bytes of keys and values at the largest size: as a rule, and quickly. The smallest is a 32nd of it.
+const USUAL: u64 = 8 << 30;
+const QUICK: u64 = 8 << 20;
+const DOUBLINGS: u32 = 5;
+/// Persistent memory for each byte of the largest size: records are in lines, and indexes and tables beside them.
+const ROOM: u64 = 2;
+/// Memtables: a part of the smallest size, and at most so many bytes.
+const MEMTABLES: u64 = 4;
+const MEMTABLE_MAX: u64 = 64 << 20;
+
+/// What is compared: a name, the preset behind it, and where its tables go.
+struct System {
+    name: &'static str,
+    preset: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+const SYSTEMS: [System; 3] = [
+    System {
+        name: "Global Index (the paper's XP): log-free",
+        preset: "log-free",
+        settings: &[("ssd", "none")],
+    },
+    System {
+        name: "tables in persistent memory (XS-PM): l0l1-pm",
+        preset: "l0l1-pm",
+        settings: &[("compression", "none")],
+    },
+    System {
+        name: "tables on SSD (XS): classic, its log synced on demand",
+        preset: "classic",
+        settings: &[("compression", "none"), ("wal_sync", "never")],
+    },
+];
+
+const PAPER: &str = "\
+The paper (X-Engine, VLDB 2021, slides) has these figures as curves without numbers, for memtables in DRAM and level 0
+on SSD (XS), level 0 in persistent memory (XS-PM), and its own (XP). In words: XP is far less slowed by a level 0 that
+grows, and with reads and writes 1:1 falls by less than 35 % up to 343 GB of level 0. Its scans of a memtable are slower
+than a skip list's.";
+
+pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
+    let wanted = request.size.unwrap_or(if request.quick { QUICK } else { USUAL });
+    let smallest = (wanted >> DOUBLINGS).max(1);
+    // The other half is for others.
+    let room = memory_left() / 2 / ROOM;
+    let sizes: Vec<u64> = (0..=DOUBLINGS)
+        .map(|doublings| smallest << doublings)
+        .filter(|size| *size <= room.max(smallest))
+        .collect();
+    let Some(largest) = sizes.last().copied() else { return Err("there is no size".into()) };
+    let disk = request.disk.clone().unwrap_or_else(std::env::temp_dir);
+    say(
+        out,
+        &format!(
+            "Measured: one thread, keys of 8 bytes, values of {VALUE}; SSD is {}. Sizes are of keys and values.",
+            disk.display()
+        ),
+    )?;
+    if largest < wanted {
+        say(out, &format!("Memory has room for {}, not for {}.", length(largest), length(wanted)))?;
+    }
+    for system in &SYSTEMS {
+        say(
+            out,
+            &format!("\n{}\n{}", system.name, row(["size", "puts/s", "gets/s", "scans of 100/s"])),
+        )?;
+        let told = |error: String| format!("{}: {error}", system.preset);
+        let place = Place::new(system, smallest, largest, &disk).map_err(told)?;
+        grow(&place, &sizes, out).map_err(told)?;
+        drop(place);
+        let place = Place::new(system, smallest, largest, &disk).map_err(told)?;
+        mix(&place, largest, out).map_err(told)?;
+    }
+    scans::compare(smallest, out)?;
+    say(out, &format!("\n{PAPER}"))
+}
+
+/// Where a store is while it is measured.
+struct Place {
+    options: Options,
+    path: PathBuf,
+    _scratches: [Scratch; 2],
+}
+
+impl Place {
+    fn new(
+        system: &System,
+        smallest: u64,
+        largest: u64,
+        disk: &std::path::Path,
+    ) -> Result<Place, String> {
+        let mut options = Options::preset(system.preset).map_err(|error| error.to_string())?;
+        for (name, text) in system.settings {
+            options.set(name, text).map_err(|error| error.to_string())?;
+        }
+        options.pm_size = pool_len(largest);
+        options.memtable_bytes = (smallest / MEMTABLES).min(MEMTABLE_MAX);
+        let on_ssd =
+            if options.ssd == SsdSource::None { 0 } else { 2 * largest + 2 * options.pm_size };
+        let memory = Scratch::new(options.pm_size)?;
+        let ssd = Scratch::within(&[disk.to_owned()], on_ssd)?;
+        if options.pm == PmSource::Auto {
+            options.pm = PmSource::Path(memory.path().join("pool"));
+        }
+        Ok(Place { options, path: ssd.path().join("db"), _scratches: [memory, ssd] })
+    }
+}
+
+/// Bytes of a pool that has room for so many bytes of keys and values.
+fn pool_len(bytes: u64) -> u64 {
+    (ROOM * bytes).max(16 << 20)
+}
+
+/// Rates at each size.
+fn grow(place: &Place, sizes: &[u64], out: &mut dyn Write) -> Result<(), String> {
+    let mut store = Growing::open(&place.path, place.options.clone(), sizes.iter().copied().max())?;
+    for size in sizes {
+        let rates = [store.put_until(*size)?, store.gets()?, store.scans()?];
+        let [puts, gets, scans] = rates.map(|rate| format!("{rate:.0}"));
+        say(out, &row([&length(*size), &puts, &gets, &scans]))?;
+    }
+    Ok(())
+}
+
+/// Rates of puts and gets in turn, slice by slice, and how far they fall.
+fn mix(place: &Place, size: u64, out: &mut dyn Write) -> Result<(), String> {
+    let mut store = Growing::open(&place.path, place.options.clone(), Some(size))?;
+    let rates = store.mixed()?;
+    let told: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
+    let fall = match (rates.first(), rates.last()) {
+        (Some(first), Some(last)) => 100.0 * (1.0 - last / first),
+        _ => 0.0,
+    };
+    say(
+        out,
+        &format!(
+            "puts and gets 1:1 up to {}, operations/s in equal slices: {}",
+            length(size),
+            told.join(" ")
+        ),
+    )?;
+    say(
+        out,
+        &format!(
+            "from the first to the last slice it falls by {fall:.0} %; the paper's XP by less than 35 %"
+        ),
+    )
+}
+
+fn row(cells: [&str; 4]) -> String {
+    let [size, rates @ ..] = cells;
+    let rates: String = rates.iter().map(|rate| format!("{rate:>16}")).collect();
+    format!("{size:<12}{rates}")
+}
+
+fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
+    writeln!(out, "{text}").map_err(unwritten)
+}

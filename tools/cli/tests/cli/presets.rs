@@ -1,0 +1,72 @@
+//! --preset: stores of every preset, drawn, checked, and opened with another one.
+
+use strandline::PRESETS;
+
+use crate::store::Store;
+
+const LINES: u32 = 5000;
+
+/// A store of a preset, with less in memtables than in level 0 or below.
+fn store(preset: &str) -> Store {
+    let store = Store::new();
+    let lines: String = (0..LINES).map(|at| format!("key{at:05}\tvalue {at}\n")).collect();
+    let small = ["--pm-size", "32M", "--memtable-bytes", "64K", "--frozen-memtables-max", "1"];
+    let all = [&["load", "--preset", preset, "--background-threads", "0"][..], &small].concat();
+    store.run_with(&all, lines).ok();
+    store
+}
+
+#[test]
+fn every_preset_makes_a_store_that_can_be_drawn_and_checked() {
+    for preset in PRESETS {
+        let (name, store) = (preset.name, store(preset.name));
+        let text = store.run(&["lsm"]).ok().text();
+        let memory = if name == "classic" { "DRAM" } else { "PM" };
+        assert!(text.lines().any(|line| line.trim_start().starts_with(memory)), "{name}: {text}");
+        let json = store.run(&["lsm", "--json", "--preset", name]).ok().json();
+        let keyspace = &json["keyspaces"][0];
+        let sum = |list: &serde_json::Value| {
+            let list = list.as_array().expect("a list");
+            list.iter().map(|each| each["entries"].as_u64().expect("entries")).sum::<u64>()
+        };
+        let deeper = sum(&keyspace["runs"]) + sum(&keyspace["levels"]);
+        assert!(deeper > 0, "{name}: {json}");
+        let memtables = keyspace["memtable_records"].as_u64().expect("records");
+        assert_eq!(memtables + deeper, u64::from(LINES), "{name}: {json}");
+        store.run(&["check"]).ok();
+        assert!(store.run(&["stats"]).ok().text().contains("durability"), "{name}");
+    }
+}
+
+#[test]
+fn a_store_opens_with_another_preset() {
+    for first in PRESETS {
+        for second in PRESETS {
+            let (first, second) = (first.name, second.name);
+            let store = store(first);
+            let put = store.run(&["put", "key00007", "again", "--preset", second]);
+            if second == "classic" && first != "classic" {
+                put.failed(2, "pm=dram was asked for; leave pm out");
+                continue;
+            }
+            put.ok();
+            assert_eq!(store.run(&["get", "key00007"]).ok().text(), "again\n", "{first} {second}");
+            assert_eq!(store.run(&["scan", "--count"]).ok().text(), format!("{LINES}\n"));
+            store.run(&["check"]).ok();
+        }
+    }
+}
+
+#[test]
+fn presets_are_listed_and_overridden() {
+    let store = Store::new();
+    let help = store.run(&["--help"]).ok().text();
+    let bench = store.run(&["bench", "--help"]).ok().text();
+    for preset in PRESETS {
+        assert!(help.contains(&format!("{}: ", preset.name)), "{help}");
+        assert!(bench.contains(&format!("{}: ", preset.name)), "{bench}");
+    }
+    store.run(&["put", "k", "v", "--preset", "fast"]).failed(2, "there are auto, classic");
+    store.run(&["put", "k", "v", "--preset", "classic", "--pm", "auto", "--pm-size", "32M"]).ok();
+    assert!(store.pool().exists());
+}
