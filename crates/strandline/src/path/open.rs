@@ -23,16 +23,15 @@ use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
-use crate::options::{Checksum, Options, PmSource, SsdSource};
+use crate::memtable::zone::Graveyard;
+use crate::options::check::{check, check_pm_tables};
+use crate::options::{Options, PmSource, SsdSource};
+use crate::tree::memory::PmTables;
 use crate::tree::owner;
 use crate::tree::tables::{Shelf, Tables};
 
 const POOL: &str = "pool";
 pub(super) const SST: &str = "sst";
-/// Smallest memtable: below it every write would freeze one.
-const MEMTABLE_BYTES_MIN: u64 = 256;
-/// Smallest budget: the indexes of two empty memtables take some of it.
-const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Smallest pool that an open makes: room for a few zones and runs.
 const POOL_LEN_MIN: u64 = 1 << 20;
 
@@ -72,7 +71,7 @@ pub(crate) fn open(
     hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
-    check_options(&options)?;
+    check(&options)?;
     let opened = match &options.pm {
         PmSource::Heap if access == Access::Read => {
             return Err(Error::new(
@@ -113,32 +112,6 @@ fn open_shelf(dir: PathBuf, options: &Options) -> Result<Shelf> {
     let shelf = Shelf { fs: ssd::best(options.ssd_direct), dir };
     shelf.make()?;
     Ok(shelf)
-}
-
-fn check_options(options: &Options) -> Result<()> {
-    for (name, value, least) in [
-        ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN),
-        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN),
-    ] {
-        if value < least {
-            let text = format!("{name}={value}: at least {least}");
-            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
-        }
-    }
-    if !matches!(options.checksum, Checksum::Xxh3 | Checksum::Crc32c) {
-        let text =
-            format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);
-        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
-    }
-    let zone = options.zone_size;
-    if zone != 0 && !(zone.is_power_of_two() && (1 << 10..=64 << 20).contains(&zone)) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "open",
-            format!("zone_size={zone}: a power of two from 1K to 64M, or 0"),
-        ));
-    }
-    Ok(())
 }
 
 /// Opens what the store at `path` has its records in, making it if need be.
@@ -291,7 +264,7 @@ pub(super) fn open_what_is_left(
     places: &Places,
     options: &Options,
 ) -> Result<Arc<Engine>> {
-    check_options(options)?;
+    check(options)?;
     let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
     let with = (options.clone(), Hooks::default());
     if is_checkpoint && !places.is_there() {
@@ -512,6 +485,9 @@ fn assemble(
     access: Access,
 ) -> Result<Arc<Engine>> {
     let Opened { region, lazy, shelf, damage } = opened;
+    if access == Access::Write {
+        check_pm_tables(&options, region.journal().is_some(), shelf.is_some())?;
+    }
     let prefault_to = if lazy { region.len() } else { 0 };
     let owner = match access {
         Access::Read => None,
@@ -531,10 +507,19 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     let cache = options.block_cache.min(options.dram_budget / 2);
-    let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
+    let graveyard = Arc::new(Graveyard::default());
+    let memory = PmTables::new(&media, &graveyard, options.pm_tables);
+    let tables = shelf.map(|shelf| Tables::new(shelf, options.ssd_size, cache).with_memory(memory));
+    let tables = tables.map(Arc::new);
     let progress = hooks.recovery_progress.as_deref();
-    let recovered =
-        recover(&media, &replay.payloads, (tables, damage), read_only, threads, progress)?;
+    let recovered = recover(
+        &media,
+        (&replay.payloads, graveyard),
+        (tables, damage),
+        read_only,
+        threads,
+        progress,
+    )?;
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();

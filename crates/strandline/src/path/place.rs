@@ -10,11 +10,11 @@ use base::planted::{self, Bug};
 use sst::RangeDelete;
 
 use super::compact::{Compaction, Compactions, Part, dead_zones};
-use crate::background::debt::memtable_bytes_max;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
-use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts};
+use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts, targets};
+use crate::compaction::placement::{self, Place};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
@@ -76,11 +76,26 @@ impl Scope {
 
 impl Engine {
     /// Bytes of records in level 0 of all keyspaces beyond which some of it is compacted: while a part is on its way to
-    /// SSD, as much again and three memtables have room.
+    /// tables, as much again, three memtables and the share of tables in persistent memory have room.
     pub(crate) fn level0_bytes(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();
-        let memtables = 3 * memtable_bytes_max(self.options.memtable_bytes, capacity, true);
-        (capacity - memtables) / 2
+        // Merges cannot reclaim what tables take. More than they may they take where the options have changed.
+        let tables = self.pm_tables().map_or(0, |memory| memory.limit().max(memory.taken()));
+        let records = (capacity - self.memtables_room()).saturating_sub(tables);
+        records.max(self.level0_least()) / 2
+    }
+
+    /// Where tables that are written to level `into` belong.
+    fn place_of(&self, space: &Space, tree: &Tree, into: usize) -> Place {
+        let mut bytes = [0; LEVELS];
+        tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
+        let level0_bytes = self.level0_bytes() / space.routes.load().subranges.len() as u64;
+        placement::place(&placement::Facts {
+            into,
+            base: targets(&bytes, level0_bytes).base,
+            limit: self.pm_tables().map_or(0, |memory| memory.limit()),
+            pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
+        })
     }
 
     /// All subranges that may be compacted, those first whose level 0 is to leave, and whether it is.
@@ -189,7 +204,13 @@ impl Engine {
         let lower = view.tree.level(into).tables[onto].to_vec();
         // Tables of one level are disjoint.
         let filled = upper.iter().filter(|(_, tables)| !tables.is_empty());
-        let moves = runs.is_empty() && lower.is_empty() && filled.count() == 1;
+        let to = self.place_of(space, &view.tree, into);
+        let any_in_memory =
+            filled.clone().any(|(_, tables)| tables.iter().any(|t| t.is_in_memory()));
+        let moves = runs.is_empty()
+            && lower.is_empty()
+            && filled.count() == 1
+            && placement::moves(to, any_in_memory);
         let inputs: Upper = upper.into_iter().chain([(into, lower)]).collect();
         let mut compaction = Compaction {
             space: Arc::clone(space),
@@ -240,12 +261,16 @@ impl Engine {
                 before: None,
                 below: deeper.first().cloned(),
                 retention: Retention { horizon, deeper, ranges },
-                output: self.output_options(space, into),
+                output: OutputOptions { place: to, ..self.output_options(space, into) },
                 hooks: Arc::clone(&self.hooks),
             };
             if planted::is(Bug::FreeBeforeTables) {
                 let dead = dead_zones(&compaction.runs);
                 dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            }
+            if planted::is(Bug::FreePmTableBeforeEdit) {
+                compaction.tables.iter().for_each(|(_, table)| table.plant_free());
+                self.bury();
             }
             for merge in self.split(merge) {
                 let task = self.merges.submit(merge)?;
@@ -270,11 +295,13 @@ impl Engine {
         Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
     }
 
+    /// What tables of a level look like, as files.
     pub(super) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
         OutputOptions {
             keyspace: space.id,
             keyspace_name: space.name.clone(),
             level: into as u8,
+            place: Place::Ssd,
             table_bytes: self.options.table_bytes,
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(),

@@ -1,0 +1,54 @@
+//! Which options make a store.
+
+use base::{Error, ErrorKind, Result};
+
+use super::{Checksum, Options, PmSource, SsdSource};
+
+/// Smallest memtable: below it every write would freeze one.
+const MEMTABLE_BYTES_MIN: u64 = 256;
+/// Smallest budget: the indexes of two empty memtables take some of it.
+const DRAM_BUDGET_MIN: u64 = 1 << 20;
+/// Percent of persistent memory beyond which tables would leave too little for records.
+pub(super) const PM_TABLES_MAX: u32 = 75;
+
+/// Refuses values that make no store.
+pub(crate) fn check(options: &Options) -> Result<()> {
+    for (name, value, least) in [
+        ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN),
+        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN),
+    ] {
+        if value < least {
+            let text = format!("{name}={value}: at least {least}");
+            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+        }
+    }
+    if !matches!(options.checksum, Checksum::Xxh3 | Checksum::Crc32c) {
+        let text =
+            format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+    }
+    let zone = options.zone_size;
+    if zone != 0 && !(zone.is_power_of_two() && (1 << 10..=64 << 20).contains(&zone)) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!("zone_size={zone}: a power of two from 1K to 64M, or 0"),
+        ));
+    }
+    check_pm_tables(options, options.pm == PmSource::Dram, options.ssd != SsdSource::None)
+}
+
+/// Refuses tables in persistent memory where that is DRAM with a log, or where there are no tables.
+pub(crate) fn check_pm_tables(options: &Options, logged: bool, has_tables: bool) -> Result<()> {
+    let why = match options.pm_tables {
+        0 => return Ok(()),
+        percent if percent > PM_TABLES_MAX => "at most 75 percent",
+        _ if logged => "with pm=dram the log would have tables too, on SSD; leave pm_tables out",
+        _ if !has_tables => {
+            "the store has no tables; name a directory with ssd, or leave pm_tables out"
+        }
+        _ => return Ok(()),
+    };
+    let text = format!("pm_tables={}: {why}", options.pm_tables);
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
