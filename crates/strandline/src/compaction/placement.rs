@@ -26,13 +26,13 @@ pub(crate) struct Facts {
     /// Bytes of persistent memory that tables may take.
     pub limit: u64,
     /// Somebody waits for persistent memory.
-    pub pressed: bool,
+    pub waited_for: bool,
 }
 
 /// Where tables go.
 pub(crate) fn place(facts: &Facts) -> Place {
     let upper = facts.into <= facts.base && facts.into < LEVELS;
-    match upper && facts.limit > 0 && !facts.pressed {
+    match upper && facts.limit > 0 && !facts.waited_for {
         true => Place::Memory,
         false => Place::Ssd,
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn upper_levels_lie_in_persistent_memory() {
-        let facts = |into, base| Facts { into, base, limit: 1, pressed: false };
+        let facts = |into, base| Facts { into, base, limit: 1, waited_for: false };
         for (into, base, expected) in [
             (1, 6, Place::Memory),
             (5, 6, Place::Memory),
@@ -77,7 +77,7 @@ mod tests {
             assert_eq!(place(&facts(into, base)), expected, "level {into}, base {base}");
         }
         assert_eq!(place(&Facts { limit: 0, ..facts(1, 6) }), Place::Ssd);
-        assert_eq!(place(&Facts { pressed: true, ..facts(1, 6) }), Place::Ssd);
+        assert_eq!(place(&Facts { waited_for: true, ..facts(1, 6) }), Place::Ssd);
     }
 
     #[test]

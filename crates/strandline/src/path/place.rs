@@ -94,7 +94,7 @@ impl Engine {
             into,
             base: targets(&bytes, level0_bytes).base,
             limit: self.pm_tables().map_or(0, |memory| memory.limit()),
-            pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
+            waited_for: self.throttle.has_waiters(),
         })
     }
 

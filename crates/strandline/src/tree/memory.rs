@@ -193,9 +193,7 @@ impl Drop for PmHold {
 
 /// Planted bugs: an extent goes when its table is marked, not with the last reader.
 fn frees_early() -> bool {
-    planted::is(Bug::FreePmTableUnderReader)
-        || planted::is(Bug::FreePmTableBeforeEdit)
-        || planted::is(Bug::FreeMovedPmTable)
+    planted::is(Bug::FreePmTableBeforeEdit) || planted::is(Bug::FreeMovedPmTable)
 }
 
 /// A table in persistent memory, as a file is read.
