@@ -249,7 +249,7 @@ pub fn plan() -> Plan {
         campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 40),
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("gaps", GAPS, gaps(), Mode::Adr, few, 24),
-        campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 40),
+        campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 12),
         campaign("pm-tables-readers", PM_TABLES, pm_readers, Mode::Adr, skim.clone(), 100),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long.clone(), 20),
