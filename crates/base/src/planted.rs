@@ -83,6 +83,14 @@ bugs! {
     KeepInputInEdit,
     /// The file of a table that only moved to another level is removed.
     RemoveMovedTable,
+    /// A table in persistent memory is named by an edit before it is fenced.
+    PmTableUnfenced,
+    /// A compaction frees the extents of its input tables before the edit that drops them is durable.
+    FreePmTableBeforeEdit,
+    /// The extent of a table that only moved to another level is freed.
+    FreeMovedPmTable,
+    /// Recovery forgets that the extents of tables are taken.
+    ForgetPmTableExtent,
     /// A compaction drops tombstones although deeper levels hold what they hide.
     DropTombstoneAboveLevel,
     /// A freeze or merge drops tombstones although tables hold what they hide.

@@ -33,6 +33,8 @@ sites! {
     ZoneClear,
     /// An index run: blocks, fences, filter, zone list.
     Run,
+    /// A table in persistent memory.
+    Table,
     /// Records moved by cleaning.
     Clean,
     /// An edit appended to the manifest log.

@@ -8,6 +8,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
+use crate::background::debt::memtable_bytes_max;
 use crate::background::poison::Poison;
 use crate::background::rate::RateLimit;
 use crate::background::signal::Signal;
@@ -28,6 +29,7 @@ use crate::path::recover::{Recovered, Report};
 use crate::ring::{Gate, Ring};
 use crate::snapshot::Snapshots;
 use crate::subrange::Subrange;
+use crate::tree::memory::PmTables;
 use crate::tree::tables::Tables;
 use crate::view::View;
 
@@ -51,7 +53,7 @@ pub(crate) struct Engine {
     pub signal: Signal,
     /// The freeze and the merge under way; whoever holds the lock carries one on.
     pub jobs: Mutex<Jobs>,
-    /// The files of tables; none where all data stays in persistent memory.
+    /// The tables; none where all data stays in persistent memory.
     pub tables: Option<Arc<Tables>>,
     /// Carries out what compactions merge.
     pub merges: Box<dyn MergeEngine>,
@@ -266,12 +268,24 @@ impl Engine {
         }
     }
 
-    /// Bytes in zones that are free beyond all reserves: what writers may still take before space must be
-    /// reclaimed.
+    /// Bytes in zones that are free beyond all reserves and the share of tables: what writers may still take before space
+    /// must be reclaimed.
     pub(crate) fn headroom(&self) -> u64 {
         let pool = &self.media.pool;
         let free = pool.space().free_zones.saturating_sub(self.reserved_zones(Claim::Put));
-        u64::from(free) * pool.geometry().zone_len()
+        let tables = self.pm_tables().map_or(0, |memory| memory.unused());
+        (u64::from(free) * pool.geometry().zone_len()).saturating_sub(tables)
+    }
+
+    /// Bytes for memtables beside level 0: one that is filled and two that wait.
+    pub(crate) fn memtables_room(&self) -> u64 {
+        let capacity = self.media.pool.geometry().capacity();
+        3 * memtable_bytes_max(self.options.memtable_bytes, capacity, true)
+    }
+
+    /// Bytes that level 0 has at least, whatever tables in persistent memory take.
+    pub(crate) fn level0_least(&self) -> u64 {
+        self.media.pool.geometry().capacity() / 16
     }
 
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
@@ -324,6 +338,12 @@ impl Engine {
         let cap = geometry.capacity() / 2;
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
         self.merge_reserve.store(merge.min(cap), Ordering::Relaxed);
+        if let Some(memory) = self.pm_tables() {
+            let kept = u64::from(self.reserved_zones(Claim::Put));
+            let records = self.soft_headroom() + self.memtables_room() + self.level0_least();
+            let others = kept * geometry.zone_len() + records;
+            memory.restrict(geometry.capacity().saturating_sub(others), kept);
+        }
     }
 
     /// An identifier for a new run; never reused, since each open begins a range of its own. Blocks of a run
@@ -366,19 +386,27 @@ impl Engine {
         granted.filter(|no| !held.contains(no)).count() as u64
     }
 
-    /// Files of tables that the manifest does not name, those that are being written or have yet to be removed
-    /// among them.
+    /// Tables that the manifest does not name, those that are being written or whose file or extent has yet to go among
+    /// them.
     pub(crate) fn leaked_tables(&self) -> Result<u64> {
         let Some(tables) = &self.tables else { return Ok(0) };
         let present = tables.shelf.present()?;
         let manifest = self.manifest();
-        let named: BTreeSet<u64> = manifest.state.tables().map(|table| table.id).collect();
-        Ok(present.iter().filter(|id| !named.contains(id)).count() as u64)
+        let named = manifest.state.files();
+        let in_memory = manifest.state.tables().count() - named.len();
+        let held = self.pm_tables().map_or(0, |memory| memory.count());
+        let files = present.iter().filter(|id| !named.contains(id)).count();
+        Ok(files as u64 + held.saturating_sub(in_memory as u64))
     }
 
     /// What the block cache may take of the budget for DRAM.
     pub(crate) fn cache_bytes(&self) -> u64 {
         self.tables.as_ref().map_or(0, |tables| tables.cache.budget())
+    }
+
+    /// The tables in persistent memory, where there may be any.
+    pub(crate) fn pm_tables(&self) -> Option<&Arc<PmTables>> {
+        self.tables.as_ref().and_then(|tables| tables.memory.as_ref())
     }
 
     /// Whether records leave persistent memory for SSD: then compactions free space, not merges.

@@ -139,6 +139,11 @@ fn option_sets() -> Vec<(&'static str, Options)> {
             "levels with a log, background",
             Options { pm: PmSource::Dram, background_threads: 2, ..levels() },
         ),
+        ("levels in persistent memory", Options { pm_tables: 40, ..levels() }),
+        (
+            "levels in persistent memory, tiny tables, background",
+            Options { pm_tables: 75, table_bytes: 4 << 10, background_threads: 2, ..levels() },
+        ),
         ("levels, background", Options { background_threads: 2, ..levels() }),
         (
             "levels, no cache",
@@ -258,7 +263,10 @@ fn drawn(rng: &mut Rng) -> Options {
     let least = if ssd == SsdSource::Auto { 3 } else { 12 };
     let compressions =
         [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+    let pm = if rng.chance(1, 4) { PmSource::Dram } else { PmSource::Heap };
+    let upper = ssd == SsdSource::Auto && pm != PmSource::Dram;
     Options {
+        pm_tables: if upper { pick(rng, &[0, 20, 50, 75]) as u32 } else { 0 },
         pm_size: (least + rng.below(9)) << 20,
         zone_size: pick(rng, &[0, 16 << 10, 32 << 10]),
         memtable_bytes: pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]),
@@ -275,7 +283,7 @@ fn drawn(rng: &mut Rng) -> Options {
         compression: *rng.pick(&compressions),
         background_threads: rng.below(4) as u32,
         recovery_threads: 1 + rng.below(3) as u32,
-        pm: if rng.chance(1, 4) { PmSource::Dram } else { PmSource::Heap },
+        pm,
         wal_sync: if rng.chance(1, 2) { WalSync::Always } else { WalSync::Never },
         ssd,
         ..base()

@@ -65,6 +65,9 @@ impl Mutant {
                 | ClaimUnsynced,
             ) => &["levels"],
             Mutant::Logic(
+                PmTableUnfenced | FreePmTableBeforeEdit | FreeMovedPmTable | ForgetPmTableExtent,
+            ) => &["pm-tables"],
+            Mutant::Logic(
                 RemoveTablesBeforeEdit
                 | RemoveMovedTable
                 | DropTombstoneAboveLevel
@@ -109,6 +112,7 @@ impl Mutant {
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
                 (Site::Extent, _) => &["extents"],
+                (Site::Table, _) => &["pm-tables"],
                 (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
                 (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
                 (Site::ZoneClear | Site::Clean, _) => &["churn"],
@@ -124,8 +128,10 @@ impl Mutant {
             Mutant::Persist(Planted::Memory(sabotage)) => sabotage,
             Mutant::Logic(_) | Mutant::Persist(Planted::Disk(_)) => return None,
         };
-        let streams =
-            matches!(site, Site::Record | Site::Void | Site::Run | Site::Clean | Site::Format);
+        let streams = matches!(
+            site,
+            Site::Record | Site::Void | Site::Run | Site::Table | Site::Clean | Site::Format
+        );
         let words = matches!(site, Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::Format);
         match (what, site) {
             (Fault::PlainInsteadOfNt, _) if !streams => {

@@ -33,10 +33,13 @@ pub struct Plan {
 const ROOMY: Engine = Engine {
     keys: 8,
     zones: 30,
+    // Eight records of two lines.
+    zone_len: 1024,
     manifest_len: 2048,
     memtable_bytes: 700,
     table_bytes: None,
     level0: Level0Form::GlobalIndex,
+    pm_tables: 0,
     journaled: false,
     planted: None,
 };
@@ -59,6 +62,10 @@ const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
 const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
+/// Every key gets a table, which fits a zone.
+const PM_TABLES: Engine =
+    Engine { keys: 16, zones: 24, zone_len: 2048, pm_tables: 70, manifest_len: 6144, ..DEEP };
+const PM_TABLES_CUT: Engine = Engine { zones: 48, manifest_len: 12 << 10, ..PM_TABLES };
 /// So many keys, each with its table, that there is a level with a target above the deepest.
 const GAPS: Engine = Engine { keys: 96, manifest_len: 16 << 10, ..DEEP };
 
@@ -139,6 +146,11 @@ fn gaps() -> Shape {
 /// Readers that sleep while what they read goes to tables, and from table to table.
 fn snapshots() -> Shape {
     Shape { kinds: KINDS_OF_LEVELS, keyspaces: 1, value_lens: vec![8, 90], ..readers() }
+}
+
+/// Values so long that level 0 is compacted every few writes: tables come and go in persistent memory.
+fn pm_tables() -> Shape {
+    Shape { ops: 90, keys: PM_TABLES.keys, value_lens: vec![90, 200], ..sink() }
 }
 
 /// Ranges deleted and operands merged, at every station of the way down.
@@ -225,6 +237,7 @@ pub fn plan() -> Plan {
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
     let flushes = Shape { merges: 25, range_deletes: 6, ..levels() };
+    let pm_readers = Shape { keys: 8, reads: 25, abandons: 0, reopens: 0, ..pm_tables() };
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
     let campaign = |name, engine, shape, mode, limits, seeds| Campaign {
         name,
@@ -245,6 +258,8 @@ pub fn plan() -> Plan {
         campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 40),
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 40),
         campaign("gaps", GAPS, gaps(), Mode::Adr, few, 24),
+        campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 12),
+        campaign("pm-tables-readers", PM_TABLES, pm_readers, Mode::Adr, skim.clone(), 100),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long.clone(), 20),
         campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),
@@ -256,6 +271,7 @@ pub fn plan() -> Plan {
         campaign("flushes", FLUSHED, flushes.clone(), Mode::Adr, wide.clone(), 14),
         campaign("flushes-cut", FLUSHED_CUT, cut_levels.clone(), Mode::Adr, wide.clone(), 8),
         campaign("runs", UNMERGED, cut_levels, Mode::Adr, wide.clone(), 16),
+        campaign("pm-tables-whole", PM_TABLES_CUT, whole(), Mode::Adr, wide.clone(), 16),
         campaign("whole-eadr", CUT_LEVELS, whole(), Mode::Eadr, wide.clone(), 20),
         campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 14),
         campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 8),

@@ -32,8 +32,9 @@ const SUBRANGES_MAX: usize = 3;
 pub struct Engine {
     /// Keys of every keyspace of the workload, `k0` and so on.
     pub keys: usize,
-    /// Zones in the pool.
+    /// Zones in the pool, and bytes of one.
     pub zones: u64,
+    pub zone_len: u64,
     /// Bytes of one of the two areas of the manifest, which names zones, runs and tables.
     pub manifest_len: u64,
     /// Bytes of records at which a memtable is frozen.
@@ -42,14 +43,14 @@ pub struct Engine {
     pub table_bytes: Option<u64>,
     /// What level 0 is made of.
     pub level0: Level0Form,
+    /// Percent of the pool that tables may take; then a zone must hold one.
+    pub pm_tables: u32,
     /// Records are in DRAM, which power failure takes, with a log on the disk.
     pub journaled: bool,
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
 
-/// Zones hold at most eight records of two lines.
-const ZONE_LEN: u64 = 1024;
 /// The directory of tables.
 const SST: &str = "/sst";
 /// The directory of the log.
@@ -149,6 +150,7 @@ impl Engine {
             // Cut by hand only.
             subranges: 1,
             table_bytes: self.table_bytes.unwrap_or(1 << 20),
+            pm_tables: self.pm_tables,
             block_cache: 64 << 10,
             compression: Compression::None,
             background_threads: 0,
@@ -274,8 +276,9 @@ impl System for Engine {
 
     fn region_len(&self) -> u64 {
         let zones = self.zones * 64 + (self.zones * 8).next_multiple_of(64);
-        let tables = (4096 + zones + 2 * self.manifest_len).next_multiple_of(4096);
-        tables + self.zones * ZONE_LEN
+        let tables =
+            (4096 + zones + 2 * self.manifest_len).next_multiple_of(4096.max(self.zone_len));
+        tables + self.zones * self.zone_len
     }
 
     fn disk(&self) -> Disk {
@@ -290,7 +293,7 @@ impl System for Engine {
             fs.sync_dir("/".as_ref())?;
         }
         let memory = self.memory(region, &fs, Some((ID, self.region_len())))?;
-        let format = pool::Format { zone_len: ZONE_LEN, manifest_len: self.manifest_len };
+        let format = pool::Format { zone_len: self.zone_len, manifest_len: self.manifest_len };
         steps::format(&memory.0, format, ID)?;
         self.open_on(memory, fs)
     }

@@ -7,7 +7,9 @@ pub(crate) mod engine;
 mod merging;
 pub(crate) mod output;
 pub(crate) mod pick;
+pub(crate) mod placement;
 pub(crate) mod retain;
 #[cfg(test)]
 mod schedule;
+mod sink;
 pub(crate) mod stream;

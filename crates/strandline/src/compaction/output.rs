@@ -6,17 +6,17 @@ use std::sync::Arc;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
-use ssd::Append;
-use sst::{EntryKind, RangeDelete, Sink, Writer, WriterOptions};
+use ssd::Read;
+use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
+use super::placement::Place;
+use super::sink::TableSink;
 use crate::background::rate::RateLimit;
 use crate::ranges::Ranges;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
 use crate::tree::tables::Tables;
 
-/// Bytes that the file is handed at once.
-const BUFFER: usize = 1 << 20;
 /// Bytes compared at a time when a table is read back.
 const READ_BACK: usize = 1 << 20;
 /// A table is cut when it overlaps this many times its size of the level below.
@@ -28,6 +28,7 @@ pub(crate) struct OutputOptions {
     pub keyspace: u32,
     pub keyspace_name: String,
     pub level: u8,
+    pub place: Place,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
     /// Keys at which a table ends, whatever its size, in order: where subranges begin, which then have tables of their own.
@@ -55,40 +56,11 @@ pub(crate) struct Output {
 
 struct Open {
     id: u64,
-    writer: Writer<FileSink>,
+    writer: Writer<TableSink>,
+    /// Bytes at which it is cut.
+    full_at: u64,
     /// Table of the level below that the next key is compared with, and bytes of it overlapped so far.
     overlap_from: usize,
-}
-
-/// A file with a buffer before it and a checksum over it.
-struct FileSink {
-    file: Box<dyn Append>,
-    buffer: Vec<u8>,
-    sum: Sum,
-    rate: Option<Arc<RateLimit>>,
-}
-
-impl Sink for FileSink {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.sum.update(bytes);
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= BUFFER {
-            self.flush()?;
-            self.file.advise_written();
-        }
-        Ok(())
-    }
-}
-
-impl FileSink {
-    fn flush(&mut self) -> Result<()> {
-        if let Some(rate) = &self.rate {
-            rate.take(self.buffer.len() as u64);
-        }
-        self.file.append(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
-    }
 }
 
 impl Output {
@@ -122,7 +94,7 @@ impl Output {
     pub(crate) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let cut = self.passes_cut(key);
         let Some(open) = &self.open else { return Ok(()) };
-        let full = open.writer.estimated_len() >= self.options.table_bytes;
+        let full = open.writer.estimated_len() >= open.full_at;
         let ends = cut || full || self.overlaps_much(open, key);
         if ends { self.end_table(Some(key)) } else { Ok(()) }
     }
@@ -164,17 +136,18 @@ impl Output {
     }
 
     fn begin_table(&self, key: &[u8]) -> Result<Open> {
-        self.tables.check_room(self.options.table_bytes)?;
-        let (id, file) = self.tables.create()?;
+        let table_bytes = self.options.table_bytes;
+        let id = self.tables.take_id();
+        let rate = self.options.rate.clone();
+        let sink = TableSink::new(&self.tables, id, (self.options.place, table_bytes), rate)?;
+        let full_at = sink.cut_at(table_bytes);
         let options = WriterOptions {
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
             file_number: id,
             ..self.options.writer.clone()
         };
-        let rate = self.options.rate.clone();
-        let sink = FileSink { file, buffer: Vec::with_capacity(BUFFER), sum: Sum::default(), rate };
         let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
-        Ok(Open { id, writer: Writer::new(sink, options), overlap_from })
+        Ok(Open { id, writer: Writer::new(sink, options), full_at, overlap_from })
     }
 
     /// Ends the table; the next begins at `next`.
@@ -209,19 +182,16 @@ impl Output {
 
     fn finish(&self, open: Open) -> Result<TableDesc> {
         let id = open.id;
-        let ended = open.writer.finish().and_then(|(mut sink, summary)| {
-            sink.flush()?;
-            if !planted::is(Bug::SkipTableSync) {
-                sink.file.sync()?;
-            }
-            Ok((sink.sum.value(), summary))
-        });
-        let desc = ended.map(|(sum, summary)| TableDesc {
+        let ended = open.writer.finish();
+        let ended = ended.and_then(|(sink, summary)| Ok((sink.end()?, summary)));
+        let (written, summary) = ended.inspect_err(|_| self.tables.bury(id, 0))?;
+        let desc = TableDesc {
             id,
+            extent: written.extent,
             keyspace: self.options.keyspace,
             level: self.options.level,
             len: summary.len,
-            sum,
+            sum: written.sum,
             entries: summary.entries,
             range_deletes: summary.range_deletes,
             // Beyond its last key there is only what a range deletion ends before.
@@ -232,16 +202,13 @@ impl Output {
             global_seq: 0,
             smallest: summary.smallest,
             largest: summary.largest,
-        });
-        let verified = desc.and_then(|desc| {
-            verify(&self.tables, &desc)?;
-            Ok(desc)
-        });
-        match &verified {
-            Ok(desc) => self.tables.count(desc.len),
-            Err(_) => self.tables.bury(id, 0),
+        };
+        if desc.extent.is_none() {
+            self.tables.count(desc.len);
         }
-        verified
+        let read_back = self.tables.open(&desc, None).and_then(|file| verify(&*file, &desc));
+        read_back.inspect_err(|_| self.tables.give_up(&desc))?;
+        Ok(desc)
     }
 
     /// Ends the last table and hands all of them over.
@@ -256,13 +223,12 @@ impl Output {
     /// Gives up what was written.
     pub(crate) fn abandon(&mut self) {
         self.open.take().into_iter().for_each(|open| self.tables.bury(open.id, 0));
-        self.done.drain(..).for_each(|desc| self.tables.bury(desc.id, desc.len));
+        self.done.drain(..).for_each(|desc| self.tables.give_up(&desc));
     }
 }
 
 /// Reads a table back and compares it with what was written.
-pub(crate) fn verify(tables: &Tables, desc: &TableDesc) -> Result<()> {
-    let file = tables.shelf.fs.open(&tables.path(desc.id))?;
+pub(crate) fn verify(file: &dyn Read, desc: &TableDesc) -> Result<()> {
     // Not damage: what the merge reads is whole, and it is done again.
     let differs = || {
         Error::new(
@@ -270,7 +236,7 @@ pub(crate) fn verify(tables: &Tables, desc: &TableDesc) -> Result<()> {
             "verify",
             format!(
                 "{} does not read back as it was written; see to the device, it is written anew",
-                tables.path(desc.id).display()
+                file.path().display()
             ),
         )
     };
@@ -304,12 +270,14 @@ mod tests {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
         let tables = Tables::new(Shelf { fs, dir: "/sst".into() }, 0, 0);
-        let (id, mut file) = tables.create().expect("create");
+        let id = tables.take_id();
+        let mut file = tables.create(id, 7).expect("create");
         file.append(b"a table").expect("append");
         let mut sum = Sum::default();
         sum.update(b"a table");
         let desc = TableDesc {
             id,
+            extent: None,
             keyspace: 0,
             level: 1,
             len: 7,
@@ -324,10 +292,11 @@ mod tests {
             smallest: Vec::new(),
             largest: Vec::new(),
         };
-        verify(&tables, &desc).expect("as it was written");
+        let file = tables.open(&desc, None).expect("open");
+        verify(&*file, &desc).expect("as it was written");
         let wrong = [TableDesc { sum: !desc.sum, ..desc.clone() }, TableDesc { len: 8, ..desc }];
         for desc in wrong {
-            let error = verify(&tables, &desc).expect_err("not as it was written");
+            let error = verify(&*file, &desc).expect_err("not as it was written");
             assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         }
     }

@@ -87,10 +87,16 @@ pub(crate) struct Edit {
 fn put_pieces(out: &mut Vec<u8>, pieces: &Pieces) {
     put_varint(out, pieces.len);
     put_varint(out, pieces.extents.len() as u64);
-    for extent in &pieces.extents {
-        put_varint(out, extent.at);
-        put_varint(out, extent.len);
-    }
+    pieces.extents.iter().for_each(|extent| put_extent(out, *extent));
+}
+
+fn put_extent(out: &mut Vec<u8>, extent: Extent) {
+    put_varint(out, extent.at);
+    put_varint(out, extent.len);
+}
+
+fn extent(reader: &mut Reader<'_>) -> Option<Extent> {
+    Some(Extent { at: reader.varint()?, len: reader.varint()? })
 }
 
 fn pieces(reader: &mut Reader<'_>) -> Option<Pieces> {
@@ -98,7 +104,7 @@ fn pieces(reader: &mut Reader<'_>) -> Option<Pieces> {
     let count = reader.varint()?;
     let mut extents = Vec::new();
     for _ in 0..count {
-        extents.push(Extent { at: reader.varint()?, len: reader.varint()? });
+        extents.push(extent(reader)?);
     }
     Some(Pieces { extents, len })
 }
@@ -163,6 +169,7 @@ fn put_table(out: &mut Vec<u8>, table: &TableDesc) {
 fn table(reader: &mut Reader<'_>) -> Option<TableDesc> {
     Some(TableDesc {
         id: reader.varint()?,
+        extent: None,
         keyspace: id32(reader)?,
         level: reader.u8()?,
         len: reader.varint()?,
@@ -260,10 +267,17 @@ impl Change {
                 put_varint(out, *run);
                 put_varint(out, *table);
             }
-            Change::AddTable(desc) => {
-                out.push(9);
-                put_table(out, desc);
-            }
+            Change::AddTable(desc) => match desc.extent {
+                None => {
+                    out.push(9);
+                    put_table(out, desc);
+                }
+                Some(extent) => {
+                    out.push(12);
+                    put_table(out, desc);
+                    put_extent(out, extent);
+                }
+            },
             Change::RemoveTable { keyspace, level, id, smallest } => {
                 out.push(10);
                 put_varint(out, u64::from(*keyspace));
@@ -329,6 +343,11 @@ impl Change {
                     new.push((id32(reader)?, bytes(reader)?));
                 }
                 Change::Subranges { keyspace, old, new }
+            }
+            12 => {
+                let desc = table(reader)?;
+                let extent = Some(extent(reader)?);
+                Change::AddTable(Box::new(TableDesc { extent, ..desc }))
             }
             _ => return None,
         })

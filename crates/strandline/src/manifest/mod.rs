@@ -175,6 +175,11 @@ impl State {
         self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables())
     }
 
+    /// The numbers of those that are files.
+    pub(crate) fn files(&self) -> BTreeSet<u64> {
+        self.tables().filter(|table| table.extent.is_none()).map(|table| table.id).collect()
+    }
+
     fn apply_edit(&mut self, edit: &Edit) -> Result<(), Broken> {
         self.floor = self.floor.max(edit.floor);
         edit.changes.iter().try_for_each(|change| self.apply(change))
@@ -307,6 +312,7 @@ mod tests {
     fn table(id: u64, smallest: &[u8], largest: &[u8]) -> TableDesc {
         TableDesc {
             id,
+            extent: None,
             keyspace: 0,
             level: 3,
             len: 1000,
@@ -341,6 +347,10 @@ mod tests {
                 Change::LeaveRun { keyspace: 0, id: 5, subrange: 1 },
                 Change::AddTable(Box::new(table(8, b"a", b"c"))),
                 Change::AddTable(Box::new(table(9, b"d", b"f"))),
+                Change::AddTable(Box::new(TableDesc {
+                    extent: Some(Extent { at: 65_536, len: 1024 }),
+                    ..table(10, b"g", b"h")
+                })),
                 Change::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },
                 Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
                 Change::Zone {
@@ -359,7 +369,7 @@ mod tests {
         let keyspace = &again.keyspaces[&0];
         assert_eq!(keyspace.next_subrange(), 3);
         assert_eq!(keyspace.runs[&5].subranges, BTreeSet::from([2]));
-        assert_eq!((again.next_table, again.tables().count()), (10, 1));
+        assert_eq!((again.next_table, again.tables().count()), (11, 2));
     }
 
     #[test]

@@ -55,9 +55,13 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
         table;
     let (smallest, largest) = (table.smallest.escape_ascii(), table.largest.escape_ascii());
     let before = if table.ends_before { "before " } else { "" };
+    let place = match table.extent {
+        Some(extent) => format!(" in persistent memory at {}", extent.at),
+        None => String::new(),
+    };
     writeln!(
         f,
         "  level {level}, table {id}: {entries} entries, {deletions} deletions, {range_deletes} range deletions, \
-         seqs {min_seq} to {max_seq}, {len} bytes, keys {smallest} to {before}{largest}"
+         seqs {min_seq} to {max_seq}, {len} bytes{place}, keys {smallest} to {before}{largest}"
     )
 }

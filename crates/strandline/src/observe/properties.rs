@@ -61,7 +61,7 @@ pub struct Properties {
     pub slowed: Duration,
     /// Why writes are refused, if they are.
     pub refusing_writes: Option<String>,
-    /// The levels on SSD, if the store has any.
+    /// The levels of tables, if the store has any.
     pub ssd: Option<SsdProperties>,
     /// Damage that a background merge met, if one did: the keyspace is merged no more, reads and writes go on.
     pub damage_met: Option<String>,
@@ -69,7 +69,7 @@ pub struct Properties {
     pub keyspaces: Vec<KeyspaceProperties>,
 }
 
-/// Figures about the levels on SSD.
+/// Figures about the levels of tables.
 #[derive(Clone, Debug)]
 pub struct SsdProperties {
     /// Where the tables are.
@@ -80,6 +80,11 @@ pub struct SsdProperties {
     pub bytes: u64,
     /// Bytes that they may take; 0: what the device has.
     pub limit: u64,
+    /// Bytes of persistent memory that tables of upper levels take; one that fills more than half of a zone counts for
+    /// all of it.
+    pub pm_bytes: u64,
+    /// Bytes that these may take.
+    pub pm_limit: u64,
     /// The block cache.
     pub cache: CacheFigures,
     /// What compactions did since the store was opened.
@@ -132,7 +137,7 @@ pub struct KeyspaceProperties {
     pub memtable_range_deletes: usize,
     /// Bytes that runs may take until some of level 0 is compacted, if its subranges are equal.
     pub level0_target: u64,
-    /// Levels on SSD that have tables, from the top.
+    /// Levels that have tables, from the top.
     pub levels: Vec<LevelProperties>,
 }
 
@@ -171,14 +176,16 @@ pub struct LevelProperties {
     pub tables: Vec<TableProperties>,
 }
 
-/// A live file: what the store knows of a table.
+/// A live table, as the store knows it.
 #[derive(Clone, Debug)]
 pub struct TableProperties {
     /// Number of the table.
     pub id: u64,
-    /// Its file.
+    /// Its file, or the pool that it lies in.
     pub path: std::path::PathBuf,
-    /// Bytes of the file.
+    /// Offset in the pool, if it lies in persistent memory.
+    pub pm_at: Option<u64>,
+    /// Its bytes.
     pub bytes: u64,
     /// Entries, deletions included.
     pub entries: u64,
@@ -197,9 +204,15 @@ pub struct TableProperties {
 }
 
 impl LevelProperties {
-    /// Bytes of all its files.
+    /// Bytes of all its tables.
     pub fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes).sum()
+    }
+
+    /// Bytes of those in persistent memory.
+    pub fn pm_bytes(&self) -> u64 {
+        let in_memory = self.tables.iter().filter(|table| table.pm_at.is_some());
+        in_memory.map(|table| table.bytes).sum()
     }
 
     /// Entries of all its tables.
@@ -273,6 +286,8 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
         fs: tables.shelf.fs.describe(),
         bytes: tables.bytes(),
         limit: engine.options.ssd_size,
+        pm_bytes: tables.memory.as_ref().map_or(0, |memory| memory.taken()),
+        pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),
         cache: tables.cache.figures(),
         compactions: engine.compaction_figures(),
         trouble: engine.last_trouble().map(|error| error.to_string()),
@@ -359,7 +374,8 @@ fn properties(table: &Table) -> TableProperties {
     let desc = &table.desc;
     TableProperties {
         id: desc.id,
-        path: table.path(),
+        path: table.lies_in(),
+        pm_at: table.is_in_memory().then(|| table.start()),
         bytes: desc.len,
         entries: desc.entries,
         deletions: desc.deletions,

@@ -2,12 +2,14 @@
 
 use base::{Error, ErrorKind, Result};
 
-use super::{Checksum, Level0Form, Options};
+use super::{Checksum, Level0Form, Options, PmSource, SsdSource};
 
 /// Smallest memtable: below it every write would freeze one.
 const MEMTABLE_BYTES_MIN: u64 = 256;
 /// Smallest budget: the indexes of two empty memtables take some of it.
 const DRAM_BUDGET_MIN: u64 = 1 << 20;
+/// Percent of persistent memory beyond which tables would leave too little for records.
+pub(super) const PM_TABLES_MAX: u32 = 75;
 
 /// Refuses values that make no store.
 pub(crate) fn check(options: &Options) -> Result<()> {
@@ -33,11 +35,11 @@ pub(crate) fn check(options: &Options) -> Result<()> {
             format!("zone_size={zone}: a power of two from 1K to 64M, or 0"),
         ));
     }
-    Ok(())
+    check_pm_tables(options, options.pm == PmSource::Dram, options.ssd != SsdSource::None)
 }
 
-/// Refuses what a store without tables cannot do.
-pub(crate) fn check_tables(options: &Options, has_tables: bool) -> Result<()> {
+/// Refuses forms of level 0 that need tables where there are none.
+pub(crate) fn check_level0(options: &Options, has_tables: bool) -> Result<()> {
     let name = match options.level0 {
         Level0Form::GlobalIndex => return Ok(()),
         Level0Form::IndexRuns => "index-runs",
@@ -47,5 +49,20 @@ pub(crate) fn check_tables(options: &Options, has_tables: bool) -> Result<()> {
         return Ok(());
     }
     let text = format!("level0={name} needs tables; give ssd a directory, or leave level0 out");
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
+/// Refuses tables in persistent memory where that is DRAM with a log, or where there are no tables.
+pub(crate) fn check_pm_tables(options: &Options, logged: bool, has_tables: bool) -> Result<()> {
+    let why = match options.pm_tables {
+        0 => return Ok(()),
+        percent if percent > PM_TABLES_MAX => "at most 75 percent",
+        _ if logged => "with pm=dram the log would have tables too, on SSD; leave pm_tables out",
+        _ if !has_tables => {
+            "the store has no tables; name a directory with ssd, or leave pm_tables out"
+        }
+        _ => return Ok(()),
+    };
+    let text = format!("pm_tables={}: {why}", options.pm_tables);
     Err(Error::new(ErrorKind::InvalidArgument, "open", text))
 }

@@ -86,7 +86,9 @@ pub struct Options {
     pub dram_budget: u64,
     /// Where tables go.
     pub ssd: SsdSource,
-    /// Bytes that tables may take; 0: what the device has.
+    /// Percent of persistent memory that tables of upper levels may take.
+    pub pm_tables: u32,
+    /// Bytes that files of tables may take; 0: what the device has.
     pub ssd_size: u64,
     /// Read and write tables past the page cache.
     pub ssd_direct: bool,
@@ -130,6 +132,7 @@ impl Default for Options {
             subranges: 0,
             dram_budget: 1 << 30,
             ssd: SsdSource::Auto,
+            pm_tables: 0,
             ssd_size: 0,
             ssd_direct: false,
             compression: Compression::Lz4,
@@ -242,10 +245,17 @@ pub const TABLE: &[Row] = &[
               data stays in persistent memory), or a directory of your own.",
     },
     Row {
+        name: "pm_tables",
+        unit: "percent, at most 75",
+        default: "0",
+        doc: "Share of persistent memory for tables of the upper levels, which are merged again soon; those that find no \
+              room there go to SSD. What they take, level 0 does without. Not with pm=dram or ssd=none.",
+    },
+    Row {
         name: "ssd_size",
         unit: "bytes; 0: no limit",
         default: "0",
-        doc: "Bytes that tables may take. Beyond it compaction stops, and with persistent memory full writes get \
+        doc: "Bytes that files of tables may take. Beyond it compaction stops, and with persistent memory full writes get \
               NoSpace.",
     },
     Row {
@@ -436,6 +446,9 @@ impl Options {
                     path => SsdSource::Path(path.into()),
                 };
             }
+            "pm_tables" => {
+                self.pm_tables = count().filter(|percent| *percent <= check::PM_TABLES_MAX)?;
+            }
             "ssd_size" => self.ssd_size = parse_size(text)?,
             "ssd_direct" => self.ssd_direct = text.parse().ok()?,
             "compression" => {
@@ -497,6 +510,7 @@ mod tests {
             pm: PmSource::Heap,
             wal_sync: WalSync::Never,
             ssd: SsdSource::None,
+            pm_tables: 9,
             ssd_size: 1,
             ssd_direct: true,
             compression: Compression::Zstd,
@@ -515,6 +529,7 @@ mod tests {
         }
         assert_eq!(options, Options::default());
         assert!(options.set("pm_size", "much").is_err());
+        assert!(options.set("pm_tables", "75").is_ok() && options.set("pm_tables", "76").is_err());
         assert!(options.set("nonsense", "1").is_err());
     }
 

@@ -153,7 +153,7 @@ impl Engine {
         if planted::is(Bug::DropRemovesTablesFirst)
             && let Some(tables) = &self.tables
         {
-            let files = tree.tables().map(|(_, table)| table.path());
+            let files = tree.tables().filter_map(|(_, table)| table.path());
             files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
         }
         if planted::is(Bug::DropKeepsZones) {

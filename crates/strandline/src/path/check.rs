@@ -51,7 +51,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     }
     for space in engine.spaces() {
         for (level, table) in space.tree().tables() {
-            check_table(engine, level, table, &mut report);
+            check_table(level, table, &mut report);
         }
         let Sources { memtables, runs } = Sources::of(&space);
         let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
@@ -135,15 +135,15 @@ fn check_owner(media: &Media, tables: &Tables, report: &mut CheckReport) -> Resu
 }
 
 /// Compares a table's bytes with their checksum, and what is in it with what the manifest and the table itself say.
-fn check_table(engine: &Engine, level: usize, table: &Table, report: &mut CheckReport) {
-    let Some(tables) = &engine.tables else { return };
+fn check_table(level: usize, table: &Table, report: &mut CheckReport) {
     let desc = &table.desc;
     let (low, high) = (desc.smallest.escape_ascii(), desc.largest.escape_ascii());
     let mut damaged = |at: u64, len: u64, what: String| {
         let what = format!("{what} (level {level}, keys {low} to {high})");
-        report.damage.push(Damage { file: Some(table.path()), zone: None, at, len, what });
+        let at = table.start() + at;
+        report.damage.push(Damage { file: table.path(), zone: None, at, len, what });
     };
-    if let Err(error) = output::verify(tables, desc) {
+    if let Err(error) = table.bytes().and_then(|file| output::verify(&*file, desc)) {
         damaged(0, desc.len, error.context().to_owned());
     }
     let checked = table.uncached().and_then(|open| Ok((open.verify()?, open)));

@@ -96,12 +96,12 @@ impl Engine {
             let mut kept = KeyspaceState::new(&space.name);
             let mut descs = made;
             for (level, table) in tree.tables() {
-                let desc = table.desc_at(level);
+                let desc = TableDesc { extent: None, ..table.desc_at(level) };
                 if merged.contains(&desc.id) {
                     continue;
                 }
                 self.check_open("checkpoint")?;
-                link_or_copy(&**fs, &table.path(), &tables.path(desc.id), &desc)?;
+                link_or_copy(&**fs, table, &tables.path(desc.id))?;
                 descs.push(desc);
             }
             for desc in &descs {

@@ -1,12 +1,13 @@
-//! C: records leave persistent memory for tables on SSD, and tables sink from level to level.
+//! C: records leave level 0 for tables, and tables sink from level to level.
 //!
 //! - **C1** pick: level 0 as a whole, or one table ([`crate::compaction::pick`])
-//! - **C2** place: claim the inputs, split their keys into parts, hand each to a merge engine
+//! - **C2** place: claim the inputs, decide where the outputs go ([`crate::compaction::placement`]), split the keys into
+//!   parts, hand each to a merge engine
 //! - **C3** merge the parts, on as many threads as come; tables are synced and read back
 //! - **C4** install: directory synced, then one edit, then a View without the inputs
-//! - **C5** retire: zones and files go when their last reader does
+//! - **C5** retire: zones, files and extents go when their last reader does
 //!
-//! The order never varies: table synced, directory synced, edit durable, persistent memory freed. A failed
+//! The order never varies: table synced or fenced, directory synced, edit durable, persistent memory freed. A failed
 //! compaction leaves its inputs as they are and is tried again.
 
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ use crate::tree::tables::Tables;
 use crate::view::View;
 
 /// Bytes that a table takes in the manifest at most, its keys aside.
-const TABLE_CHANGE_BYTES: usize = 96;
+const TABLE_CHANGE_BYTES: usize = 112;
 /// Compactions of level 0 that a compaction of deeper levels is taken to be for.
 const OTHERS_SPREAD: u32 = 3;
 /// How long a failed compaction is left alone.
@@ -309,7 +310,7 @@ impl Engine {
             part.task.take().into_iter().for_each(|mut task| task.cancel());
             let made = part.made.drain(..);
             if let Some(tables) = &self.tables {
-                made.for_each(|desc| tables.bury(desc.id, desc.len));
+                made.for_each(|desc| tables.give_up(&desc));
             }
         }
     }
@@ -382,7 +383,8 @@ impl Engine {
             compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
         };
         let late = planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync);
-        if !moved && !late {
+        let any_file = made.iter().any(|desc| desc.extent.is_none());
+        if !moved && any_file && !late {
             tables.sync_dir()?;
         }
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
@@ -412,7 +414,8 @@ impl Engine {
         let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
         if planted::is(removed) {
             let inputs = compaction.tables.iter();
-            inputs.for_each(|(_, table)| drop(tables.shelf.fs.remove(&table.path())));
+            let files = inputs.filter_map(|(_, table)| table.path());
+            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
         }
         if planted::is(Bug::KeepInputInEdit) {
             let is_removal = |change: &Change| {
@@ -433,6 +436,9 @@ impl Engine {
             self.throttle.froze(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
         }
         gone.iter().for_each(|run| run.set_replaced());
+        if moved && planted::is(Bug::FreeMovedPmTable) {
+            compaction.tables.iter().for_each(|(_, table)| table.plant_free());
+        }
         if !moved {
             compaction.tables.iter().for_each(|(_, table)| table.set_dropped());
         }

@@ -89,7 +89,7 @@ impl Engine {
             Err(error) => {
                 // Where it is not known whether an edit names them, the next open knows.
                 if !self.poison.is_set() {
-                    descs.iter().for_each(|desc| tables.bury(desc.id, desc.len));
+                    descs.iter().for_each(|desc| tables.give_up(desc));
                     tables.remove_dead();
                 }
                 Err(error)
@@ -336,9 +336,10 @@ fn take_in(
 
 fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {
     let fs = &*tables.shelf.fs;
-    tables.check_room(fs.open(path)?.len())?;
+    let source = fs.open(path)?;
+    tables.check_room(source.len())?;
     let to = tables.path(id);
-    let (_, sum) = copy(fs, path, &to)?;
+    let (_, sum) = copy(fs, &*source, &to)?;
     // The copy is what counts: the original may change at any time.
     let copy = Copy { file: fs.open(&to)?, name: path.display().to_string() };
     Ok(TableDesc { sum, ..examine(copy)? })

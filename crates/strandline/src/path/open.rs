@@ -23,8 +23,10 @@ use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
-use crate::options::check::{check, check_tables};
+use crate::memtable::zone::Graveyard;
+use crate::options::check::{check, check_level0, check_pm_tables};
 use crate::options::{Options, PmSource, SsdSource};
+use crate::tree::memory::PmTables;
 use crate::tree::owner;
 use crate::tree::tables::{Shelf, Tables};
 
@@ -483,6 +485,9 @@ fn assemble(
     access: Access,
 ) -> Result<Arc<Engine>> {
     let Opened { region, lazy, shelf, damage } = opened;
+    if access == Access::Write {
+        check_pm_tables(&options, region.journal().is_some(), shelf.is_some())?;
+    }
     let prefault_to = if lazy { region.len() } else { 0 };
     let owner = match access {
         Access::Read => None,
@@ -502,13 +507,22 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     if !read_only {
-        check_tables(&options, shelf.is_some())?;
+        check_level0(&options, shelf.is_some())?;
     }
     let cache = options.block_cache.min(options.dram_budget / 2);
-    let tables = shelf.map(|shelf| Arc::new(Tables::new(shelf, options.ssd_size, cache)));
+    let graveyard = Arc::new(Graveyard::default());
+    let memory = PmTables::new(&media, &graveyard, options.pm_tables);
+    let tables = shelf.map(|shelf| Tables::new(shelf, options.ssd_size, cache).with_memory(memory));
+    let tables = tables.map(Arc::new);
     let progress = hooks.recovery_progress.as_deref();
-    let recovered =
-        recover(&media, &replay.payloads, (tables, damage), read_only, threads, progress)?;
+    let recovered = recover(
+        &media,
+        (&replay.payloads, graveyard),
+        (tables, damage),
+        read_only,
+        threads,
+        progress,
+    )?;
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
     #[cfg(feature = "planted")]
     engine.plant_old_tail();

@@ -15,7 +15,8 @@ use crate::background::debt::memtable_bytes_max;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
-use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts};
+use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts, targets};
+use crate::compaction::placement::{self, Place};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
@@ -90,10 +91,27 @@ pub(super) struct Candidate {
 }
 
 impl Engine {
-    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to SSD included: what three memtables
-    /// leave.
+    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what three
+    /// memtables and the share of tables in persistent memory leave.
     pub(crate) fn level0_bytes(&self) -> u64 {
-        self.media.pool.geometry().capacity() - 3 * self.memtable_bytes_max()
+        let capacity = self.media.pool.geometry().capacity();
+        // Merges cannot reclaim what tables take. More than they may they take where the options have changed.
+        let tables = self.pm_tables().map_or(0, |memory| memory.limit().max(memory.taken()));
+        let records = (capacity - self.memtables_room()).saturating_sub(tables);
+        records.max(self.level0_least())
+    }
+
+    /// Where tables that are written to level `into` belong.
+    fn place_of(&self, space: &Space, tree: &Tree, into: usize) -> Place {
+        let mut bytes = [0; LEVELS];
+        tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
+        let level0_share = self.level0_share(space.routes.load().subranges.len());
+        placement::place(&placement::Facts {
+            into,
+            base: targets(&bytes, level0_share).base,
+            limit: self.pm_tables().map_or(0, |memory| memory.limit()),
+            waited_for: self.throttle.has_waiters(),
+        })
     }
 
     /// What each of so many subranges gives at once, if they are equal: one share more is on its way.
@@ -231,8 +249,14 @@ impl Engine {
         let lower = view.tree.level(into).tables[onto].to_vec();
         // Tables of one level are disjoint.
         let filled = upper.iter().filter(|(_, tables)| !tables.is_empty());
-        let moves =
-            memtable.is_none() && runs.is_empty() && lower.is_empty() && filled.count() == 1;
+        let to = self.place_of(space, &view.tree, into);
+        let any_in_memory =
+            filled.clone().any(|(_, tables)| tables.iter().any(|t| t.is_in_memory()));
+        let moves = memtable.is_none()
+            && runs.is_empty()
+            && lower.is_empty()
+            && filled.count() == 1
+            && placement::moves(to, any_in_memory);
         let inputs: Upper = upper.into_iter().chain([(into, lower)]).collect();
         let mut compaction = Compaction {
             space: Arc::clone(space),
@@ -293,12 +317,16 @@ impl Engine {
                 before: None,
                 below: deeper.first().cloned(),
                 retention: Retention { horizon, deeper, ranges },
-                output: self.output_options(space, into),
+                output: OutputOptions { place: to, ..self.output_options(space, into) },
                 hooks: Arc::clone(&self.hooks),
             };
             if planted::is(Bug::FreeBeforeTables) {
                 let dead = dead_zones(&compaction.runs);
                 dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            }
+            if planted::is(Bug::FreePmTableBeforeEdit) {
+                compaction.tables.iter().for_each(|(_, table)| table.plant_free());
+                self.bury();
             }
             for merge in self.split(merge) {
                 let task = self.merges.submit(merge)?;
@@ -323,11 +351,13 @@ impl Engine {
         Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
     }
 
+    /// What tables of a level look like, as files.
     pub(super) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
         OutputOptions {
             keyspace: space.id,
             keyspace_name: space.name.clone(),
             level: into as u8,
+            place: Place::Ssd,
             table_bytes: self.options.table_bytes,
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(),

@@ -108,10 +108,11 @@ pub(crate) struct Recovered {
     pub report: Report,
 }
 
-/// Recovers from a pool whose manifest log holds `payloads`; `lost` is what its memory was not given back.
+/// Recovers from a pool whose manifest log holds `payloads`, and whose dead space goes to the graveyard; `lost` is what its
+/// memory was not given back.
 pub(crate) fn recover(
     media: &Arc<Media>,
-    payloads: &[Vec<u8>],
+    (payloads, graveyard): (&[Vec<u8>], Arc<Graveyard>),
     (tables, lost): (Option<Arc<Tables>>, Vec<Damage>),
     read_only: bool,
     threads: usize,
@@ -125,7 +126,6 @@ pub(crate) fn recover(
     if !read_only {
         let _durable = media.pool.flush_log()?;
     }
-    let graveyard = Arc::new(Graveyard::default());
     let mut zones = Zones::new(media, &graveyard);
     let (mut runs, broken) = open_runs(media, &state, &mut zones)?;
     let candidates = candidates(media, &state, &zones);
@@ -213,7 +213,7 @@ pub(crate) fn recover(
         if let Some(tables) = &tables {
             tables.number_from(state.next_table);
             file::remove(&*tables.shelf.fs, tables.dir());
-            report.tables_swept = tables.sweep(&state.tables().map(|table| table.id).collect())?;
+            report.tables_swept = tables.sweep(&state.files())?;
         }
     }
     let mut spaces = BTreeMap::new();
@@ -273,7 +273,7 @@ fn open_trees(
         };
     };
     let keyspaces = state.keyspaces.iter();
-    state.tables().for_each(|table| tables.count(table.len));
+    state.tables().try_for_each(|table| tables.claim(table))?;
     Ok(keyspaces
         .map(|(id, keyspace)| {
             (*id, Arc::new(Tree::new(tables, &keyspace.levels, &Tree::default())))
@@ -320,9 +320,9 @@ fn broken_tables(
         }
         let what = error.context().to_owned();
         broken.push(Damage {
-            file: Some(table.path()),
+            file: table.path(),
             zone: None,
-            at: 0,
+            at: table.start(),
             len: table.desc.len,
             what,
         });

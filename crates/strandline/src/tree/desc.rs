@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use base::Seq;
+use pool::Extent;
 
-/// Levels on SSD, numbered from 1. Level 0 lies in persistent memory.
+/// Levels of tables, numbered from 1. Level 0 lies in persistent memory.
 pub(crate) const LEVELS: usize = 6;
 
 /// What the manifest stores about a table.
@@ -14,10 +15,12 @@ pub(crate) const LEVELS: usize = 6;
 pub(crate) struct TableDesc {
     /// Names the file; never reused.
     pub id: u64,
+    /// Where in persistent memory it lies; none: it is a file.
+    pub extent: Option<Extent>,
     pub keyspace: u32,
     /// 1 to [`LEVELS`].
     pub level: u8,
-    /// Bytes of the file, and their checksum.
+    /// Bytes of the table, and their checksum.
     pub len: u64,
     pub sum: u64,
     pub entries: u64,
@@ -69,6 +72,7 @@ impl LevelsState {
     pub(crate) fn add(&mut self, desc: &TableDesc) -> Result<(), Broken> {
         has_entries(desc)?;
         has_ordered_bounds(desc)?;
+        fits_its_extent(desc)?;
         let level = level_of(desc.level).ok_or("levels are numbered from 1 to 6")?;
         is_disjoint(&self.levels[level], desc)?;
         self.levels[level].insert(desc.smallest.clone(), desc.clone());
@@ -102,6 +106,11 @@ fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
     if ordered { Ok(()) } else { Err("the bounds of a table are in order") }
 }
 
+fn fits_its_extent(desc: &TableDesc) -> Result<(), Broken> {
+    let fits = desc.extent.is_none_or(|extent| desc.len <= extent.len);
+    if fits { Ok(()) } else { Err("a table in persistent memory fits its extent") }
+}
+
 const OVERLAP: Broken = "tables of a level are disjoint";
 
 /// I-TREE-1.
@@ -125,6 +134,7 @@ mod tests {
     fn desc(id: u64, smallest: &str, largest: &str) -> TableDesc {
         TableDesc {
             id,
+            extent: None,
             keyspace: 0,
             level: 1,
             len: 1,
@@ -158,6 +168,9 @@ mod tests {
         let open = TableDesc { ends_before: true, ..desc(7, "ca", "d") };
         assert_eq!(state.add(&open), Ok(()), "ends before the next begins");
         assert_eq!(state.add(&TableDesc { ends_before: true, ..desc(8, "c", "d") }), Err(OVERLAP));
+        let extent = Some(Extent { at: 4096, len: 256 });
+        let long = TableDesc { extent, len: 257, ..desc(9, "z", "z") };
+        assert_eq!(state.add(&long), Err("a table in persistent memory fits its extent"));
         assert_eq!(state.remove(1, b"ca", 7), Ok(()));
         assert_eq!(state.remove(1, b"d", 2), Err("a table that is removed is there"));
         assert_eq!(state.remove(1, b"h", 2), Ok(()));

@@ -55,6 +55,7 @@ pub(crate) fn examine(copy: Copy) -> Result<TableDesc> {
     }
     let mut desc = TableDesc {
         id: 0,
+        extent: None,
         keyspace: 0,
         level: 0,
         len,

@@ -1,10 +1,12 @@
-//! The levels on SSD: which tables a keyspace has, as one immutable value, and the files behind them (R4).
+//! The levels: which tables a keyspace has, as one immutable value, and the files and extents behind them (R4).
 //!
 //! **I-TREE-1** Tables of a level are disjoint: no two hold the same user key.
 //! **I-TREE-2** All versions of a key in a deeper level are older than those in a level above it, and these
 //! older than those in runs and memtables.
-//! **I-TREE-3** A table that an edit names was written whole, synced and verified, and so was its directory.
-//! **I-TREE-4** A file is removed only after the edit that drops its table is durable and its last reader left.
+//! **I-TREE-3** A table that an edit names was written whole, synced and verified, and so was its directory; one in
+//! persistent memory was fenced and verified.
+//! **I-TREE-4** A file is removed, and an extent is free, only after the edit that drops the table is durable and its last
+//! reader left.
 //! **I-TREE-5** A directory of tables has one store, which claims it before it removes or writes anything there.
 
 pub(crate) mod ahead;
@@ -13,6 +15,7 @@ pub(crate) mod copy;
 pub(crate) mod desc;
 pub(crate) mod examine;
 pub(crate) mod level;
+pub(crate) mod memory;
 pub(crate) mod owner;
 pub(crate) mod table;
 pub(crate) mod tables;

@@ -1,4 +1,4 @@
-//! A table of the tree: what the manifest says of it, and its file, opened when first read.
+//! A table of the tree: what the manifest says of it, and its file or extent, opened when first read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,17 +10,20 @@ use sst::Layout;
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
+use super::memory::PmHold;
 use super::tables::Tables;
 use crate::busy::Busy;
 use crate::compaction::output;
 use crate::compaction::pick::TableFacts;
 use crate::ranges::Ranges;
 
-/// A table; its file goes with its last holder once an edit dropped it (I-TREE-4).
+/// A table; its file or extent goes with its last holder once an edit dropped it (I-TREE-4).
 pub(crate) struct Table {
     /// Its level is the one that it was opened in; see [`Table::desc_at`].
     pub desc: TableDesc,
     tables: Arc<Tables>,
+    /// Where it lies in persistent memory.
+    hold: Option<Arc<PmHold>>,
     open: OnceLock<Open>,
     /// A compaction under way reads it.
     pub busy: Busy,
@@ -35,6 +38,7 @@ struct Open {
 impl Table {
     pub(crate) fn new(tables: &Arc<Tables>, desc: TableDesc) -> Table {
         Table {
+            hold: tables.hold(&desc),
             desc,
             tables: Arc::clone(tables),
             open: OnceLock::new(),
@@ -43,9 +47,35 @@ impl Table {
         }
     }
 
-    /// Its file.
-    pub(crate) fn path(&self) -> PathBuf {
-        self.tables.path(self.desc.id)
+    /// Its file, if it is one.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.hold.is_none().then(|| self.tables.path(self.desc.id))
+    }
+
+    /// Its file, or the pool.
+    pub(crate) fn lies_in(&self) -> PathBuf {
+        let pool = self.tables.memory.as_ref().map(|memory| memory.pool());
+        self.path().or(pool).unwrap_or_default()
+    }
+
+    /// Offset of its first byte in its file, or in the pool.
+    pub(crate) fn start(&self) -> u64 {
+        self.desc.extent.map_or(0, |extent| extent.at)
+    }
+
+    /// Whether it lies in persistent memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.hold.is_some()
+    }
+
+    /// A planted bug: its extent goes although an edit names it.
+    pub(crate) fn plant_free(&self) {
+        self.hold.iter().for_each(|hold| hold.set_dropped());
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> Result<Arc<dyn ssd::Read>> {
+        self.tables.open(&self.desc, self.hold.clone())
     }
 
     /// What the manifest says of it where it stands in `level`.
@@ -66,6 +96,7 @@ impl Table {
     /// Marks that no durable edit names this table.
     pub(crate) fn set_dropped(&self) {
         self.busy.spend();
+        self.hold.iter().for_each(|hold| hold.set_dropped());
         self.dropped.store(true, Ordering::Release);
     }
 
@@ -94,18 +125,17 @@ impl Table {
 
     #[cold]
     fn open_now(&self) -> Result<&Open> {
-        let path = self.path();
         let lost = |what: &str| {
             Error::corruption(
                 "open",
                 format!(
-                    "{} of keyspace {} {what}; restore the file, or save the rest with `strandline repair`",
-                    path.display(),
+                    "{} of keyspace {} {what}; restore it, or save the rest with `strandline repair`",
+                    self.name(),
                     self.desc.keyspace
                 ),
             )
         };
-        let file = self.tables.shelf.fs.open(&path).map_err(|error| match error.kind() {
+        let file = self.bytes().map_err(|error| match error.kind() {
             ErrorKind::NotFound => lost("is missing"),
             _ => error,
         })?;
@@ -115,7 +145,7 @@ impl Table {
         let file = File(file);
         let layout = Layout::open(&file).map_err(|error| match error.kind() {
             // Whoever wrote its name into the manifest could read it.
-            ErrorKind::NotSupported if output::verify(&self.tables, &self.desc).is_err() => {
+            ErrorKind::NotSupported if output::verify(&*file.0, &self.desc).is_err() => {
                 lost("fails its checksum")
             }
             _ => error,
@@ -138,6 +168,18 @@ impl Table {
         Ok(self.open.get_or_init(|| Open { table, ranges }))
     }
 
+    fn name(&self) -> String {
+        match self.path() {
+            Some(path) => path.display().to_string(),
+            None => format!(
+                "table {} at offset {} of {}",
+                self.desc.id,
+                self.start(),
+                self.lies_in().display()
+            ),
+        }
+    }
+
     /// The same table, read past the cache: for reading all of it once, from front to back.
     pub(crate) fn uncached(&self) -> Result<Arc<sst::Table<Ahead>>> {
         let open = self.open()?;
@@ -149,7 +191,9 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         if self.dropped.load(Ordering::Acquire) {
-            self.tables.bury(self.desc.id, self.desc.len);
+            // An extent goes with its hold.
+            let file_len = if self.is_in_memory() { 0 } else { self.desc.len };
+            self.tables.bury(self.desc.id, file_len);
         }
     }
 }

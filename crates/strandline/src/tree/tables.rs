@@ -1,4 +1,4 @@
-//! The files of all tables of a store: their names, numbers, and their end.
+//! All tables of a store: their numbers, the names of their files, and their end.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,8 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use ssd::{Append, Fs};
 
+use super::desc::TableDesc;
+use super::memory::{PmHold, PmTables};
 use super::owner;
 use crate::cache::BlockCache;
 
@@ -54,9 +56,11 @@ impl Shelf {
     }
 }
 
-/// The directory of tables with the cache over them.
+/// The directory of tables, what of persistent memory is theirs, and the cache over both.
 pub(crate) struct Tables {
     pub shelf: Shelf,
+    /// Where tables may also be.
+    pub memory: Option<Arc<PmTables>>,
     pub cache: Arc<BlockCache>,
     /// Bytes that files may take; 0: what the device has.
     limit: u64,
@@ -71,12 +75,18 @@ impl Tables {
     pub(crate) fn new(shelf: Shelf, limit: u64, cache: u64) -> Tables {
         Tables {
             shelf,
+            memory: None,
             limit,
             cache: Arc::new(BlockCache::new(cache)),
             next: AtomicU64::new(1),
             bytes: AtomicU64::new(0),
             dead: Mutex::default(),
         }
+    }
+
+    /// The same with those in persistent memory.
+    pub(crate) fn with_memory(self, memory: PmTables) -> Tables {
+        Tables { memory: Some(Arc::new(memory)), ..self }
     }
 
     /// Numbers tables from `next` on at least.
@@ -110,10 +120,36 @@ impl Tables {
         ))
     }
 
-    /// Makes the file of a new table.
-    pub(crate) fn create(&self) -> Result<(u64, Box<dyn Append>)> {
-        let id = self.take_id();
-        Ok((id, self.shelf.fs.create(&self.path(id))?))
+    /// Makes the file of the new table `id`, which will have about `len` bytes.
+    pub(crate) fn create(&self, id: u64, len: u64) -> Result<Box<dyn Append>> {
+        self.check_room(len)?;
+        self.shelf.fs.create(&self.path(id))
+    }
+
+    /// What keeps the extent of a table, if it lies in one.
+    pub(crate) fn hold(&self, desc: &TableDesc) -> Option<Arc<PmHold>> {
+        Some(PmHold::new(desc.extent?, self.memory.as_ref()?))
+    }
+
+    /// Opens a table for reading, wherever it lies; `hold` keeps it there.
+    pub(crate) fn open(
+        &self,
+        desc: &TableDesc,
+        hold: Option<Arc<PmHold>>,
+    ) -> Result<Arc<dyn ssd::Read>> {
+        match (desc.extent, &self.memory) {
+            (Some(extent), Some(memory)) => memory.open((desc.id, extent, desc.len), hold),
+            _ => self.shelf.fs.open(&self.path(desc.id)),
+        }
+    }
+
+    /// Says, after an open, that the manifest names a table.
+    pub(crate) fn claim(&self, desc: &TableDesc) -> Result<()> {
+        match (desc.extent, &self.memory) {
+            (Some(extent), Some(memory)) => memory.claim(extent)?,
+            _ => self.count(desc.len),
+        }
+        Ok(())
     }
 
     /// A number that no table has had.
@@ -136,7 +172,15 @@ impl Tables {
         self.bytes.fetch_add(len, Relaxed);
     }
 
-    /// Notes that the file of a table may go, `len` bytes of which were counted.
+    /// Gives up a table that no edit names.
+    pub(crate) fn give_up(&self, desc: &TableDesc) {
+        match (desc.extent, &self.memory) {
+            (Some(extent), Some(memory)) => memory.bury(extent),
+            _ => self.bury(desc.id, desc.len),
+        }
+    }
+
+    /// Notes that the file of a table may go, `len` bytes of which were counted; of one that has none, what is cached.
     pub(crate) fn bury(&self, id: u64, len: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push((id, len));
     }

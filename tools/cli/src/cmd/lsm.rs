@@ -85,7 +85,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
         let ranges = level.tables.iter().map(|table| table.range_deletes).sum();
         row(
             &format!("level {}", level.level),
-            plural(level.tables.len() as u64, "table"),
+            tables(level),
             [
                 human::bytes(level.bytes()),
                 human::count(level.entries()),
@@ -122,13 +122,24 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
     rows
 }
 
+/// The tables of a level, and what of them lies in persistent memory.
+fn tables(level: &LevelProperties) -> String {
+    let tables = plural(level.tables.len() as u64, "table");
+    match level.pm_bytes() {
+        0 => tables,
+        bytes if bytes == level.bytes() => format!("{tables} in PM"),
+        bytes => format!("{tables}, {} in PM", human::bytes(bytes)),
+    }
+}
+
 fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {what}{s}", human::count(count))
 }
 
 fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(), Failure> {
-    let heads = ["", "level", "table", "bytes", "entries", "seqs", "first key", "last key"];
+    let heads =
+        ["", "level", "table", "PM offset", "bytes", "entries", "seqs", "first key", "last key"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     for level in &keyspace.levels {
         rows.extend(level.tables.iter().map(|table| {
@@ -136,6 +147,7 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
                 String::new(),
                 level.level.to_string(),
                 table.id.to_string(),
+                table.pm_at.map_or_else(|| "-".into(), |at| at.to_string()),
                 table.bytes.to_string(),
                 table.entries.to_string(),
                 format!("{} to {}", table.min_seq, table.max_seq),
@@ -197,6 +209,7 @@ fn level_json(level: &LevelProperties, form: Form) -> Value {
         "level": level.level,
         "target": level.target,
         "bytes": level.bytes(),
+        "pm_bytes": level.pm_bytes(),
         "entries": level.entries(),
         "tables": level.tables.iter().map(|table| table_json(table, form)).collect::<Vec<Value>>(),
     })
@@ -206,6 +219,7 @@ fn table_json(table: &TableProperties, form: Form) -> Value {
     json!({
         "id": table.id,
         "path": table.path,
+        "pm_at": table.pm_at,
         "bytes": table.bytes,
         "entries": table.entries,
         "deletions": table.deletions,

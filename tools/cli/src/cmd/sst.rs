@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
-use sst::{EntryKind, FileReader, Layout, Table, Uncached};
+use sst::{EntryKind, FileReader, Layout, ReadAt, Table, Uncached};
 
 use super::lsm::shown;
 use crate::context::Context;
@@ -15,8 +15,14 @@ use crate::text::Form;
 
 #[derive(Args)]
 pub struct Sst {
-    /// The table: a file in RocksDB's block-based format
+    /// The table: a file in RocksDB's block-based format, or the pool that it lies in
     file: PathBuf,
+    /// Offset of a table in the pool, as `lsm --files` tells it
+    #[arg(long, requires = "len")]
+    at: Option<u64>,
+    /// Bytes of that table
+    #[arg(long, requires = "at")]
+    len: Option<u64>,
     /// Print all entries: key, sequence number, kind and value
     #[arg(long)]
     scan: bool,
@@ -25,8 +31,51 @@ pub struct Sst {
     verify: bool,
 }
 
+/// What a pool begins with.
+const POOL: &[u8; 8] = b"strandln";
+
+/// The bytes of a file that are a table.
+struct Part {
+    file: FileReader,
+    at: u64,
+    len: u64,
+}
+
+impl Part {
+    fn new(file: FileReader, args: &Sst) -> Result<Part, Failure> {
+        let (at, len) = (args.at.unwrap_or(0), args.len.unwrap_or(file.len()));
+        let hint =
+            "--at and --len say where in a pool a table lies; `strandline lsm --files` tells both";
+        if at.checked_add(len).is_none_or(|end| end > file.len()) {
+            let text = format!("{} has {} bytes; {hint}", file.name(), file.len());
+            return Err(Failure::Usage(text));
+        }
+        let mut head = [0; POOL.len()];
+        let is_pool = args.at.is_none() && len > 0 && file.read_at(0, &mut head).is_ok();
+        if is_pool && head == *POOL {
+            return Err(Failure::Usage(format!("{} is a pool; {hint}", file.name())));
+        }
+        Ok(Part { file, at, len })
+    }
+}
+
+impl ReadAt for Part {
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<(), strandline::Error> {
+        self.file.read_at(self.at + at, out)
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn name(&self) -> String {
+        self.file.name()
+    }
+}
+
 pub fn run(context: &Context, args: &Sst) -> Outcome {
     let file = FileReader::open(&args.file)?;
+    let file = Part::new(file, args)?;
     let layout = Arc::new(Layout::open(&file)?);
     let table = Arc::new(Table::new(layout, Uncached(file)));
     let findings = if args.verify { Some(table.verify()?) } else { None };
@@ -116,7 +165,7 @@ fn properties_json(layout: &Layout) -> Value {
 }
 
 fn scan(
-    table: &Arc<Table<Uncached<FileReader>>>,
+    table: &Arc<Table<Uncached<Part>>>,
     context: &Context,
     out: &mut Out,
 ) -> Result<(), Failure> {

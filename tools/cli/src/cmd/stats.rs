@@ -93,11 +93,12 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
 
 fn print_ssd(ssd: &SsdProperties, out: &mut Out) -> Result<(), Failure> {
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
-    out.line("levels on SSD")?;
+    out.line("levels")?;
     let limit = if ssd.limit == 0 { "no limit".into() } else { both(ssd.limit) };
     out.rows(&[
         ("  directory", ssd.dir.display().to_string()),
         ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
+        ("  in PM", format!("{} of {}", both(ssd.pm_bytes), both(ssd.pm_limit))),
         ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
         (
             "  looked up",
@@ -169,11 +170,12 @@ fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Fa
     ])?;
     for level in &keyspace.levels {
         out.line(format_args!(
-            "  level {}: {} tables, {} entries, {}",
+            "  level {}: {} tables, {} entries, {}, {} of it in PM",
             level.level,
             level.tables.len(),
             human::count(level.entries()),
-            human::bytes(level.bytes())
+            human::bytes(level.bytes()),
+            human::bytes(level.pm_bytes())
         ))?;
     }
     if keyspace.runs.is_empty() {
@@ -293,6 +295,8 @@ fn ssd_json(ssd: &SsdProperties) -> Value {
         "files": ssd.fs,
         "bytes": ssd.bytes,
         "limit": ssd.limit,
+        "pm_bytes": ssd.pm_bytes,
+        "pm_limit": ssd.pm_limit,
         "cache": {
             "budget": cache.budget,
             "charged": cache.charged,
@@ -349,6 +353,7 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
             "tables": level.tables.len(),
             "entries": level.entries(),
             "bytes": level.bytes(),
+            "pm_bytes": level.pm_bytes(),
         })).collect::<Vec<Value>>(),
         "run_entries": entries,
         "runs": runs,

@@ -20,8 +20,8 @@ keyspace default
   PM       2 memtables  64 B          1          -  -
   PM       0 runs       0 B           0          -  12.85 MiB
   level 6  1 table      1005 B        3          0  no limit
-  level  table  bytes  entries  seqs    first key  last key
-      6      1   1005        3  1 to 3  key00000   key00002
+  level  table  PM offset  bytes  entries  seqs    first key  last key
+      6      1          -   1005        3  1 to 3  key00000   key00002
 ";
     assert_eq!(text, golden, "{text}");
     let json = store.run(&["lsm", "--json"]).ok().json();
@@ -75,6 +75,44 @@ fn sst_needs_no_store() {
     store.run(&["sst", "nothing"]).failed(3, "nothing");
     std::fs::write(lone, b"foreign").expect("written");
     store.run(&["sst", lone]).failed(3, "too few for a table");
+}
+
+#[test]
+fn tables_in_the_pool_are_shown_and_read() {
+    let options = ["--pm-size", "2M", "--zone-size", "16K", "--memtable-bytes", "32K"];
+    let more = ["--table-bytes", "16K", "--pm-tables", "40", "--background-threads", "0"];
+    let options = [&options[..], &more[..]].concat();
+    let store = Store::new();
+    let lines: String = (0..20_000).map(|at| format!("key{at:05}\tvalue {at}\n")).collect();
+    // The second time it lies above what the first brought.
+    for _ in 0..2 {
+        store.run_with(&[&["load"][..], &options[..]].concat(), &lines).ok();
+    }
+    let levels = store.run(&["lsm", "--json"]).ok().json()["keyspaces"][0]["levels"].clone();
+    let tables = levels
+        .as_array()
+        .expect("levels")
+        .iter()
+        .flat_map(|level| level["tables"].as_array().expect("tables").clone());
+    let table = tables.into_iter().find(|table| !table["pm_at"].is_null()).expect("one in PM");
+    let (at, len) = (table["pm_at"].to_string(), table["bytes"].to_string());
+    let text = store.run(&["lsm", "--files"]).ok().text();
+    assert!(text.contains(" in PM") && text.contains(&at), "{text}");
+    let text = store.run(&["manifest"]).ok().text();
+    assert!(text.contains(&format!("bytes in persistent memory at {at}, keys")), "{text}");
+    let stats = store.run(&["stats", "--json"]).ok().json();
+    assert!(stats["ssd"]["pm_bytes"].as_u64() > Some(0), "{stats}");
+    assert!(store.run(&["stats"]).ok().text().contains("  in PM"));
+    store.run(&["check"]).ok();
+
+    let pool = store.pool();
+    let pool = pool.to_str().expect("text");
+    let json =
+        store.run(&["sst", pool, "--at", &at, "--len", &len, "--verify", "--json"]).ok().json();
+    assert_eq!((&json["entries"], &json["findings"]), (&table["entries"], &serde_json::json!([])));
+    store.run(&["sst", pool]).failed(2, "--at");
+    store.run(&["sst", pool, "--at", &at, "--len", "9000000000"]).failed(2, "lsm --files");
+    store.run(&["get", "key00000", "--pm-tables", "80"]).failed(2, "75");
 }
 
 #[test]

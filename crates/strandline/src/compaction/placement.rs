@@ -1,0 +1,99 @@
+//! Where a table goes: a pure function from its level and the state of persistent memory to a place.
+//!
+//! What lies above the base gathers and is soon merged again, and the base is merged with what gathered; levels below it
+//! hold most of the data and change slowly. So the upper ones are worth persistent memory, as far as there is any.
+
+use crate::tree::desc::LEVELS;
+
+/// A table in persistent memory is cut when it has filled so many eighths of the longest: filter and index are yet to come.
+const FULL_EIGHTHS: u64 = 7;
+
+/// Where the tables of a compaction go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To persistent memory, each as far as there is room for it.
+    Memory,
+    Ssd,
+}
+
+/// What a place depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// The level that is written.
+    pub into: usize,
+    /// The uppermost level that has a target.
+    pub base: usize,
+    /// Bytes of persistent memory that tables may take.
+    pub limit: u64,
+    /// Somebody waits for persistent memory.
+    pub waited_for: bool,
+}
+
+/// Where tables go.
+pub(crate) fn place(facts: &Facts) -> Place {
+    let upper = facts.into <= facts.base && facts.into < LEVELS;
+    match upper && facts.limit > 0 && !facts.waited_for {
+        true => Place::Memory,
+        false => Place::Ssd,
+    }
+}
+
+/// Whether tables that overlap nothing keep their bytes and only change their level: not those in persistent memory that
+/// go to a level that does not belong there.
+pub(crate) fn moves(to: Place, any_in_memory: bool) -> bool {
+    to == Place::Memory || !any_in_memory
+}
+
+/// Bytes at which a table is cut that would be cut at `table_bytes` and may take `len_max`.
+pub(crate) fn cut_at(table_bytes: u64, len_max: u64) -> u64 {
+    table_bytes.min(len_max / 8 * FULL_EIGHTHS)
+}
+
+/// What a table of `len` bytes counts for where a zone has `zone_len`: extents of the same length fit into a zone so many
+/// times and no more, and of what is left over nobody else makes a whole zone.
+pub(crate) fn share(len: u64, zone_len: u64) -> u64 {
+    len.next_power_of_two().min(zone_len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upper_levels_lie_in_persistent_memory() {
+        let facts = |into, base| Facts { into, base, limit: 1, waited_for: false };
+        for (into, base, expected) in [
+            (1, 6, Place::Memory),
+            (5, 6, Place::Memory),
+            (6, 6, Place::Ssd),
+            (1, 4, Place::Memory),
+            (3, 4, Place::Memory),
+            (4, 4, Place::Memory),
+            (5, 4, Place::Ssd),
+            (6, 4, Place::Ssd),
+            (1, 1, Place::Memory),
+            (2, 1, Place::Ssd),
+        ] {
+            assert_eq!(place(&facts(into, base)), expected, "level {into}, base {base}");
+        }
+        assert_eq!(place(&Facts { limit: 0, ..facts(1, 6) }), Place::Ssd);
+        assert_eq!(place(&Facts { waited_for: true, ..facts(1, 6) }), Place::Ssd);
+    }
+
+    #[test]
+    fn a_table_leaves_persistent_memory_by_being_written_anew() {
+        assert!(moves(Place::Memory, true));
+        assert!(moves(Place::Memory, false));
+        assert!(moves(Place::Ssd, false));
+        assert!(!moves(Place::Ssd, true));
+    }
+
+    #[test]
+    fn lengths() {
+        assert_eq!(cut_at(32 << 20, 4 << 20), (4 << 20) / 8 * 7);
+        assert_eq!(cut_at(100, 4 << 20), 100);
+        for (len, expected) in [(1, 1), (1024, 1024), (1025, 2048), (2049, 4096), (4096, 4096)] {
+            assert_eq!(share(len, 4096), expected, "{len}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Tables of upper levels in persistent memory: what lies there, what it costs, and what becomes of it.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::{TempDir, assert_no_zone_leaked, dump, heap, kind_of};
+use ssd::{Fs, Memory};
+use strandline::{Db, ErrorKind, Options, PmSource, ReadOptions, Region, SsdSource, steps};
+use testkit::Rng;
+
+const MIB: u64 = 1 << 20;
+const ZONE: u64 = 32 << 10;
+
+type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options() -> Options {
+    Options {
+        pm_size: 4 * MIB,
+        zone_size: ZONE,
+        memtable_bytes: 64 << 10,
+        table_bytes: 128 << 10,
+        pm_tables: 40,
+        block_cache: MIB,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
+    }
+}
+
+/// A store on a heap region and a file system in memory, which can be opened again and again.
+struct Place {
+    region: Arc<Region>,
+    fs: Arc<dyn Fs>,
+}
+
+impl Place {
+    fn new() -> Place {
+        let fs: Arc<dyn Fs> = Arc::new(Memory::default());
+        fs.create_dir_all(Path::new("/sst")).expect("directory");
+        Place { region: heap(options().pm_size), fs }
+    }
+
+    fn open(&self, options: Options) -> Db {
+        Db::open_on(Arc::clone(&self.region), Arc::clone(&self.fs), "/sst", options).expect("open")
+    }
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("key{:013}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000_000).into_bytes()
+}
+
+fn value(i: u64, round: u64) -> Vec<u8> {
+    let mut rng = Rng::new(i ^ round << 32);
+    let mut value = format!("{i}/{round} ").into_bytes();
+    value.extend(std::iter::repeat_with(|| rng.next() as u8).take(120));
+    value
+}
+
+/// Puts, overwrites and deletes of `keys` keys.
+fn churn(db: &Db, model: &mut Contents, keys: u64, count: u64) {
+    let mut rng = Rng::new(keys ^ count);
+    for round in 0..count {
+        let i = rng.below(keys);
+        if rng.below(6) == 0 {
+            db.delete(&key(i)).expect("delete");
+            model.remove(&key(i));
+        } else {
+            db.put(&key(i), &value(i, round)).expect("put");
+            model.insert(key(i), value(i, round));
+        }
+    }
+}
+
+#[track_caller]
+fn assert_same(db: &Db, model: &Contents) {
+    let space = db.default_keyspace();
+    assert!(dump(space, &ReadOptions::default()) == *model, "a scan differs");
+    for (key, value) in model.iter().step_by(7) {
+        assert_eq!(space.get(key).expect("get").as_ref(), Some(value));
+    }
+}
+
+#[track_caller]
+fn assert_sound(db: &Db) {
+    while !db.work(1 << 20).expect("work") {}
+    let report = db.check().expect("check");
+    assert!(report.damage.is_empty(), "{:?}", report.damage);
+    assert_no_zone_leaked(db, "a sound store");
+    assert_eq!(steps::leaked_tables(db.default_keyspace()).expect("list"), 0);
+}
+
+/// Bytes of tables in persistent memory, and in files.
+fn bytes(db: &Db) -> (u64, u64) {
+    let levels = &db.properties().keyspaces[0].levels;
+    let in_memory = levels.iter().map(|level| level.pm_bytes()).sum::<u64>();
+    (in_memory, levels.iter().map(|level| level.bytes()).sum::<u64>() - in_memory)
+}
+
+/// Offset in the pool and bytes of the tables in persistent memory.
+fn in_memory(db: &Db) -> Vec<(u64, u64)> {
+    let levels = db.properties().keyspaces.swap_remove(0).levels;
+    let tables = levels.into_iter().flat_map(|level| level.tables);
+    tables.filter_map(|table| Some((table.pm_at?, table.bytes))).collect()
+}
+
+/// Writes until tables lie in persistent memory, and in files below them.
+fn filled(place: &Place, options: Options) -> (Db, Contents) {
+    let db = place.open(options);
+    let mut model = Contents::new();
+    for round in 1..100 {
+        churn(&db, &mut model, 20_000, 5_000 + round);
+        if bytes(&db).0 > 4 * ZONE && bytes(&db).1 > 0 {
+            return (db, model);
+        }
+    }
+    panic!("{:?} after all that", bytes(&db));
+}
+
+#[test]
+fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
+    for (threads, percent) in [(0, 40), (2, 40), (0, 75), (1, 10)] {
+        let place = Place::new();
+        let options = Options { background_threads: threads, pm_tables: percent, ..options() };
+        let db = place.open(options.clone());
+        let mut model = Contents::new();
+        let mut most = 0;
+        for round in 0..20 {
+            churn(&db, &mut model, 40_000, 6_000 + round);
+            let ssd = db.properties().ssd.expect("levels");
+            assert!(ssd.pm_bytes <= ssd.pm_limit, "{ssd:?}");
+            most = most.max(ssd.pm_bytes);
+        }
+        let (in_memory, on_ssd) = bytes(&db);
+        let limit = db.properties().ssd.expect("levels").pm_limit;
+        println!(
+            "{threads} threads, {percent} %: at most {most} of {limit}, {in_memory} now, {on_ssd} on SSD"
+        );
+        assert!(most > 0 && on_ssd > 0);
+        assert!(db.properties().persisted.site_bytes(strandline::Site::Table) > 0);
+        assert_same(&db, &model);
+        drop(db);
+
+        let db = place.open(options.clone());
+        assert_same(&db, &model);
+        churn(&db, &mut model, 40_000, 5_000);
+        assert_same(&db, &model);
+        db.flush().expect("flush");
+        assert_sound(&db);
+
+        // All that is left lies in one level, the deepest, which belongs on SSD.
+        let used = |db: &Db| db.properties().pm_capacity - db.properties().pm_free;
+        db.compact().expect("compact");
+        assert_same(&db, &model);
+        assert_eq!(bytes(&db).0, 0);
+        model.keys().for_each(|key| db.delete(key).expect("delete"));
+        db.flush().expect("flush");
+        db.compact().expect("compact");
+        assert_eq!(db.properties().ssd.expect("levels").pm_bytes, 0);
+        assert_sound(&db);
+        assert!(used(&db) < MIB, "{} of 4 MiB are not free", used(&db));
+    }
+}
+
+#[test]
+fn what_outgrows_a_zone_goes_to_a_file() {
+    let place = Place::new();
+    let db = place.open(Options { compression: strandline::Compression::None, ..options() });
+    let put = |from: u64, len: usize| {
+        for i in from..from + 50 {
+            db.put(&key(i), &vec![i as u8; len]).expect("put");
+        }
+        db.flush().expect("flush");
+        db.compact_range(db.default_keyspace(), None, Some(b"a")).expect("nothing to compact");
+    };
+    // A level below, so that what comes next has one above it.
+    put(0, 100);
+    db.compact().expect("compact");
+    let long = vec![7; 2 * ZONE as usize];
+    for i in 0..4 {
+        db.put(&key(i), &long).expect("put");
+        db.put(&key(i), &long).expect("put");
+    }
+    put(10, 100);
+    while !db.work(1000).expect("work") {}
+    let reads = |db: &Db| (0..4).all(|i| db.get(&key(i)).expect("get").as_ref() == Some(&long));
+    assert!(reads(&db));
+    steps::reclaim(db.default_keyspace());
+    db.compact_range(db.default_keyspace(), Some(&key(0)), Some(&key(3))).expect("compact");
+    assert!(reads(&db));
+    for (_, len) in in_memory(&db) {
+        assert!(len <= ZONE, "{len} bytes");
+    }
+    assert_sound(&db);
+}
+
+#[test]
+fn less_for_tables_is_kept_to_and_more_is_used() {
+    let place = Place::new();
+    let (db, mut model) = filled(&place, options());
+    let before = bytes(&db).0;
+    drop(db);
+    let db = place.open(Options { pm_tables: 0, ..options() });
+    assert_same(&db, &model);
+    assert!(bytes(&db).0 > 0, "tables stay where they are");
+    churn(&db, &mut model, 20_000, 40_000);
+    assert!(bytes(&db).0 < before, "and leave when they are written anew");
+    assert_same(&db, &model);
+    db.compact().expect("compact");
+    assert_eq!(bytes(&db).0, 0);
+    drop(db);
+    let (db, _) = filled(&place, Options { pm_tables: 60, ..options() });
+    assert_sound(&db);
+}
+
+#[test]
+fn a_table_stays_for_those_who_read_it() {
+    let place = Place::new();
+    let (db, model) = filled(&place, options());
+    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+    iter.seek_to_first().expect("first");
+    let snapshot = db.snapshot();
+    let held = in_memory(&db).len() as u64;
+    db.compact().expect("compact");
+    let leaked = |db: &Db| steps::leaked_tables(db.default_keyspace()).expect("list");
+    assert!(leaked(&db) >= held, "the iterator holds them");
+    // What others write goes nowhere near.
+    churn(&db, &mut Contents::new(), 20_000, 5_000);
+    for (key, value) in &model {
+        assert_eq!((iter.key(), iter.value().expect("value")), (Some(&key[..]), Some(&value[..])));
+        iter.next().expect("next");
+    }
+    drop((iter, snapshot));
+    assert_sound(&db);
+}
+
+#[test]
+fn a_checkpoint_has_files_only() {
+    let place = Place::new();
+    let (db, model) = filled(&place, options());
+    db.checkpoint("/copy").expect("checkpoint");
+    assert_same(&db, &model);
+    let copy = Db::open_on(heap(8 * MIB), Arc::clone(&place.fs), "/copy/sst", options());
+    let copy = copy.expect("open");
+    assert_same(&copy, &model);
+    assert_eq!(bytes(&copy).0, 0);
+    assert_sound(&copy);
+    assert_sound(&db);
+}
+
+#[test]
+fn a_keyspace_goes_with_its_tables() {
+    let place = Place::new();
+    let db = place.open(options());
+    let space = db.create_keyspace("spare").expect("create");
+    let mut model = Contents::new();
+    churn(&db, &mut model, 10_000, 20_000);
+    for round in 0..40_000 {
+        space.put(&key(round % 15_000), &value(round, round)).expect("put");
+    }
+    assert!(db.properties().ssd.expect("levels").pm_bytes > 0);
+    db.drop_keyspace("spare").expect("drop");
+    drop(space);
+    db.compact().expect("compact");
+    assert_eq!(db.properties().ssd.expect("levels").pm_bytes, 0);
+    assert_same(&db, &model);
+    assert_sound(&db);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let dir = TempDir::new("pm-tables-refused");
+    for (name, options) in [
+        ("dram", Options { pm: PmSource::Dram, ..options() }),
+        ("none", Options { ssd: SsdSource::None, ..options() }),
+        ("much", Options { pm_tables: 76, ..options() }),
+        ("heap", Options { pm: PmSource::Heap, ..options() }),
+    ] {
+        let path = dir.join(name);
+        assert_eq!(kind_of(Db::open(&path, options)), ErrorKind::InvalidArgument, "{name}");
+        assert!(!path.exists(), "{name}");
+    }
+    // What the store is counts, too.
+    let path = dir.join("logged");
+    drop(Db::open(&path, Options { pm: PmSource::Dram, pm_tables: 0, ..options() }).expect("open"));
+    assert_eq!(kind_of(Db::open(&path, options())), ErrorKind::InvalidArgument);
+}
+
+/// A store in a directory, with tables in its pool; closed.
+fn stored(dir: &TempDir) -> (PathBuf, Contents, Vec<(u64, u64)>) {
+    let path = dir.join("store");
+    let db = Db::open(&path, options()).expect("open");
+    let mut model = Contents::new();
+    for round in 1..100 {
+        churn(&db, &mut model, 20_000, 5_000 + round);
+        if bytes(&db).0 > 4 * ZONE && bytes(&db).1 > 0 {
+            break;
+        }
+    }
+    let tables = in_memory(&db);
+    assert!(!tables.is_empty());
+    drop(db);
+    (path, model, tables)
+}
+
+fn flip(path: &Path, at: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("open");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("read");
+    file.write_all_at(&[byte[0] ^ 0x10], at).expect("write");
+}
+
+#[test]
+fn an_open_for_reading_reads_them_where_they_are() {
+    let dir = TempDir::new("pm-tables-read-only");
+    let (path, model, tables) = stored(&dir);
+    let pool = std::fs::read(path.join("pool")).expect("pool");
+    let db = Db::open_read_only(&path, Options::default()).expect("open");
+    assert_same(&db, &model);
+    assert_eq!(in_memory(&db), tables);
+    assert!(db.check().expect("check").damage.is_empty());
+    drop(db);
+    assert!(std::fs::read(path.join("pool")).expect("pool") == pool, "nothing is written");
+}
+
+#[test]
+fn damage_to_a_table_concerns_its_keys_only() {
+    let dir = TempDir::new("pm-tables-damage");
+    let (path, model, tables) = stored(&dir);
+    let (at, len) = tables[tables.len() / 2];
+    flip(&path.join("pool"), at + len / 4);
+    let db = Db::open(&path, options()).expect("opens: data is read when it is asked for");
+    let damage = db.check().expect("check").damage;
+    let within =
+        |damage: &strandline::Damage| damage.file.is_none() && (at..at + len).contains(&damage.at);
+    assert!(!damage.is_empty() && damage.iter().all(within), "{damage:?}");
+    let mut refused = 0;
+    for (key, value) in &model {
+        match db.get(key) {
+            Ok(found) => assert_eq!(found.as_ref(), Some(value)),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                assert!(error.context().contains("of "), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && refused < model.len() / 10, "{refused} of {}", model.len());
+    drop(db);
+
+    // Its end names all else: no open for writing goes past that.
+    flip(&path.join("pool"), at + len - 4);
+    assert_eq!(kind_of(Db::open(&path, options())), ErrorKind::Corruption);
+    let db = Db::open_read_only(&path, Options::default()).expect("open");
+    let broken = &db.recovery().damage;
+    assert!(broken.iter().any(|damage| damage.at == at && damage.file.is_none()), "{broken:?}");
+}
+
+#[test]
+fn a_repair_saves_what_is_in_them() {
+    let dir = TempDir::new("pm-tables-repair");
+    let (path, model, tables) = stored(&dir);
+    flip(&path.join("pool"), tables[0].0 + tables[0].1 / 4);
+    let report = strandline::repair(&path, dir.join("saved"), options()).expect("repair");
+    assert!(!report.lost.is_empty());
+    let db = Db::open(dir.join("saved"), options()).expect("open");
+    let saved = dump(db.default_keyspace(), &ReadOptions::default());
+    let inside = |key: &[u8]| {
+        report.lost.iter().any(|lost| {
+            lost.from.as_ref().is_none_or(|from| &from[..] <= key)
+                && lost.to.as_ref().is_none_or(|to| key <= &to[..])
+        })
+    };
+    let differs = model.iter().filter(|(key, value)| saved.get(*key) != Some(value));
+    let differs: Vec<_> = differs.map(|(key, _)| key).collect();
+    assert!(differs.iter().all(|key| inside(key)), "{} keys differ", differs.len());
+    assert!(saved.len() > model.len() / 10 * 9);
+}
