@@ -108,8 +108,10 @@ pub struct CompactionFigures {
     pub entries: u64,
     /// Bytes of tables that were read.
     pub read_bytes: u64,
-    /// Bytes of tables that were written.
+    /// Bytes of tables that were written to files.
     pub written_bytes: u64,
+    /// Bytes of tables that were written to persistent memory.
+    pub pm_written_bytes: u64,
     /// Time from begin to end, all together.
     pub time: Duration,
 }

@@ -28,19 +28,19 @@ pub const PRESETS: &[Preset] = &[
         name: "l0l1-pm",
         doc: "The upper levels in persistent memory, as tables, and the others on SSD: RocksDB-L0L1-NVM of the Re-LSM \
               paper (ICCAD 2022).",
-        settings: &[("level0", "sst"), ("subranges", "1")],
+        settings: &[("level0", "sst"), ("pm_tables", "75"), ("subranges", "1")],
     },
     Preset {
         name: "wal-to-sst",
         doc: "The step behind it in the same paper: of a full memtable only an index is written, and its log becomes a \
               part of level 0.",
-        settings: &[("level0", "index-runs"), ("subranges", "1")],
+        settings: &[("level0", "index-runs"), ("pm_tables", "40"), ("subranges", "1")],
     },
     Preset {
         name: "re-lsm",
         doc: "The software half of Re-LSM (ICCAD 2022): besides, five subranges that are compacted by themselves. Its \
               processing in memory is not here.",
-        settings: &[("level0", "index-runs"), ("subranges", "5")],
+        settings: &[("level0", "index-runs"), ("pm_tables", "40"), ("subranges", "5")],
     },
     Preset {
         name: "log-free",

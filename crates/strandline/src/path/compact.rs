@@ -76,6 +76,23 @@ pub(crate) struct Compaction {
     pub(super) begun: Instant,
 }
 
+/// Bytes of tables that a compaction wrote.
+#[derive(Clone, Copy)]
+struct Written {
+    files: u64,
+    memory: u64,
+}
+
+impl Written {
+    fn of(made: &[TableDesc]) -> Written {
+        let of = |memory: bool| {
+            let there = made.iter().filter(|desc| desc.extent.is_some() == memory);
+            there.map(|desc| desc.len).sum()
+        };
+        Written { files: of(false), memory: of(true) }
+    }
+}
+
 /// A range of the keys.
 #[derive(Default)]
 pub(super) struct Part {
@@ -110,7 +127,7 @@ impl Compaction {
     }
 
     /// Counts what was done once it is installed.
-    fn count(&self, figures: &mut CompactionFigures, written: u64, elapsed: Duration) {
+    fn count(&self, figures: &mut CompactionFigures, written: Written, elapsed: Duration) {
         if self.parts.is_empty() {
             figures.moves += 1;
             return;
@@ -122,7 +139,8 @@ impl Compaction {
         }
         figures.entries += self.entries;
         figures.read_bytes += self.tables.iter().map(|(_, table)| table.desc.len).sum::<u64>();
-        figures.written_bytes += written;
+        figures.written_bytes += written.files;
+        figures.pm_written_bytes += written.memory;
         figures.time += elapsed;
     }
 
@@ -396,7 +414,7 @@ impl Engine {
         if !moved {
             self.check_manifest_room(&made)?;
         }
-        let written: u64 = made.iter().map(|desc| desc.len).sum();
+        let written = Written::of(&made);
         let gone = match &compaction.subrange {
             Some(subrange) => space.left_for_good(subrange, &compaction.runs),
             None => Vec::new(),
@@ -456,7 +474,7 @@ impl Engine {
     }
 
     /// Counts a compaction that was installed.
-    fn count(&self, compaction: &Compaction, written: u64, freed: u64) {
+    fn count(&self, compaction: &Compaction, written: Written, freed: u64) {
         let elapsed = compaction.begun.elapsed();
         let mut compactions = self.compactions();
         compaction.count(&mut compactions.figures, written, elapsed);

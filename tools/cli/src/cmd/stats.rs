@@ -121,11 +121,12 @@ fn print_ssd(ssd: &SsdProperties, out: &mut Out) -> Result<(), Failure> {
         (
             "  they took",
             format!(
-                "{}, {} entries, read {}, wrote {}",
+                "{}, {} entries, read {}, wrote {} to SSD, {} to PM",
                 human::time(compactions.time),
                 human::count(compactions.entries),
                 human::bytes(compactions.read_bytes),
-                human::bytes(compactions.written_bytes)
+                human::bytes(compactions.written_bytes),
+                human::bytes(compactions.pm_written_bytes)
             ),
         ),
         ("  trouble", ssd.trouble.clone().unwrap_or_else(|| "none".into())),
@@ -315,6 +316,7 @@ fn ssd_json(ssd: &SsdProperties) -> Value {
             "entries": compactions.entries,
             "read_bytes": compactions.read_bytes,
             "written_bytes": compactions.written_bytes,
+            "pm_written_bytes": compactions.pm_written_bytes,
             "seconds": compactions.time.as_secs_f64(),
         },
         "trouble": ssd.trouble,

@@ -32,6 +32,8 @@ struct System {
     name: &'static str,
     preset: &'static str,
     settings: &'static [(&'static str, &'static str)],
+    /// Files of tables, which deeper levels are, are in memory, too.
+    in_memory: bool,
 }
 
 const SYSTEMS: [System; 3] = [
@@ -39,16 +41,19 @@ const SYSTEMS: [System; 3] = [
         name: "Global Index (the paper's XP): log-free",
         preset: "log-free",
         settings: &[("ssd", "none")],
+        in_memory: true,
     },
     System {
         name: "tables in persistent memory (XS-PM): l0l1-pm",
         preset: "l0l1-pm",
         settings: &[("compression", "none")],
+        in_memory: true,
     },
     System {
         name: "tables on SSD (XS): classic, its log synced on demand",
         preset: "classic",
         settings: &[("compression", "none"), ("wal_sync", "never")],
+        in_memory: false,
     },
 ];
 
@@ -117,8 +122,12 @@ impl Place {
         options.memtable_bytes = (smallest / MEMTABLES).min(MEMTABLE_MAX);
         let on_ssd =
             if options.ssd == SsdSource::None { 0 } else { 2 * largest + 2 * options.pm_size };
-        let memory = Scratch::new(options.pm_size)?;
-        let ssd = Scratch::within(&[disk.to_owned()], on_ssd)?;
+        let files = if system.in_memory { on_ssd } else { 0 };
+        let memory = Scratch::new(options.pm_size + files)?;
+        let ssd = Scratch::within(&[disk.to_owned()], on_ssd - files)?;
+        if files > 0 {
+            options.ssd = SsdSource::Path(memory.path().join("sst"));
+        }
         if options.pm == PmSource::Auto {
             options.pm = PmSource::Path(memory.path().join("pool"));
         }
