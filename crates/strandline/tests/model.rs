@@ -85,9 +85,18 @@ fn levels() -> Options {
     }
 }
 
+/// Every preset, with little memory.
+fn presets() -> impl Iterator<Item = (&'static str, Options)> {
+    PRESETS.iter().map(|preset| {
+        let Options { pm, level0, pm_tables, subranges, .. } =
+            Options::preset(preset.name).expect(preset.name);
+        (preset.name, Options { pm, level0, pm_tables, subranges, ..levels() })
+    })
+}
+
 /// Sets that differ in everything an option can change.
 fn option_sets() -> Vec<(&'static str, Options)> {
-    vec![
+    let mut sets = vec![
         ("base", base()),
         ("background", Options { background_threads: 1, ..base() }),
         ("large zones", Options { zone_size: 64 << 10, ..base() }),
@@ -173,7 +182,9 @@ fn option_sets() -> Vec<(&'static str, Options)> {
                 ..levels()
             },
         ),
-    ]
+    ];
+    sets.extend(presets());
+    sets
 }
 
 fn same_under_all_options(keys: Keys, seed: u64, ops: usize) {

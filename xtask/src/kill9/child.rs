@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pmem::Site;
-use strandline::{Batch, Db, ErrorKind, Keyspace, Options, PmSource, SsdSource, WalSync, steps};
+use strandline::{
+    Batch, Db, ErrorKind, Keyspace, Level0Form, Options, PRESETS, PmSource, SsdSource, WalSync,
+    steps,
+};
 use testkit::Rng;
 
 use super::message::{Count, Message, tell};
@@ -58,6 +61,8 @@ impl Form {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub form: Form,
+    /// Which of the presets, by its place among them. Each open has another.
+    pub preset: usize,
     /// The log, if there is one, is synced.
     pub synced: bool,
     pub memtable_bytes: u64,
@@ -70,6 +75,7 @@ impl Settings {
     pub const fn quiet(form: Form) -> Settings {
         Settings {
             form,
+            preset: 0,
             synced: true,
             memtable_bytes: 1 << 20,
             background_threads: 0,
@@ -81,6 +87,7 @@ impl Settings {
     pub fn random(rng: &mut Rng, form: Form) -> Settings {
         Settings {
             form,
+            preset: rng.below(PRESETS.len() as u64) as usize,
             synced: rng.chance(1, 2),
             memtable_bytes: *rng.pick(&[64 << 10, 128 << 10, 256 << 10, 1 << 20]),
             background_threads: u32::from(rng.chance(3, 4)),
@@ -88,8 +95,16 @@ impl Settings {
         }
     }
 
-    pub fn options(&self) -> Options {
-        Options {
+    /// What the form of the store leaves of the preset, with little memory.
+    pub fn options(&self) -> strandline::Result<Options> {
+        let mut preset = Options::preset(PRESETS.get(self.preset).map_or("auto", |one| one.name))?;
+        if self.form == Form::Pool {
+            preset.level0 = Level0Form::GlobalIndex;
+        }
+        if self.form != Form::Levels {
+            preset.pm_tables = 0;
+        }
+        Ok(Options {
             pm: if self.form == Form::Log { PmSource::Dram } else { PmSource::Auto },
             wal_sync: if self.synced { WalSync::Always } else { WalSync::Never },
             pm_size: if self.form == Form::Pool { POOL_BYTES } else { POOL_BYTES_OF_LEVELS },
@@ -99,15 +114,15 @@ impl Settings {
             memtable_bytes: self.memtable_bytes,
             background_threads: self.background_threads,
             recovery_threads: self.recovery_threads,
-            ..Options::default()
-        }
+            ..preset
+        })
     }
 }
 
 impl Order {
     /// As arguments of the hidden subcommand.
     pub fn to_args(&self) -> Vec<String> {
-        let Settings { form, synced, memtable_bytes, background_threads, recovery_threads } =
+        let Settings { form, preset, synced, memtable_bytes, background_threads, recovery_threads } =
             self.settings;
         let form = Form::ALL.iter().position(|one| *one == form).unwrap_or(0);
         let mut args = vec![self.dir.display().to_string()];
@@ -119,6 +134,7 @@ impl Order {
             memtable_bytes,
             u64::from(background_threads),
             u64::from(recovery_threads),
+            preset as u64,
         ];
         args.extend(numbers.iter().chain(&self.next).map(u64::to_string));
         args
@@ -128,7 +144,7 @@ impl Order {
         let (dir, numbers) = args.split_first()?;
         let numbers: Vec<u64> =
             numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-        let (settings, next) = numbers.split_at_checked(7)?;
+        let (settings, next) = numbers.split_at_checked(8)?;
         Some(Order {
             dir: dir.into(),
             plan: Plan { seed: settings[0], lanes: settings[1] as usize },
@@ -138,6 +154,7 @@ impl Order {
                 memtable_bytes: settings[4],
                 background_threads: settings[5] as u32,
                 recovery_threads: settings[6] as u32,
+                preset: usize::try_from(settings[7]).ok()?,
             },
             next: next.to_vec(),
         })
@@ -161,7 +178,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let out = File::from(out);
     tell(&out, &[Message::Opening])?;
     let failed = |error: strandline::Error| error.to_string();
-    let db = Db::open(&order.dir, order.settings.options()).map_err(failed)?;
+    let options = order.settings.options().map_err(failed)?;
+    let db = Db::open(&order.dir, options).map_err(failed)?;
     let spaces = keyspaces(&db).map_err(failed)?;
     tell(&out, &[Message::Opened])?;
     let child = Child { db, spaces, plan: order.plan, out };

@@ -19,7 +19,7 @@ fn failed(error: strandline::Error) -> String {
 
 /// Opens the store, so that nothing happens in it unasked.
 pub fn open(dir: &Path, form: Form) -> Result<Db, String> {
-    Db::open(dir, Settings::quiet(form).options()).map_err(failed)
+    Db::open(dir, Settings::quiet(form).options().map_err(failed)?).map_err(failed)
 }
 
 /// Reads everything in every way there is, and verifies everything that can be verified alone.
@@ -54,7 +54,8 @@ pub fn read_all(db: &Db, plan: &Plan) -> Result<Contents, String> {
 
 /// Everything that a read-only open sees.
 pub fn read_only(dir: &Path, form: Form) -> Result<Contents, String> {
-    let db = Db::open_read_only(dir, Settings::quiet(form).options()).map_err(failed)?;
+    let db = Db::open_read_only(dir, Settings::quiet(form).options().map_err(failed)?)
+        .map_err(failed)?;
     let mut contents = Contents::default();
     for (contents, name) in contents.iter_mut().zip(SPACES) {
         // A kill may have come before it was made.
