@@ -142,13 +142,18 @@ impl FreezeJob {
         if self.space.dropped.load(Relaxed) {
             return Ok(());
         }
-        let mut sharers = self.sharers();
-        if planted::is(Bug::FreezeForOne) {
-            sharers.truncate(1);
-        }
+        let sharers = self.sharers();
+        let mut readers: Vec<u32> = Vec::new();
         if let Some(run) = &run {
-            let subranges = sharers.iter().map(|subrange| subrange.id).collect();
-            changes.push(Change::AddRun { run: Box::new(run.desc.clone()), subranges });
+            // Not each that shared the memtable has keys in it (I-CUT-3).
+            let concerned =
+                sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
+            readers.extend(concerned.map(|subrange| subrange.id));
+            if planted::is(Bug::FreezeForOne) {
+                readers.truncate(1);
+            }
+            let desc = Box::new(run.desc.clone());
+            changes.push(Change::AddRun { run: desc, subranges: readers.clone() });
         }
         let _durable = engine.edit(changes)?;
         if let Some(run) = &run {
@@ -159,7 +164,8 @@ impl FreezeJob {
             let others =
                 view.memtables.iter().filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable));
             let memtables = others.cloned().collect();
-            let runs = run.iter().chain(&view.runs).cloned().collect();
+            let fresh = run.iter().filter(|_| readers.contains(&subrange.id));
+            let runs = fresh.chain(&view.runs).cloned().collect();
             engine.swap_view(
                 subrange,
                 View { number: view.number + 1, memtables, runs, ..(*view).clone() },
