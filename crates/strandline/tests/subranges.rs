@@ -192,3 +192,26 @@ fn a_subrange_that_left_a_run_is_not_joined_with_one_that_has_it() {
     assert_eq!(keys(space, false).len(), 499);
     assert_eq!(space.get(b"key0100").expect("get"), None);
 }
+
+/// A memtable may be shared by subranges of which it has no keys. Nothing would ever make such a subrange leave a run of
+/// it, and a cut would lose the run together with its zones.
+#[test]
+fn a_run_goes_when_the_subranges_of_its_keys_have_left_it() {
+    let db = open(&Options { subranges: 1, ..options() });
+    let space = db.default_keyspace();
+    let write = |value: &[u8]| {
+        for number in 0..400 {
+            space.put(format!("key{number:04}").as_bytes(), value).expect("put");
+        }
+    };
+    write(b"first");
+    assert!(steps::split(space, b"key0500").expect("split"));
+    write(b"second");
+    db.flush().expect("flush");
+    // The first part has all keys in two runs; only the newer records are needed.
+    db.compact().expect("compact");
+    assert!(steps::split(space, b"key0700").expect("split"));
+    assert_eq!(steps::leaked_zones(space), 0);
+    assert_eq!(keys(space, false).len(), 400);
+    assert_eq!(space.get(b"key0100").expect("get").as_deref(), Some(&b"second"[..]));
+}

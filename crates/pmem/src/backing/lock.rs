@@ -3,7 +3,8 @@
 //! `flock` belongs to the open file description: it goes when the process dies however it dies, and a
 //! second open in the same process is refused like one in another.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use rustix::io::Errno;
 
 use super::OpenMode;
 
-/// How often, and how long each time, a lock is waited for whose holder cannot be told: a process that is
-/// being forked holds the descriptors of its parent until it runs its own program.
+/// How often, and how long each time, a lock is waited for whose holder cannot be told, or has closed the file: a
+/// process that is being forked holds the descriptors of its parent until it runs its own program.
 const PATIENCE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -39,7 +40,9 @@ pub(super) fn acquire(
             Err(errno) if errno == Errno::WOULDBLOCK => {
                 let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
                 let holders = holders(&locks, stat.st_dev, stat.st_ino);
-                if !holders.is_empty() || patience == 0 {
+                let own = |holder: &Holder| holder.pid == std::process::id();
+                let leaves = holders.iter().all(own) && !is_open_elsewhere(file, stat);
+                if !leaves || patience == 0 {
                     return Err(busy(operation, path, mode, &holders));
                 }
                 patience -= 1;
@@ -54,6 +57,17 @@ pub(super) fn acquire(
             }
         }
     }
+}
+
+/// Whether this process has the file open by another descriptor than `file`.
+fn is_open_elsewhere(file: BorrowedFd<'_>, stat: &Stat) -> bool {
+    let this = file.as_raw_fd().to_string();
+    let is_same = |entry: std::fs::DirEntry| {
+        let there = std::fs::metadata(entry.path());
+        entry.file_name() != this[..]
+            && there.is_ok_and(|there| (there.dev(), there.ino()) == (stat.st_dev, stat.st_ino))
+    };
+    std::fs::read_dir("/proc/self/fd").is_ok_and(|all| all.flatten().any(is_same))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +124,8 @@ fn busy(operation: &'static str, path: &Path, mode: OpenMode, holders: &[Holder]
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
@@ -149,5 +165,25 @@ mod tests {
             "Busy: open: /p is held by another handle, whose pid is not visible; close it there, then \
              try again"
         );
+    }
+
+    /// A child that is being started has the descriptors of this process for a moment: nobody is refused for it.
+    #[test]
+    fn a_child_on_its_way_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("pmem-lock-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("file");
+        let take = |file: &std::fs::File| {
+            let stat = rustix::fs::fstat(file).expect("stat");
+            acquire("open", &path, file.as_fd(), &stat, OpenMode::ReadWrite)
+        };
+        take(&file).expect("free");
+        let again = std::fs::File::open(&path).expect("file");
+        assert_eq!(take(&again).expect_err("held").kind(), ErrorKind::Busy);
+        let copy = file.try_clone().expect("duplicate");
+        let child = std::process::Command::new("sleep").arg("0.03").stdin(copy).spawn();
+        drop(file);
+        take(&again).expect("free soon");
+        child.expect("started").wait().expect("ended");
+        std::fs::remove_file(&path).expect("removed");
     }
 }

@@ -283,6 +283,11 @@ impl Run {
         Ok(self.bounds.get_or_init(|| bounds))
     }
 
+    /// Whether a subrange of these keys is to read it. Damage is met by whoever does.
+    pub(crate) fn concerns(&self, media: &Media, span: &Span) -> bool {
+        !matches!(self.bounds_within(media, span), Ok(None))
+    }
+
     /// As [`Run::bounds`], of its keys within `span`, if there are any.
     pub(crate) fn bounds_within(
         &self,

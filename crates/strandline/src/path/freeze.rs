@@ -143,31 +143,30 @@ impl FreezeJob {
         if self.space.dropped.load(Relaxed) {
             return Ok(());
         }
-        let mut sharers = self.sharers();
-        if planted::is(Bug::FreezeForOne) {
-            sharers.truncate(1);
-        }
-        // Who has no key of it would never leave it. Damage is met by whoever reads it.
-        let reads = |subrange: &Subrange| {
-            let of = |run: &Arc<Run>| run.bounds_within(&engine.media, &subrange.span);
-            run.as_ref().is_some_and(|run| !matches!(of(run), Ok(None)))
-        };
-        let readers: Vec<bool> = sharers.iter().map(|subrange| reads(subrange)).collect();
+        let sharers = self.sharers();
+        let mut readers: Vec<u32> = Vec::new();
         if let Some(run) = &run {
-            let with = sharers.iter().zip(&readers).filter(|(_, reads)| **reads);
-            let subranges = with.map(|(subrange, _)| subrange.id).collect();
-            changes.push(Change::AddRun { run: Box::new(run.desc.clone()), subranges });
+            // Not each that shared the memtable has keys in it (I-CUT-3).
+            let concerned =
+                sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
+            readers.extend(concerned.map(|subrange| subrange.id));
+            if planted::is(Bug::FreezeForOne) {
+                readers.truncate(1);
+            }
+            let desc = Box::new(run.desc.clone());
+            changes.push(Change::AddRun { run: desc, subranges: readers.clone() });
         }
         let _durable = engine.edit(changes)?;
         if let Some(run) = &run {
             run.set_installed();
         }
-        for (subrange, reads) in sharers.iter().zip(readers) {
+        for subrange in &sharers {
             let view = subrange.view.load_full();
             let others =
                 view.memtables.iter().filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable));
             let memtables = others.cloned().collect();
-            let runs = run.iter().filter(|_| reads).chain(&view.runs).cloned().collect();
+            let fresh = run.iter().filter(|_| readers.contains(&subrange.id));
+            let runs = fresh.chain(&view.runs).cloned().collect();
             engine.swap_view(
                 subrange,
                 View { number: view.number + 1, memtables, runs, ..(*view).clone() },

@@ -158,16 +158,11 @@ impl Engine {
             let span = Span { lower: lower.to_vec(), upper };
             let mut own = Vec::new();
             for run in &runs {
-                match run.bounds_within(&self.media, &span) {
-                    // It has nothing for this one. Damage is met by whoever reads it.
-                    Ok(None) => {
-                        leaves.push(Change::LeaveRun {
-                            keyspace: space.id,
-                            id: run.desc.id,
-                            subrange: id,
-                        });
-                    }
-                    _ => own.push(Arc::clone(run)),
+                if run.concerns(&self.media, &span) {
+                    own.push(Arc::clone(run));
+                } else {
+                    let (keyspace, run) = (space.id, run.desc.id);
+                    leaves.push(Change::LeaveRun { keyspace, id: run, subrange: id });
                 }
             }
             let forgets = planted::is(Bug::CutForgetsMemtables) && !fresh.is_empty();
