@@ -5,8 +5,6 @@
 //! **I-CUT-1** Numbers are never reused, and of two subranges that a key was ever in, the later one has the greater.
 //! **I-CUT-2** Where a run is shared, each subrange leaves it when it has merged or compacted its own keys of it, and is
 //! never shown it again: it may have dropped what hides them.
-//! **I-CUT-3** A run is shown only to subranges that have keys in it, so each comes to leave it, and of the parts that a
-//! subrange is cut into at least one goes on reading it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

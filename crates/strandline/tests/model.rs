@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
 use strandline::{
-    Checksum, Compression, IndexKind, Level0Form, Options, PmSource, Region, SsdSource, WalSync,
-    steps,
+    Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Region, SsdSource,
+    WalSync, steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 

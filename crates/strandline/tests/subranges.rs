@@ -193,10 +193,9 @@ fn a_subrange_that_left_a_run_is_not_joined_with_one_that_has_it() {
     assert_eq!(space.get(b"key0100").expect("get"), None);
 }
 
-/// A memtable may be shared by subranges of which it has no keys. Nothing would ever make such a subrange leave a run of
-/// it, and a cut would lose the run together with its zones.
+/// A subrange may be the last to read a run that has none of its keys: when it is cut, none of its parts does.
 #[test]
-fn a_run_goes_when_the_subranges_of_its_keys_have_left_it() {
+fn a_run_that_no_part_reads_goes_with_its_zones() {
     let db = open(&Options { subranges: 1, ..options() });
     let space = db.default_keyspace();
     let write = |value: &[u8]| {

@@ -17,11 +17,12 @@ use std::sync::{Arc, PoisonError};
 use base::planted::{self, Bug};
 use base::{ErrorKind, Result};
 
+use super::compact::dead_zones;
 use crate::engine::Engine;
 use crate::keyspace::{Routes, Sources, Space};
 use crate::level0::cut::{Cut, Limits, SubrangeFacts, choose};
 use crate::level0::run::Run;
-use crate::manifest::edit::Change;
+use crate::manifest::edit::{Change, Fate};
 use crate::memtable::Memtable;
 use crate::subrange::{Span, Subrange};
 use crate::view::View;
@@ -158,11 +159,16 @@ impl Engine {
             let span = Span { lower: lower.to_vec(), upper };
             let mut own = Vec::new();
             for run in &runs {
-                if run.concerns(&self.media, &span) {
-                    own.push(Arc::clone(run));
-                } else {
-                    let (keyspace, run) = (space.id, run.desc.id);
-                    leaves.push(Change::LeaveRun { keyspace, id: run, subrange: id });
+                match run.bounds_within(&self.media, &span) {
+                    // It has nothing for this one. Damage is met by whoever reads it.
+                    Ok(None) => {
+                        leaves.push(Change::LeaveRun {
+                            keyspace: space.id,
+                            id: run.desc.id,
+                            subrange: id,
+                        });
+                    }
+                    _ => own.push(Arc::clone(run)),
                 }
             }
             let forgets = planted::is(Bug::CutForgetsMemtables) && !fresh.is_empty();
@@ -174,6 +180,13 @@ impl Engine {
         let old_ids = old.iter().map(|each| each.id).collect();
         let mut changes = vec![Change::Subranges { keyspace: space.id, old: old_ids, new }];
         changes.append(&mut leaves);
+        let orphans = orphans(space, old, &fresh, &runs);
+        let dead = dead_zones(&orphans);
+        changes.extend(dead.iter().map(|zone| Change::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate: Fate::Retired,
+        }));
         if !planted::is(Bug::CutWithoutEdit) {
             match self.edit(changes) {
                 Ok(_durable) => {}
@@ -197,7 +210,8 @@ impl Engine {
         let routes = Arc::new(Routes::new(others));
         memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
         let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
-        spares.iter().for_each(|zone| zone.retire());
+        orphans.iter().for_each(|run| run.set_replaced());
+        spares.iter().chain(&dead).for_each(|zone| zone.retire());
         self.leave_empty(&routes.subranges[here..here + keys.len() + 1]);
         drop(compactions);
         self.update_reserve();
@@ -266,6 +280,21 @@ impl Engine {
         // Memtables of both sides that wait would be older and newer than runs of each other's.
         Ok(views.iter().all(|view| view.memtables.len() == 1))
     }
+}
+
+/// Those of `runs` that nobody reads any more once `fresh` stand in the place of `old`. A memtable that was shared is
+/// frozen also for subranges that have no keys in it, and those that had may have left the run since.
+fn orphans(
+    space: &Space,
+    old: &[Arc<Subrange>],
+    fresh: &[Arc<Subrange>],
+    runs: &[Arc<Run>],
+) -> Vec<Arc<Run>> {
+    let routes = space.routes.load();
+    let is_old = |other: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, other));
+    let others = routes.subranges.iter().filter(|other| !is_old(other));
+    let views: Vec<_> = others.chain(fresh).map(|subrange| subrange.view.load()).collect();
+    runs.iter().filter(|run| !views.iter().any(|view| view.has(run))).cloned().collect()
 }
 
 /// Keys that cut a subrange into `parts` parts with about as many keys of its longest run each.

@@ -1,6 +1,6 @@
 //! --preset: stores of every preset, drawn, checked, and opened with another one.
 
-use strandline::PRESETS;
+use strandline::{Options, PRESETS};
 
 use crate::store::Store;
 
@@ -47,6 +47,11 @@ fn a_store_opens_with_another_preset() {
             let put = store.run(&["put", "key00007", "again", "--preset", second]);
             if second == "classic" && first != "classic" {
                 put.failed(2, "pm=dram was asked for; leave pm out");
+                continue;
+            }
+            let pm_tables = Options::preset(second).expect(second).pm_tables;
+            if first == "classic" && pm_tables > 0 {
+                put.failed(2, "leave pm_tables out");
                 continue;
             }
             put.ok();
