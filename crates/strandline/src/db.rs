@@ -287,11 +287,12 @@ impl Db {
         self.engine().sync_wal()
     }
 
-    /// Freezes the memtables of all keyspaces into index runs and returns when that is done.
+    /// Freezes the memtables of all keyspaces into index runs, or with `level0=sst` writes them out as tables, and returns
+    /// when that is done.
     ///
     /// # Errors
-    /// `NoSpace` if an index run does not fit: what is written stays in memtables; `Corruption` if a record
-    /// fails its checksum; `ReadOnly`; `Closed`.
+    /// `NoSpace` if an index run or table does not fit: what is written stays in memtables; `Corruption` if a record
+    /// fails its checksum; with `level0=sst` those of the device that holds the tables; `ReadOnly`; `Closed`.
     pub fn flush(&self) -> Result<()> {
         self.engine().flush()
     }

@@ -205,6 +205,64 @@ fn what_cannot_be_flushed_stays() {
     assert!(all(&db) == model);
 }
 
+/// A subrange may come with a run that has none of its keys: memtables waited behind it for ever.
+#[test]
+fn a_store_without_tables_gets_some() {
+    let dir = TempDir::new("level0-later");
+    let without = Options { ssd: SsdSource::None, ..options(Level0Form::GlobalIndex) };
+    let db = Db::open(dir.join("db"), without).expect("open");
+    for at in 0..100 {
+        db.put(&key(at), b"lower half").expect("put");
+    }
+    assert!(steps::split(db.default_keyspace(), &key(2000)).expect("split"));
+    db.flush().expect("flush");
+    drop(db);
+    let tables = SsdSource::Path(dir.join("sst"));
+    let with = Options { ssd: tables, ..options(Level0Form::Sst) };
+    let db = Db::open(dir.join("db"), with).expect("open");
+    db.put(&key(3000), b"upper half").expect("put");
+    db.flush().expect("flush");
+    while !db.work(usize::MAX).expect("work") {}
+    assert_eq!(shape(&db).0, 0);
+    assert_eq!(all(&db).len(), 101);
+    assert_eq!(steps::leaked_zones(db.default_keyspace()), 0);
+}
+
+/// What is damaged is merged no more; its memtables become runs, and nobody waits for them.
+#[test]
+fn a_damaged_keyspace_is_still_flushed() {
+    let dir = TempDir::new("level0-damaged");
+    let db = Db::open(dir.join("db"), options(Level0Form::Sst)).expect("open");
+    let other = db.create_keyspace("other").expect("keyspace");
+    let fill = |value: &[u8]| {
+        for at in 0..300 {
+            db.put(&key(at), &value.repeat(100)).expect("put");
+            other.put(&key(at), value).expect("put");
+        }
+    };
+    fill(b"a");
+    db.compact().expect("compact");
+    for level in &db.properties().keyspaces[0].levels {
+        for table in &level.tables {
+            let mut bytes = std::fs::read(&table.path).expect("table");
+            bytes[100] ^= 1;
+            std::fs::write(&table.path, bytes).expect("damaged");
+        }
+    }
+    for round in 0..20_u8 {
+        fill(&[b'b' + round]);
+        // The first compaction that meets the damage may say so.
+        let _told = db.flush();
+    }
+    db.flush().expect("flush");
+    assert!(db.properties().damage_met.is_some());
+    assert!(shape(&db).0 > 0, "runs");
+    for at in 0..300 {
+        assert_eq!(db.get(&key(at)).expect("get"), Some(b"u".repeat(100)));
+        assert_eq!(other.get(&key(at)).expect("get"), Some(b"u".to_vec()));
+    }
+}
+
 #[test]
 fn without_tables_there_is_one_form() {
     for (level0, name) in [(Level0Form::IndexRuns, "index-runs"), (Level0Form::Sst, "sst")] {

@@ -68,6 +68,9 @@ impl Mutant {
                 PmTableUnfenced | FreePmTableBeforeEdit | FreeMovedPmTable | ForgetPmTableExtent,
             ) => &["pm-tables"],
             Mutant::Logic(
+                FlushBeforePublished | FlushNewestFirst | FlushUnderRuns | FlushKeepsZones,
+            ) => &["flushes"],
+            Mutant::Logic(
                 RemoveTablesBeforeEdit
                 | RemoveMovedTable
                 | DropTombstoneAboveLevel

@@ -35,11 +35,11 @@ pub(crate) struct TableFacts<'t> {
 /// What is known of level 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level0Facts<'t> {
-    /// Bytes of records that its runs name.
+    /// Bytes of records in it.
     pub bytes: u64,
-    /// Lowest and highest key of its runs.
+    /// Lowest and highest key in it.
     pub bounds: Option<(&'t [u8], &'t [u8])>,
-    /// A merge or a compaction under way reads one of its runs.
+    /// A freeze, merge or compaction under way reads any of it.
     pub busy: bool,
     /// It is to leave persistent memory.
     pub due: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Picture<'t> {
 /// What to compact. Tables are named by their position in their level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// All runs of level 0 into level `into`, whose tables `onto` they overlap.
+    /// What leaves level 0 into level `into`, whose tables `onto` they overlap.
     Level0 { into: usize, onto: Range<usize> },
     /// All tables of the levels of a range into the level behind it, whose tables `onto` they overlap; where there are
     /// none, and only one level has tables, these only move.
@@ -182,7 +182,10 @@ pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
 /// As [`pick`], of level 0 only.
 pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
     let level0 = picture.is_level0_due().then_some(&picture.level0)?;
-    let (smallest, largest) = level0.bounds?;
+    // Runs that have none of its keys any more: it has only to leave them.
+    let Some((smallest, largest)) = level0.bounds else {
+        return Some(Choice::Level0 { into: LEVELS, onto: 0..0 });
+    };
     let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
     let merged = bytes(&picture.level(into)[onto.clone()]);
     // With no level free it had better wait for what has gathered, or merges would go on here that only grow. Once or
@@ -419,6 +422,9 @@ mod tests {
         assert_eq!(shown(&full("110 a-b"), true), "nothing");
         assert_eq!(shown(&full("90 a-b!"), true), "nothing");
         assert_eq!(shown(&full("90 a-b").replace('!', ""), true), "1..6 onto 0..1");
+        let mut empty = picture("0 100 a-z | 6 99 a-z", false);
+        empty.level0.bounds = None;
+        assert_eq!(pick(&empty), Some(Choice::Level0 { into: 6, onto: 0..0 }));
         let mut memtable = picture("0 9 a-z | 1 90 a-b | 2 9 a-b!", false);
         assert_eq!(pick(&memtable), None);
         (memtable.level0.due, memtable.level0.waits) = (true, true);

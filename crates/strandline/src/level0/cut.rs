@@ -42,6 +42,8 @@ pub(crate) enum Cut {
 
 /// Keys that a part of a split has at least, or its index would be hardly more than one block.
 const ENTRIES_MIN: u64 = 64;
+/// The same, where a number is asked for: enough to find keys to cut at.
+const ENTRIES_LEAST: u64 = 16;
 /// Zones that a subrange fills before it is split.
 const ZONES_MIN: u64 = 2;
 
@@ -80,7 +82,7 @@ fn choose_fixed(subranges: &[SubrangeFacts], count: usize) -> Option<Cut> {
     let missing = count.checked_sub(subranges.len()).filter(|missing| *missing > 0)?;
     let at = (0..subranges.len()).max_by_key(|at| subranges[*at].entries)?;
     let parts = if subranges.len() == 1 { missing + 1 } else { 2 };
-    (subranges[at].entries >= parts as u64 * ENTRIES_MIN).then_some(Cut::Split { at, parts })
+    (subranges[at].entries >= parts as u64 * ENTRIES_LEAST).then_some(Cut::Split { at, parts })
 }
 
 #[cfg(test)]
@@ -127,7 +129,7 @@ mod tests {
     fn a_fixed_number() {
         let limits = Limits { fixed: 5, ..LIMITS };
         let one = |entries| SubrangeFacts { entries, ..facts(0, 0) };
-        assert_eq!(choose(&[one(200)], &limits), None, "too few keys to tell");
+        assert_eq!(choose(&[one(79)], &limits), None, "too few keys to tell");
         assert_eq!(choose(&[one(320)], &limits), Some(Cut::Split { at: 0, parts: 5 }));
         assert_eq!(choose(&[one(5), one(200)], &limits), Some(Cut::Split { at: 1, parts: 2 }));
         assert_eq!(choose(&[one(200); 5], &limits), None);

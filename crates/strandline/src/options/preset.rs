@@ -17,7 +17,11 @@ pub struct Preset {
 
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
-    Preset { name: "auto", doc: "The defaults: the best of the others together.", settings: &[] },
+    Preset {
+        name: "auto",
+        doc: "The defaults: a Global Index, in as many subranges as suit.",
+        settings: &[],
+    },
     Preset {
         name: "classic",
         doc: "What stock RocksDB does: memtables in DRAM, the log and all tables on SSD. Each write is synced; with \
@@ -54,7 +58,7 @@ impl Options {
     /// The options of the preset called `name`, one of [`PRESETS`].
     ///
     /// A store does not know its preset. It opens with another one, and what is written from then on follows that; only
-    /// where its records are (`pm`) cannot change.
+    /// where its records are (`pm`) cannot change, and a store with a log takes no preset with tables in persistent memory.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if there is none of that name; the message names those that there are.

@@ -179,7 +179,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Freezes every memtable and waits until its run is installed.
+    /// Freezes every memtable and waits until it has become a run or tables.
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable("flush")?;
         // What is frozen later need not be waited for.
@@ -225,7 +225,8 @@ impl Engine {
             }
             let trouble = self.last_trouble();
             let refused = indexes == Worked::Short && worked != Worked::Busy;
-            short += u32::from(refused || trouble.is_some());
+            let flushes = self.options.level0 == Level0Form::Sst && indexes == Worked::Idle;
+            short += u32::from(refused || flushes && trouble.is_some());
             if short > SHORT_MAX {
                 return Err(trouble.filter(|_| !refused).unwrap_or_else(no_room));
             }

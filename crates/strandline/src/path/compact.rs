@@ -321,13 +321,14 @@ impl Engine {
         let _first_wins = self.damage_met.set(damage.to_string());
     }
 
-    /// Ends the parts of a compaction; the files of what they made go.
+    /// Ends the parts of a compaction; what they made goes, unless an edit that failed may name it all the same: the next
+    /// open knows.
     fn give_up(&self, compaction: &Compaction) {
         for part in &compaction.parts {
             let mut part = lock(part);
             part.task.take().into_iter().for_each(|mut task| task.cancel());
             let made = part.made.drain(..);
-            if let Some(tables) = &self.tables {
+            if let Some(tables) = self.tables.as_ref().filter(|_| !self.poison.is_set()) {
                 made.for_each(|desc| tables.give_up(&desc));
             }
         }

@@ -75,12 +75,13 @@ impl Engine {
     }
 
     /// Whether a memtable goes to tables as it is. Those that several subranges read become a run first, which each
-    /// leaves when it likes; so do those that a cut takes its keys from, and those
+    /// leaves when it likes; so do those that a cut takes its keys from, those of a keyspace that is merged no more, and those
     /// that hold no key: they make no table.
     pub(super) fn is_flushed(&self, space: &Space, memtable: &Memtable) -> bool {
         let has_entries =
             || !memtable.index.is_empty() || memtable.deletes.ranges().bounds().is_some();
         self.options.level0 == Level0Form::Sst
+            && !space.unmergeable.load(Relaxed)
             && !memtable.shared.load(Relaxed)
             && has_entries()
             && !self.awaits_cut(space)

@@ -15,7 +15,7 @@ use strandline::{Options, PmSource, SsdSource};
 
 use self::fill::{Growing, VALUE};
 use super::{Request, length, memory_left, unwritten};
-use crate::scratch::Scratch;
+use crate::scratch::{MEMORY, Scratch};
 
 /// Bytes of keys and values at the largest size: as a rule, and quickly. The smallest is a 32nd of it.
 const USUAL: u64 = 8 << 30;
@@ -23,6 +23,8 @@ const QUICK: u64 = 8 << 20;
 const DOUBLINGS: u32 = 5;
 /// Persistent memory for each byte of the largest size: records are in lines, and indexes and tables beside them.
 const ROOM: u64 = 2;
+/// Room for files of tables, for each byte of these and of persistent memory: inputs stay until outputs are there.
+const FILES: u64 = 2;
 /// Memtables: a part of the smallest size, and at most so many bytes.
 const MEMTABLES: u64 = 4;
 const MEMTABLE_MAX: u64 = 64 << 20;
@@ -57,6 +59,21 @@ const SYSTEMS: [System; 3] = [
     },
 ];
 
+impl System {
+    /// Sizes, each twice the one before, as far as memory has room.
+    fn sizes(&self, smallest: u64) -> Vec<u64> {
+        let factor =
+            ROOM + if self.in_memory && self.has_tables() { FILES * (1 + ROOM) } else { 0 };
+        let room = (memory_left() / 2 / factor).max(smallest);
+        let all = (0..=DOUBLINGS).map(|doublings| smallest << doublings);
+        all.take_while(|size| *size <= room).collect()
+    }
+
+    fn has_tables(&self) -> bool {
+        !self.settings.contains(&("ssd", "none"))
+    }
+}
+
 const PAPER: &str = "\
 The paper (X-Engine, VLDB 2021, slides) has these figures as curves without numbers, for memtables in DRAM and level 0
 on SSD (XS), level 0 in persistent memory (XS-PM), and its own (XP). In words: XP is far less slowed by a level 0 that
@@ -66,13 +83,6 @@ than a skip list's.";
 pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let wanted = request.size.unwrap_or(if request.quick { QUICK } else { USUAL });
     let smallest = (wanted >> DOUBLINGS).max(1);
-    // The other half is for others.
-    let room = memory_left() / 2 / ROOM;
-    let sizes: Vec<u64> = (0..=DOUBLINGS)
-        .map(|doublings| smallest << doublings)
-        .filter(|size| *size <= room.max(smallest))
-        .collect();
-    let Some(largest) = sizes.last().copied() else { return Err("there is no size".into()) };
     let disk = request.disk.clone().unwrap_or_else(std::env::temp_dir);
     say(
         out,
@@ -81,15 +91,18 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             disk.display()
         ),
     )?;
-    if largest < wanted {
-        say(out, &format!("Memory has room for {}, not for {}.", length(largest), length(wanted)))?;
-    }
     for system in &SYSTEMS {
         say(
             out,
             &format!("\n{}\n{}", system.name, row(["size", "puts/s", "gets/s", "scans of 100/s"])),
         )?;
         let told = |error: String| format!("{}: {error}", system.preset);
+        let sizes = system.sizes(smallest);
+        let largest = sizes.last().copied().unwrap_or(smallest);
+        if largest < wanted {
+            let [largest, wanted] = [largest, wanted].map(length);
+            say(out, &format!("Memory has room for {largest}, not for {wanted}."))?;
+        }
         let place = Place::new(system, smallest, largest, &disk).map_err(told)?;
         grow(&place, &sizes, out).map_err(told)?;
         drop(place);
@@ -120,10 +133,10 @@ impl Place {
         }
         options.pm_size = pool_len(largest);
         options.memtable_bytes = (smallest / MEMTABLES).min(MEMTABLE_MAX);
-        let on_ssd =
-            if options.ssd == SsdSource::None { 0 } else { 2 * largest + 2 * options.pm_size };
+        let on_ssd = if system.has_tables() { FILES * (largest + options.pm_size) } else { 0 };
         let files = if system.in_memory { on_ssd } else { 0 };
-        let memory = Scratch::new(options.pm_size + files)?;
+        // Nowhere else: what is said to be in memory is there.
+        let memory = Scratch::within(&[MEMORY.into()], options.pm_size + files)?;
         let ssd = Scratch::within(&[disk.to_owned()], on_ssd - files)?;
         if files > 0 {
             options.ssd = SsdSource::Path(memory.path().join("sst"));
