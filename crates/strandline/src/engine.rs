@@ -279,8 +279,13 @@ impl Engine {
 
     /// Bytes for memtables beside level 0: one that is filled and two that wait.
     pub(crate) fn memtables_room(&self) -> u64 {
+        3 * self.memtable_bytes_max()
+    }
+
+    /// Bytes of records at which a memtable is frozen at the latest, where records go on to tables.
+    pub(crate) fn memtable_bytes_max(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();
-        3 * memtable_bytes_max(self.options.memtable_bytes, capacity, true)
+        memtable_bytes_max(self.options.memtable_bytes, capacity, true)
     }
 
     /// Bytes that level 0 has at least, whatever tables in persistent memory take.

@@ -27,16 +27,17 @@ pub(super) struct Leaving {
 impl Leaving {
     /// Bytes of records of the keys of `subrange`; about.
     pub(super) fn bytes(&self, subrange: &Subrange) -> u64 {
-        let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.bytes.load(Relaxed));
-        let runs = self.runs.iter().map(|run| run.record_bytes_within(&subrange.span));
-        memtable + runs.sum::<u64>()
+        self.sum(|run| run.record_bytes_within(&subrange.span))
     }
 
     /// Bytes of persistent memory that it takes for these keys; about.
     pub(super) fn held_bytes(&self, subrange: &Subrange) -> u64 {
+        self.sum(|run| run.held_bytes_within(&subrange.span))
+    }
+
+    fn sum(&self, of_run: impl Fn(&Run) -> u64) -> u64 {
         let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.bytes.load(Relaxed));
-        let runs = self.runs.iter().map(|run| run.held_bytes_within(&subrange.span));
-        memtable + runs.sum::<u64>()
+        memtable + self.runs.iter().map(|run| of_run(run)).sum::<u64>()
     }
 
     /// Whether a freeze, merge or compaction is at it.

@@ -11,7 +11,6 @@ use sst::RangeDelete;
 
 use super::compact::{Compaction, Compactions, Part, dead_zones};
 use super::leaving::Leaving;
-use crate::background::debt::memtable_bytes_max;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
@@ -122,11 +121,6 @@ impl Engine {
                 self.level0_bytes() / (subranges as u64 + 1)
             }
         }
-    }
-
-    fn memtable_bytes_max(&self) -> u64 {
-        let capacity = self.media.pool.geometry().capacity();
-        memtable_bytes_max(self.options.memtable_bytes, capacity, true)
     }
 
     /// All subranges that may be compacted, those first whose level 0 is to leave. The caller holds the compactions, so

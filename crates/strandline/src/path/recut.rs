@@ -19,7 +19,7 @@ use base::{ErrorKind, Result};
 
 use super::compact::dead_zones;
 use crate::engine::Engine;
-use crate::keyspace::{Routes, Sources, Space};
+use crate::keyspace::{Routes, Sources, Space, unread};
 use crate::level0::cut::{Cut, Limits, SubrangeFacts, choose};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
@@ -293,8 +293,7 @@ fn orphans(
     let routes = space.routes.load();
     let is_old = |other: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, other));
     let others = routes.subranges.iter().filter(|other| !is_old(other));
-    let views: Vec<_> = others.chain(fresh).map(|subrange| subrange.view.load()).collect();
-    runs.iter().filter(|run| !views.iter().any(|view| view.has(run))).cloned().collect()
+    unread(others.chain(fresh), runs)
 }
 
 /// Keys that cut a subrange into `parts` parts with about as many keys of its longest run each.
