@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{Contents, assert_no_zone_leaked, dump, heap};
+use common::{Contents, assert_nothing_leaked, dump, heap};
 use strandline::{Batch, Db, ErrorKind, Keyspace, Options, ReadOptions, Region, Snapshot};
 use testkit::{Rng, stamp, stamped};
 
@@ -427,7 +427,7 @@ fn everything_at_once() {
             assert!(db.check().expect("check").damage.is_empty());
         };
         check(&db);
-        assert_no_zone_leaked(&db, "leaks");
+        assert_nothing_leaked(&db, "leaks");
         drop(db);
         check(&open(&region, &options));
     }
@@ -480,7 +480,7 @@ fn a_drop_under_writers_leaves_nothing_behind() {
             }
             drop(space);
             // The background thread may be looking at what was dropped.
-            assert_no_zone_leaked(&db, "drop");
+            assert_nothing_leaked(&db, "drop");
         }
         assert!(wrong.is_empty(), "in so many of 150 rounds: {wrong:?}");
     }

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{assert_no_zone_leaked, dump, heap, kind_of, small};
+use common::{assert_nothing_leaked, dump, heap, kind_of, small};
 use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
 
 #[test]
@@ -43,7 +43,7 @@ fn dropped_data_stays_gone_under_the_same_name() {
                 assert_eq!(kind_of(db.keyspace("again").map(drop)), ErrorKind::NotFound);
                 assert_eq!(db.keyspaces(), ["default"]);
             }
-            assert_no_zone_leaked(&db, "leaks");
+            assert_nothing_leaked(&db, "leaks");
         }
     }
 }

@@ -5,7 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{Contents, TempDir, dump, kind_of, numbered as key, small_levels};
+use common::{
+    Contents, TempDir, assert_nothing_leaked, dump, kind_of, numbered as key, small_levels,
+};
 use strandline::{
     Batch, Db, ErrorKind, Level0Form, Options, PmSource, ReadOptions, SsdSource, steps,
 };
@@ -84,7 +86,7 @@ fn no_answer_depends_on_the_form() {
             }
             while !db.work(usize::MAX).expect("work") {}
             assert!(db.check().expect("check").damage.is_empty());
-            assert_eq!(steps::leaked_tables(db.default_keyspace()).expect("tables"), 0);
+            assert_nothing_leaked(&db, "quiet");
         }
     }
 }

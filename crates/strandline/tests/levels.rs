@@ -9,11 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::{TempDir, dump, heap, kind_of};
+use common::{Place, TempDir, assert_nothing_leaked, dump, heap, kind_of, noise, scattered};
 use ssd::{Call, Disk, Faulty, Fs, Memory};
-use strandline::{
-    Compression, Db, ErrorKind, Keyspace, Options, PmSource, ReadOptions, Region, SsdSource,
-};
+use strandline::{Compression, Db, ErrorKind, Keyspace, Options, PmSource, ReadOptions, SsdSource};
 use testkit::Rng;
 
 const MIB: u64 = 1 << 20;
@@ -31,43 +29,11 @@ fn options() -> Options {
     }
 }
 
-/// A store on a heap region and a file system in memory, which can be opened again and again.
-struct Place {
-    region: Arc<Region>,
-    fs: Arc<dyn Fs>,
-}
-
-impl Place {
-    fn new(fs: impl Fs) -> Place {
-        let fs: Arc<dyn Fs> = Arc::new(fs);
-        fs.create_dir_all(Path::new("/sst")).expect("directory");
-        Place { region: heap(options().pm_size), fs }
-    }
-
-    fn open(&self, options: Options) -> Db {
-        self.try_open(options).expect("open")
-    }
-
-    fn try_open(&self, options: Options) -> strandline::Result<Db> {
-        Db::open_on(Arc::clone(&self.region), Arc::clone(&self.fs), "/sst", options)
-    }
-
-    fn tables(&self) -> Vec<String> {
-        let mut names = self.fs.list(Path::new("/sst")).expect("list");
-        names.retain(|name| name.ends_with(".sst"));
-        names
-    }
-}
-
-fn key(i: u64) -> Vec<u8> {
-    format!("key{:013}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000_000).into_bytes()
-}
-
-fn value(i: u64, round: u64) -> Vec<u8> {
-    let mut rng = Rng::new(i ^ round << 32);
-    let mut value = format!("{i}/{round} ").into_bytes();
-    value.extend(std::iter::repeat_with(|| rng.next() as u8).take(120));
-    value
+/// Names of the files of tables.
+fn files(place: &Place) -> Vec<String> {
+    let mut names = place.fs.list(Path::new("/sst")).expect("list");
+    names.retain(|name| name.ends_with(".sst"));
+    names
 }
 
 fn assert_same(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
@@ -96,11 +62,11 @@ fn churn(db: &Db, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, seed: u64, count: u64)
     for round in 0..count {
         let i = rng.below(count / 2);
         if rng.below(5) == 0 {
-            db.delete(&key(i)).expect("delete");
-            model.remove(&key(i));
+            db.delete(&scattered(i)).expect("delete");
+            model.remove(&scattered(i));
         } else {
-            db.put(&key(i), &value(i, round)).expect("put");
-            model.insert(key(i), value(i, round));
+            db.put(&scattered(i), &noise(i, round)).expect("put");
+            model.insert(scattered(i), noise(i, round));
         }
     }
 }
@@ -110,7 +76,7 @@ fn many_times_the_pool_comes_back_exactly() {
     for (threads, compression) in
         [(0, Compression::Lz4), (2, Compression::Zstd), (1, Compression::None)]
     {
-        let place = Place::new(Memory::default());
+        let place = Place::new(options().pm_size, Memory::default());
         let options = Options { background_threads: threads, compression, ..options() };
         let mut model = BTreeMap::new();
         let db = place.open(options.clone());
@@ -138,7 +104,8 @@ fn many_times_the_pool_comes_back_exactly() {
         assert_eq!(levels[0].tables.iter().map(|table| table.deletions).sum::<u64>(), 0);
         assert_same(&db, &model);
         while !db.work(1 << 20).expect("work") {}
-        assert_eq!(place.tables().len(), level_tables(&db));
+        assert_nothing_leaked(&db, "everything in one level");
+        assert_eq!(files(&place).len(), level_tables(&db));
         assert!(db.check().expect("check").damage.is_empty());
     }
 }
@@ -176,7 +143,7 @@ fn keys_that_are_asked_for_together_are_read_together() {
 
 #[test]
 fn snapshots_and_iterators_outlive_compactions() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     let mut model = BTreeMap::new();
     churn(&db, &mut model, 2, 60_000);
@@ -215,55 +182,55 @@ fn snapshots_and_iterators_outlive_compactions() {
 
 #[test]
 fn keyspaces_are_dropped_with_their_tables() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     let other = db.create_keyspace("other").expect("create");
     for i in 0..30_000 {
-        other.put(&key(i), &value(i, 0)).expect("put");
+        other.put(&scattered(i), &noise(i, 0)).expect("put");
     }
     db.compact().expect("compact");
-    assert!(!place.tables().is_empty());
+    assert!(!files(&place).is_empty());
     let mut iter = other.iter(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
     db.drop_keyspace("other").expect("drop");
     drop((iter, other));
     while !db.work(1 << 20).expect("work") {}
-    assert_eq!(place.tables(), Vec::<String>::new());
+    assert_eq!(files(&place), Vec::<String>::new());
     drop(db);
     assert_eq!(place.open(options()).keyspaces(), ["default"]);
 }
 
 #[test]
 fn files_that_nothing_names_are_swept() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     for i in 0..30_000 {
-        db.put(&key(i), &value(i, 0)).expect("put");
+        db.put(&scattered(i), &noise(i, 0)).expect("put");
     }
     drop(db);
-    let named = place.tables();
+    let named = files(&place);
     for name in ["000900.sst", "000901.sst"] {
         let mut file = place.fs.create(&Path::new("/sst").join(name)).expect("create");
         file.append(b"half a table").expect("append");
     }
     let db = place.open(options());
     assert!(db.recovery().tables_swept >= 2);
-    assert!(place.tables().iter().all(|name| named.contains(name)));
+    assert!(files(&place).iter().all(|name| named.contains(name)));
     for i in 30_000..60_000 {
-        db.put(&key(i), &value(i, 0)).expect("put");
+        db.put(&scattered(i), &noise(i, 0)).expect("put");
     }
     db.compact().expect("compact");
     for i in 0..60_000 {
-        assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)));
+        assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)));
     }
 }
 
 #[test]
 fn missing_and_damaged_tables_are_told() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     for i in 0..40_000 {
-        db.put(&key(i), &value(i, 0)).expect("put");
+        db.put(&scattered(i), &noise(i, 0)).expect("put");
     }
     db.compact().expect("compact");
     let victim = db.properties().keyspaces[0].levels[0].tables[2].clone();
@@ -286,32 +253,32 @@ fn missing_and_damaged_tables_are_told() {
     place.fs.create(&victim.path).and_then(|mut to| to.append(&whole)).expect("write");
     let db = place.open(options());
     for i in 0..40_000 {
-        assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)));
+        assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)));
     }
 }
 
 #[test]
 fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
     for background_threads in [0, 2] {
-        let place = Place::new(Memory::with_capacity(Disk::default(), 3 * MIB));
+        let place = Place::new(options().pm_size, Memory::with_capacity(Disk::default(), 3 * MIB));
         let db = place.open(Options { background_threads, ..options() });
         let mut acknowledged = 0;
         let error = loop {
-            match db.put(&key(acknowledged), &value(acknowledged, 0)) {
+            match db.put(&scattered(acknowledged), &noise(acknowledged, 0)) {
                 Ok(()) => acknowledged += 1,
                 Err(error) => break error,
             }
         };
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
         for i in 0..acknowledged {
-            assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)), "key {i}");
+            assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
         }
         assert!(db.properties().ssd.expect("levels").trouble.is_some());
         drop(db);
         // A larger device, the same files.
         let disk = Memory::default();
         disk.create_dir_all(Path::new("/sst")).expect("directory");
-        for name in place.tables() {
+        for name in files(&place) {
             let path = Path::new("/sst").join(name);
             let from = place.fs.open(&path).expect("open");
             let mut bytes = vec![0; from.len() as usize];
@@ -321,22 +288,22 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
         let place = Place { region: Arc::clone(&place.region), fs: Arc::new(disk) };
         let db = place.open(Options { background_threads, ..options() });
         for i in acknowledged..acknowledged + 10_000 {
-            db.put(&key(i), &value(i, 0)).expect("put");
+            db.put(&scattered(i), &noise(i, 0)).expect("put");
         }
         for i in 0..acknowledged + 10_000 {
-            assert_eq!(db.get(&key(i)).expect("get"), Some(value(i, 0)), "key {i}");
+            assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
         }
     }
 }
 
 #[test]
 fn a_limit_on_tables_is_kept() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let limited = Options { ssd_size: 3 * MIB, ..options() };
     let db = place.open(limited);
     let mut count = 0;
     let error = loop {
-        match db.put(&key(count), &value(count, 0)) {
+        match db.put(&scattered(count), &noise(count, 0)) {
             Ok(()) => count += 1,
             Err(error) => break error,
         }
@@ -496,7 +463,7 @@ fn two_stores_share_no_directory() {
 #[test]
 fn compactions_keep_to_their_rate() {
     let rate = 2 * MIB;
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let options = Options { compaction_rate: rate, ..options() };
     let db = place.open(options.clone());
     churn(&db, &mut BTreeMap::new(), 5, 20_000);
@@ -512,13 +479,13 @@ fn compactions_keep_to_their_rate() {
 /// Whoever begins a compaction may look at a View that a merge of runs has just replaced.
 #[test]
 fn compactions_by_hand_meet_merges_in_the_background() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(Options { memtable_bytes: 8 << 10, background_threads: 2, ..options() });
     let mut model = BTreeMap::new();
     for round in 0..200 {
         for i in 0..3000 {
-            db.put(&key(i % 150), &value(i, round)).expect("put");
-            model.insert(key(i % 150), value(i, round));
+            db.put(&scattered(i % 150), &noise(i, round)).expect("put");
+            model.insert(scattered(i % 150), noise(i, round));
         }
         db.compact().expect("compact");
     }
@@ -528,15 +495,15 @@ fn compactions_by_hand_meet_merges_in_the_background() {
 /// Every byte of a table, flipped: a check finds it, reads are right or refused.
 #[test]
 fn damage_in_a_table_is_found_and_never_believed() {
-    let place = Place::new(Memory::default());
+    let place = Place::new(options().pm_size, Memory::default());
     let small = Options { table_bytes: 16 << 10, ..options() };
     let db = place.open(small.clone());
     let mut model = BTreeMap::new();
     for i in 0..3000 {
-        db.put(&key(i), &value(i, 0)).expect("put");
-        model.insert(key(i), value(i, 0));
+        db.put(&scattered(i), &noise(i, 0)).expect("put");
+        model.insert(scattered(i), noise(i, 0));
     }
-    let (low, high) = (key(7).min(key(8)), key(7).max(key(8)));
+    let (low, high) = (scattered(7).min(scattered(8)), scattered(7).max(scattered(8)));
     db.delete_range(&low, &high).expect("delete range");
     model.retain(|key, _| !(&low..&high).contains(&key));
     let snapshot = db.snapshot();

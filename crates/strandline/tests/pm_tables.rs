@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{TempDir, assert_no_zone_leaked, dump, heap, kind_of};
-use ssd::{Fs, Memory};
-use strandline::{Db, ErrorKind, Options, PmSource, ReadOptions, Region, SsdSource, steps};
+use common::{Place, TempDir, assert_nothing_leaked, dump, heap, kind_of, noise, scattered};
+use ssd::Memory;
+use strandline::{Db, ErrorKind, Options, PmSource, ReadOptions, SsdSource, steps};
 use testkit::Rng;
 
 const MIB: u64 = 1 << 20;
@@ -30,46 +30,17 @@ fn options() -> Options {
     }
 }
 
-/// A store on a heap region and a file system in memory, which can be opened again and again.
-struct Place {
-    region: Arc<Region>,
-    fs: Arc<dyn Fs>,
-}
-
-impl Place {
-    fn new() -> Place {
-        let fs: Arc<dyn Fs> = Arc::new(Memory::default());
-        fs.create_dir_all(Path::new("/sst")).expect("directory");
-        Place { region: heap(options().pm_size), fs }
-    }
-
-    fn open(&self, options: Options) -> Db {
-        Db::open_on(Arc::clone(&self.region), Arc::clone(&self.fs), "/sst", options).expect("open")
-    }
-}
-
-fn key(i: u64) -> Vec<u8> {
-    format!("key{:013}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000_000).into_bytes()
-}
-
-fn value(i: u64, round: u64) -> Vec<u8> {
-    let mut rng = Rng::new(i ^ round << 32);
-    let mut value = format!("{i}/{round} ").into_bytes();
-    value.extend(std::iter::repeat_with(|| rng.next() as u8).take(120));
-    value
-}
-
 /// Puts, overwrites and deletes of `keys` keys.
 fn churn(db: &Db, model: &mut Contents, keys: u64, count: u64) {
     let mut rng = Rng::new(keys ^ count);
     for round in 0..count {
         let i = rng.below(keys);
         if rng.below(6) == 0 {
-            db.delete(&key(i)).expect("delete");
-            model.remove(&key(i));
+            db.delete(&scattered(i)).expect("delete");
+            model.remove(&scattered(i));
         } else {
-            db.put(&key(i), &value(i, round)).expect("put");
-            model.insert(key(i), value(i, round));
+            db.put(&scattered(i), &noise(i, round)).expect("put");
+            model.insert(scattered(i), noise(i, round));
         }
     }
 }
@@ -88,8 +59,7 @@ fn assert_sound(db: &Db) {
     while !db.work(1 << 20).expect("work") {}
     let report = db.check().expect("check");
     assert!(report.damage.is_empty(), "{:?}", report.damage);
-    assert_no_zone_leaked(db, "a sound store");
-    assert_eq!(steps::leaked_tables(db.default_keyspace()).expect("list"), 0);
+    assert_nothing_leaked(db, "a sound store");
 }
 
 /// Bytes of tables in persistent memory, and in files.
@@ -122,7 +92,7 @@ fn filled(place: &Place, options: Options) -> (Db, Contents) {
 #[test]
 fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
     for (threads, percent) in [(0, 40), (2, 40), (0, 75), (1, 10)] {
-        let place = Place::new();
+        let place = Place::new(options().pm_size, Memory::default());
         let options = Options { background_threads: threads, pm_tables: percent, ..options() };
         let db = place.open(options.clone());
         let mut model = Contents::new();
@@ -166,11 +136,11 @@ fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
 
 #[test]
 fn what_outgrows_a_zone_goes_to_a_file() {
-    let place = Place::new();
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(Options { compression: strandline::Compression::None, ..options() });
     let put = |from: u64, len: usize| {
         for i in from..from + 50 {
-            db.put(&key(i), &vec![i as u8; len]).expect("put");
+            db.put(&scattered(i), &vec![i as u8; len]).expect("put");
         }
         db.flush().expect("flush");
         db.compact_range(db.default_keyspace(), None, Some(b"a")).expect("nothing to compact");
@@ -180,15 +150,17 @@ fn what_outgrows_a_zone_goes_to_a_file() {
     db.compact().expect("compact");
     let long = vec![7; 2 * ZONE as usize];
     for i in 0..4 {
-        db.put(&key(i), &long).expect("put");
-        db.put(&key(i), &long).expect("put");
+        db.put(&scattered(i), &long).expect("put");
+        db.put(&scattered(i), &long).expect("put");
     }
     put(10, 100);
     while !db.work(1000).expect("work") {}
-    let reads = |db: &Db| (0..4).all(|i| db.get(&key(i)).expect("get").as_ref() == Some(&long));
+    let reads =
+        |db: &Db| (0..4).all(|i| db.get(&scattered(i)).expect("get").as_ref() == Some(&long));
     assert!(reads(&db));
     steps::reclaim(db.default_keyspace());
-    db.compact_range(db.default_keyspace(), Some(&key(0)), Some(&key(3))).expect("compact");
+    db.compact_range(db.default_keyspace(), Some(&scattered(0)), Some(&scattered(3)))
+        .expect("compact");
     assert!(reads(&db));
     for (_, len) in in_memory(&db) {
         assert!(len <= ZONE, "{len} bytes");
@@ -198,7 +170,7 @@ fn what_outgrows_a_zone_goes_to_a_file() {
 
 #[test]
 fn less_for_tables_is_kept_to_and_more_is_used() {
-    let place = Place::new();
+    let place = Place::new(options().pm_size, Memory::default());
     let (db, mut model) = filled(&place, options());
     let before = bytes(&db).0;
     drop(db);
@@ -217,7 +189,7 @@ fn less_for_tables_is_kept_to_and_more_is_used() {
 
 #[test]
 fn a_table_stays_for_those_who_read_it() {
-    let place = Place::new();
+    let place = Place::new(options().pm_size, Memory::default());
     let (db, model) = filled(&place, options());
     let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
@@ -238,7 +210,7 @@ fn a_table_stays_for_those_who_read_it() {
 
 #[test]
 fn a_checkpoint_has_files_only() {
-    let place = Place::new();
+    let place = Place::new(options().pm_size, Memory::default());
     let (db, model) = filled(&place, options());
     db.checkpoint("/copy").expect("checkpoint");
     assert_same(&db, &model);
@@ -252,13 +224,13 @@ fn a_checkpoint_has_files_only() {
 
 #[test]
 fn a_keyspace_goes_with_its_tables() {
-    let place = Place::new();
+    let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     let space = db.create_keyspace("spare").expect("create");
     let mut model = Contents::new();
     churn(&db, &mut model, 10_000, 20_000);
     for round in 0..40_000 {
-        space.put(&key(round % 15_000), &value(round, round)).expect("put");
+        space.put(&scattered(round % 15_000), &noise(round, round)).expect("put");
     }
     assert!(db.properties().ssd.expect("levels").pm_bytes > 0);
     db.drop_keyspace("spare").expect("drop");

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use common::{TempDir, assert_no_zone_leaked, dump, heap, small};
+use common::{TempDir, assert_nothing_leaked, dump, heap, small};
 use strandline::{Batch, Db, Hooks, Options, ReadOptions, RecoveryProgress, RecoveryStep, steps};
 use testkit::Rng;
 
@@ -18,7 +18,7 @@ fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
     let mut last_seq = 0;
     for cycle in 0..cycles {
         let db = open();
-        assert_no_zone_leaked(&db, &format!("cycle {cycle}"));
+        assert_nothing_leaked(&db, &format!("cycle {cycle}"));
         assert!(db.recovery().damage.is_empty());
         let seq = db.properties().visible_seq;
         assert!(seq >= last_seq, "cycle {cycle}: the sequence went from {last_seq} to {seq}");
@@ -61,7 +61,7 @@ fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
     model.keys().for_each(|key| db.delete(key).expect("delete"));
     db.compact().expect("compact");
     db.compact().expect("compact");
-    assert_no_zone_leaked(&db, "leaks");
+    assert_nothing_leaked(&db, "leaks");
     // What an empty store holds: nothing, or the zones that stand ready for the next put, one in each subrange.
     let properties = db.properties();
     let kept = empty.saturating_sub(properties.pm_free);
@@ -104,7 +104,7 @@ fn more_openings_than_zones() {
             let db = open();
             db.put(&(i % 50).to_be_bytes(), &i.to_le_bytes())
                 .unwrap_or_else(|error| panic!("opening {i} of {zones} zones: {error}"));
-            assert_no_zone_leaked(&db, "leaks");
+            assert_nothing_leaked(&db, "leaks");
         }
         let db = open();
         for i in zones * 4 - 50..zones * 4 {

@@ -14,7 +14,7 @@ use strandline::{
     Batch, Db, ErrorKind, Hooks, IngestOptions, Iter, Keyspace, MergeOperator, Options,
     ReadOptions, Region, Snapshot, steps,
 };
-use testkit::{Change, Model, Moment, Move, Op, Transcript, Value, Walk};
+use testkit::{Change, Model, Moment, Move, Op, Rng, Transcript, Value, Walk};
 
 /// Subranges of a keyspace at most.
 const SUBRANGES_MAX: usize = 5;
@@ -87,18 +87,54 @@ pub fn kind_of<T>(result: strandline::Result<T>) -> ErrorKind {
     }
 }
 
-/// Zones that nothing holds. Background work may be about to clear some: those are given time to go.
+/// A store on a heap region and a file system in memory, which can be opened again and again.
+pub struct Place {
+    pub region: Arc<Region>,
+    pub fs: Arc<dyn Fs>,
+}
+
+impl Place {
+    pub fn new(pm_size: u64, fs: impl Fs) -> Place {
+        let fs: Arc<dyn Fs> = Arc::new(fs);
+        fs.create_dir_all(Path::new("/sst")).expect("directory");
+        Place { region: heap(pm_size), fs }
+    }
+
+    pub fn open(&self, options: Options) -> Db {
+        self.try_open(options).expect("open")
+    }
+
+    pub fn try_open(&self, options: Options) -> strandline::Result<Db> {
+        Db::open_on(Arc::clone(&self.region), Arc::clone(&self.fs), "/sst", options)
+    }
+}
+
+/// Keys whose order is not that of their numbers.
+pub fn scattered(i: u64) -> Vec<u8> {
+    format!("key{:013}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000_000).into_bytes()
+}
+
+/// A value of some 130 bytes that hardly compresses.
+pub fn noise(i: u64, round: u64) -> Vec<u8> {
+    let mut rng = Rng::new(i ^ round << 32);
+    let mut value = format!("{i}/{round} ").into_bytes();
+    value.extend(std::iter::repeat_with(|| rng.next() as u8).take(120));
+    value
+}
+
+/// Zones and tables that nothing holds. Background work may be writing or about to clear some: it is given time.
 #[track_caller]
-pub fn assert_no_zone_leaked(db: &Db, when: &str) {
-    let mut leaked = 0;
+pub fn assert_nothing_leaked(db: &Db, when: &str) {
+    let mut leaked = (0, 0);
     for _ in 0..2000 {
-        leaked = strandline::steps::leaked_zones(db.default_keyspace());
-        if leaked == 0 {
+        let space = db.default_keyspace();
+        leaked = (steps::leaked_zones(space), steps::leaked_tables(space).expect("list"));
+        if leaked == (0, 0) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    panic!("{when}: {leaked} zones leaked");
+    panic!("{when}: {} zones and {} tables leaked", leaked.0, leaked.1);
 }
 
 /// Keys with their values.
@@ -593,12 +629,12 @@ impl Driver {
         assert!(!iter.valid());
     }
 
-    /// The comparison that ends a run: everything, then once more after a reopen, and no zone leaked.
+    /// The comparison that ends a run: everything, then once more after a reopen, and nothing leaked.
     pub fn finish(mut self) -> Transcript {
         self.compare_all();
         self.reopen();
         self.compare_all();
-        assert_no_zone_leaked(self.db(), "at the end");
+        assert_nothing_leaked(self.db(), "at the end");
         self.transcript
     }
 }
