@@ -13,7 +13,7 @@ use common::{
 };
 use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Rule};
 use sst::{EntryKind, Writer, WriterOptions};
-use strandline::{Db, ErrorKind, IngestOptions, Options, ReadOptions, SsdSource};
+use strandline::{Batch, Db, ErrorKind, IngestOptions, Options, ReadOptions, SsdSource};
 use testkit::Rng;
 
 /// One entry of a table: a value, or a deletion.
@@ -255,6 +255,62 @@ fn writers_go_on_beside_an_ingest() {
             }
         }
         stop.store(true, Ordering::Relaxed);
+    });
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
+/// Memtables of other keys, frozen while the ingest holds its number, cannot become runs before its end: it must not
+/// wait for them, but only for those of its own keys.
+#[test]
+fn an_ingest_does_not_wait_for_who_waits_for_it() {
+    let dir = TempDir::new("waits");
+    let options = Options { memtable_bytes: 16 << 10, ..options() };
+    let db = Db::open(dir.join("db"), options).expect("open");
+    let space = db.create_keyspace("after the default one").expect("create");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..6_u64 {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                for round in 0_u64.. {
+                    let mut batch = Batch::new();
+                    for i in 0..3 {
+                        batch.put(
+                            db.default_keyspace(),
+                            &key(writer * 10 + i),
+                            &vec![round as u8; 1000],
+                        );
+                    }
+                    db.write(&batch).expect("write");
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+        }
+        let (other, halt) = (&space, &stop);
+        scope.spawn(move || {
+            for round in 0_u64.. {
+                other.put(&key(round % 100), &[round as u8; 100]).expect("put");
+                if halt.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let mut taken = 0;
+        for round in 0..300 {
+            let changes: Vec<Change> = (0..100)
+                .map(|i| (key(i), Some(format!("ingested {round}").into_bytes())))
+                .collect();
+            let path = dir.join(&format!("{round}.sst"));
+            std::fs::write(&path, external(&changes, &[])).expect("write");
+            match db.ingest(&space, &[path], IngestOptions { move_files: true }) {
+                Ok(_) => taken += 1,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(taken > 0);
     });
     assert!(db.check().expect("check").damage.is_empty());
 }

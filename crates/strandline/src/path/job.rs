@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use base::planted::{self, Bug};
 use base::{ErrorKind, Result};
 
 use super::freeze::FreezeJob;
@@ -10,11 +11,9 @@ use super::merge::MergeJob;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::pick::{Need, pick_runs};
+use crate::memtable::Memtable;
 use crate::options::Level0Form;
 use crate::subrange::Subrange;
-
-/// Entries that a merge is carried on by while a freeze waits for commits.
-const MEANWHILE: usize = 4096;
 
 /// The work under way. A freeze goes first, also before a merge that has begun: memtables that wait hold DRAM,
 /// and a merge may take long. Neither minds the other: a freeze adds a run that is newer than any input of a merge.
@@ -102,10 +101,8 @@ impl Jobs {
     pub(crate) fn finish(&mut self, engine: &Engine) -> Result<()> {
         for turn in [Turn::Freeze, Turn::Merge] {
             loop {
-                match self.step(turn, engine, usize::MAX)? {
-                    Progress::Done => break,
-                    Progress::Blocked => std::thread::yield_now(),
-                    Progress::More => {}
+                if self.step(turn, engine, usize::MAX)? == Progress::Done {
+                    break;
                 }
             }
         }
@@ -117,8 +114,6 @@ impl Jobs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     More,
-    /// Must wait for commits that are still on their way.
-    Blocked,
     Done,
 }
 
@@ -150,9 +145,6 @@ impl Engine {
         }
         let levels = self.work_on_levels(quantum)?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
-            if self.flushes_await_commits() {
-                return Ok(Worked::Blocked);
-            }
             self.throttle.asked.store(false, Relaxed);
         }
         Ok(match (indexes, levels) {
@@ -175,19 +167,16 @@ impl Engine {
                 return Ok(Worked::Did);
             }
         }
-        let Some(mut turn) = jobs.turn(self) else { return Ok(Worked::Idle) };
-        let mut progress = jobs.step(turn, self, quantum);
-        if matches!(progress, Ok(Progress::Blocked)) && jobs.merge.is_some() {
-            turn = Turn::Merge;
-            progress = jobs.step(turn, self, quantum.min(MEANWHILE));
-        }
+        let Some(turn) = jobs.turn(self) else {
+            return Ok(if self.awaits_commits() { Worked::Blocked } else { Worked::Idle });
+        };
+        let progress = jobs.step(turn, self, quantum);
         let merging = jobs.merge.is_some();
         match progress {
             Ok(Progress::More) => {
                 self.update_debt();
                 return Ok(Worked::Did);
             }
-            Ok(Progress::Blocked) => return Ok(Worked::Blocked),
             Ok(Progress::Done) | Err(_) => {}
         }
         drop(jobs);
@@ -214,16 +203,26 @@ impl Engine {
         }
     }
 
-    /// The oldest memtable that waits: no other that shares its keys is older, in any subrange that reads it. None where
-    /// it goes to tables as it is.
+    /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
+    /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
     fn choose_freeze(&self) -> Option<FreezeJob> {
         self.spaces().iter().find_map(|space| {
             let subranges = space.subranges();
-            let views = subranges.iter().map(|subrange| subrange.view.load());
-            let waiting = views.filter_map(|view| view.oldest_frozen().cloned());
-            let oldest = waiting.min_by_key(|memtable| memtable.order)?;
-            let becomes_run = !self.is_flushed(space, &oldest);
-            if becomes_run { FreezeJob::begin(space, &oldest) } else { None }
+            let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load()).collect();
+            let oldest_of_all = |memtable: &Arc<Memtable>| {
+                let is_it = |each: &Arc<Memtable>| Arc::ptr_eq(each, memtable);
+                let mut readers = views.iter().filter(|view| view.memtables.iter().any(is_it));
+                readers.all(|view| view.oldest_frozen().is_some_and(is_it))
+            };
+            let mut waiting: Vec<_> =
+                views.iter().filter_map(|view| view.oldest_frozen()).collect();
+            waiting.retain(|memtable| {
+                (self.is_published(memtable) || planted::is(Bug::FreezeBeforePublished))
+                    && !self.is_flushed(space, memtable)
+                    && oldest_of_all(memtable)
+            });
+            waiting.sort_by_key(|memtable| memtable.order);
+            waiting.into_iter().find_map(|memtable| FreezeJob::begin(space, memtable))
         })
     }
 

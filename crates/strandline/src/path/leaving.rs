@@ -93,12 +93,12 @@ impl Engine {
         space.routes.load().subranges.len() < self.options.subranges as usize
     }
 
-    /// Whether memtables could go to tables if the commits in them were published.
-    pub(super) fn flushes_await_commits(&self) -> bool {
+    /// Whether memtables could become runs or tables if the commits in them were published.
+    pub(super) fn awaits_commits(&self) -> bool {
         let waits = |(_, subrange): &(Arc<Space>, Arc<Subrange>)| {
             subrange.view.load().oldest_frozen().is_some_and(|oldest| !self.is_published(oldest))
         };
-        self.options.level0 == Level0Form::Sst && self.subranges().iter().any(waits)
+        self.subranges().iter().any(waits)
     }
 
     /// Whether every commit in a memtable that takes no more is published.
