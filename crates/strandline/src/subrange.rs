@@ -66,7 +66,7 @@ pub(crate) struct Subrange {
     clean_tail: Mutex<CleanTail>,
     /// Order of the newest memtable.
     orders: AtomicU64,
-    /// Its share of what was written to the keyspace lately, in thousandths.
+    /// Its share of what was written to the store lately, in thousandths.
     pub heat: AtomicU32,
     /// Bytes reserved in memtables that take no more, less those that the heat knows of.
     frozen_bytes: AtomicU64,
@@ -117,7 +117,7 @@ impl Subrange {
         self.frozen_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Notes that `written` bytes were `heat` thousandths of what the keyspace got; old times count half.
+    /// Notes that `written` bytes were `heat` thousandths of what the store got; old times count half.
     pub(crate) fn note_heat(&self, heat: u32, written: u64) {
         self.frozen_bytes.fetch_sub(written, Relaxed);
         let before = self.heat.load(Relaxed);

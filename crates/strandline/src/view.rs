@@ -24,7 +24,7 @@ pub(crate) struct View {
     pub memtables: Vec<Arc<Memtable>>,
     /// Index runs, newest first. Every run is older than every memtable.
     pub runs: Vec<Arc<Run>>,
-    /// Tables on SSD. All of them are older than every run.
+    /// Levels of tables. All of them are older than every run.
     pub tree: Arc<Tree>,
 }
 
@@ -105,7 +105,7 @@ impl View {
         Ok(0)
     }
 
-    /// The oldest memtable that waits to become a run.
+    /// The oldest memtable that waits to become a run or tables.
     pub(crate) fn oldest_frozen(&self) -> Option<&Arc<Memtable>> {
         if self.memtables.len() > 1 { self.memtables.last() } else { None }
     }

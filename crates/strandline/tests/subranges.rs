@@ -76,6 +76,27 @@ fn keys_without_order_are_cut_into_many_parts() {
     assert!(db.check().expect("check").damage.is_empty());
 }
 
+/// Who is written more is warmer, in whatever keyspace.
+#[test]
+fn heat_is_a_share_of_all_keyspaces() {
+    let db = open(&options());
+    let (much, little) =
+        (db.default_keyspace().clone(), db.create_keyspace("little").expect("create"));
+    for number in 0..120_000 {
+        let space = if number % 10 == 0 { &little } else { &much };
+        space.put(&scattered(number), &number.to_le_bytes()).expect("put");
+        if number % 1000 == 0 {
+            while !db.work(4096).expect("work") {}
+        }
+    }
+    let heat = |at: usize| {
+        let properties = db.properties();
+        properties.keyspaces[at].subranges.iter().map(|part| part.heat).sum::<u32>()
+    };
+    let (hot, cold) = (heat(0), heat(1));
+    assert!((800..=1000).contains(&hot) && (40..=200).contains(&cold), "{hot} {cold}");
+}
+
 #[test]
 fn keys_in_order_are_not() {
     let db = open(&options());

@@ -158,7 +158,7 @@ fn benchmarks(
 ) -> Result<(Vec<Measured>, Option<Digest>)> {
     if stage.loaded {
         bench.load()?;
-        if stage.fit != Fit::Spill {
+        if !matches!(stage.fit, Fit::Spill | Fit::Long) {
             bench.engine.compact()?;
         }
         // Fills caches, too.

@@ -17,6 +17,8 @@ pub enum Place {
 pub enum Fit {
     /// Four times the pool, so that tables are written all the while; the cache holds a quarter.
     Spill,
+    /// Ten times the pool, for long runs; the cache holds a quarter.
+    Long,
     /// All in the pool, or in the cache of the others.
     Pool,
     /// All in tables, and the cache holds them twice.
@@ -114,8 +116,8 @@ pub const STAGES: &[Stage] = &[
     loaded(1024, Place::Disk, Fit::Cold, COLD),
     loaded(100, Place::Memory, Fit::Spill, MIXED),
     loaded(1024, Place::Memory, Fit::Spill, MIXED),
-    loaded(100, Place::Memory, Fit::Spill, STEADY),
-    loaded(1024, Place::Memory, Fit::Spill, STEADY),
+    loaded(100, Place::Memory, Fit::Long, STEADY),
+    loaded(1024, Place::Memory, Fit::Long, STEADY),
 ];
 
 /// What the benchmarks are about, by name.
@@ -158,13 +160,14 @@ pub const ABOUT: &[(&str, &str)] = &[
         "readwhilewriting-paced",
         "the same, and the thread that puts does 50,000 a second, so that all engines have the same to write",
     ),
-    ("overwrite", "puts of random keys for long, data of four times the pool; each put is timed"),
+    ("overwrite", "puts of random keys for long, data of ten times the pool; each put is timed"),
 ];
 
 /// Bytes of this engine's pool and of every engine's cache for `data` bytes of keys and values.
 pub fn sizes(fit: Fit, data: u64) -> (u64, u64) {
     let (pool, cache) = match fit {
         Fit::Spill => (data / 4, data / 4),
+        Fit::Long => (data / 10, data / 4),
         Fit::Pool => (data * 3, data * 2),
         Fit::Tables => (data / 4, data * 2),
         Fit::Cold => (data / 4, data / 8),

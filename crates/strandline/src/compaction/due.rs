@@ -16,7 +16,7 @@ pub(crate) struct SubrangeFacts {
     pub held: u64,
     /// Bytes of the tables that these records would have to be merged with.
     pub overlap: u64,
-    /// Its share of what was written to the keyspace lately, in thousandths.
+    /// Its share of what was written to the store lately, in thousandths.
     pub heat: u32,
     /// A merge or a compaction is at it.
     pub busy: bool,

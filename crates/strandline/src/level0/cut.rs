@@ -11,7 +11,7 @@ pub(crate) struct SubrangeFacts {
     pub bytes: u64,
     /// Keys of its longest run.
     pub entries: u64,
-    /// Its share of what was written to the keyspace lately, in thousandths.
+    /// Its share of what was written to the store lately, in thousandths.
     pub heat: u32,
     /// Keys come in order, or nobody can tell yet: cutting would divide no work.
     pub monotone: bool,

@@ -17,7 +17,7 @@ use crate::media::{Entry, Leaf, Media};
 use deletes::Deletes;
 use zone::{ExtentHold, Zone};
 
-/// Records of one subrange that no index run names yet.
+/// Records of one subrange that neither an index run nor a table has yet.
 pub(crate) struct Memtable {
     /// Position in age: greater is newer. Runs built from memtables inherit it.
     pub order: u64,

@@ -17,7 +17,7 @@ pub enum Source {
         /// Entries in the run.
         entries: u64,
     },
-    /// A table on SSD.
+    /// A table of a level.
     Table {
         /// Its level.
         level: usize,

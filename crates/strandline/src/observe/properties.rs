@@ -162,7 +162,7 @@ pub struct SubrangeProperties {
     pub record_bytes: u64,
     /// Bytes in the zones of its runs that no run of it names: dead, or of other subranges.
     pub other_bytes: u64,
-    /// Its share of what was written to the keyspace lately, in thousandths; 0 until enough was written to tell.
+    /// Its share of what was written to the store lately, in thousandths; 0 until enough was written to tell.
     pub heat: u32,
 }
 

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
+use super::inputs::Inputs;
 use super::job::Worked;
 use super::leaving::Leaving;
 use super::place::Candidate;
@@ -26,14 +27,13 @@ use crate::compaction::pick::{pick, pick_level0};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::run::Run;
-use crate::manifest::edit::{Change, Fate};
+use crate::manifest::edit::Change;
 use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
 use crate::observe::properties::CompactionFigures;
-use crate::subrange::{CleanTail, Span, Subrange};
+use crate::subrange::{CleanTail, Subrange};
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
-use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use crate::view::View;
 
@@ -57,14 +57,7 @@ pub(crate) struct Compactions {
 /// A compaction under way.
 pub(crate) struct Compaction {
     pub(super) space: Arc<Space>,
-    /// The subrange whose level 0 it takes; none if tables sink.
-    pub(super) subrange: Option<Arc<Subrange>>,
-    /// The oldest of its memtables, if that is what it takes.
-    pub(super) memtable: Option<Arc<Memtable>>,
-    /// All runs of it at the begin, otherwise.
-    pub(super) runs: Vec<Arc<Run>>,
-    /// Inputs with their levels.
-    pub(super) tables: Vec<(usize, Arc<Table>)>,
+    pub(super) inputs: Inputs,
     pub(super) into: usize,
     /// Lowest and highest key of all inputs.
     pub(super) bounds: (Vec<u8>, Vec<u8>),
@@ -101,25 +94,6 @@ pub(super) struct Part {
 }
 
 impl Compaction {
-    fn is_level0(&self) -> bool {
-        self.memtable.is_some() || !self.runs.is_empty()
-    }
-
-    /// What it takes of level 0.
-    pub(super) fn leaving(&self) -> Leaving {
-        Leaving { memtable: self.memtable.clone(), runs: self.runs.clone() }
-    }
-
-    /// The keys of the runs that it takes.
-    pub(super) fn span(&self) -> Span {
-        self.subrange.as_ref().map_or_else(Span::default, |subrange| subrange.span.clone())
-    }
-
-    /// Entries of a run that it passes.
-    pub(super) fn run_entries(&self, run: &Run) -> u64 {
-        run.entries_within(&self.span())
-    }
-
     /// Entries that all parts have passed; parts that are being carried on are not asked.
     fn passed(&self) -> u64 {
         let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
@@ -132,50 +106,16 @@ impl Compaction {
             figures.moves += 1;
             return;
         }
-        if self.is_level0() {
+        if self.inputs.is_level0() {
             figures.level0 += 1;
         } else {
             figures.levels += 1;
         }
         figures.entries += self.entries;
-        figures.read_bytes += self.tables.iter().map(|(_, table)| table.desc.len).sum::<u64>();
+        figures.read_bytes += self.inputs.table_bytes();
         figures.written_bytes += written.files;
         figures.pm_written_bytes += written.memory;
         figures.time += elapsed;
-    }
-
-    /// The edit that puts `made` in the place of the inputs and retires `dead`.
-    fn changes(&self, made: Vec<TableDesc>, dead: &[Arc<Zone>]) -> Vec<Change> {
-        let keyspace = self.space.id;
-        let mut changes: Vec<Change> = Vec::new();
-        if let Some(subrange) = &self.subrange {
-            changes.extend(self.runs.iter().map(|run| Change::LeaveRun {
-                keyspace,
-                id: run.desc.id,
-                subrange: subrange.id,
-            }));
-        }
-        changes.extend(self.tables.iter().map(|(level, table)| Change::RemoveTable {
-            keyspace,
-            level: *level as u8,
-            id: table.desc.id,
-            smallest: table.desc.smallest.clone(),
-        }));
-        changes.extend(made.into_iter().map(|desc| Change::AddTable(Box::new(desc))));
-        changes.extend(dead.iter().map(|zone| Change::Zone {
-            no: zone.no,
-            incarnation: zone.incarnation,
-            fate: Fate::Retired,
-        }));
-        changes
-    }
-}
-
-impl Drop for Compaction {
-    fn drop(&mut self) {
-        self.memtable.iter().for_each(|memtable| memtable.busy.release());
-        self.runs.iter().for_each(|run| run.busy.release());
-        self.tables.iter().for_each(|(_, table)| table.busy.release());
     }
 }
 
@@ -204,7 +144,7 @@ impl Engine {
         tables.remove_dead();
         let mut under_way = {
             let mut compactions = self.compactions();
-            let level0 = compactions.under_way.iter().any(|each| each.is_level0());
+            let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
             if !level0 && let Some(begun) = self.begin_due(&mut compactions, true)? {
                 compactions.under_way.insert(0, begun);
             }
@@ -285,7 +225,7 @@ impl Engine {
     }
 
     fn forget(&self, compaction: &Arc<Compaction>) {
-        if compaction.is_level0() {
+        if compaction.inputs.is_level0() {
             self.throttle.draining(None);
         }
         self.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
@@ -393,10 +333,10 @@ impl Engine {
     /// C4 and C5.
     fn install(&self, compaction: &Compaction) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
-        let space = &compaction.space;
+        let (space, inputs) = (&compaction.space, &compaction.inputs);
         let moved = compaction.parts.is_empty();
         let made: Vec<TableDesc> = if moved {
-            let tables = compaction.tables.iter();
+            let tables = inputs.tables.iter();
             tables.map(|(_, table)| table.desc_at(compaction.into)).collect()
         } else {
             compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
@@ -416,24 +356,23 @@ impl Engine {
             self.check_manifest_room(&made)?;
         }
         let written = Written::of(&made);
-        let gone = match &compaction.subrange {
-            Some(subrange) => space.left_for_good(subrange, &compaction.runs),
+        let gone = match &inputs.subrange {
+            Some(subrange) => space.left_for_good(subrange, &inputs.leaving.runs),
             None => Vec::new(),
         };
         let mut dead = dead_zones(&gone);
-        if let Some(memtable) = compaction.memtable.as_ref()
+        if let Some(memtable) = &inputs.leaving.memtable
             && !planted::is(Bug::FlushKeepsZones)
         {
             dead.extend(memtable.zones());
         }
-        let mut changes = compaction.changes(made, &dead);
+        let mut changes = inputs.changes(space.id, made, &dead);
         if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
         }
         let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
         if planted::is(removed) {
-            let inputs = compaction.tables.iter();
-            let files = inputs.filter_map(|(_, table)| table.path());
+            let files = inputs.tables.iter().filter_map(|(_, table)| table.path());
             files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
         }
         if planted::is(Bug::KeepInputInEdit) {
@@ -448,20 +387,20 @@ impl Engine {
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
-        let left = compaction.subrange.as_ref().map(|subrange| (&**subrange, compaction.leaving()));
+        let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.leaving));
         self.swap_trees(tables, space, left);
-        if let Some(memtable) = &compaction.memtable {
+        if let Some(memtable) = &inputs.leaving.memtable {
             memtable.busy.spend();
             self.throttle.froze(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
         }
         gone.iter().for_each(|run| run.set_replaced());
         if moved && planted::is(Bug::FreeMovedPmTable) {
-            compaction.tables.iter().for_each(|(_, table)| table.plant_free());
+            inputs.tables.iter().for_each(|(_, table)| table.plant_free());
         }
         if !moved {
-            compaction.tables.iter().for_each(|(_, table)| table.set_dropped());
+            inputs.tables.iter().for_each(|(_, table)| table.set_dropped());
         }
-        if let Some(subrange) = &compaction.subrange {
+        if let Some(subrange) = &inputs.subrange {
             let mut tail = subrange.clean_tail();
             if tail.zone.as_ref().is_some_and(|zone| dead.iter().any(|d| d.no == zone.no)) {
                 *tail = CleanTail::default();
@@ -479,7 +418,7 @@ impl Engine {
         let elapsed = compaction.begun.elapsed();
         let mut compactions = self.compactions();
         compaction.count(&mut compactions.figures, written, elapsed);
-        if compaction.is_level0() {
+        if compaction.inputs.is_level0() {
             // What it brings down keeps the threads busy on deeper levels before the next begins.
             let others = compactions.others / OTHERS_SPREAD;
             compactions.others -= others;
@@ -524,7 +463,7 @@ impl Engine {
         &self,
         tables: &Arc<Tables>,
         space: &Space,
-        left: Option<(&Subrange, Leaving)>,
+        left: Option<(&Subrange, &Leaving)>,
     ) {
         let subranges = space.subranges();
         let before = Arc::clone(&subranges[0].view.load().tree);
@@ -538,7 +477,7 @@ impl Engine {
             let view = subrange.view.load_full();
             let (number, tree) = (view.number + 1, Arc::clone(&tree));
             let mut next = View { number, tree, ..(*view).clone() };
-            if let Some((_, what)) = left.as_ref().filter(|(leaver, _)| leaver.id == subrange.id) {
+            if let Some((_, what)) = left.filter(|(leaver, _)| leaver.id == subrange.id) {
                 next.runs.retain(|run| !what.runs.iter().any(|each| Arc::ptr_eq(each, run)));
                 let stays = |memtable: &Arc<Memtable>| {
                     what.memtable.as_ref().is_none_or(|each| !Arc::ptr_eq(each, memtable))
@@ -551,7 +490,7 @@ impl Engine {
 
     /// Notes how far the compaction of level 0 under way has come, for the pace of writers.
     fn note_draining(&self, compaction: &Compaction) {
-        if compaction.is_level0() {
+        if compaction.inputs.is_level0() {
             self.throttle.draining(Some(compaction.entries.saturating_sub(compaction.passed())));
         }
     }

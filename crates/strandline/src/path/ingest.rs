@@ -52,7 +52,7 @@ pub struct IngestOptions {
 /// What stands above the place of tables although it is older.
 enum InTheWay {
     Nothing,
-    /// Runs, or memtables that wait to become runs; these are named.
+    /// Runs, or memtables that wait to become runs or tables; the memtables are named.
     Older(Vec<(Arc<Space>, Weak<Memtable>)>),
     /// A memtable that cannot be frozen before the tables are there: later commits are in it, too.
     Unpublished,

@@ -46,6 +46,10 @@ impl Leaving {
             || self.runs.iter().any(|run| run.busy.is_taken())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.memtable.is_none() && self.runs.is_empty()
+    }
+
     /// Lowest and highest key of `subrange` in it.
     pub(super) fn bounds(&self, engine: &Engine, subrange: &Subrange) -> Result<Bounds> {
         let mut bounds: Bounds = None;

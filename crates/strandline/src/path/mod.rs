@@ -12,6 +12,7 @@ pub(crate) mod decide;
 pub(crate) mod freeze;
 mod identity;
 pub(crate) mod ingest;
+mod inputs;
 pub(crate) mod job;
 mod leaving;
 mod lone_zones;

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use base::Result;
 use base::planted::{self, Bug};
-use sst::RangeDelete;
 
 use super::compact::{Compaction, Compactions, Part, dead_zones};
+use super::inputs::Inputs;
 use super::leaving::Leaving;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
@@ -20,13 +20,12 @@ use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::pick::RUNS_MAX;
-use crate::level0::run::Run;
 use crate::options::Level0Form;
-use crate::ranges::Ranges;
 use crate::subrange::{Span, Subrange};
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
+use crate::tree::tables::Tables;
 use crate::view::View;
 
 /// Tables that go down, by level from the uppermost on.
@@ -233,96 +232,42 @@ impl Engine {
         (into, onto): (usize, std::ops::Range<usize>),
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
-        let (subrange, leaving) = level0.unzip();
-        let Leaving { memtable, runs } = leaving.unwrap_or_default();
-        if memtable.as_ref().is_some_and(|each| !self.is_published(each))
+        let memtable = level0.as_ref().and_then(|(_, leaving)| leaving.memtable.as_ref());
+        if memtable.is_some_and(|each| !self.is_published(each))
             && !planted::is(Bug::FlushBeforePublished)
         {
             return Ok(None);
         }
         let lower = view.tree.level(into).tables[onto].to_vec();
-        // Tables of one level are disjoint.
-        let filled = upper.iter().filter(|(_, tables)| !tables.is_empty());
+        let levels = upper.into_iter().chain([(into, lower)]);
+        let each = |(level, tables): (usize, Vec<Arc<Table>>)| {
+            tables.into_iter().map(move |table| (level, table))
+        };
+        let Some(inputs) = Inputs::claim(level0, levels.flat_map(each)) else { return Ok(None) };
         let to = self.place_of(space, &view.tree, into);
-        let any_in_memory =
-            filled.clone().any(|(_, tables)| tables.iter().any(|t| t.is_in_memory()));
-        let moves = memtable.is_none()
-            && runs.is_empty()
-            && lower.is_empty()
-            && filled.count() == 1
-            && placement::moves(to, any_in_memory);
-        let inputs: Upper = upper.into_iter().chain([(into, lower)]).collect();
         let mut compaction = Compaction {
             space: Arc::clone(space),
-            subrange,
-            memtable: None,
-            runs: Vec::new(),
-            tables: Vec::new(),
             into,
-            bounds: Default::default(),
+            bounds: inputs.bounds(self)?,
             parts: Vec::new(),
             left: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
-            entries: 0,
+            entries: inputs.entries(),
+            inputs,
             begun: Instant::now(),
         };
-        // What is claimed here is released when the compaction goes, whatever happens.
-        if let Some(memtable) = memtable {
-            if !memtable.busy.take() {
-                return Ok(None);
-            }
-            compaction.entries += memtable.index.len() as u64;
-            compaction.memtable = Some(memtable);
-        }
-        for run in runs {
-            if !run.busy.take() {
-                return Ok(None);
-            }
-            compaction.entries += compaction.run_entries(&run);
-            compaction.runs.push(run);
-        }
-        // Once they are marked, they stay where they are.
-        let (memtable, runs) = (&compaction.memtable, &compaction.runs);
-        if compaction.subrange.as_ref().is_some_and(|each| !each.reads(memtable.as_ref(), runs)) {
-            return Ok(None);
-        }
-        for (level, table) in inputs.iter().flat_map(|(level, t)| t.iter().map(|t| (*level, t))) {
-            if !table.busy.take() {
-                return Ok(None);
-            }
-            compaction.entries += table.desc.entries;
-            compaction.tables.push((level, Arc::clone(table)));
-        }
-        compaction.bounds = self.bounds_of(&compaction)?;
-        if !moves {
-            let horizon = self.snapshots.horizon(&self.ring);
-            let span = compaction.span();
-            let ranges = ranges_of(&compaction)?;
-            let memtables = compaction.memtable.iter().cloned();
-            let deeper = view.tree.below(into);
-            let levels = inputs.into_iter().map(|(_, tables)| tables);
-            let merge = Merge {
-                media: Arc::clone(&self.media),
-                tables: Arc::clone(tables),
-                memtables: memtables.map(|memtable| (memtable, span.clone())).collect(),
-                runs: compaction.runs.iter().map(|run| (Arc::clone(run), span.clone())).collect(),
-                levels: levels.filter(|tables| !tables.is_empty()).collect(),
-                from: None,
-                before: None,
-                below: deeper.first().cloned(),
-                retention: Retention { horizon, deeper, ranges },
-                output: OutputOptions { place: to, ..self.output_options(space, into) },
-                hooks: Arc::clone(&self.hooks),
-            };
+        let inputs = &compaction.inputs;
+        if inputs.is_level0() || !moves(&inputs.tables, into, to) {
             if planted::is(Bug::FreeBeforeTables) {
-                let dead = dead_zones(&compaction.runs);
+                let dead = dead_zones(&inputs.leaving.runs);
                 dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
             }
             if planted::is(Bug::FreePmTableBeforeEdit) {
-                compaction.tables.iter().for_each(|(_, table)| table.plant_free());
+                inputs.tables.iter().for_each(|(_, table)| table.plant_free());
                 self.bury();
             }
-            for merge in self.split(merge) {
+            let output = OutputOptions { place: to, ..self.output_options(space, into) };
+            for merge in self.split(self.merge_of(tables, inputs, &view.tree, output)?) {
                 let task = self.merges.submit(merge)?;
                 compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
             }
@@ -331,18 +276,34 @@ impl Engine {
         Ok(Some(Arc::new(compaction)))
     }
 
-    /// Lowest and highest key of all inputs.
-    fn bounds_of(&self, compaction: &Compaction) -> Result<(Vec<u8>, Vec<u8>)> {
-        let tables = compaction.tables.iter().map(|(_, table)| &table.desc);
-        let mut bounds: Vec<(&[u8], &[u8])> =
-            tables.map(|desc| (&desc.smallest[..], &desc.largest[..])).collect();
-        let of_level0 = match &compaction.subrange {
-            Some(subrange) => compaction.leaving().bounds(self, subrange)?,
-            None => None,
-        };
-        bounds.extend(of_level0.iter().map(|(low, high)| (&low[..], &high[..])));
-        let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
+    /// The merge of all inputs as a whole.
+    fn merge_of(
+        &self,
+        tables: &Arc<Tables>,
+        inputs: &Inputs,
+        tree: &Tree,
+        output: OutputOptions,
+    ) -> Result<Merge> {
+        let span = inputs.span();
+        let Leaving { memtable, runs } = &inputs.leaving;
+        let deeper = tree.below(usize::from(output.level));
+        Ok(Merge {
+            media: Arc::clone(&self.media),
+            tables: Arc::clone(tables),
+            memtables: memtable.iter().map(|each| (Arc::clone(each), span.clone())).collect(),
+            runs: runs.iter().map(|run| (Arc::clone(run), span.clone())).collect(),
+            levels: inputs.levels(),
+            from: None,
+            before: None,
+            below: deeper.first().cloned(),
+            retention: Retention {
+                horizon: self.snapshots.horizon(&self.ring),
+                deeper,
+                ranges: inputs.ranges()?,
+            },
+            output,
+            hooks: Arc::clone(&self.hooks),
+        })
     }
 
     /// What tables of a level look like, as files.
@@ -372,19 +333,11 @@ impl Engine {
     }
 }
 
-/// Range deletions of all inputs.
-fn ranges_of(compaction: &Compaction) -> Result<Ranges> {
-    let span = compaction.span();
-    let of_run = |run: &Arc<Run>| run.ranges.clip(span.from(), span.before());
-    let of_runs: Vec<Ranges> = compaction.runs.iter().map(of_run).collect();
-    let mut deletes: Vec<RangeDelete> = of_runs.iter().flat_map(Ranges::deletes).collect();
-    if let Some(memtable) = &compaction.memtable {
-        deletes.extend(memtable.deletes.ranges().deletes());
-    }
-    for (_, table) in compaction.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0) {
-        deletes.extend(table.ranges()?.deletes());
-    }
-    Ok(Ranges::new(&deletes))
+/// Whether tables need only be named in level `into`: they are one level's, which are disjoint, and lie where they are to.
+fn moves(tables: &[(usize, Arc<Table>)], into: usize, to: Place) -> bool {
+    let one_level = tables.chunk_by(|a, b| a.0 == b.0).count() == 1;
+    let any_in_memory = tables.iter().any(|(_, table)| table.is_in_memory());
+    one_level && tables[0].0 != into && placement::moves(to, any_in_memory)
 }
 
 /// At most `parts - 1` keys that split a merge into about equal parts: where tables begin, or else blocks of the

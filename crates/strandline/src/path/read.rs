@@ -3,7 +3,7 @@
 //! - **R1** route the key to its subrange, pin the View, then load the visible number, then see that the View is still current
 //! - **R2** memtables, newest first
 //! - **R3** index runs, newest first, each behind its filter
-//! - **R4** levels on SSD, from the top, one table each, behind its filter
+//! - **R4** levels of tables, from the top, one table each, behind its filter
 //!
 //! The order in R1 matters: a number loaded before the View is pinned may lie below what a merge has
 //! dropped meanwhile, and a View pinned before a memtable switch may lack commits that the number covers.

@@ -42,7 +42,7 @@ impl Engine {
             if !space.recut_due.swap(false, Relaxed) || space.unmergeable.load(Relaxed) {
                 continue;
             }
-            self.note_heat(&space);
+            self.note_heat();
             let subranges = space.subranges();
             let facts: Vec<SubrangeFacts> =
                 subranges.iter().map(|subrange| self.cut_facts(subrange)).collect();
@@ -104,14 +104,14 @@ impl Engine {
     }
 
     /// Brings the heat of the subranges up to date when enough was written.
-    fn note_heat(&self, space: &Space) {
-        let subranges = space.subranges();
-        let written: Vec<u64> = subranges.iter().map(|subrange| subrange.written()).collect();
+    fn note_heat(&self) {
+        let subranges = self.subranges();
+        let written: Vec<u64> = subranges.iter().map(|(_, subrange)| subrange.written()).collect();
         let all: u64 = written.iter().sum();
         if all < self.level0_bytes() / 8 {
             return;
         }
-        for (subrange, written) in subranges.iter().zip(written) {
+        for ((_, subrange), written) in subranges.iter().zip(written) {
             let now = (written as f64 / all as f64 * 1000.0) as u32;
             subrange.note_heat(now, written);
         }
@@ -131,7 +131,10 @@ impl Engine {
         let compactions = self.compactions();
         let is_old = |subrange: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, subrange));
         let busy = merging.is_some_and(is_old)
-            || compactions.under_way.iter().any(|each| each.subrange.as_ref().is_some_and(is_old))
+            || compactions
+                .under_way
+                .iter()
+                .any(|each| each.inputs.subrange.as_ref().is_some_and(is_old))
             || old.iter().any(|subrange| subrange.front.is_closed());
         let views: Vec<Arc<View>> = old.iter().map(|each| each.view.load_full()).collect();
         if busy || space.dropped.load(Relaxed) || !self.may_share(old, &views)? {

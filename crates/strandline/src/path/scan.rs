@@ -37,7 +37,7 @@ pub(crate) struct Scan {
     goes_on: bool,
     /// Over memtables and runs.
     cursors: Vec<Cursor>,
-    /// Over levels on SSD, the upper first.
+    /// Over levels of tables, the upper first.
     walks: Vec<Walk>,
     current: Place,
     /// The value of the key, where that is what a merge came to.
