@@ -143,11 +143,9 @@ impl FreezeJob {
         let sharers = self.sharers();
         let mut readers: Vec<u32> = Vec::new();
         if let Some(run) = &run {
-            // Not each that shared the memtable has keys in it. Compactions of its level 0 would never take the run; a
-            // merge does.
-            let concerned = sharers.iter().filter(|subrange| {
-                !engine.can_drain() || run.concerns(&engine.media, &subrange.span)
-            });
+            // Not each that shared the memtable has keys in it.
+            let concerned =
+                sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
             readers.extend(concerned.map(|subrange| subrange.id));
             if planted::is(Bug::FreezeForOne) {
                 readers.truncate(1);

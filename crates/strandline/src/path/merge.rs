@@ -22,7 +22,7 @@ use super::job::Progress;
 use super::versions::Retention;
 use crate::background::throttle::FULL_DEBT;
 use crate::engine::{Claim, Engine};
-use crate::keyspace::Space;
+use crate::keyspace::{Sources, Space};
 use crate::level0::build::{RunBuilder, RunName};
 use crate::level0::pick::pick_zones;
 use crate::level0::run::Run;
@@ -368,7 +368,7 @@ impl Cursor {
 }
 
 impl Cleaner {
-    /// G1: chooses the emptiest zones by what the inputs know of them. Only a merge of all runs cleans: its run
+    /// G1: chooses the emptiest zones by what all runs know of them. Only a merge of all runs cleans: its run
     /// is the oldest, so no later merge but a full one takes it up again.
     fn new(
         engine: &Engine,
@@ -381,16 +381,17 @@ impl Cleaner {
         let filling = tail.zone.as_ref().map(|zone| zone.no);
         let zone_len = engine.media.pool.geometry().zone_len();
         // A zone that other subranges need becomes free only when they have moved what is theirs, too: worth it if
-        // somebody waits, since then all of them are merged.
+        // somebody waits, since then all of them are merged, and if all choose the same ones: by all that lives there.
         let own = space.left_for_good(subrange, inputs);
         let freed: BTreeSet<u32> = dead_zones(&own).iter().map(|zone| zone.no).collect();
         let waited_for = engine.throttle.urgency() >= FULL_DEBT;
-        let mut known: BTreeMap<u32, u64> = BTreeMap::new();
-        for used in inputs.iter().flat_map(|run| &run.zones) {
-            let no = used.zone.no;
-            if Some(no) != filling && (waited_for || freed.contains(&no)) {
-                *known.entry(no).or_default() += used.live_bytes;
-            }
+        let candidates = inputs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no);
+        let mut known: BTreeMap<u32, u64> = candidates
+            .filter(|no| Some(*no) != filling && (waited_for || freed.contains(no)))
+            .map(|no| (no, 0))
+            .collect();
+        for used in Sources::of(space).runs.iter().flat_map(|run| &run.zones) {
+            known.entry(used.zone.no).and_modify(|live| *live += used.live_bytes);
         }
         let known: Vec<(u32, u64)> = known.into_iter().collect();
         let (room, wanted) = engine.cleaning_budget();
