@@ -97,22 +97,15 @@ impl Space {
     /// they only become more.
     pub(crate) fn left_for_good(&self, subrange: &Subrange, runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
         let routes = self.routes.load();
-        unread(routes.subranges.iter().filter(|other| other.id != subrange.id), runs)
+        let others = routes.subranges.iter().filter(|other| other.id != subrange.id);
+        let views: Vec<_> = others.map(|other| other.view.load()).collect();
+        runs.iter().filter(|run| !views.iter().any(|view| view.has(run))).cloned().collect()
     }
 
     /// The subrange that `key` is in now.
     pub(crate) fn subrange_of(&self, key: &[u8]) -> Arc<Subrange> {
         Arc::clone(self.routes.load().of(key))
     }
-}
-
-/// Those of `runs` that none of `subranges` reads.
-pub(crate) fn unread<'s>(
-    subranges: impl Iterator<Item = &'s Arc<Subrange>>,
-    runs: &[Arc<Run>],
-) -> Vec<Arc<Run>> {
-    let views: Vec<_> = subranges.map(|subrange| subrange.view.load()).collect();
-    runs.iter().filter(|run| !views.iter().any(|view| view.has(run))).cloned().collect()
 }
 
 /// Everything that holds records of some Views in persistent memory, each once although several subranges may share it;

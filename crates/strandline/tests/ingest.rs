@@ -315,6 +315,59 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
     assert!(db.check().expect("check").damage.is_empty());
 }
 
+/// Whoever drops a keyspace waits for commits that began before; an ingest among them must get on all the while, and ends
+/// if it is its own keyspace that goes.
+#[test]
+fn an_ingest_beside_keyspaces_that_go() {
+    let dir = TempDir::new("gone");
+    let db =
+        Db::open(dir.join("db"), Options { memtable_bytes: 16 << 10, ..options() }).expect("open");
+    let stop = AtomicBool::new(false);
+    let (mut taken, mut gone) = (0, 0);
+    std::thread::scope(|scope| {
+        let (store, halt) = (&db, &stop);
+        scope.spawn(move || {
+            for round in 0_u64.. {
+                let name = if round % 2 == 0 { "other" } else { "own" };
+                let space = store.create_keyspace(name).expect("create");
+                for i in 0..100 {
+                    space.put(&key(i), &[round as u8; 200]).expect("put");
+                }
+                store.drop_keyspace(name).expect("drop");
+                if halt.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        scope.spawn(move || {
+            for round in 0_u64.. {
+                store.put(&key(round % 100), &[round as u8; 200]).expect("put");
+                if halt.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        for round in 0..200 {
+            let changes: Vec<Change> = (0..100)
+                .map(|i| (key(i), Some(format!("ingested {round}").into_bytes())))
+                .collect();
+            let path = dir.join(&format!("{round}.sst"));
+            std::fs::write(&path, external(&changes, &[])).expect("write");
+            let own = if round % 2 == 0 { None } else { db.keyspace("own").ok() };
+            let space = own.as_ref().unwrap_or(db.default_keyspace());
+            match db.ingest(space, &[path], IngestOptions::default()) {
+                Ok(_) => taken += 1,
+                Err(error) if error.kind() == ErrorKind::Closed => gone += 1,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{taken} taken, {gone} into keyspaces that went");
+    assert!(taken > 0);
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
 /// The i-th call of the file system fails, for every i, once and for ever.
 #[test]
 fn an_ingest_that_fails_leaves_nothing() {

@@ -214,9 +214,9 @@ fn a_subrange_that_left_a_run_is_not_joined_with_one_that_has_it() {
     assert_eq!(space.get(b"key0100").expect("get"), None);
 }
 
-/// A subrange may be the last to read a run that has none of its keys: when it is cut, none of its parts does.
+/// A memtable that several subranges read becomes a run of those that have keys in it; the others could not leave it.
 #[test]
-fn a_run_that_no_part_reads_goes_with_its_zones() {
+fn a_run_is_read_by_who_has_keys_in_it() {
     let db = open(&Options { subranges: 1, ..options() });
     let space = db.default_keyspace();
     let write = |value: &[u8]| {
@@ -228,8 +228,10 @@ fn a_run_that_no_part_reads_goes_with_its_zones() {
     assert!(steps::split(space, b"key0500").expect("split"));
     write(b"second");
     db.flush().expect("flush");
-    // The first part has all keys in two runs; only the newer records are needed.
+    let read_by = |part: usize| db.properties().keyspaces[0].subranges[part].runs.len();
+    assert_eq!((read_by(0), read_by(1)), (2, 0));
     db.compact().expect("compact");
+    assert_eq!((read_by(0), read_by(1)), (1, 0));
     assert!(steps::split(space, b"key0700").expect("split"));
     assert_eq!(steps::leaked_zones(space), 0);
     assert_eq!(keys(space, false).len(), 400);

@@ -43,23 +43,37 @@ pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
     Some(0..count.max(entries.len() - RUNS_MAX + 1).max(2))
 }
 
-/// Zones whose live records a merge moves, given each zone's number and live bytes: emptiest first, as long
-/// as the records fit `room` and enough is gained by the move.
-pub(crate) fn pick_zones(zones: &[(u32, u64)], zone_len: u64, room: u64, wanted: u64) -> Vec<u32> {
-    let mut zones = zones.to_vec();
-    zones.sort_by_key(|(no, live)| (*live, *no));
+/// What is known of a zone that may be cleaned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ZoneFacts {
+    pub no: u32,
+    /// Bytes of live records, as far as runs know.
+    pub live: u64,
+    /// Those that this merge would move; the others are other subranges'.
+    pub own: u64,
+}
+
+/// Zones whose live records a merge moves: emptiest first, as long as the records fit `room` and enough is gained by the
+/// move.
+pub(crate) fn pick_zones(
+    mut zones: Vec<ZoneFacts>,
+    zone_len: u64,
+    room: u64,
+    wanted: u64,
+) -> Vec<u32> {
+    zones.sort_by_key(|zone| (zone.live, zone.no));
     let (mut moved, mut gained) = (0, 0);
     zones
         .into_iter()
-        .take_while(|(_, live)| {
-            let worth = *live <= zone_len - zone_len / 16;
-            let fits = moved + live <= room;
+        .take_while(|zone| {
+            let worth = zone.live <= zone_len - zone_len / 16;
+            let fits = moved + zone.own <= room;
             let enough = gained >= wanted;
-            moved += live;
-            gained += zone_len - live.min(&zone_len);
+            moved += zone.own;
+            gained += zone_len - zone.live.min(zone_len);
             worth && fits && !enough
         })
-        .map(|(no, _)| no)
+        .map(|zone| zone.no)
         .collect()
 }
 
@@ -95,10 +109,15 @@ mod tests {
 
     #[test]
     fn zones() {
-        let zones = [(0, 900), (1, 100), (2, 1000), (3, 400)];
-        assert_eq!(pick_zones(&zones, 1024, 10_000, u64::MAX), [1, 3, 0]);
-        assert_eq!(pick_zones(&zones, 1024, 450, u64::MAX), [1]);
-        assert_eq!(pick_zones(&zones, 1024, 10_000, 900), [1]);
-        assert!(pick_zones(&zones, 1024, 50, u64::MAX).is_empty());
+        let of = |(no, live, own)| ZoneFacts { no, live, own };
+        let pick = |room, wanted| {
+            let zones = [(0, 900, 900), (1, 100, 100), (2, 1000, 10), (3, 400, 200)];
+            pick_zones(zones.map(of).to_vec(), 1024, room, wanted)
+        };
+        assert_eq!(pick(10_000, u64::MAX), [1, 3, 0], "the other is full, whoever's it is");
+        assert_eq!(pick(450, u64::MAX), [1, 3], "only its own records need room");
+        assert_eq!(pick(250, u64::MAX), [1]);
+        assert_eq!(pick(10_000, 900), [1]);
+        assert!(pick(50, u64::MAX).is_empty());
     }
 }

@@ -109,24 +109,24 @@ impl Engine {
         let space = self.find_space(name).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"))
         })?;
+        // No lock is held while what was reserved before is awaited: an ingest among that wants them.
+        let last_seq = {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if space.dropped.swap(true, Relaxed) {
+                let text = format!("no keyspace {name}");
+                return Err(Error::new(ErrorKind::NotFound, "drop keyspace", text));
+            }
+            let pass = self.gate.enter_to_switch();
+            for subrange in space.subranges() {
+                let _reserved = subrange.front.close(&pass);
+            }
+            pass.next_seq() - 1
+        };
+        self.await_visible(last_seq)?;
         // No freeze or merge of this keyspace may be under way while its zones are retired.
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        if space.dropped.swap(true, Relaxed) {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                "drop keyspace",
-                format!("no keyspace {name}"),
-            ));
-        }
         let subranges = space.subranges();
-        let pass = self.gate.enter_to_switch();
-        for subrange in &subranges {
-            let _reserved = subrange.front.close(&pass);
-        }
-        let last_seq = pass.next_seq() - 1;
-        drop(pass);
-        self.await_visible(last_seq)?;
         jobs.abandon(self, &space);
         self.abandon_compactions(&space);
         let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load_full()).collect();
@@ -199,13 +199,13 @@ impl Engine {
         self.await_frozen(&newest)
     }
 
-    /// Waits until each of these memtables of a keyspace has become a run or tables.
+    /// Waits until each of these memtables of a keyspace has become a run or tables, or the keyspace is dropped.
     pub(super) fn await_frozen(&self, memtables: &[(Arc<Space>, Weak<Memtable>)]) -> Result<()> {
         let mut short = 0;
         let waits = |(space, memtable): &(Arc<Space>, Weak<Memtable>)| {
             let is_it = |each: &Arc<Memtable>| std::ptr::eq(Arc::as_ptr(each), memtable.as_ptr());
             let reads = |subrange: &Arc<Subrange>| subrange.view.load().memtables.iter().any(is_it);
-            space.subranges().iter().any(reads)
+            !space.dropped.load(Relaxed) && space.subranges().iter().any(reads)
         };
         while memtables.iter().any(waits) {
             self.check_writable("flush")?;

@@ -65,6 +65,9 @@ impl Engine {
         let upto = self.ring.visible();
         loop {
             self.check_writable("compact")?;
+            if space.dropped.load(Relaxed) {
+                return Ok(());
+            }
             let (begun, more) = {
                 let mut compactions = self.compactions();
                 let next = self.next_by_hand(&compactions, space, range, depth, upto)?;

@@ -54,7 +54,8 @@ enum InTheWay {
     Nothing,
     /// Runs, or memtables that wait to become runs or tables; the memtables are named.
     Older(Vec<(Arc<Space>, Weak<Memtable>)>),
-    /// A memtable that cannot be frozen before the tables are there: later commits are in it, too.
+    /// A memtable that cannot be frozen before the tables are there: the ingest's own record or later commits are in it,
+    /// or in one that must be frozen first.
     Unpublished,
 }
 
@@ -180,6 +181,9 @@ impl Engine {
     ) -> Result<bool> {
         loop {
             self.check_writable("ingest")?;
+            if space.dropped.load(Relaxed) {
+                return Err(super::read::dropped(space));
+            }
             match self.in_the_way(space, descs, seq)? {
                 InTheWay::Nothing => {}
                 InTheWay::Unpublished => return Ok(false),
@@ -191,7 +195,7 @@ impl Engine {
             }
             let admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if space.dropped.load(Relaxed) {
-                return Err(super::read::dropped(space));
+                continue;
             }
             // A compaction under way may be about to put tables where these go.
             let Some(_held) = self.hold_compactions(space) else {
@@ -219,12 +223,14 @@ impl Engine {
         let (mut older, mut runs) = (Vec::new(), false);
         for subrange in space.subranges() {
             let view = subrange.view.load();
-            for memtable in &view.memtables {
+            for (position, memtable) in view.memtables.iter().enumerate() {
                 if !self.touches(memtable, descs, seq)? {
                     continue;
                 }
-                let is_active = Arc::ptr_eq(memtable, view.active());
-                if is_active || memtable.last_seq.load(Relaxed) > seq {
+                // All behind it must become runs before it.
+                let mut first = view.memtables[position..].iter();
+                let waits = |each: &Arc<Memtable>| each.last_seq.load(Relaxed) >= seq;
+                if position == 0 || first.any(waits) {
                     return Ok(InTheWay::Unpublished);
                 }
                 older.push((Arc::clone(space), Arc::downgrade(memtable)));

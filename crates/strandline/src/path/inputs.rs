@@ -37,10 +37,16 @@ impl Inputs {
         // What is marked here is released when it goes, whatever happens.
         let mut inputs = Inputs { subrange, leaving: Leaving::default(), tables: Vec::new() };
         if let Some(memtable) = memtable {
-            memtable.busy.take().then(|| inputs.leaving.memtable = Some(memtable))?;
+            if !memtable.busy.take() {
+                return None;
+            }
+            inputs.leaving.memtable = Some(memtable);
         }
         for run in runs {
-            run.busy.take().then(|| inputs.leaving.runs.push(run))?;
+            if !run.busy.take() {
+                return None;
+            }
+            inputs.leaving.runs.push(run);
         }
         // Once they are marked, they stay where they are.
         let Leaving { memtable, runs } = &inputs.leaving;
@@ -48,7 +54,10 @@ impl Inputs {
             return None;
         }
         for (level, table) in tables {
-            table.busy.take().then(|| inputs.tables.push((level, table)))?;
+            if !table.busy.take() {
+                return None;
+            }
+            inputs.tables.push((level, table));
         }
         Some(inputs)
     }

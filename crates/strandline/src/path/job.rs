@@ -15,6 +15,9 @@ use crate::memtable::Memtable;
 use crate::options::Level0Form;
 use crate::subrange::Subrange;
 
+/// Entries that a merge is carried on by while memtables wait for commits, which come any moment.
+const MEANWHILE: usize = 4096;
+
 /// The work under way. A freeze goes first, also before a merge that has begun: memtables that wait hold DRAM,
 /// and a merge may take long. Neither minds the other: a freeze adds a run that is newer than any input of a merge.
 #[derive(Default)]
@@ -170,6 +173,8 @@ impl Engine {
         let Some(turn) = jobs.turn(self) else {
             return Ok(if self.awaits_commits() { Worked::Blocked } else { Worked::Idle });
         };
+        let waits = turn == Turn::Merge && self.awaits_commits();
+        let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
         let progress = jobs.step(turn, self, quantum);
         let merging = jobs.merge.is_some();
         match progress {
@@ -206,7 +211,7 @@ impl Engine {
     /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
     /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
     fn choose_freeze(&self) -> Option<FreezeJob> {
-        self.spaces().iter().find_map(|space| {
+        self.spaces().iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
             let subranges = space.subranges();
             let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load()).collect();
             let oldest_of_all = |memtable: &Arc<Memtable>| {
@@ -232,7 +237,7 @@ impl Engine {
             return None;
         }
         for (space, subrange) in self.subranges() {
-            if space.unmergeable.load(Relaxed) {
+            if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
                 continue;
             }
             let view = subrange.view.load();

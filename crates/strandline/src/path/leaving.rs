@@ -99,8 +99,10 @@ impl Engine {
 
     /// Whether memtables could become runs or tables if the commits in them were published.
     pub(super) fn awaits_commits(&self) -> bool {
-        let waits = |(_, subrange): &(Arc<Space>, Arc<Subrange>)| {
-            subrange.view.load().oldest_frozen().is_some_and(|oldest| !self.is_published(oldest))
+        let waits = |(space, subrange): &(Arc<Space>, Arc<Subrange>)| {
+            let view = subrange.view.load();
+            let oldest = view.oldest_frozen().filter(|_| !space.dropped.load(Relaxed));
+            oldest.is_some_and(|oldest| !self.is_published(oldest))
         };
         self.subranges().iter().any(waits)
     }

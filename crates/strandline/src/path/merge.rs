@@ -24,7 +24,7 @@ use crate::background::throttle::FULL_DEBT;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::{Sources, Space};
 use crate::level0::build::{RunBuilder, RunName};
-use crate::level0::pick::pick_zones;
+use crate::level0::pick::{ZoneFacts, pick_zones};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::media::{Entry, Leaf, Media, hash};
@@ -307,6 +307,34 @@ impl MergeJob {
     }
 }
 
+/// Zones of `inputs`, all runs of a subrange, that may be cleaned. One that other subranges need becomes free only when
+/// they have moved what is theirs, too: that is worth it if somebody waits, since then all of them are merged. They go by
+/// all that lives there, so that they choose alike. Of a run that some of them have left already too much is thought to
+/// live, until the last has.
+fn known_zones(
+    engine: &Engine,
+    (space, subrange): (&Space, &Subrange),
+    inputs: &[Arc<Run>],
+) -> Vec<ZoneFacts> {
+    let own = space.left_for_good(subrange, inputs);
+    let freed: BTreeSet<u32> = dead_zones(&own).iter().map(|zone| zone.no).collect();
+    let waited_for = engine.throttle.urgency() >= FULL_DEBT;
+    let mut known: BTreeMap<u32, ZoneFacts> = BTreeMap::new();
+    for used in inputs.iter().flat_map(|run| &run.zones) {
+        let no = used.zone.no;
+        if waited_for || freed.contains(&no) {
+            let zone = known.entry(no).or_insert(ZoneFacts { no, live: 0, own: 0 });
+            zone.own += used.live_bytes;
+        }
+    }
+    for used in Sources::of(space).runs.iter().flat_map(|run| &run.zones) {
+        if let Some(zone) = known.get_mut(&used.zone.no) {
+            zone.live += used.live_bytes;
+        }
+    }
+    known.into_values().collect()
+}
+
 /// Range deletions of all `runs`.
 pub(crate) fn union(runs: &[Arc<Run>]) -> Ranges {
     let deletes: Vec<RangeDelete> = runs.iter().flat_map(|run| run.ranges.deletes()).collect();
@@ -380,27 +408,18 @@ impl Cleaner {
             if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };
         let filling = tail.zone.as_ref().map(|zone| zone.no);
         let zone_len = engine.media.pool.geometry().zone_len();
-        // A zone that other subranges need becomes free only when they have moved what is theirs, too: worth it if
-        // somebody waits, since then all of them are merged, and if all choose the same ones: by all that lives there.
-        let own = space.left_for_good(subrange, inputs);
-        let freed: BTreeSet<u32> = dead_zones(&own).iter().map(|zone| zone.no).collect();
-        let waited_for = engine.throttle.urgency() >= FULL_DEBT;
-        let candidates = inputs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no);
-        let mut known: BTreeMap<u32, u64> = candidates
-            .filter(|no| Some(*no) != filling && (waited_for || freed.contains(no)))
-            .map(|no| (no, 0))
-            .collect();
-        for used in Sources::of(space).runs.iter().flat_map(|run| &run.zones) {
-            known.entry(used.zone.no).and_modify(|live| *live += used.live_bytes);
-        }
-        let known: Vec<(u32, u64)> = known.into_iter().collect();
         let (room, wanted) = engine.cleaning_budget();
-        // What does not fit the end of a zone is left there.
-        let room = room - room / 8 + tail.room();
-        let wanted = if full { wanted } else { 0 };
-        let zones = pick_zones(&known, zone_len, room, wanted).into_iter().collect();
+        let zones = if full && wanted > 0 {
+            // What does not fit the end of a zone is left there.
+            let room = room - room / 8 + tail.room();
+            let mut known = known_zones(engine, (space, subrange), inputs);
+            known.retain(|zone| Some(zone.no) != filling);
+            pick_zones(known, zone_len, room, wanted)
+        } else {
+            Vec::new()
+        };
         Cleaner {
-            zones,
+            zones: zones.into_iter().collect(),
             base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
             whose: (space.id, subrange.id),
             targets: Vec::new(),

@@ -167,54 +167,20 @@ pub(crate) fn recover(
         .collect();
     let salvage = !report.damage.is_empty();
     let rebuild = Rebuild { media, memtables: &memtables, decided: &decided, read_only, salvage };
-    let scanned: Vec<(&Candidate, &ZoneScan)> = candidates.iter().zip(&scans).collect();
     let rebuilding = Instant::now();
     let advance = Advance::new(progress, RecoveryStep::Rebuild, bytes_scanned);
-    let rebuilt = in_parallel(&scanned, threads, |(candidate, scan)| {
-        let rebuilt = rebuild.zone(candidate, scan, &graveyard);
-        advance.by(candidate.limit);
-        rebuilt
-    });
-    report.rebuild = rebuilding.elapsed();
-    let mut live = BTreeMap::new();
-    for (candidate, rebuilt) in candidates.iter().zip(rebuilt) {
-        let (records, sealed) = rebuilt?;
-        report.records += records;
-        if sealed == 0 && !candidate.sealed {
-            continue;
-        }
-        let zone = zones.claim(candidate.no, &candidate.header)?;
-        let keyspace = candidate.header.keyspace;
-        live.insert(candidate.no, (zone.incarnation, Fate::Live { keyspace, sealed }));
-        if let Some(memtable) = memtables.get(&candidate.owner()) {
-            memtable.bytes.fetch_add(sealed, Relaxed);
-            memtable.last_seq.store(decided.cut, Relaxed);
-            memtable.push_zone(zone);
-        }
-    }
+    let rebuilt =
+        rebuild.all((&candidates, &scans), (&graveyard, &mut zones), threads, &advance)?;
+    (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
     report.zones_swept = sweep(media);
-    state.floor = decided.cut;
-    let frozen = |(no, (_, fate)): &(&u32, &(u64, Fate))| {
-        *fate == Fate::Frozen && zones.known.contains_key(no)
-    };
-    let kept: BTreeMap<u32, (u64, Fate)> =
-        state.zones.iter().filter(frozen).map(|(no, fate)| (*no, *fate)).collect();
     let before = state.clone();
-    state.zones = kept;
-    state.zones.extend(live);
+    state.floor = decided.cut;
     state.epoch += 1;
+    state.zones.retain(|no, (_, fate)| *fate == Fate::Frozen && zones.known.contains_key(no));
+    state.zones.extend(rebuilt.live);
     if !read_only {
-        if let Some(tables) = &tables {
-            // Whatever the manifest names is there, so a directory that is gone had nothing in it.
-            tables.shelf.claim(media.pool.id())?;
-        }
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
-        let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
-        if let Some(tables) = &tables {
-            tables.number_from(state.next_table);
-            file::remove(&*tables.shelf.fs, tables.dir());
-            report.tables_swept = tables.sweep(&state.files())?;
-        }
+        report.tables_swept = close(media, closing, tables.as_deref())?;
     }
     let mut spaces = BTreeMap::new();
     for (id, keyspace) in &state.keyspaces {
@@ -445,7 +411,48 @@ struct Rebuild<'r> {
     salvage: bool,
 }
 
+/// What came back.
+#[derive(Default)]
+struct Rebuilt {
+    records: u64,
+    /// Zones that are left, as the manifest has them: incarnation and fate.
+    live: BTreeMap<u32, (u64, Fate)>,
+}
+
 impl Rebuild<'_> {
+    /// Puts the records of all zones back, and what counts of each zone into its memtable.
+    fn all(
+        &self,
+        (candidates, scans): (&[Candidate], &[ZoneScan]),
+        (graveyard, zones): (&Arc<Graveyard>, &mut Zones<'_>),
+        threads: usize,
+        advance: &Advance<'_>,
+    ) -> Result<Rebuilt> {
+        let scanned: Vec<(&Candidate, &ZoneScan)> = candidates.iter().zip(scans).collect();
+        let rebuilt = in_parallel(&scanned, threads, |(candidate, scan)| {
+            let rebuilt = self.zone(candidate, scan, graveyard);
+            advance.by(candidate.limit);
+            rebuilt
+        });
+        let mut all = Rebuilt::default();
+        for (candidate, rebuilt) in candidates.iter().zip(rebuilt) {
+            let (records, sealed) = rebuilt?;
+            all.records += records;
+            if sealed == 0 && !candidate.sealed {
+                continue;
+            }
+            let zone = zones.claim(candidate.no, &candidate.header)?;
+            let keyspace = candidate.header.keyspace;
+            all.live.insert(candidate.no, (zone.incarnation, Fate::Live { keyspace, sealed }));
+            if let Some(memtable) = self.memtables.get(&candidate.owner()) {
+                memtable.bytes.fetch_add(sealed, Relaxed);
+                memtable.last_seq.store(self.decided.cut, Relaxed);
+                memtable.push_zone(zone);
+            }
+        }
+        Ok(all)
+    }
+
     /// Puts the records of one zone back; returns their number and the length up to the last that counts.
     fn zone(
         &self,
@@ -514,6 +521,19 @@ fn insert(
     }
     batch.clear();
     Ok(())
+}
+
+/// O6; then tables that it does not name go. Returns how many these were.
+fn close(media: &Media, closing: &State, tables: Option<&Tables>) -> Result<u64> {
+    if let Some(tables) = tables {
+        // Whatever the manifest names is there, so a directory that is gone had nothing in it.
+        tables.shelf.claim(media.pool.id())?;
+    }
+    let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
+    let Some(tables) = tables else { return Ok(0) };
+    tables.number_from(closing.next_table);
+    file::remove(&*tables.shelf.fs, tables.dir());
+    tables.sweep(&closing.files())
 }
 
 /// O5.

@@ -17,14 +17,14 @@ use std::sync::{Arc, PoisonError};
 use base::planted::{self, Bug};
 use base::{ErrorKind, Result};
 
-use super::compact::dead_zones;
 use crate::engine::Engine;
-use crate::keyspace::{Routes, Sources, Space, unread};
+use crate::keyspace::{Routes, Sources, Space};
 use crate::level0::cut::{Cut, Limits, SubrangeFacts, choose};
 use crate::level0::run::Run;
-use crate::manifest::edit::{Change, Fate};
+use crate::manifest::edit::Change;
 use crate::memtable::Memtable;
 use crate::subrange::{Span, Subrange};
+use crate::tree::Tree;
 use crate::view::View;
 
 /// Zones of the pool for each subrange at least: it keeps two or three that are not full.
@@ -140,56 +140,14 @@ impl Engine {
         if busy || space.dropped.load(Relaxed) || !self.may_share(old, &views)? {
             return Ok(false);
         }
-        let (first, last) = (&old[0].span, &old[old.len() - 1].span);
-        let lowers: Vec<&[u8]> =
-            std::iter::once(&first.lower[..]).chain(keys.iter().map(|key| &key[..])).collect();
-        let mut uppers = keys.iter().cloned();
-        let next_id = {
-            let manifest = self.manifest();
-            let (used, area) = self.manifest_use(&manifest);
-            let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
-            if used + more as u64 > area / 2 {
-                return Ok(false);
-            }
-            manifest.state.keyspaces.get(&space.id).map_or(0, |state| state.next_subrange())
-        };
-        let Sources { memtables, runs } = Sources::of_views(&views);
-        let tree = Arc::clone(&views[0].tree);
-        let mut fresh = Vec::new();
-        let mut leaves = Vec::new();
-        for (id, lower) in (next_id..).zip(&lowers) {
-            let upper = uppers.next().or_else(|| last.upper.clone());
-            let span = Span { lower: lower.to_vec(), upper };
-            let mut own = Vec::new();
-            for run in &runs {
-                match run.bounds_within(&self.media, &span) {
-                    // It has nothing for this one. Damage is met by whoever reads it.
-                    Ok(None) => {
-                        leaves.push(Change::LeaveRun {
-                            keyspace: space.id,
-                            id: run.desc.id,
-                            subrange: id,
-                        });
-                    }
-                    _ => own.push(Arc::clone(run)),
-                }
-            }
-            let forgets = planted::is(Bug::CutForgetsMemtables) && !fresh.is_empty();
-            let shared = if forgets { Vec::new() } else { memtables.clone() };
-            let sources = View::first(shared, own, Arc::clone(&tree));
-            fresh.push(Arc::new(Subrange::new(id, span, sources)));
-        }
+        let Some(next_id) = self.next_subrange(space, keys) else { return Ok(false) };
+        let sources = Sources::of_views(&views);
+        let (fresh, mut leaves) =
+            self.divided(space, (old, keys), (&sources, &views[0].tree), next_id);
         let new = fresh.iter().map(|each| (each.id, each.span.lower.clone())).collect();
         let old_ids = old.iter().map(|each| each.id).collect();
         let mut changes = vec![Change::Subranges { keyspace: space.id, old: old_ids, new }];
         changes.append(&mut leaves);
-        let orphans = orphans(space, old, &fresh, &runs);
-        let dead = dead_zones(&orphans);
-        changes.extend(dead.iter().map(|zone| Change::Zone {
-            no: zone.no,
-            incarnation: zone.incarnation,
-            fate: Fate::Retired,
-        }));
         if !planted::is(Bug::CutWithoutEdit) {
             match self.edit(changes) {
                 Ok(_durable) => {}
@@ -211,14 +169,51 @@ impl Engine {
         let here = here.unwrap_or(0);
         others.splice(here..here, fresh);
         let routes = Arc::new(Routes::new(others));
-        memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
+        sources.memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
         let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
-        orphans.iter().for_each(|run| run.set_replaced());
-        spares.iter().chain(&dead).for_each(|zone| zone.retire());
+        spares.iter().for_each(|zone| zone.retire());
         self.leave_empty(&routes.subranges[here..here + keys.len() + 1]);
         drop(compactions);
         self.update_reserve();
         Ok(true)
+    }
+
+    /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
+    fn next_subrange(&self, space: &Space, keys: &[Vec<u8>]) -> Option<u32> {
+        let manifest = self.manifest();
+        let (used, area) = self.manifest_use(&manifest);
+        let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
+        let state = manifest.state.keyspaces.get(&space.id);
+        (used + more as u64 <= area / 2).then(|| state.map_or(0, |state| state.next_subrange()))
+    }
+
+    /// What `old` with its sources becomes when cut at `keys`: the subranges, and that some have nothing in some runs.
+    fn divided(
+        &self,
+        space: &Space,
+        (old, keys): (&[Arc<Subrange>], &[Vec<u8>]),
+        (sources, tree): (&Sources, &Arc<Tree>),
+        next_id: u32,
+    ) -> (Vec<Arc<Subrange>>, Vec<Change>) {
+        let (first, last) = (&old[0].span, &old[old.len() - 1].span);
+        let lowers = std::iter::once(&first.lower).chain(keys);
+        let uppers = keys.iter().cloned().map(Some).chain(std::iter::once(last.upper.clone()));
+        let (mut fresh, mut leaves) = (Vec::new(), Vec::new());
+        for (id, (lower, upper)) in (next_id..).zip(lowers.zip(uppers)) {
+            let span = Span { lower: lower.clone(), upper };
+            let (own, others): (Vec<_>, Vec<_>) =
+                sources.runs.iter().cloned().partition(|run| run.concerns(&self.media, &span));
+            leaves.extend(others.into_iter().map(|run| Change::LeaveRun {
+                keyspace: space.id,
+                id: run.desc.id,
+                subrange: id,
+            }));
+            let forgets = planted::is(Bug::CutForgetsMemtables) && !fresh.is_empty();
+            let shared = if forgets { Vec::new() } else { sources.memtables.clone() };
+            let view = View::first(shared, own, Arc::clone(tree));
+            fresh.push(Arc::new(Subrange::new(id, span, view)));
+        }
+        (fresh, leaves)
     }
 
     /// B3. Returns zones that stood ready for the old subranges: nothing is in them.
@@ -283,20 +278,6 @@ impl Engine {
         // Memtables of both sides that wait would be older and newer than runs of each other's.
         Ok(views.iter().all(|view| view.memtables.len() == 1))
     }
-}
-
-/// Those of `runs` that nobody reads any more once `fresh` stand in the place of `old`. A memtable that was shared is
-/// frozen also for subranges that have no keys in it, and those that had may have left the run since.
-fn orphans(
-    space: &Space,
-    old: &[Arc<Subrange>],
-    fresh: &[Arc<Subrange>],
-    runs: &[Arc<Run>],
-) -> Vec<Arc<Run>> {
-    let routes = space.routes.load();
-    let is_old = |other: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, other));
-    let others = routes.subranges.iter().filter(|other| !is_old(other));
-    unread(others.chain(fresh), runs)
 }
 
 /// Keys that cut a subrange into `parts` parts with about as many keys of its longest run each.

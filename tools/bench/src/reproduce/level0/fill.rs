@@ -96,13 +96,14 @@ impl Growing {
         Ok(rate(count, began))
     }
 
-    /// Puts and gets in turn until all keys are there; operations a second in equal slices.
+    /// Puts and gets in turn until all keys are there, from those that are on; operations a second in equal slices.
     pub(super) fn mixed(&mut self) -> Result<Vec<f64>, String> {
         let (source, mut value) = (std::mem::replace(&mut self.source, Source::new(0)), Vec::new());
         let (mut values, mut rates) = (source.values(0, false), Vec::new());
+        let (first, more) = (self.there, self.most - self.there);
         for slice in 1..=SLICES {
             let (before, began) = (self.there, Instant::now());
-            while self.there < self.most * slice / SLICES {
+            while self.there < first + more * slice / SLICES {
                 KEYS.write(self.order.at(self.there), &mut self.key);
                 self.db.put(&self.key, values.next(self.there)).map_err(told)?;
                 self.there += 1;

@@ -107,7 +107,7 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
         grow(&place, &sizes, out).map_err(told)?;
         drop(place);
         let place = Place::new(system, smallest, largest, &disk).map_err(told)?;
-        mix(&place, largest, out).map_err(told)?;
+        mix(&place, (smallest, largest), out).map_err(told)?;
     }
     scans::compare(smallest, out)?;
     say(out, &format!("\n{PAPER}"))
@@ -164,9 +164,10 @@ fn grow(place: &Place, sizes: &[u64], out: &mut dyn Write) -> Result<(), String>
     Ok(())
 }
 
-/// Rates of puts and gets in turn, slice by slice, and how far they fall.
-fn mix(place: &Place, size: u64, out: &mut dyn Write) -> Result<(), String> {
-    let mut store = Growing::open(&place.path, place.options.clone(), Some(size))?;
+/// Rates of puts and gets in turn from one size to another, slice by slice, and how far they fall.
+fn mix(place: &Place, (smallest, largest): (u64, u64), out: &mut dyn Write) -> Result<(), String> {
+    let mut store = Growing::open(&place.path, place.options.clone(), Some(largest))?;
+    store.put_until(smallest)?;
     let rates = store.mixed()?;
     let told: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
     let fall = match (rates.first(), rates.last()) {
@@ -176,8 +177,9 @@ fn mix(place: &Place, size: u64, out: &mut dyn Write) -> Result<(), String> {
     say(
         out,
         &format!(
-            "puts and gets 1:1 up to {}, operations/s in equal slices: {}",
-            length(size),
+            "puts and gets 1:1 from {} to {}, operations/s in equal slices: {}",
+            length(smallest),
+            length(largest),
             told.join(" ")
         ),
     )?;
