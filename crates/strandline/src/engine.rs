@@ -255,15 +255,17 @@ impl Engine {
     fn reserved_zones(&self, claim: Claim) -> u32 {
         let zone_len = self.media.pool.geometry().zone_len();
         let zones = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed).div_ceil(zone_len) as u32;
+        // Where compactions free space, nothing is cleaned.
+        let clean = if self.can_drain() { 0 } else { CLEAN_ZONES };
         match claim {
             // Index tables are what a merge writes too: one that frees zones may use all that is left.
             Claim::Clean => 0,
             // The table of a zone of tombstones is small, and the merge behind it frees more.
-            Claim::Delete => zones(&self.merge_reserve) + CLEAN_ZONES,
+            Claim::Delete => zones(&self.merge_reserve) + clean,
             Claim::Put => {
                 // Tables lie in part of a zone each, so that whole zones come and go with every merge.
                 let parted = self.media.pool.geometry().zones() / 64;
-                zones(&self.reserve) + CLEAN_ZONES + DELETE_ZONES + parted
+                zones(&self.reserve) + clean + DELETE_ZONES + parted
             }
         }
     }
@@ -310,9 +312,10 @@ impl Engine {
     pub(crate) fn update_reserve(&self) {
         let geometry = self.media.pool.geometry();
         let grain = geometry.grain_len();
-        let (mut tables, mut merge) = (0, 0);
+        let (mut tables, mut largest, mut merge) = (0, 0, 0);
         let mut seen = BTreeSet::new();
-        for (_, subrange) in self.subranges() {
+        let subranges = self.subranges();
+        for (_, subrange) in &subranges {
             let view = subrange.view.load();
             let (mut entries, mut fences) = (0, 0);
             for memtable in &view.memtables {
@@ -323,14 +326,18 @@ impl Engine {
                 fences += separators;
                 // Several subranges may share one.
                 if seen.insert(Arc::as_ptr(memtable)) {
-                    tables += run_bytes_max(records, separators, grain);
-                    tables += memtable.deletes.bytes();
+                    let table =
+                        run_bytes_max(records, separators, grain) + memtable.deletes.bytes();
+                    tables += table;
+                    largest = largest.max(table);
                 }
             }
             // The active memtable, its zone and the spare one being filled.
             let coming = 2 * geometry.zone_len();
             let active = subrange.front.bytes() + coming;
-            tables += run_bytes_max(coming / LINE as u64, separator_bytes(active), grain);
+            let table = run_bytes_max(coming / LINE as u64, separator_bytes(active), grain);
+            tables += table;
+            largest = largest.max(table);
             for run in &view.runs {
                 entries += run.entries();
                 fences += run.desc.meta.len;
@@ -340,12 +347,20 @@ impl Engine {
                 merge = merge.max(run_bytes_max(entries, fences, grain));
             }
         }
-        let cap = geometry.capacity() / 2;
+        // Where compactions free space, one memtable can become a run after the other, and many subranges in a small pool
+        // would keep most of it from writers for nothing.
+        let cap = match self.can_drain() {
+            true => largest.max(geometry.capacity() / 4),
+            false => geometry.capacity() / 2,
+        };
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
         self.merge_reserve.store(merge.min(cap), Ordering::Relaxed);
         if let Some(memory) = self.pm_tables() {
             let kept = u64::from(self.reserved_zones(Claim::Put));
-            let records = self.soft_headroom() + self.memtables_room() + self.level0_least();
+            // However small memtables are, each subrange has a zone that it fills.
+            let filled = (subranges.len() as u64 + 1) * geometry.zone_len();
+            let memtables = self.memtables_room().max(filled);
+            let records = self.soft_headroom() + memtables + self.level0_least();
             let others = kept * geometry.zone_len() + records;
             memory.restrict(geometry.capacity().saturating_sub(others), kept);
         }
