@@ -128,8 +128,9 @@ fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
         model.keys().for_each(|key| db.delete(key).expect("delete"));
         db.flush().expect("flush");
         db.compact().expect("compact");
-        assert_eq!(db.properties().ssd.expect("levels").pm_bytes, 0);
+        // What nobody reads any more is given time to go.
         assert_sound(&db);
+        assert_eq!(db.properties().ssd.expect("levels").pm_bytes, 0);
         assert!(used(&db) < MIB, "{} of 4 MiB are not free", used(&db));
     }
 }
@@ -177,7 +178,7 @@ fn less_for_tables_is_kept_to_and_more_is_used() {
     let db = place.open(Options { pm_tables: 0, ..options() });
     assert_same(&db, &model);
     assert!(bytes(&db).0 > 0, "tables stay where they are");
-    churn(&db, &mut model, 20_000, 40_000);
+    churn(&db, &mut model, 20_000, 80_000);
     assert!(bytes(&db).0 < before, "and leave when they are written anew");
     assert_same(&db, &model);
     db.compact().expect("compact");
