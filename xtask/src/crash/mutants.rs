@@ -103,14 +103,13 @@ impl Mutant {
             }
             Mutant::Logic(
                 WalAcknowledgeUnsynced
-                | WalSkipChecksum
                 | WalSegmentUnsynced
                 | WalSkipDirectorySync
                 | WalRemoveUnsynced
                 | WalRemoveFirst
                 | WalTailNotCopied,
             ) => &["wal", "wal-mixed"],
-            Mutant::Logic(WalForgetLive | WalKeepOldest) => &["wal-wraps"],
+            Mutant::Logic(WalForgetLive | WalKeepOldest | WalSkipChecksum) => &["wal-wraps"],
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
