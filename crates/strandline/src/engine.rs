@@ -313,6 +313,10 @@ impl Engine {
         let geometry = self.media.pool.geometry();
         let grain = geometry.grain_len();
         let (mut tables, mut largest, mut merge) = (0, 0, 0);
+        let mut keep = |table: u64| {
+            tables += table;
+            largest = largest.max(table);
+        };
         let mut seen = BTreeSet::new();
         let subranges = self.subranges();
         for (_, subrange) in &subranges {
@@ -326,18 +330,13 @@ impl Engine {
                 fences += separators;
                 // Several subranges may share one.
                 if seen.insert(Arc::as_ptr(memtable)) {
-                    let table =
-                        run_bytes_max(records, separators, grain) + memtable.deletes.bytes();
-                    tables += table;
-                    largest = largest.max(table);
+                    keep(run_bytes_max(records, separators, grain) + memtable.deletes.bytes());
                 }
             }
             // The active memtable, its zone and the spare one being filled.
             let coming = 2 * geometry.zone_len();
             let active = subrange.front.bytes() + coming;
-            let table = run_bytes_max(coming / LINE as u64, separator_bytes(active), grain);
-            tables += table;
-            largest = largest.max(table);
+            keep(run_bytes_max(coming / LINE as u64, separator_bytes(active), grain));
             for run in &view.runs {
                 entries += run.entries();
                 fences += run.desc.meta.len;

@@ -51,6 +51,15 @@ fn churn(db: &Db, model: &mut Contents, seed: u64, count: u64) {
     }
 }
 
+/// A file with a table of the first hundred keys, which says in what round they are ingested.
+fn hundred(dir: &TempDir, round: u64) -> PathBuf {
+    let value = format!("ingested {round}").into_bytes();
+    let changes: Vec<Change> = (0..100).map(|i| (key(i), Some(value.clone()))).collect();
+    let path = dir.join(&format!("{round}.sst"));
+    std::fs::write(&path, external(&changes, &[])).expect("write");
+    path
+}
+
 fn all(db: &Db) -> Contents {
     dump(db.default_keyspace(), &ReadOptions::default())
 }
@@ -240,11 +249,7 @@ fn writers_go_on_beside_an_ingest() {
             });
         }
         for round in 0..8 {
-            let changes: Vec<Change> = (0..100)
-                .map(|i| (key(i), Some(format!("ingested {round}").into_bytes())))
-                .collect();
-            let path = dir.join(&format!("{round}.sst"));
-            std::fs::write(&path, external(&changes, &[])).expect("write");
+            let path = hundred(&dir, round);
             match ingest(&db, &[path]) {
                 Ok(_) => {
                     let value = db.get(&key(99)).expect("get").expect("there");
@@ -299,11 +304,7 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
         });
         let mut taken = 0;
         for round in 0..300 {
-            let changes: Vec<Change> = (0..100)
-                .map(|i| (key(i), Some(format!("ingested {round}").into_bytes())))
-                .collect();
-            let path = dir.join(&format!("{round}.sst"));
-            std::fs::write(&path, external(&changes, &[])).expect("write");
+            let path = hundred(&dir, round);
             match db.ingest(&space, &[path], IngestOptions { move_files: true }) {
                 Ok(_) => taken += 1,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
@@ -348,11 +349,7 @@ fn an_ingest_beside_keyspaces_that_go() {
             }
         });
         for round in 0..200 {
-            let changes: Vec<Change> = (0..100)
-                .map(|i| (key(i), Some(format!("ingested {round}").into_bytes())))
-                .collect();
-            let path = dir.join(&format!("{round}.sst"));
-            std::fs::write(&path, external(&changes, &[])).expect("write");
+            let path = hundred(&dir, round);
             let own = if round % 2 == 0 { None } else { db.keyspace("own").ok() };
             let space = own.as_ref().unwrap_or(db.default_keyspace());
             match db.ingest(space, &[path], IngestOptions::default()) {

@@ -106,15 +106,14 @@ impl Engine {
                 "keyspace default belongs to every store; delete its keys instead",
             ));
         }
-        let space = self.find_space(name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"))
-        })?;
+        let missing =
+            || Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"));
+        let space = self.find_space(name).ok_or_else(missing)?;
         // No lock is held while what was reserved before is awaited: an ingest among that wants them.
         let last_seq = {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if space.dropped.swap(true, Relaxed) {
-                let text = format!("no keyspace {name}");
-                return Err(Error::new(ErrorKind::NotFound, "drop keyspace", text));
+                return Err(missing());
             }
             let pass = self.gate.enter_to_switch();
             for subrange in space.subranges() {
