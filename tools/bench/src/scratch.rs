@@ -23,18 +23,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a folder with room for `wanted` bytes: in `/dev/shm`, or where temporary files go.
+    /// Makes a folder in the first of `parents` that has room for `wanted` bytes.
     ///
     /// # Errors
     /// There is too little room, or no folder can be made; in words.
-    pub fn new(wanted: u64) -> Result<Scratch, String> {
-        Scratch::within(&[PathBuf::from(MEMORY), std::env::temp_dir()], wanted)
-    }
-
-    /// As [`Scratch::new`], in the first of `parents` that has room.
-    ///
-    /// # Errors
-    /// As [`Scratch::new`].
     pub fn within(parents: &[PathBuf], wanted: u64) -> Result<Scratch, String> {
         let name =
             format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -44,7 +36,7 @@ impl Scratch {
             // Never all of it: in memory, that would be taken from everyone else.
             if free / 4 * 3 < wanted {
                 failure = format!(
-                    "a pool of {} MiB would leave too little of the {} MiB free in {}; lower num, or give pm_size or db",
+                    "{} MiB would leave too little of the {} MiB free in {}",
                     wanted >> 20,
                     free >> 20,
                     parent.display()
@@ -53,7 +45,7 @@ impl Scratch {
             }
             match std::fs::create_dir(&path) {
                 Ok(()) => return Ok(Scratch { janitor: hire(&path), path }),
-                Err(error) => failure = format!("making {}: {error}; give --db", path.display()),
+                Err(error) => failure = format!("making {}: {error}", path.display()),
             }
         }
         Err(failure)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use strandline::{Db, Options, PmSource, SsdSource};
 
 use crate::config::Config;
-use crate::scratch::Scratch;
+use crate::scratch::{MEMORY, Scratch};
 
 /// Files of a store, as the engine names them.
 const FILES: [&str; 3] = ["STORE", "STORE.new", "pool"];
@@ -38,7 +38,9 @@ impl Store {
             (None, PmSource::Auto) => Store::in_scratch(options.pm_size)?,
             // A log in memory would be no log.
             (None, PmSource::Dram) => {
-                let scratch = Scratch::within(&[std::env::temp_dir()], 3 * options.pm_size)?;
+                let parents = [std::env::temp_dir()];
+                let scratch =
+                    Scratch::within(&parents, 3 * options.pm_size).map_err(with_remedy)?;
                 (scratch.path().join("db"), Some(scratch))
             }
         };
@@ -50,7 +52,8 @@ impl Store {
     }
 
     fn in_scratch(wanted: u64) -> Result<(PathBuf, Option<Scratch>), String> {
-        let scratch = Scratch::new(wanted)?;
+        let parents = [MEMORY.into(), std::env::temp_dir()];
+        let scratch = Scratch::within(&parents, wanted).map_err(with_remedy)?;
         Ok((scratch.path().join("db"), Some(scratch)))
     }
 
@@ -197,4 +200,8 @@ fn pool_len(config: &Config) -> u64 {
     let fill =
         if config.benchmarks.iter().any(|name| name == "recovery") { config.fill_bytes } else { 0 };
     (3 * config.raw_bytes().max(fill)).next_multiple_of(64 << 20).max(POOL_MIN)
+}
+
+fn with_remedy(error: String) -> String {
+    format!("{error}; lower num, or give pm_size or db")
 }

@@ -15,7 +15,6 @@ use super::fill::{self, Shape};
 use super::malloc::{self, Allocator};
 use super::pairs::{self, Latency, pairs};
 use super::{Request, length, unwritten};
-use crate::scratch::Scratch;
 
 /// Bytes of what is taken.
 pub(crate) const SIZES: [u64; 10] =
@@ -36,7 +35,7 @@ persistent memory are expensive for large allocations. It names no other figure.
 
 pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let (pool_len, count) = if request.quick { QUICK } else { FULL };
-    let scratch = Scratch::new(pool_len)?;
+    let scratch = request.memory(pool_len)?;
     let failed = |error: strandline::Error| error.to_string();
     let file = PoolFile::create(&scratch.path().join("pool"), pool_len).map_err(failed)?;
     let region = Arc::new(file.map(Prefault::Lazy).map_err(failed)?);

@@ -15,7 +15,6 @@ use super::indexes::{Index, Skip, Tree};
 use super::records::{KEY, Keys, Records, VALUE, taste, value};
 use super::{Request, memory_left, unwritten};
 use crate::data::rng::Rng;
-use crate::scratch::Scratch;
 
 /// Keys: as a rule, and quickly.
 const USUAL: u64 = 10_000_000;
@@ -44,7 +43,7 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
         say(format!("Memory has room for {count} keys, not for {wanted}.\n"))?;
     }
     let len = count * LINE as u64;
-    let scratch = Scratch::new(len)?;
+    let scratch = request.memory(len)?;
     let path = scratch.path().join("records");
     for (keys, order, paper) in
         [(Keys::Random, "random", RANDOM), (Keys::Ascending, "ascending", ASCENDING)]

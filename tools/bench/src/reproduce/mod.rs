@@ -14,13 +14,15 @@ mod relsm;
 use std::io::Write;
 use std::path::PathBuf;
 
+use crate::scratch::{MEMORY, Scratch, free_bytes};
+
 /// An experiment: what it is called, what it shows, and how it is run.
 pub struct Experiment {
     /// The word behind `reproduce`.
     pub name: &'static str,
     /// What it shows, in one line.
     pub what: &'static str,
-    /// The fields of [`Request`] that it heeds, `quick` aside, which all do.
+    /// The fields of [`Request`] that it heeds, `quick` and `pm` aside, which all do.
     takes: &'static [&'static str],
     run: fn(&Request, &mut dyn Write) -> Result<(), String>,
 }
@@ -36,8 +38,40 @@ pub struct Request {
     pub size: Option<u64>,
     /// Runs of which the median is told.
     pub runs: Option<u32>,
+    /// Where persistent memory is, or what stands for it; otherwise `/dev/shm`.
+    pub pm: Option<PathBuf>,
     /// Where files on SSD go while it runs; otherwise where temporary files go.
     pub disk: Option<PathBuf>,
+}
+
+impl Request {
+    /// A folder in persistent memory with room for so many bytes.
+    fn memory(&self, wanted: u64) -> Result<Scratch, String> {
+        let scratch = Scratch::within(&[self.pm_folder()], wanted);
+        scratch.map_err(|error| format!("{error}; give --pm, or less to do"))
+    }
+
+    /// Bytes that may be taken there.
+    fn pm_left(&self) -> u64 {
+        let free = free_bytes(&self.pm_folder());
+        // It is a part of what everyone else needs.
+        if self.pm.is_none() { free.min(memory_left()) / 4 * 3 } else { free / 4 * 3 }
+    }
+
+    fn pm_folder(&self) -> PathBuf {
+        self.pm.clone().unwrap_or_else(|| MEMORY.into())
+    }
+
+    /// A folder on SSD with room for so many bytes.
+    fn ssd(&self, wanted: u64) -> Result<Scratch, String> {
+        let scratch = Scratch::within(&[self.disk()], wanted);
+        scratch.map_err(|error| format!("{error}; give --disk, or less to do"))
+    }
+
+    /// Where files on SSD go.
+    fn disk(&self) -> PathBuf {
+        self.disk.clone().unwrap_or_else(std::env::temp_dir)
+    }
 }
 
 /// Every experiment.

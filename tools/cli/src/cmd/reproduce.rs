@@ -24,6 +24,9 @@ pub struct Reproduce {
     /// Runs of which the median is told
     #[arg(long, requires = "name", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
+    /// Where persistent memory is, or what stands for it; otherwise /dev/shm
+    #[arg(long, requires = "name", value_name = "DIR")]
+    pm: Option<PathBuf>,
     /// Where files on SSD go while it runs; otherwise where temporary files go
     #[arg(long, requires = "name", value_name = "DIR")]
     disk: Option<PathBuf>,
@@ -53,6 +56,7 @@ pub fn run(args: &Reproduce) -> Outcome {
         keys: args.keys,
         size: args.size,
         runs: args.runs,
+        pm: args.pm.clone(),
         disk: args.disk.clone(),
     };
     // Line by line: it takes a while.

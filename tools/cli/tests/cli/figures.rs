@@ -76,7 +76,10 @@ fn reproduce_compares_the_memtables_index() {
 
 #[test]
 fn reproduce_grows_level_0() {
-    let report = Store::new().run(&["reproduce", "xengine-l0", "--quick"]).ok().text();
+    let store = Store::new();
+    let pm = store.dir().display().to_string();
+    let report = store.run(&["reproduce", "xengine-l0", "--quick", "--pm", &pm]).ok().text();
+    assert!(report.contains(&format!("Persistent memory is {pm},")), "{report}");
     for size in ["256 KiB ", "8 MiB "] {
         let rows: Vec<&str> = report.lines().filter(|line| line.starts_with(size)).collect();
         let figures = rows.iter().flat_map(|row| row[size.len()..].split_whitespace());
@@ -121,6 +124,7 @@ fn reproduce_leaves_nothing_behind_when_it_fails() {
         assert_eq!(names.find(|name| name.starts_with(&folders)), None);
     }
     store.run(&["reproduce", "relsm-ladder", "--keys", "5"]).failed(3, "has no keys");
+    store.run(&["reproduce", "halloc", "--quick", "--pm", "nowhere"]).failed(3, "give --pm");
 }
 
 #[test]

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use strandline::{Options, PmSource, SsdSource};
 
 use self::fill::{Growing, VALUE};
-use super::{Request, length, memory_left, unwritten};
-use crate::scratch::{MEMORY, Scratch};
+use super::{Request, length, unwritten};
+use crate::scratch::Scratch;
 
 /// Bytes of keys and values at the largest size: as a rule, and quickly. The smallest is a 32nd of it.
 const USUAL: u64 = 8 << 30;
@@ -61,10 +61,10 @@ const SYSTEMS: [System; 3] = [
 
 impl System {
     /// Sizes, each twice the one before, as far as memory has room.
-    fn sizes(&self, smallest: u64) -> Vec<u64> {
+    fn sizes(&self, smallest: u64, memory: u64) -> Vec<u64> {
         let factor =
             ROOM + if self.in_memory && self.has_tables() { FILES * (1 + ROOM) } else { 0 };
-        let room = (memory_left() / 2 / factor).max(smallest);
+        let room = (memory / factor).max(smallest);
         let all = (0..=DOUBLINGS).map(|doublings| smallest << doublings);
         all.take_while(|size| *size <= room).collect()
     }
@@ -83,12 +83,13 @@ than a skip list's.";
 pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let wanted = request.size.unwrap_or(if request.quick { QUICK } else { USUAL });
     let smallest = (wanted >> DOUBLINGS).max(1);
-    let disk = request.disk.clone().unwrap_or_else(std::env::temp_dir);
     say(
         out,
         &format!(
-            "Measured: one thread, keys of 8 bytes, values of {VALUE}; SSD is {}. Sizes are of keys and values.",
-            disk.display()
+            "Measured: one thread, keys of 8 bytes, values of {VALUE}. Persistent memory is {}, SSD is {}.\n\
+             Sizes are of keys and values.",
+            request.pm_folder().display(),
+            request.disk().display()
         ),
     )?;
     for system in &SYSTEMS {
@@ -97,19 +98,19 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             &format!("\n{}\n{}", system.name, row(["size", "puts/s", "gets/s", "scans of 100/s"])),
         )?;
         let told = |error: String| format!("{}: {error}", system.preset);
-        let sizes = system.sizes(smallest);
+        let sizes = system.sizes(smallest, request.pm_left());
         let largest = sizes.last().copied().unwrap_or(smallest);
         if largest < wanted {
             let [largest, wanted] = [largest, wanted].map(length);
             say(out, &format!("Memory has room for {largest}, not for {wanted}."))?;
         }
-        let place = Place::new(system, smallest, largest, &disk).map_err(told)?;
+        let place = Place::new(system, (smallest, largest), request).map_err(told)?;
         grow(&place, &sizes, out).map_err(told)?;
         drop(place);
-        let place = Place::new(system, smallest, largest, &disk).map_err(told)?;
+        let place = Place::new(system, (smallest, largest), request).map_err(told)?;
         mix(&place, (smallest, largest), out).map_err(told)?;
     }
-    scans::compare(smallest, out)?;
+    scans::compare(smallest, request, out)?;
     say(out, &format!("\n{PAPER}"))
 }
 
@@ -123,9 +124,8 @@ struct Place {
 impl Place {
     fn new(
         system: &System,
-        smallest: u64,
-        largest: u64,
-        disk: &std::path::Path,
+        (smallest, largest): (u64, u64),
+        request: &Request,
     ) -> Result<Place, String> {
         let mut options = Options::preset(system.preset).map_err(|error| error.to_string())?;
         for (name, text) in system.settings {
@@ -135,9 +135,8 @@ impl Place {
         options.memtable_bytes = (smallest / MEMTABLES).min(MEMTABLE_MAX);
         let on_ssd = if system.has_tables() { FILES * (largest + options.pm_size) } else { 0 };
         let files = if system.in_memory { on_ssd } else { 0 };
-        // Nowhere else: what is said to be in memory is there.
-        let memory = Scratch::within(&[MEMORY.into()], options.pm_size + files)?;
-        let ssd = Scratch::within(&[disk.to_owned()], on_ssd - files)?;
+        let memory = request.memory(options.pm_size + files)?;
+        let ssd = request.ssd(on_ssd - files)?;
         if files > 0 {
             options.ssd = SsdSource::Path(memory.path().join("sst"));
         }

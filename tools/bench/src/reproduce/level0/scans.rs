@@ -10,6 +10,7 @@ use std::time::Instant;
 use base::LINE;
 use strandline::{Db, Options, PmSource};
 
+use super::super::Request;
 use super::super::indexes::{Index, Skip, Sorted};
 use super::super::records::{Keys, Records, taste, value};
 use super::fill::scan;
@@ -22,10 +23,10 @@ const SCANS: u64 = 100_000;
 const ROOM: u64 = 4;
 
 /// Compares scans over records of so many bytes together.
-pub(super) fn compare(bytes: u64, out: &mut dyn Write) -> Result<(), String> {
+pub(super) fn compare(bytes: u64, request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let count = (bytes / LINE as u64).max(1);
     let pm_size = (ROOM * count * LINE as u64).max(16 << 20);
-    let scratch = Scratch::new(pm_size + count * LINE as u64)?;
+    let scratch = request.memory(pm_size + count * LINE as u64)?;
     let records = Records::write(&scratch.path().join("records"), Keys::Random, count)?;
     let (skip, sorted) = (Skip::default(), Sorted::new(count, Keys::Random));
     let db = store(&scratch, pm_size, count)?;
@@ -73,7 +74,7 @@ fn store(scratch: &Scratch, pm_size: u64, count: u64) -> Result<Db, String> {
     let told = |error: strandline::Error| error.to_string();
     let mut options = Options::preset("log-free").map_err(told)?;
     options.set("ssd", "none").map_err(told)?;
-    options.pm = PmSource::Auto;
+    options.pm = PmSource::Path(scratch.path().join("pool"));
     options.pm_size = pm_size;
     let db = Db::open(scratch.path().join("db"), options).map_err(told)?;
     for number in 0..count {

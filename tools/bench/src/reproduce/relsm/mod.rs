@@ -7,7 +7,6 @@
 mod steps;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use self::steps::{ENDS, Figures, LADDER, Load, Step};
 use super::{Request, length, unwritten};
@@ -78,26 +77,26 @@ fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
     writeln!(out, "{text}").map_err(unwritten)
 }
 
-/// How often runs are repeated, and where their files are.
-struct Plan {
+/// How often runs are repeated, and where.
+struct Plan<'r> {
     runs: u32,
-    disk: PathBuf,
+    request: &'r Request,
 }
 
-impl Plan {
-    fn new(request: &Request) -> Plan {
+impl Plan<'_> {
+    fn new(request: &Request) -> Plan<'_> {
         let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
-        let disk = request.disk.clone().unwrap_or_else(std::env::temp_dir);
-        Plan { runs, disk }
+        Plan { runs, request }
     }
 
     fn head(&self, out: &mut dyn Write) -> Result<(), String> {
         let text = format!(
             "Random writes of one thread, keys of 8 bytes; measured, medians of {} alternating runs.\n\
-             Persistent memory is a file in memory, SSD is {}; classic has DRAM in its place and a log on SSD,\n\
+             Persistent memory is a file in {}, SSD is {}; classic has DRAM in its place and a log on SSD,\n\
              synced on demand. No step survives power failure here.\n",
             self.runs,
-            self.disk.display()
+            self.request.pm_folder().display(),
+            self.request.disk().display()
         );
         say(out, &text)
     }
@@ -107,7 +106,7 @@ impl Plan {
         let mut found: Vec<Vec<Figures>> = steps.iter().map(|_| Vec::new()).collect();
         for _ in 0..self.runs {
             for (step, found) in steps.iter().zip(&mut found) {
-                found.push(load.run(step, &self.disk)?);
+                found.push(load.run(step, self.request)?);
             }
         }
         let [value, data, pm] = [load.value_size, load.bytes, load.pm_size].map(length);

@@ -1,13 +1,11 @@
 //! The steps from stock RocksDB's way to Re-LSM's, and a run of random writes at one of them.
 
-use std::path::Path;
-
 use strandline::{Options, PmSource};
 
+use super::super::Request;
 use crate::bench::Bench;
 use crate::config::{Config, Latency};
 use crate::report::outcome::Outcome;
-use crate::scratch::Scratch;
 use crate::work::{self, Done};
 
 /// A step: a preset and what is changed of it.
@@ -81,8 +79,8 @@ impl Load {
         (self.bytes / (KEY + self.value_size).next_multiple_of(RECORD)).max(1)
     }
 
-    /// Fills a store at `step`; its tables and its log are on `disk`, persistent memory is a file in memory.
-    pub(super) fn run(&self, step: &Step, disk: &Path) -> Result<Figures, String> {
+    /// Fills a store at `step`; its tables and its log are on SSD.
+    pub(super) fn run(&self, step: &Step, request: &Request) -> Result<Figures, String> {
         let told = |error: &dyn std::fmt::Display| format!("{}: {error}", step.name);
         let mut engine = Options::preset(step.preset).map_err(|error| told(&error))?;
         for (name, text) in step.settings {
@@ -90,10 +88,8 @@ impl Load {
         }
         engine.pm_size = self.pm_size;
         engine.memtable_bytes = self.pm_size / MEMTABLES;
-        let (memory, ssd) = (
-            Scratch::new(self.pm_size)?,
-            Scratch::within(&[disk.to_owned()], 3 * self.bytes + 3 * self.pm_size)?,
-        );
+        let (memory, ssd) =
+            (request.memory(self.pm_size)?, request.ssd(3 * self.bytes + 3 * self.pm_size)?);
         if engine.pm == PmSource::Auto {
             engine.pm = PmSource::Path(memory.path().join("pool"));
         }
