@@ -8,12 +8,15 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use common::{dump, heap};
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{Db, Error, ErrorKind, Options, ReadOptions, Region, steps};
 
 const SST: &str = "/sst";
+/// When background threads have done all there is to do.
+const SETTLED: Duration = Duration::from_secs(10);
 const ZONE_BYTES: u64 = 1 << 10;
 const ZONES: u64 = 40;
 const MANIFEST_BYTES: u64 = 8 << 10;
@@ -143,8 +146,24 @@ impl Place {
         }
     }
 
-    /// Files that the store does not name once work is done.
+    /// Files that the store does not name once work is done, that of background threads, too.
     fn orphans(&self, db: &Db) -> BTreeSet<String> {
+        let begun = Instant::now();
+        loop {
+            let (there, named) = self.files(db);
+            let left = &there - &named;
+            let whole = there.is_superset(&named);
+            let quiet = whole && !left.iter().any(|name| name.ends_with(".sst"));
+            if quiet || self.background_threads == 0 || begun.elapsed() > SETTLED {
+                assert!(whole, "{}", self.what);
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Files that are there, and those that the store names.
+    fn files(&self, db: &Db) -> (BTreeSet<String>, BTreeSet<String>) {
         while !db.work(usize::MAX).unwrap_or_else(|error| panic!("{}: {error}", self.what)) {}
         let mut there: BTreeSet<String> =
             self.fs.list(Path::new(SST)).expect("list").into_iter().collect();
@@ -155,8 +174,7 @@ impl Place {
             .flat_map(|level| &level.tables)
             .map(|table| table.path.file_name().expect("name").to_string_lossy().into_owned())
             .collect();
-        assert!(there.is_superset(&named), "{}", self.what);
-        &there - &named
+        (there, named)
     }
 
     /// The workload, under whatever rules hold; then without any.
