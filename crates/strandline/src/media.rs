@@ -81,7 +81,7 @@ pub(crate) struct Media {
     _owner: Option<Owner>,
 }
 
-/// A record that passed its checks, as numbers, so that holders need not borrow the pool.
+/// A record that passed its checks, or was glanced at, as numbers, so that holders need not borrow the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub seq: Seq,
@@ -201,6 +201,31 @@ impl Media {
     /// As [`Media::entry`], if the record is of the form and length that most are; such a record is not void.
     #[inline(always)]
     pub(crate) fn common_entry(&self, leaf: Leaf) -> Option<Entry> {
+        self.common(leaf, Brief::verified)
+    }
+
+    /// As [`Media::entry`], for those who pass a location on: of a put the head's check and the tag of its key are
+    /// enough, and its value is not read. Who drops a version, or copies a record, calls [`Media::recheck`] first.
+    #[inline]
+    pub(crate) fn glance(&self, leaf: Leaf) -> Result<Entry> {
+        let glanced = self.common(leaf, Brief::glanced);
+        match glanced.filter(|entry| leaf.may_be(hash(self.key(entry)))) {
+            Some(entry) => Ok(entry),
+            None => self.entry(leaf),
+        }
+    }
+
+    /// The record of an entry, all of it checked.
+    pub(crate) fn recheck(&self, entry: &Entry) -> Result<Entry> {
+        self.entry(Leaf::new(entry.at, u64::from(entry.len), 0))
+    }
+
+    #[inline(always)]
+    fn common(
+        &self,
+        leaf: Leaf,
+        decode: impl Fn(&[u8], u64, Seq) -> Option<Brief>,
+    ) -> Option<Entry> {
         let at = leaf.at();
         let len = (leaf.0 >> 40 & 0x3f) as usize * LINE;
         let inside = at.wrapping_sub(self.data_at);
@@ -210,7 +235,7 @@ impl Media {
             return None;
         }
         let seed = record_seed(fact.seed.load(Relaxed), at);
-        let brief = Brief::verified(self.region.bytes(at, len), seed, fact.base_seq.load(Relaxed))?;
+        let brief = decode(self.region.bytes(at, len), seed, fact.base_seq.load(Relaxed))?;
         Some(Entry::new(at, len, &brief))
     }
 
@@ -295,6 +320,12 @@ impl Media {
     #[inline]
     pub(crate) fn prefetch(&self, leaf: Leaf) {
         self.region.prefetch(leaf.at(), leaf.lines().min(FIRST_LINES));
+    }
+
+    /// Hints that the head and the key of the record of `leaf` are wanted soon.
+    #[inline]
+    pub(crate) fn prefetch_head(&self, leaf: Leaf) {
+        self.region.prefetch(leaf.at(), 1);
     }
 
     /// The same for what [`Media::prefetch`] leaves out of records of up to 63 lines: these are so many that they should

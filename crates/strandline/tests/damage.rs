@@ -623,6 +623,67 @@ fn a_merge_that_met_damage_does_not_skip_it() {
     }
 }
 
+/// The only place of a value is damaged, then its zone is cleaned: a copy under a checksum of its own would be believed.
+#[test]
+fn cleaning_copies_no_damaged_record() {
+    let mut refused = 0;
+    for victim in (0..400).step_by(50) {
+        let region = heap(LEN);
+        let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+        let value = |i: u64| format!("<value {i:04}>{}", "-".repeat(300)).into_bytes();
+        (0..400).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+        db.flush().expect("flush");
+        let whole = region.bytes(0, region.len() as usize).to_vec();
+        store(&region, find(&whole, &value(victim)) + 100, b"X");
+        // The zones of most keys come to hold little else than the others.
+        for i in (0..400).filter(|i| i % 10 != 0).cycle().take(8000) {
+            // Merges end where they meet the damage, so the pool may become full.
+            match db.put(&key(i), &value(i)) {
+                Ok(()) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::NoSpace);
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+        let error = db.get(&key(victim)).expect_err("damaged");
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(!db.check().expect("check").damage.is_empty());
+    }
+    assert!(refused > 0, "nothing was cleaned");
+}
+
+/// A merge tells by their sequence numbers which versions of a key to drop, and one byte speaks for the head of a record:
+/// one in 256 such changes passes it.
+#[test]
+fn a_damaged_old_version_costs_no_newer_one() {
+    let whole = {
+        let region = heap(LEN);
+        let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+        for round in ["old", "new"] {
+            (0..50)
+                .for_each(|i| db.put(&key(i), format!("<{round} {i}>").as_bytes()).expect("put"));
+            db.flush().expect("flush");
+        }
+        drop(db);
+        region.bytes(0, region.len() as usize).to_vec()
+    };
+    let record = find(&whole, b"<old 20>") / LINE as u64 * LINE as u64;
+    let mut stopped = 0;
+    for seq in 1000..3000_u32 {
+        let region = load(&whole);
+        let db = Db::open_region(Arc::clone(&region), options()).expect("open");
+        store(&region, record + 6, &seq.to_le_bytes()[..3]);
+        stopped += u32::from(db.compact().is_err());
+        for i in 0..50 {
+            let found = db.get(&key(i)).unwrap_or_else(|error| panic!("{seq}, key {i}: {error}"));
+            assert_eq!(found, Some(format!("<new {i}>").into_bytes()), "{seq}");
+        }
+    }
+    assert_eq!(stopped, 2000, "the old version was not read");
+}
+
 /// `check` lists every damaged record and every damaged index block, each by its place.
 #[test]
 fn check_finds_all_of_several() {

@@ -128,6 +128,55 @@ fn runs_stay_apart_until_there_are_too_many() {
     assert!(most >= 8 && shape(&db).1 > 0, "{most} runs at most, {:?} now", shape(&db));
 }
 
+/// A long merge is under way, a few entries at a time; what is frozen meanwhile does not gather behind it.
+#[test]
+fn runs_that_come_during_a_merge_are_merged_beside_it() {
+    let dir = TempDir::new("level0-beside");
+    let with = Options {
+        ssd: SsdSource::None,
+        pm_size: 64 << 20,
+        zone_size: 0,
+        memtable_bytes: 4 << 20,
+        ..options(Level0Form::GlobalIndex)
+    };
+    let open = || Db::open(dir.join("db"), with.clone()).expect("open");
+    let (db, mut model) = (open(), BTreeMap::new());
+    for seed in 0..9 {
+        churn(&db, &mut model, 3000, seed);
+        db.flush().expect("flush");
+    }
+    let ids = |db: &Db| -> Vec<u64> {
+        db.properties().keyspaces[0].runs.iter().map(|run| run.id).collect()
+    };
+    let long = ids(&db);
+    assert_eq!(long.len(), 9);
+    let is_merged = |db: &Db| long.iter().any(|id| !ids(db).contains(id));
+    let (mut most, mut snapshot) = (0, None);
+    for round in 0..60 {
+        churn(&db, &mut model, 30, 100 + round);
+        if round == 20 {
+            snapshot = Some((db.snapshot(), model.clone()));
+        }
+        db.flush().expect("flush");
+        assert!(!db.work(100).expect("work"));
+        most = most.max(shape(&db).0);
+        assert!(all(&db) == model, "after {round}");
+    }
+    assert!(!is_merged(&db), "60 rounds of 100 entries do not end it");
+    assert!((13..30).contains(&most), "{most} runs at most");
+    let (snapshot, before) = snapshot.expect("one was taken");
+    let then = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    while !db.work(1000).expect("work") {
+        assert!(dump(db.default_keyspace(), &then) == before && all(&db) == model);
+    }
+    assert!(is_merged(&db) && shape(&db).0 <= 4, "{:?}", shape(&db));
+    assert_nothing_leaked(&db, "quiet");
+    drop((snapshot, db));
+    let db = open();
+    assert!(all(&db) == model);
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
 #[test]
 fn a_memtable_that_is_cut_becomes_a_run_first() {
     let dir = TempDir::new("level0-cut");

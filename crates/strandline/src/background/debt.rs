@@ -6,7 +6,7 @@ use crate::level0::pick::RUNS_MAX;
 /// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
 /// Runs of a subrange beyond which writers owe something; with half as many more they keep the whole pace.
-const RUNS_SOFT: u64 = 2 * RUNS_MAX as u64;
+const RUNS_SOFT: u64 = 4 * RUNS_MAX as u64;
 
 /// The state of background work. Bytes, unless said otherwise.
 #[derive(Clone, Copy, Debug)]

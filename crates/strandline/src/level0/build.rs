@@ -76,7 +76,7 @@ impl RunBuilder {
         self.fences.dram_bytes() + self.filter.dram_bytes()
     }
 
-    /// Appends an entry; keys ascend, versions of a key descend. `entry` was verified.
+    /// Appends an entry; keys ascend, versions of a key descend. The key of `entry` was verified.
     pub(crate) fn push(&mut self, entry: Entry, extent: Option<Arc<ExtentHold>>) -> Result<()> {
         let key = self.media.key(&entry);
         let key_hash = hash(key);

@@ -50,7 +50,12 @@ pub(crate) fn line_is_sound(line: &[u8], seed: u64) -> bool {
 pub(crate) struct FilterBuilder {
     bytes: Vec<u8>,
     lines: u64,
+    /// Hashes that are yet to be added.
+    recent: Vec<u64>,
 }
+
+/// Hashes that are added at once: a large filter is not in the cache, and so their lines are waited for together.
+const TOGETHER: usize = 64;
 
 impl FilterBuilder {
     /// DRAM held.
@@ -60,18 +65,29 @@ impl FilterBuilder {
 
     pub(crate) fn new(keys_max: u64) -> FilterBuilder {
         let lines = lines_for(keys_max);
-        FilterBuilder { bytes: vec![0; lines as usize * LINE], lines }
+        let bytes = vec![0; lines as usize * LINE];
+        FilterBuilder { bytes, lines, recent: Vec::with_capacity(TOGETHER) }
     }
 
     pub(crate) fn add(&mut self, hash: u64) {
-        let line = line_of(hash, self.lines) as usize * LINE;
-        for bit in probes(hash) {
-            self.bytes[line + 4 + bit / 8] |= 1 << (bit % 8);
+        self.recent.push(hash);
+        if self.recent.len() == TOGETHER {
+            self.add_recent();
+        }
+    }
+
+    fn add_recent(&mut self) {
+        for hash in self.recent.drain(..) {
+            let line = line_of(hash, self.lines) as usize * LINE;
+            for bit in probes(hash) {
+                self.bytes[line + 4 + bit / 8] |= 1 << (bit % 8);
+            }
         }
     }
 
     /// The lines with their checksums; `seed` gives the seed of each.
     pub(crate) fn finish(mut self, seed: impl Fn(u64) -> u64) -> Vec<u8> {
+        self.add_recent();
         for (i, line) in self.bytes.chunks_exact_mut(LINE).enumerate() {
             let sum = sum32(seed(i as u64), &line[4..]);
             line[..4].copy_from_slice(&sum.to_le_bytes());

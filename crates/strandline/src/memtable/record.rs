@@ -410,12 +410,26 @@ impl Brief {
     #[inline(always)]
     pub(crate) fn verified(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
         let brief = Brief::decode_common(bytes, base_seq)?;
-        let end = (brief.key_at + brief.key_len + brief.value_len) as usize;
+        let end = brief.end();
         if brief.kind == Kind::Blank || end.next_multiple_of(LINE) != bytes.len() {
             return None;
         }
         let stored = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         (stored == sum32(seed, &bytes[4..end])).then_some(brief)
+    }
+
+    /// The same of a put, if its head check holds; nothing speaks for its key and its value.
+    #[inline(always)]
+    pub(crate) fn glanced(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
+        let brief = Brief::decode_common(bytes, base_seq)?;
+        let fits = brief.end().next_multiple_of(LINE) == bytes.len();
+        (brief.kind == Kind::Put && fits && head_holds(seed, bytes)).then_some(brief)
+    }
+
+    /// Where the value ends.
+    #[inline(always)]
+    fn end(&self) -> usize {
+        (self.key_at + self.key_len + self.value_len) as usize
     }
 }
 

@@ -254,7 +254,6 @@ impl Engine {
                     let merge = MergeJob::begin(self, (&space, &subrange), &view, all);
                     drop(view);
                     let merged = merge.map(|mut merge| merge.step(self, usize::MAX));
-                    self.throttle.merging(0, 0);
                     let _whole = merged.transpose()?;
                 }
             }

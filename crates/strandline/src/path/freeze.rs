@@ -207,10 +207,10 @@ impl Building {
         let mut leaves = Vec::with_capacity(keys);
         let end =
             memtable.index.scan(media, from, Direction::Forward, Versions::All, keys, &mut leaves);
-        leaves.iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
+        leaves.iter().for_each(|leaf| media.prefetch_head(Leaf(*leaf)));
         let mut versions: Vec<Entry> = Vec::new();
         for leaf in &leaves {
-            let entry = media.entry(Leaf(*leaf))?;
+            let entry = media.glance(Leaf(*leaf))?;
             if versions.last().is_some_and(|last| media.key(last) != media.key(&entry)) {
                 self.emit(engine, &mut versions)?;
             }
@@ -223,7 +223,7 @@ impl Building {
 
     fn emit(&mut self, engine: &Engine, versions: &mut Vec<Entry>) -> Result<()> {
         versions.retain(|version| !is_skipped(version));
-        self.retention.reduce(&engine.media, versions);
+        self.retention.reduce(&engine.media, versions)?;
         for version in versions.drain(..) {
             let extent = engine.media.extent_of(&version);
             let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());

@@ -23,7 +23,9 @@ const MEANWHILE: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Jobs {
     freeze: Option<FreezeJob>,
-    merge: Option<MergeJob>,
+    /// All of one subrange. Each is of runs that came while the one before it was under way, and goes before it: a
+    /// merge may take long, and reads would suffer from what gathers meanwhile.
+    merges: Vec<MergeJob>,
 }
 
 /// Whose turn it is.
@@ -51,25 +53,28 @@ impl Jobs {
     }
 
     fn ensure_merge(&mut self, engine: &Engine) -> bool {
-        if self.merge.is_none() {
-            self.merge = engine.choose_merge();
-        }
-        self.merge.is_some()
+        self.merges.extend(match self.merges.last() {
+            Some(last) => engine.choose_merge_beside(last),
+            None => engine.choose_merge(),
+        });
+        !self.merges.is_empty()
     }
 
     /// Carries the job on; it is gone when it is done or failed.
     fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Result<Progress> {
         let progress = match turn {
             Turn::Freeze => self.freeze.as_mut().map(|freeze| freeze.step(engine, quantum)),
-            Turn::Merge => self.merge.as_mut().map(|merge| merge.step(engine, quantum)),
+            Turn::Merge => self.merges.last_mut().map(|merge| merge.step(engine, quantum)),
         };
         let progress = progress.unwrap_or(Ok(Progress::Done));
         if matches!(progress, Ok(Progress::Done) | Err(_)) {
             match turn {
                 Turn::Freeze => self.freeze = None,
                 Turn::Merge => {
-                    let merge = self.merge.take();
-                    engine.throttle.merging(0, 0);
+                    let merge = self.merges.pop();
+                    if let (Some(merge), Some(waited)) = (&merge, self.merges.last_mut()) {
+                        waited.leave_out(merge.elapsed());
+                    }
                     if let (Some(merge), Err(error)) = (merge, &progress)
                         && error.kind() == ErrorKind::Corruption
                     {
@@ -80,34 +85,40 @@ impl Jobs {
                 }
             }
         }
+        self.tell(engine);
         progress
+    }
+
+    /// Tells how far the merges under way have come.
+    fn tell(&self, engine: &Engine) {
+        let passed = self.merges.iter().map(MergeJob::passed).sum();
+        let dram: usize = self.merges.iter().map(MergeJob::dram_bytes).sum();
+        engine.throttle.merging(passed, dram as u64);
     }
 
     pub(crate) fn is_freezing(&self) -> bool {
         self.freeze.is_some()
     }
 
-    /// Where a merge is under way.
+    /// Where merges are under way.
     pub(crate) fn merging(&self) -> Option<&Arc<Subrange>> {
-        self.merge.as_ref().map(MergeJob::subrange)
+        self.merges.first().map(MergeJob::subrange)
     }
 
     /// Gives up what is under way in `space`; nothing names what it has written.
     pub(crate) fn abandon(&mut self, engine: &Engine, space: &Arc<Space>) {
         self.freeze.take_if(|freeze| Arc::ptr_eq(freeze.space(), space));
-        if self.merge.take_if(|merge| Arc::ptr_eq(merge.space(), space)).is_some() {
-            engine.throttle.merging(0, 0);
-        }
+        self.merges.retain(|merge| !Arc::ptr_eq(merge.space(), space));
+        self.tell(engine);
     }
 
     /// Ends what is under way.
     pub(crate) fn finish(&mut self, engine: &Engine) -> Result<()> {
-        for turn in [Turn::Freeze, Turn::Merge] {
-            loop {
-                if self.step(turn, engine, usize::MAX)? == Progress::Done {
-                    break;
-                }
-            }
+        while self.freeze.is_some() {
+            self.step(Turn::Freeze, engine, usize::MAX)?;
+        }
+        while !self.merges.is_empty() {
+            self.step(Turn::Merge, engine, usize::MAX)?;
         }
         Ok(())
     }
@@ -176,7 +187,7 @@ impl Engine {
         let waits = turn == Turn::Merge && self.awaits_commits();
         let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
         let progress = jobs.step(turn, self, quantum);
-        let merging = jobs.merge.is_some();
+        let merging = !jobs.merges.is_empty();
         match progress {
             Ok(Progress::More) => {
                 self.update_debt();
@@ -240,20 +251,38 @@ impl Engine {
             if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
                 continue;
             }
-            let view = subrange.view.load();
-            // Runs on their way to SSD are the oldest.
-            let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
-            let entries: Vec<u64> = free.map(|run| run.entries()).collect();
             // Where there are levels, compactions free space; merges only keep runs few.
             let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
             let need = Need { debt, reclaimed: subrange.reclaimed.load(Relaxed) };
-            let merge = pick_runs(&entries, need)
-                .and_then(|choice| MergeJob::begin(self, (&space, &subrange), &view, choice));
+            let merge = self.merge_free((&space, &subrange), need);
             if merge.is_some() {
                 return merge;
             }
         }
         None
+    }
+
+    /// A merge of runs that came while another was under way in their subrange. Where space is owed, that one had better
+    /// end: what waits for it frees more.
+    fn choose_merge_beside(&self, other: &MergeJob) -> Option<MergeJob> {
+        let space_is_owed = self.throttle.urgency() > 0 || self.short.load(Relaxed);
+        if space_is_owed || other.space().unmergeable.load(Relaxed) {
+            return None;
+        }
+        self.merge_free((other.space(), other.subrange()), Need { debt: 0, reclaimed: true })
+    }
+
+    fn merge_free(
+        &self,
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        need: Need,
+    ) -> Option<MergeJob> {
+        let view = subrange.view.load();
+        // Runs that a merge or a compaction has taken are older than all others.
+        let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
+        let entries: Vec<u64> = free.map(|run| run.entries()).collect();
+        let choice = pick_runs(&entries, need)?;
+        MergeJob::begin(self, (space, subrange), &view, choice)
     }
 
     /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
 use base::{Result, Seq};
@@ -142,8 +142,23 @@ impl MergeJob {
         &self.space
     }
 
+    /// How long it has been under way.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// So much of the time since it began was another merge's.
+    pub(crate) fn leave_out(&mut self, others: Duration) {
+        self.begun += others;
+    }
+
+    /// Entries that are behind it.
+    pub(crate) fn passed(&self) -> u64 {
+        self.cursors.iter().map(Cursor::passed).sum()
+    }
+
     /// DRAM that the new run takes so far.
-    fn dram_bytes(&self) -> usize {
+    pub(crate) fn dram_bytes(&self) -> usize {
         self.builder.as_ref().map_or(0, RunBuilder::dram_bytes)
     }
 
@@ -171,8 +186,6 @@ impl MergeJob {
                 self.versions.push(entry);
             }
         }
-        let passed = self.cursors.iter().map(Cursor::passed).sum();
-        engine.throttle.merging(passed, self.dram_bytes() as u64);
         // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
         Ok(Progress::More)
@@ -209,7 +222,7 @@ impl MergeJob {
     /// Passes the versions of one key on to the new run.
     fn emit<'r>(&mut self, engine: &'r Engine, moved: &mut InFlight<'r>) -> Result<()> {
         let mut versions = std::mem::take(&mut self.versions);
-        self.retention.reduce(&engine.media, &mut versions);
+        self.retention.reduce(&engine.media, &mut versions)?;
         for version in versions.drain(..) {
             let placed = self.cleaner.place(engine, version, moved)?;
             let extent = engine.media.extent_of(&placed);
@@ -289,7 +302,7 @@ impl MergeJob {
         let entries = self.inputs.iter().map(|run| run.entries()).sum();
         let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
         let gained = freed.saturating_sub(self.cleaner.moved);
-        engine.throttle.merged(entries, gained, self.begun.elapsed());
+        engine.throttle.merged(entries, gained, self.elapsed());
         Ok(())
     }
 
@@ -380,14 +393,14 @@ impl Cursor {
             self.at = 0;
             self.run.leaves(media, self.next, false, BATCH_BLOCKS, 0, &mut self.batch)?;
             self.next += self.batch.len() as u64;
-            self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch(Leaf(*leaf)));
+            self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch_head(Leaf(*leaf)));
         }
         self.current = match self.batch.get(self.at) {
-            Some(leaf) => Some(media.entry(Leaf(*leaf))?),
+            Some(leaf) => Some(media.glance(Leaf(*leaf))?),
             None => None,
         };
         if let Some(ahead) = self.batch.get(self.at + AHEAD) {
-            media.prefetch(Leaf(*ahead));
+            media.prefetch_head(Leaf(*ahead));
         }
         self.at += 1;
         self.at = self.at.min(self.batch.len());
@@ -443,6 +456,8 @@ impl Cleaner {
         if !cleaned || self.stopped {
             return Ok(entry);
         }
+        // A copy has a checksum of its own.
+        let entry = media.recheck(&entry)?;
         let key = media.key(&entry);
         let value = media.stored_value(&entry);
         let shape = Shape {

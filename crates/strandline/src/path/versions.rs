@@ -1,5 +1,6 @@
 //! Which versions of a key, and which range deletions, survive a freeze or a merge.
 
+use base::Result;
 use base::planted::{self, Bug};
 
 use crate::media::{Entry, Media};
@@ -18,7 +19,16 @@ pub(crate) struct Retention {
 
 impl Retention {
     /// Reduces `versions` of one key, newest first, to those that must be kept.
-    pub(crate) fn reduce(&self, media: &Media, versions: &mut Vec<Entry>) {
+    ///
+    /// # Errors
+    /// `Corruption`: a record is damaged on which depends what is kept. A put that is the only version is kept, whatever
+    /// its value is.
+    pub(crate) fn reduce(&self, media: &Media, versions: &mut Vec<Entry>) -> Result<()> {
+        if versions.len() > 1 || !self.ranges.is_empty() {
+            for version in &mut *versions {
+                *version = media.recheck(version)?;
+            }
+        }
         let mut newer = None;
         versions.retain(|version| {
             let next = if self.ranges.is_empty() {
@@ -37,6 +47,7 @@ impl Retention {
             // Nothing older is left for it to hide.
             versions.pop();
         }
+        Ok(())
     }
 
     /// The range deletions that must be kept.
