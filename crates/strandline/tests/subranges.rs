@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{heap, merging};
+use common::{TempDir, heap, merging};
 use strandline::{Batch, Db, Keyspace, Options, ReadOptions, SsdSource, steps};
 
 fn options() -> Options {
@@ -74,6 +74,24 @@ fn keys_without_order_are_cut_into_many_parts() {
     all.reverse();
     assert_eq!(keys(space, true), all);
     assert!(db.check().expect("check").damage.is_empty());
+}
+
+/// Each keeps zones that are not full: sixty-four of them left puts none.
+#[test]
+fn a_number_is_bounded_by_the_pool() {
+    let dir = TempDir::new("subranges-bounded");
+    for (subranges, most) in [(3, 3), (64, 7)] {
+        let small = Options { subranges, pm_size: 2 << 20, ssd: SsdSource::Auto, ..options() };
+        let db = Db::open(dir.join(&subranges.to_string()), small).expect("open");
+        let space = db.default_keyspace();
+        for number in 0..60_000 {
+            space.put(&scattered(number % 20_000), &[number as u8; 100]).expect("put");
+        }
+        settle(&db);
+        assert_eq!(steps::subranges(space), most);
+        assert_eq!(keys(space, false).len(), 20_000);
+        assert!(db.check().expect("check").damage.is_empty());
+    }
 }
 
 /// Who is written more is warmer, in whatever keyspace.

@@ -228,7 +228,7 @@ pub const TABLE: &[Row] = &[
         default: "0",
         doc: "Parts that the keys of each keyspace are cut into, with memtables, runs and zones of their own, so that \
               little is compacted at a time. By default they are split and joined as writes fall; a number is cut once, \
-              from the first run's keys.",
+              from the first run's keys, at most one for each 4 zones.",
     },
     Row {
         name: "dram_budget",

@@ -92,9 +92,9 @@ impl Engine {
             && !self.awaits_cut(space)
     }
 
-    /// Whether the keyspace has yet to be cut into the number of subranges that is asked for.
+    /// Whether the keyspace has yet to be cut into the number of subranges that it is to have.
     pub(super) fn awaits_cut(&self, space: &Space) -> bool {
-        space.routes.load().subranges.len() < self.options.subranges as usize
+        space.routes.load().subranges.len() < self.subranges_fixed()
     }
 
     /// Whether memtables could become runs or tables if the commits in them were published.

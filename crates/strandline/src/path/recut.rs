@@ -29,6 +29,8 @@ use crate::view::View;
 
 /// Zones of the pool for each subrange at least: it keeps two or three that are not full.
 const ZONES_EACH: usize = 64;
+/// The same where a number of subranges is asked for: with fewer they would hardly get any.
+const ZONES_EACH_LEAST: usize = 4;
 /// Subranges of a keyspace at most, unless a number is asked for.
 const SUBRANGES_MAX: usize = 64;
 /// Bytes that a subrange takes in the manifest at most, its key aside.
@@ -80,11 +82,17 @@ impl Engine {
         self.replace_subranges(space, old, keys, jobs.merging())
     }
 
+    /// How many subranges a keyspace is cut into, if a number is asked for that the pool has zones for; 0: as it suits.
+    pub(crate) fn subranges_fixed(&self) -> usize {
+        let zones = self.media.pool.geometry().zones() as usize;
+        (self.options.subranges as usize).min((zones / ZONES_EACH_LEAST).max(1))
+    }
+
     /// How many subranges a keyspace should have, and how many bytes of level 0 there are for all of them.
     pub(crate) fn cut_limits(&self) -> Limits {
         let zones = self.media.pool.geometry().zones();
         Limits {
-            fixed: self.options.subranges as usize,
+            fixed: self.subranges_fixed(),
             adaptive: (zones as usize / ZONES_EACH).clamp(1, SUBRANGES_MAX),
             level0_bytes: self.level0_bytes(),
             zone_len: self.media.pool.geometry().zone_len(),
