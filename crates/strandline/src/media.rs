@@ -109,6 +109,12 @@ impl Entry {
         }
     }
 
+    /// Where it is; the tag is of no key.
+    #[inline]
+    pub(crate) fn leaf(&self) -> Leaf {
+        Leaf::new(self.at, u64::from(self.len), 0)
+    }
+
     /// Where its key stands: offset in the pool, and length.
     #[inline]
     pub(crate) fn key_place(&self) -> (u64, u32) {
@@ -204,10 +210,13 @@ impl Media {
         self.common(leaf, Brief::verified)
     }
 
-    /// As [`Media::entry`], for those who pass a location on: of a put the head's check and the tag of its key are
+    /// As [`Media::entry`], for those who pass a location on: of a long put the head's check and the tag of its key are
     /// enough, and its value is not read. Who drops a version, or copies a record, calls [`Media::recheck`] first.
     #[inline]
     pub(crate) fn glance(&self, leaf: Leaf) -> Result<Entry> {
+        if leaf.lines() <= FIRST_LINES {
+            return self.entry(leaf);
+        }
         let glanced = self.common(leaf, Brief::glanced);
         match glanced.filter(|entry| leaf.may_be(hash(self.key(entry)))) {
             Some(entry) => Ok(entry),
@@ -216,8 +225,11 @@ impl Media {
     }
 
     /// The record of an entry, all of it checked.
+    ///
+    /// # Errors
+    /// `Corruption`: it is damaged.
     pub(crate) fn recheck(&self, entry: &Entry) -> Result<Entry> {
-        self.entry(Leaf::new(entry.at, u64::from(entry.len), 0))
+        self.entry(entry.leaf())
     }
 
     #[inline(always)]
@@ -322,10 +334,12 @@ impl Media {
         self.region.prefetch(leaf.at(), leaf.lines().min(FIRST_LINES));
     }
 
-    /// Hints that the head and the key of the record of `leaf` are wanted soon.
+    /// Hints that the record of `leaf` will be glanced at soon.
     #[inline]
-    pub(crate) fn prefetch_head(&self, leaf: Leaf) {
-        self.region.prefetch(leaf.at(), 1);
+    pub(crate) fn prefetch_glance(&self, leaf: Leaf) {
+        let lines = leaf.lines();
+        // Head and most keys are in the first line.
+        self.region.prefetch(leaf.at(), if lines > FIRST_LINES { 1 } else { lines });
     }
 
     /// The same for what [`Media::prefetch`] leaves out of records of up to 63 lines: these are so many that they should

@@ -658,12 +658,13 @@ fn cleaning_copies_no_damaged_record() {
 /// one in 256 such changes passes it.
 #[test]
 fn a_damaged_old_version_costs_no_newer_one() {
+    // Long enough for a merge not to read them without need.
+    let value = |round: &str, i| format!("<{round} {i}>{}", "-".repeat(300)).into_bytes();
     let whole = {
         let region = heap(LEN);
         let db = Db::open_region(Arc::clone(&region), options()).expect("open");
         for round in ["old", "new"] {
-            (0..50)
-                .for_each(|i| db.put(&key(i), format!("<{round} {i}>").as_bytes()).expect("put"));
+            (0..50).for_each(|i| db.put(&key(i), &value(round, i)).expect("put"));
             db.flush().expect("flush");
         }
         drop(db);
@@ -678,7 +679,7 @@ fn a_damaged_old_version_costs_no_newer_one() {
         stopped += u32::from(db.compact().is_err());
         for i in 0..50 {
             let found = db.get(&key(i)).unwrap_or_else(|error| panic!("{seq}, key {i}: {error}"));
-            assert_eq!(found, Some(format!("<new {i}>").into_bytes()), "{seq}");
+            assert_eq!(found, Some(value("new", i)), "{seq}");
         }
     }
     assert_eq!(stopped, 2000, "the old version was not read");

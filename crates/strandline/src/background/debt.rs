@@ -1,12 +1,13 @@
 //! What writers owe: a pure function from the state of background work to debts, shares and limits.
 
 use super::throttle::{Backlog, FULL_DEBT};
-use crate::level0::pick::RUNS_MAX;
+use crate::level0::pick::RUNS_ABOVE_LEVELS;
 
 /// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
-/// Runs of a subrange beyond which writers owe something; with half as many more they keep the whole pace.
-const RUNS_SOFT: u64 = 4 * RUNS_MAX as u64;
+/// Runs of a subrange, inputs of what is under way included, beyond which writers owe something; with half as many more
+/// they keep the whole pace.
+const RUNS_SOFT: u64 = 2 * RUNS_ABOVE_LEVELS as u64;
 
 /// The state of background work. Bytes, unless said otherwise.
 #[derive(Clone, Copy, Debug)]

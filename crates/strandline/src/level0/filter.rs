@@ -10,6 +10,9 @@ use base::checksum::sum32;
 const BITS_PER_KEY: u64 = 10;
 const PROBES: u32 = 6;
 const BITS_PER_LINE: u64 = (LINE as u64 - 4) * 8;
+/// Hashes that are added in one loop, so that the processor waits for lines of several of them together: a large filter
+/// is not in its cache.
+const TOGETHER: usize = 64;
 
 /// Lines of a filter for `keys` keys.
 pub(crate) fn lines_for(keys: u64) -> u64 {
@@ -53,9 +56,6 @@ pub(crate) struct FilterBuilder {
     /// Hashes that are yet to be added.
     recent: Vec<u64>,
 }
-
-/// Hashes that are added at once: a large filter is not in the cache, and so their lines are waited for together.
-const TOGETHER: usize = 64;
 
 impl FilterBuilder {
     /// DRAM held.

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 /// Runs of a subrange beyond which they are merged: each costs a point read a filter probe, which waits for memory. With
-/// twice as many reads are slower by a third where there is much, half as many are rewritten more often.
+/// eight, reads of much data take a third longer; with two, entries are rewritten more often.
 pub(crate) const RUNS_MAX: usize = 4;
-/// The same where runs are not merged but compacted.
-pub(crate) const RUNS_APART: usize = 8;
+/// The same where there are levels, to which they go before long; beyond as many they do at once if they are not merged.
+pub(crate) const RUNS_ABOVE_LEVELS: usize = 8;
 
 /// What is known when a merge is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(crate) struct Need {
     pub debt: u32,
     /// Everything was merged since the last freeze already.
     pub reclaimed: bool,
+    /// How many runs may be side by side.
+    pub runs_max: usize,
 }
 
 /// The runs to merge, given their entries, newest first.
@@ -22,7 +24,7 @@ pub(crate) struct Need {
 /// Short of space, everything, so that dead versions give up theirs: at once if there is none; otherwise as
 /// soon as the newer runs are long enough to be worth rewriting the oldest, which the debt decides.
 ///
-/// Not so short: when there are more than [`RUNS_MAX`], the longest stretch from the newest in which no run
+/// Not so short: when there are more than there may be, the longest stretch from the newest in which no run
 /// is more than twice as long as all newer ones together, so that an entry is rewritten about once each time
 /// its run doubles.
 pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
@@ -34,7 +36,7 @@ pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
             return Some(0..entries.len());
         }
     }
-    if entries.len() <= RUNS_MAX {
+    if entries.len() <= need.runs_max {
         return None;
     }
     let mut newer = entries[0];
@@ -43,7 +45,7 @@ pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
         newer += entries[count];
         count += 1;
     }
-    Some(0..count.max(entries.len() - RUNS_MAX + 1).max(2))
+    Some(0..count.max(entries.len() - need.runs_max + 1).max(2))
 }
 
 /// What is known of a zone that may be cleaned.
@@ -86,9 +88,9 @@ mod tests {
 
     #[test]
     fn runs() {
-        let calm = Need { debt: 0, reclaimed: false };
+        let calm = Need { debt: 0, reclaimed: false, runs_max: 4 };
         let pressed = Need { debt: 500, ..calm };
-        let short = Need { debt: 1000, reclaimed: false };
+        let short = Need { debt: 1000, ..calm };
         type Row<'a> = (&'a [u64], Need, Option<Range<usize>>);
         let table: &[Row<'_>] = &[
             (&[], short, None),

@@ -536,6 +536,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_glance_sees_the_head_of_a_put() {
+        let bytes = |kind| {
+            let shape = Shape { kind, role: Role::Solo, key_len: 16, value_len: 500 };
+            let (place, mut bytes) = (Place { seed: 5, base_seq: 9, wide: false }, Vec::new());
+            encode(&mut bytes, &shape, place, 10, 9, &[1; 16], &[2; 500]);
+            bytes
+        };
+        let put = bytes(Kind::Put);
+        let passes = |at: usize, flip: u8| {
+            let mut bad = put.clone();
+            bad[at] ^= flip;
+            Brief::glanced(&bad, 5, 9).is_some()
+        };
+        let in_head = (4..13).flat_map(|at| (1..=255).map(move |flip| (at, flip)));
+        let passed = in_head.filter(|(at, flip)| passes(*at, *flip)).count();
+        assert!(passed < 9 * 255 / 100, "{passed} changed heads pass");
+        assert!((16..put.len()).all(|at| passes(at, 1)), "key and value are not looked at");
+        for kind in [Kind::Delete, Kind::Merge, Kind::PutExtent, Kind::RangeDelete] {
+            assert!(Brief::glanced(&bytes(kind), 5, 9).is_none(), "{kind:?}");
+        }
+    }
+
     /// The example of docs/format/record.md.
     #[test]
     fn the_bytes_are_those_of_format_version_2() {

@@ -28,7 +28,7 @@ use crate::memtable::{Memtable, is_skipped};
 use crate::subrange::Subrange;
 use crate::view::View;
 
-/// Keys read from the index at a time; their records are prefetched together.
+/// Keys read from the index at a time; their records are sent for together.
 const BATCH_KEYS: usize = 256;
 
 /// A freeze under way.
@@ -207,7 +207,7 @@ impl Building {
         let mut leaves = Vec::with_capacity(keys);
         let end =
             memtable.index.scan(media, from, Direction::Forward, Versions::All, keys, &mut leaves);
-        leaves.iter().for_each(|leaf| media.prefetch_head(Leaf(*leaf)));
+        leaves.iter().for_each(|leaf| media.prefetch_glance(Leaf(*leaf)));
         let mut versions: Vec<Entry> = Vec::new();
         for leaf in &leaves {
             let entry = media.glance(Leaf(*leaf))?;

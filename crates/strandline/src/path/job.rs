@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use base::planted::{self, Bug};
-use base::{ErrorKind, Result};
+use base::{Error, ErrorKind, Result};
 
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::level0::pick::{Need, pick_runs};
+use crate::level0::pick::{Need, RUNS_ABOVE_LEVELS, RUNS_MAX, pick_runs};
 use crate::memtable::Memtable;
 use crate::options::Level0Form;
 use crate::subrange::Subrange;
@@ -23,8 +23,8 @@ const MEANWHILE: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Jobs {
     freeze: Option<FreezeJob>,
-    /// All of one subrange. Each is of runs that came while the one before it was under way, and goes before it: a
-    /// merge may take long, and reads would suffer from what gathers meanwhile.
+    /// All of one subrange. Each is of runs that came while the one before it was under way, and goes before it: a merge
+    /// may take long, and reads would suffer from what gathers meanwhile.
     merges: Vec<MergeJob>,
 }
 
@@ -53,10 +53,11 @@ impl Jobs {
     }
 
     fn ensure_merge(&mut self, engine: &Engine) -> bool {
-        self.merges.extend(match self.merges.last() {
+        let next = match self.merges.last() {
             Some(last) => engine.choose_merge_beside(last),
             None => engine.choose_merge(),
-        });
+        };
+        self.merges.extend(next);
         !self.merges.is_empty()
     }
 
@@ -70,23 +71,26 @@ impl Jobs {
         if matches!(progress, Ok(Progress::Done) | Err(_)) {
             match turn {
                 Turn::Freeze => self.freeze = None,
-                Turn::Merge => {
-                    let merge = self.merges.pop();
-                    if let (Some(merge), Some(waited)) = (&merge, self.merges.last_mut()) {
-                        waited.leave_out(merge.elapsed());
-                    }
-                    if let (Some(merge), Err(error)) = (merge, &progress)
-                        && error.kind() == ErrorKind::Corruption
-                    {
-                        // Merging on would meet the same damage. Reads go on, and writes as long as there is space.
-                        merge.space().unmergeable.store(true, Relaxed);
-                        let _first_wins = engine.damage_met.set(error.to_string());
-                    }
-                }
+                Turn::Merge => self.end_merge(engine, progress.as_ref().err()),
             }
         }
         self.tell(engine);
         progress
+    }
+
+    /// Lets go of the merge whose turn it was.
+    fn end_merge(&mut self, engine: &Engine, error: Option<&Error>) {
+        let Some(merge) = self.merges.pop() else { return };
+        self.merges.iter_mut().for_each(|waited| waited.leave_out(merge.elapsed()));
+        if let Some(waited) = self.merges.last_mut() {
+            waited.has_let_by(merge.entries());
+        }
+        if let Some(error) = error.filter(|error| error.kind() == ErrorKind::Corruption) {
+            // Merging on would meet the same damage. Reads go on, and writes as long as there is space.
+            merge.space().unmergeable.store(true, Relaxed);
+            let _first_wins = engine.damage_met.set(error.to_string());
+            self.merges.clear();
+        }
     }
 
     /// Tells how far the merges under way have come.
@@ -248,12 +252,10 @@ impl Engine {
             return None;
         }
         for (space, subrange) in self.subranges() {
-            if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
-                continue;
-            }
             // Where there are levels, compactions free space; merges only keep runs few.
             let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
-            let need = Need { debt, reclaimed: subrange.reclaimed.load(Relaxed) };
+            let reclaimed = subrange.reclaimed.load(Relaxed);
+            let need = Need { debt, reclaimed, runs_max: self.runs_max() };
             let merge = self.merge_free((&space, &subrange), need);
             if merge.is_some() {
                 return merge;
@@ -262,21 +264,30 @@ impl Engine {
         None
     }
 
+    fn runs_max(&self) -> usize {
+        if self.can_drain() { RUNS_ABOVE_LEVELS } else { RUNS_MAX }
+    }
+
     /// A merge of runs that came while another was under way in their subrange. Where space is owed, that one had better
     /// end: what waits for it frees more.
     fn choose_merge_beside(&self, other: &MergeJob) -> Option<MergeJob> {
         let space_is_owed = self.throttle.urgency() > 0 || self.short.load(Relaxed);
-        if space_is_owed || other.space().unmergeable.load(Relaxed) {
+        if space_is_owed || !other.may_wait() {
             return None;
         }
-        self.merge_free((other.space(), other.subrange()), Need { debt: 0, reclaimed: true })
+        let need = Need { debt: 0, reclaimed: true, runs_max: self.runs_max() };
+        self.merge_free((other.space(), other.subrange()), need)
     }
 
+    /// A merge of runs that nobody is at.
     fn merge_free(
         &self,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         need: Need,
     ) -> Option<MergeJob> {
+        if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
+            return None;
+        }
         let view = subrange.view.load();
         // Runs that a merge or a compaction has taken are older than all others.
         let free = view.runs.iter().take_while(|run| !run.busy.is_taken());

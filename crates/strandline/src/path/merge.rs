@@ -6,6 +6,7 @@
 //! - **G3** one edit: runs removed and added, new zones frozen, zones without live records retired
 //! - **G4** a View with the new run in the place of the old ones
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -37,8 +38,11 @@ use crate::view::View;
 
 /// Index blocks read from a run at a time.
 const BATCH_BLOCKS: u64 = 16;
-/// Records prefetched ahead of the one that is read.
+/// Records that are sent for ahead of the one that is looked at.
 const AHEAD: usize = 12;
+/// How many entries of merges that go before it a merge lets by for one of its own. With one it is done sooner, but twice
+/// as many runs gather meanwhile.
+const OWN_SHARE: u64 = 4;
 
 /// A merge under way.
 pub(crate) struct MergeJob {
@@ -53,6 +57,10 @@ pub(crate) struct MergeJob {
     cleaner: Cleaner,
     full: bool,
     begun: Instant,
+    /// Entries in the inputs.
+    entries: u64,
+    /// Where it must have come before others go before it again.
+    waits_from: u64,
 }
 
 /// Walks one input.
@@ -114,6 +122,8 @@ impl MergeJob {
             full,
             inputs,
             begun: Instant::now(),
+            entries,
+            waits_from: 0,
         }
     }
 
@@ -142,7 +152,7 @@ impl MergeJob {
         &self.space
     }
 
-    /// How long it has been under way.
+    /// How long it has been under way, less what went before it.
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -150,6 +160,22 @@ impl MergeJob {
     /// So much of the time since it began was another merge's.
     pub(crate) fn leave_out(&mut self, others: Duration) {
         self.begun += others;
+    }
+
+    /// A merge of so many entries went before it: it gets on by some before the next does, or it would never end where
+    /// much is written.
+    pub(crate) fn has_let_by(&mut self, entries: u64) {
+        self.waits_from = self.passed() + entries / OWN_SHARE;
+    }
+
+    /// Whether another may go before it.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.passed() >= self.waits_from
+    }
+
+    /// Entries in its inputs.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
     }
 
     /// Entries that are behind it.
@@ -175,12 +201,17 @@ impl MergeJob {
                 self.install(engine)?;
                 return Ok(Progress::Done);
             };
-            let same = self
-                .versions
-                .last()
-                .is_none_or(|last| engine.media.key(last) == engine.media.key(&entry));
-            if !same {
-                self.emit(engine, &mut moved)?;
+            if let Some(last) = self.versions.last() {
+                match engine.media.key(last).cmp(engine.media.key(&entry)) {
+                    Ordering::Less => self.emit(engine, &mut moved)?,
+                    Ordering::Equal => {}
+                    // One of them is not what its run was sorted by.
+                    Ordering::Greater => {
+                        engine.media.recheck(last)?;
+                        engine.media.recheck(&entry)?;
+                        return Err(engine.media.damaged(entry.at));
+                    }
+                }
             }
             if !is_skipped(&entry) {
                 self.versions.push(entry);
@@ -202,19 +233,22 @@ impl MergeJob {
             let Some(entry) = cursor.current else { continue };
             let smaller = best.as_ref().is_none_or(|(_, other)| {
                 match media.key(&entry).cmp(media.key(other)) {
-                    std::cmp::Ordering::Less => true,
-                    std::cmp::Ordering::Equal => entry.seq > other.seq,
-                    std::cmp::Ordering::Greater => false,
+                    Ordering::Less => true,
+                    Ordering::Equal => entry.seq > other.seq,
+                    Ordering::Greater => false,
                 }
             });
             if smaller {
                 best = Some((i, entry));
             }
         }
-        let within = |(_, entry): &(usize, Entry)| {
-            span.before().is_none_or(|upper| media.key(entry) < upper)
-        };
-        let Some((i, entry)) = best.filter(within) else { return Ok(None) };
+        let within = |entry: &Entry| span.before().is_none_or(|upper| media.key(entry) < upper);
+        let Some((i, entry)) = best else { return Ok(None) };
+        if !within(&entry) {
+            // All behind it stays out, so its key must be right.
+            media.recheck(&entry)?;
+            return Ok(None);
+        }
         self.cursors[i].advance(media)?;
         Ok(Some(entry))
     }
@@ -299,10 +333,10 @@ impl MergeJob {
         if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
             *self.subrange.clean_tail() = tail;
         }
-        let entries = self.inputs.iter().map(|run| run.entries()).sum();
         let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
         let gained = freed.saturating_sub(self.cleaner.moved);
-        engine.throttle.merged(entries, gained, self.elapsed());
+        engine.throttle.merged(self.entries, gained, self.elapsed());
+        self.space.recut_due.store(true, Relaxed);
         Ok(())
     }
 
@@ -393,14 +427,14 @@ impl Cursor {
             self.at = 0;
             self.run.leaves(media, self.next, false, BATCH_BLOCKS, 0, &mut self.batch)?;
             self.next += self.batch.len() as u64;
-            self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch_head(Leaf(*leaf)));
+            self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch_glance(Leaf(*leaf)));
         }
         self.current = match self.batch.get(self.at) {
             Some(leaf) => Some(media.glance(Leaf(*leaf))?),
             None => None,
         };
         if let Some(ahead) = self.batch.get(self.at + AHEAD) {
-            media.prefetch_head(Leaf(*ahead));
+            media.prefetch_glance(Leaf(*ahead));
         }
         self.at += 1;
         self.at = self.at.min(self.batch.len());

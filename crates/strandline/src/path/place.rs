@@ -19,7 +19,7 @@ use crate::compaction::placement::{self, Place};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::level0::pick::RUNS_APART;
+use crate::level0::pick::RUNS_ABOVE_LEVELS;
 use crate::options::Level0Form;
 use crate::subrange::{Span, Subrange};
 use crate::tree::Tree;
@@ -148,7 +148,7 @@ impl Engine {
         let unmerged = match self.options.level0 {
             Level0Form::GlobalIndex => usize::MAX,
             Level0Form::Sst if !self.awaits_cut(&space) => 0,
-            Level0Form::Sst | Level0Form::IndexRuns => RUNS_APART,
+            Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
         };
         let facts = SubrangeFacts {
             bytes: leaving.bytes(&subrange),

@@ -197,8 +197,6 @@ impl Engine {
             _ if deleted > 0 => Some(Found::RangeDeleted(deleted)),
             _ => None,
         };
-        // Most filters say no: their lines are waited for together, and while memtables are looked through.
-        view.runs.iter().for_each(|run| run.prefetch_filter(media, hash));
         for memtable in &view.memtables {
             let found = memtable.get(media, key, hash, at)?;
             trace.probe(|| Probe {
@@ -211,6 +209,10 @@ impl Engine {
             if found.is_some() {
                 return Ok(found);
             }
+        }
+        if view.runs.len() > 1 {
+            // Most filters say no: their lines are waited for together.
+            view.runs.iter().for_each(|run| run.prefetch_filter(media, hash));
         }
         for run in &view.runs {
             let passed_filter = run.may_hold(media, hash);

@@ -21,10 +21,11 @@ impl Retention {
     /// Reduces `versions` of one key, newest first, to those that must be kept.
     ///
     /// # Errors
-    /// `Corruption`: a record is damaged on which depends what is kept. A put that is the only version is kept, whatever
-    /// its value is.
+    /// `Corruption`: a record that decides what is kept is damaged. A put that is the only version is kept, whatever its
+    /// value is.
     pub(crate) fn reduce(&self, media: &Media, versions: &mut Vec<Entry>) -> Result<()> {
         if versions.len() > 1 || !self.ranges.is_empty() {
+            versions.iter().for_each(|version| media.prefetch(version.leaf()));
             for version in &mut *versions {
                 *version = media.recheck(version)?;
             }

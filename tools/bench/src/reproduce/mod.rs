@@ -51,11 +51,12 @@ impl Request {
         scratch.map_err(|error| format!("{error}; give --pm, or less to do"))
     }
 
-    /// Bytes that may be taken there.
+    /// Bytes that [`Request::memory`] gives at most. Where nobody says what persistent memory is, it is a part of the
+    /// system's memory.
     fn pm_left(&self) -> u64 {
         let free = free_bytes(&self.pm_folder());
-        // It is a part of what everyone else needs.
-        if self.pm.is_none() { free.min(memory_left()) / 4 * 3 } else { free / 4 * 3 }
+        let free = if self.pm.is_none() { free.min(memory_left()) } else { free };
+        free / 4 * 3
     }
 
     fn pm_folder(&self) -> PathBuf {

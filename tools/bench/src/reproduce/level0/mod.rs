@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use strandline::{Options, PmSource, SsdSource};
 
 use self::fill::{Growing, VALUE};
-use super::{Request, length, unwritten};
+use super::{Request, length, memory_left, unwritten};
 use crate::scratch::Scratch;
 
 /// Bytes of keys and values at the largest size: as a rule, and quickly. The smallest is a 32nd of it.
@@ -61,7 +61,9 @@ const SYSTEMS: [System; 3] = [
 
 impl System {
     /// Sizes, each twice the one before, as far as memory has room.
-    fn sizes(&self, smallest: u64, memory: u64) -> Vec<u64> {
+    fn sizes(&self, smallest: u64, request: &Request) -> Vec<u64> {
+        // What takes its pool from DRAM is in nobody's folder.
+        let memory = if self.preset == "classic" { memory_left() / 2 } else { request.pm_left() };
         let factor =
             ROOM + if self.in_memory && self.has_tables() { FILES * (1 + ROOM) } else { 0 };
         let room = (memory / factor).max(smallest);
@@ -98,7 +100,7 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             &format!("\n{}\n{}", system.name, row(["size", "puts/s", "gets/s", "scans of 100/s"])),
         )?;
         let told = |error: String| format!("{}: {error}", system.preset);
-        let sizes = system.sizes(smallest, request.pm_left());
+        let sizes = system.sizes(smallest, request);
         let largest = sizes.last().copied().unwrap_or(smallest);
         if largest < wanted {
             let [largest, wanted] = [largest, wanted].map(length);
