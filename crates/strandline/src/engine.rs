@@ -51,7 +51,7 @@ pub(crate) struct Engine {
     /// The first damage that a merge met.
     pub damage_met: OnceLock<String>,
     pub signal: Signal,
-    /// The freeze and the merge under way; whoever holds the lock carries one on.
+    /// The freeze and the merges under way; whoever holds the lock carries one on.
     pub jobs: Mutex<Jobs>,
     /// The tables; none where all data stays in persistent memory.
     pub tables: Option<Arc<Tables>>,
@@ -268,6 +268,11 @@ impl Engine {
                 zones(&self.reserve) + clean + DELETE_ZONES + parted
             }
         }
+    }
+
+    /// Bytes that must stay free when writers take zones.
+    pub(crate) fn kept_from_writers(&self) -> u64 {
+        u64::from(self.reserved_zones(Claim::Put)) * self.media.pool.geometry().zone_len()
     }
 
     /// Bytes in zones that are free beyond all reserves and the share of tables: what writers may still take before space

@@ -1,4 +1,4 @@
-//! A folder for one run, in memory if the system has such a place, that is gone afterwards.
+//! A folder for one run that is gone afterwards.
 //!
 //! It is removed when its guard is dropped, so also after an error or a panic. Against Ctrl-C and kill -9 a
 //! child process stands by, whose only duty is to remove the folder once this process is gone.

@@ -546,9 +546,8 @@ mod tests {
         };
         let put = bytes(Kind::Put);
         let passes = |at: usize, flip: u8| {
-            let mut bad = put.clone();
-            bad[at] ^= flip;
-            Brief::glanced(&bad, 5, 9).is_some()
+            let changed = put.iter().enumerate().map(|(i, b)| if i == at { b ^ flip } else { *b });
+            Brief::glanced(&changed.collect::<Vec<u8>>(), 5, 9).is_some()
         };
         let in_head = (4..13).flat_map(|at| (1..=255).map(move |flip| (at, flip)));
         let passed = in_head.filter(|(at, flip)| passes(*at, *flip)).count();

@@ -48,7 +48,7 @@ pub struct Properties {
     pub snapshots: usize,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
-    /// DRAM that indexes hold, about what a merge under way has built included.
+    /// DRAM that indexes hold, about what merges under way have built included.
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
     pub dram_budget: u64,

@@ -90,12 +90,14 @@ pub(super) struct Candidate {
 
 impl Engine {
     /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what three
-    /// memtables and the share of tables in persistent memory leave.
+    /// memtables and the share of tables leave of what writers may fill without being slowed. If it had more, they would be
+    /// before any of it is due to leave.
     pub(crate) fn level0_bytes(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();
         // Merges cannot reclaim what tables take. More than they may they take where the options have changed.
         let tables = self.pm_tables().map_or(0, |memory| memory.limit().max(memory.taken()));
-        let records = (capacity - self.memtables_room()).saturating_sub(tables);
+        let kept = self.kept_from_writers() + self.soft_headroom();
+        let records = capacity.saturating_sub(self.memtables_room() + tables + kept);
         records.max(self.level0_least())
     }
 

@@ -92,8 +92,8 @@ impl Plan<'_> {
     fn head(&self, out: &mut dyn Write) -> Result<(), String> {
         let text = format!(
             "Random writes of one thread, keys of 8 bytes; measured, medians of {} alternating runs.\n\
-             Persistent memory is a file in {}, SSD is {}; classic has DRAM in its place and a log on SSD,\n\
-             synced on demand. No step survives power failure here.\n",
+             Persistent memory is in {}, SSD is {}; classic has DRAM in its place and a log on SSD,\n\
+             synced on demand.\n",
             self.runs,
             self.request.pm_folder().display(),
             self.request.disk().display()
