@@ -289,6 +289,12 @@ impl Engine {
         3 * self.memtable_bytes_max()
     }
 
+    /// The same, but at least a zone that is filled and one that stands ready for each subrange.
+    pub(crate) fn filled_room(&self) -> u64 {
+        let subranges = self.subranges().len() as u64;
+        self.memtables_room().max(2 * subranges * self.media.pool.geometry().zone_len())
+    }
+
     /// Bytes of records at which a memtable is frozen at the latest, where records go on to tables.
     pub(crate) fn memtable_bytes_max(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();

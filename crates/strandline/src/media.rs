@@ -210,8 +210,8 @@ impl Media {
         self.common(leaf, Brief::verified)
     }
 
-    /// As [`Media::entry`], for those who pass a location on: of a long put the head's check and the tag of its key are
-    /// enough, and its value is not read. Who drops a version, or copies a record, calls [`Media::recheck`] first.
+    /// As [`Media::entry`], for those who pass a location on: of a put of 5 to 63 lines in the common form the head's check
+    /// and the tag of its key are enough, and its value is not read. Who drops a version, or copies a record, calls [`Media::recheck`] first.
     #[inline]
     pub(crate) fn glance(&self, leaf: Leaf) -> Result<Entry> {
         if leaf.lines() <= FIRST_LINES {
@@ -258,6 +258,23 @@ impl Media {
         let found = self.verified(at).filter(|(_, bytes)| hint == 0 || bytes.len() == hint);
         let (head, bytes) = found.ok_or_else(|| self.damaged(at))?;
         Ok(Entry::new(at, bytes.len(), &head.brief()))
+    }
+
+    /// Whether the key of `entry`, which comes behind `last` in key order, is another one; always where nothing is before it.
+    ///
+    /// # Errors
+    /// `Corruption`: it is below that key, so one of them is not what it was sorted by.
+    pub(crate) fn ascends(&self, last: Option<&Entry>, entry: &Entry) -> Result<bool> {
+        let Some(last) = last else { return Ok(true) };
+        match self.key(last).cmp(self.key(entry)) {
+            std::cmp::Ordering::Less => Ok(true),
+            std::cmp::Ordering::Equal => Ok(false),
+            std::cmp::Ordering::Greater => {
+                self.recheck(last)?;
+                self.recheck(entry)?;
+                Err(self.damaged(entry.at))
+            }
+        }
     }
 
     /// The error for a record whose bytes fail their checks.

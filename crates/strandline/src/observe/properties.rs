@@ -335,7 +335,7 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
             .map(|subrange| subrange_properties(subrange, zone_bytes))
             .collect(),
         memtable_range_deletes: memtables.iter().map(|m| m.deletes.count()).sum(),
-        level0_target: engine.level0_bytes() - level0_share,
+        level0_target: engine.level0_bytes().saturating_sub(level0_share),
         levels: levels(&space.tree(), level0_share),
     }
 }

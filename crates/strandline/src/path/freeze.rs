@@ -211,13 +211,15 @@ impl Building {
         let mut versions: Vec<Entry> = Vec::new();
         for leaf in &leaves {
             let entry = media.glance(Leaf(*leaf))?;
-            if versions.last().is_some_and(|last| media.key(last) != media.key(&entry)) {
+            if media.ascends(self.last.as_ref(), &entry)? {
                 self.emit(engine, &mut versions)?;
             }
             self.last = Some(entry);
             versions.push(entry);
         }
         self.emit(engine, &mut versions)?;
+        // The walk goes on behind its key.
+        self.last = self.last.map(|last| media.recheck(&last)).transpose()?;
         Ok((leaves.len(), end))
     }
 

@@ -6,7 +6,6 @@
 //! - **G3** one edit: runs removed and added, new zones frozen, zones without live records retired
 //! - **G4** a View with the new run in the place of the old ones
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -54,6 +53,8 @@ pub(crate) struct MergeJob {
     retention: Retention,
     extents: BTreeMap<u64, Arc<ExtentHold>>,
     versions: Vec<Entry>,
+    /// What was looked at last.
+    last: Option<Entry>,
     cleaner: Cleaner,
     full: bool,
     begun: Instant,
@@ -118,6 +119,7 @@ impl MergeJob {
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
+            last: None,
             cleaner: Cleaner::new(engine, (space, subrange), &inputs, full),
             full,
             inputs,
@@ -201,18 +203,10 @@ impl MergeJob {
                 self.install(engine)?;
                 return Ok(Progress::Done);
             };
-            if let Some(last) = self.versions.last() {
-                match engine.media.key(last).cmp(engine.media.key(&entry)) {
-                    Ordering::Less => self.emit(engine, &mut moved)?,
-                    Ordering::Equal => {}
-                    // One of them is not what its run was sorted by.
-                    Ordering::Greater => {
-                        engine.media.recheck(last)?;
-                        engine.media.recheck(&entry)?;
-                        return Err(engine.media.damaged(entry.at));
-                    }
-                }
+            if engine.media.ascends(self.last.as_ref(), &entry)? {
+                self.emit(engine, &mut moved)?;
             }
+            self.last = Some(entry);
             if !is_skipped(&entry) {
                 self.versions.push(entry);
             }
@@ -233,9 +227,9 @@ impl MergeJob {
             let Some(entry) = cursor.current else { continue };
             let smaller = best.as_ref().is_none_or(|(_, other)| {
                 match media.key(&entry).cmp(media.key(other)) {
-                    Ordering::Less => true,
-                    Ordering::Equal => entry.seq > other.seq,
-                    Ordering::Greater => false,
+                    std::cmp::Ordering::Less => true,
+                    std::cmp::Ordering::Equal => entry.seq > other.seq,
+                    std::cmp::Ordering::Greater => false,
                 }
             });
             if smaller {
@@ -245,8 +239,10 @@ impl MergeJob {
         let within = |entry: &Entry| span.before().is_none_or(|upper| media.key(entry) < upper);
         let Some((i, entry)) = best else { return Ok(None) };
         if !within(&entry) {
-            // All behind it stays out, so its key must be right.
-            media.recheck(&entry)?;
+            // What is behind them in their runs stays out, so their keys must be right.
+            for each in self.cursors.iter().filter_map(|cursor| cursor.current) {
+                media.recheck(&each)?;
+            }
             return Ok(None);
         }
         self.cursors[i].advance(media)?;

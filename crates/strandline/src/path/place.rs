@@ -96,8 +96,11 @@ impl Engine {
         let capacity = self.media.pool.geometry().capacity();
         // Merges cannot reclaim what tables take. More than they may they take where the options have changed.
         let tables = self.pm_tables().map_or(0, |memory| memory.limit().max(memory.taken()));
-        let kept = self.kept_from_writers() + self.soft_headroom();
-        let records = capacity.saturating_sub(self.memtables_room() + tables + kept);
+        let kept = match self.can_drain() {
+            true => self.kept_from_writers() + self.soft_headroom(),
+            false => 0,
+        };
+        let records = capacity.saturating_sub(self.filled_room() + tables + kept);
         records.max(self.level0_least())
     }
 

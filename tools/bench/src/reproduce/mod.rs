@@ -48,7 +48,7 @@ impl Request {
     /// A folder in persistent memory with room for so many bytes.
     fn memory(&self, wanted: u64) -> Result<Scratch, String> {
         let scratch = Scratch::within(&[self.pm_folder()], wanted);
-        scratch.map_err(|error| format!("{error}; give --pm, or less to do"))
+        scratch.map_err(|error| format!("{error}; give --memory, or less to do"))
     }
 
     /// Bytes that [`Request::memory`] gives at most. Where nobody says what persistent memory is, it is a part of the

@@ -26,7 +26,7 @@ pub struct Reproduce {
     runs: Option<u32>,
     /// Where persistent memory is, or what stands for it; otherwise /dev/shm
     #[arg(long, requires = "name", value_name = "DIR")]
-    pm: Option<PathBuf>,
+    memory: Option<PathBuf>,
     /// Where files on SSD go while it runs; otherwise where temporary files go
     #[arg(long, requires = "name", value_name = "DIR")]
     disk: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub fn run(args: &Reproduce) -> Outcome {
         keys: args.keys,
         size: args.size,
         runs: args.runs,
-        pm: args.pm.clone(),
+        pm: args.memory.clone(),
         disk: args.disk.clone(),
     };
     // Line by line: it takes a while.

@@ -78,7 +78,7 @@ fn reproduce_compares_the_memtables_index() {
 fn reproduce_grows_level_0() {
     let store = Store::new();
     let pm = store.dir().display().to_string();
-    let report = store.run(&["reproduce", "xengine-l0", "--quick", "--pm", &pm]).ok().text();
+    let report = store.run(&["reproduce", "xengine-l0", "--quick", "--memory", &pm]).ok().text();
     assert!(report.contains(&format!("Persistent memory is {pm},")), "{report}");
     for size in ["256 KiB ", "8 MiB "] {
         let rows: Vec<&str> = report.lines().filter(|line| line.starts_with(size)).collect();
@@ -124,7 +124,9 @@ fn reproduce_leaves_nothing_behind_when_it_fails() {
         assert_eq!(names.find(|name| name.starts_with(&folders)), None);
     }
     store.run(&["reproduce", "relsm-ladder", "--keys", "5"]).failed(3, "has no keys");
-    store.run(&["reproduce", "halloc", "--quick", "--pm", "nowhere"]).failed(3, "give --pm");
+    store
+        .run(&["reproduce", "halloc", "--quick", "--memory", "nowhere"])
+        .failed(3, "give --memory");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn lsm_draws_where_data_is() {
 keyspace default
   place    what         bytes   entries  deletions  target
   PM       2 memtables  64 B          1          -  -
-  PM       0 runs       0 B           0          -  12.85 MiB
+  PM       0 runs       0 B           0          -  10.31 MiB
   level 6  1 table      1005 B        3          0  no limit
   level  table  PM offset  bytes  entries  seqs    first key  last key
       6      1          -   1005        3  1 to 3  key00000   key00002
