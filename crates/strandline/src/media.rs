@@ -210,8 +210,9 @@ impl Media {
         self.common(leaf, Brief::verified)
     }
 
-    /// As [`Media::entry`], for those who pass a location on: of a put of 5 to 63 lines in the common form the head's check
-    /// and the tag of its key are enough, and its value is not read. Who drops a version, or copies a record, calls [`Media::recheck`] first.
+    /// As [`Media::entry`], for those who pass a location on: of a put of 5 to 63 lines in the common form the
+    /// head's check and the tag of its key are enough, and its value is not read. Who drops a version, or copies a
+    /// record, calls [`Media::recheck`] first.
     #[inline]
     pub(crate) fn glance(&self, leaf: Leaf) -> Result<Entry> {
         if leaf.lines() <= FIRST_LINES {
