@@ -9,7 +9,8 @@ use base::{Error, LINE, Result, Seq};
 use pmem::{Owner, Region};
 use pool::Pool;
 
-use crate::memtable::record::{Brief, EXTENT_REF_LEN, ExtentRef, Head, Kind};
+use crate::memtable::brief::Brief;
+use crate::memtable::record::{EXTENT_REF_LEN, ExtentRef, Head, Kind};
 
 /// A record's location as every index stores it: line number, length hint and key tag in 62 bits.
 ///

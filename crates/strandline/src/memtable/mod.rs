@@ -1,5 +1,6 @@
 //! Memtables: zones being filled, and an index in DRAM over the records in them.
 
+pub(crate) mod brief;
 pub(crate) mod deletes;
 mod kind;
 pub(crate) mod record;
