@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use base::Seq;
-use base::bytes::common_prefix;
+use base::bytes::{common_prefix, compare};
 
 /// Largest sequence number that an internal key can hold.
 pub const SEQ_MAX: Seq = (1 << 56) - 1;
@@ -116,25 +116,6 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What `a.cmp(b)` gives. For short keys a call of the C library costs more than the comparison.
-#[inline]
-pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    let len = a.len().min(b.len());
-    if !(8..=64).contains(&len) {
-        return a.cmp(b);
-    }
-    let (words_a, words_b) = (a[..len].as_chunks::<8>().0, b[..len].as_chunks::<8>().0);
-    // The last word overlaps the one before; what it repeats is equal.
-    let last = a[..len].last_chunk::<8>().into_iter().zip(b[..len].last_chunk::<8>());
-    for (a, b) in words_a.iter().zip(words_b).chain(last) {
-        let (a, b) = (u64::from_be_bytes(*a), u64::from_be_bytes(*b));
-        if a != b {
-            return a.cmp(&b);
-        }
-    }
-    a.len().cmp(&b.len())
-}
-
 /// Puts a key into `out` that is not less than the internal key `last` and less than the user key `next`,
 /// which is greater than that of `last`; as short as it is easily found.
 ///
@@ -205,24 +186,6 @@ mod tests {
         }
         separator(&internal(b"the quick", 1), b"the who", &mut out);
         assert_eq!(split(&out).0, b"the r");
-    }
-
-    #[test]
-    fn compares_as_slices_do() {
-        let base: Vec<u8> = (0..80).map(|i| i * 3).collect();
-        for a_len in 0..80 {
-            for b_len in [0, 7, 8, 9, 15, 16, 17, 63, 64, 65, 79] {
-                let (a, mut b) = (&base[..a_len], base[..b_len].to_vec());
-                assert_eq!(compare(a, &b), a.cmp(&b));
-                for at in 0..b_len {
-                    for change in [1, 0x80, 0xff] {
-                        b[at] ^= change;
-                        assert_eq!(compare(a, &b), a.cmp(&b));
-                        b[at] ^= change;
-                    }
-                }
-            }
-        }
     }
 
     #[test]

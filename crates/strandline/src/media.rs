@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use base::bytes::compare;
 use base::checksum::{key_hash, mix, sum64};
 use base::planted::{self, Bug};
 use base::{Error, LINE, Result, Seq};
@@ -268,7 +269,7 @@ impl Media {
     /// `Corruption`: it is below that key, so one of them is not what it was sorted by.
     pub(crate) fn ascends(&self, last: Option<&Entry>, entry: &Entry) -> Result<bool> {
         let Some(last) = last else { return Ok(true) };
-        match self.key(last).cmp(self.key(entry)) {
+        match compare(self.key(last), self.key(entry)) {
             std::cmp::Ordering::Less => Ok(true),
             std::cmp::Ordering::Equal => Ok(false),
             std::cmp::Ordering::Greater => {

@@ -16,7 +16,8 @@ mod heads;
 pub(crate) use hash::hash32;
 use heads::Heads;
 
-use crate::key::{Target, compare};
+use crate::key::Target;
+use base::bytes::compare;
 use std::cmp::Ordering;
 use std::ops::Range;
 

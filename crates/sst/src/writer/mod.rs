@@ -7,6 +7,7 @@ mod index;
 mod options;
 mod output;
 
+use base::bytes::compare;
 use base::{Error, ErrorKind, Result, Seq};
 
 pub use self::options::{IndexKind, WriterOptions};
@@ -214,7 +215,7 @@ impl<S: Sink> Writer<S> {
             return Ok(true);
         }
         let (last, last_word) = split(&self.last);
-        match key.cmp(last) {
+        match compare(key, last) {
             std::cmp::Ordering::Greater => Ok(true),
             std::cmp::Ordering::Equal if word < last_word => Ok(false),
             _ => Err(self.out_of_order()),

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::Result;
+use base::bytes::compare;
 
 use super::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
 use super::merging::Merging;
@@ -98,12 +99,12 @@ impl CpuTask {
         let CpuTask { merge, streams, versions, output, passed } = self;
         let (media, retention) = (&*merge.media, &merge.retention);
         let Some(key) = streams.head().and_then(|head| head.key(media)) else { return Ok(false) };
-        if merge.before.as_ref().is_some_and(|before| key >= &before[..]) {
+        if merge.before.as_ref().is_some_and(|before| compare(key, before).is_ge()) {
             return Ok(false);
         }
         versions.begin(key);
         while let Some(head) = streams.head()
-            && head.key(media) == Some(&versions.key[..])
+            && head.key(media).is_some_and(|key| compare(key, &versions.key).is_eq())
         {
             let kind = head.kind();
             if versions.wants(head.seq(), kind, retention) {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use base::Result;
+use base::bytes::compare;
 
 use super::stream::Stream;
 use crate::media::Media;
@@ -59,7 +60,8 @@ impl Merging {
     /// Lower keys first; of equal keys, newer versions.
     fn precedes(&self, media: &Media, a: usize, b: usize) -> bool {
         let (a, b) = (&self.heap[a], &self.heap[b]);
-        match a.key(media).cmp(&b.key(media)) {
+        let (Some(key), Some(other)) = (a.key(media), b.key(media)) else { return false };
+        match compare(key, other) {
             Ordering::Less => true,
             Ordering::Equal => a.seq() > b.seq(),
             Ordering::Greater => false,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use base::bytes::compare;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
@@ -85,7 +86,7 @@ impl Output {
     /// Whether a cut lies between the last key and `key`.
     fn passes_cut(&mut self, key: &[u8]) -> bool {
         let ahead = &self.options.cuts[self.cuts_passed..];
-        let passed = ahead.iter().take_while(|cut| &cut[..] <= key).count();
+        let passed = ahead.iter().take_while(|cut| compare(cut, key).is_le()).count();
         self.cuts_passed += passed;
         passed > 0
     }
@@ -104,7 +105,7 @@ impl Output {
         let most = OVERLAP_MAX * self.options.table_bytes;
         let mut overlapped = 0;
         for table in &below.tables[open.overlap_from..] {
-            if table.desc.largest[..] >= *key {
+            if compare(&table.desc.largest, key).is_ge() {
                 break;
             }
             overlapped += table.desc.len;

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::bytes::compare;
 use base::planted::{self, Bug};
 use base::{Result, Seq};
 use pmem::{InFlight, Site};
@@ -226,7 +227,7 @@ impl MergeJob {
         for (i, cursor) in self.cursors.iter().enumerate() {
             let Some(entry) = cursor.current else { continue };
             let smaller = best.as_ref().is_none_or(|(_, other)| {
-                match media.key(&entry).cmp(media.key(other)) {
+                match compare(media.key(&entry), media.key(other)) {
                     std::cmp::Ordering::Less => true,
                     std::cmp::Ordering::Equal => entry.seq > other.seq,
                     std::cmp::Ordering::Greater => false,

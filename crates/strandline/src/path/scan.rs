@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use base::bytes::compare;
 use base::{Error, Result, Seq};
 
 use crate::engine::Engine;
@@ -421,7 +422,7 @@ fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
     for (no, cursor) in cursors.iter().enumerate() {
         let Some(head) = &cursor.head else { continue };
         let nearer = best.is_none_or(|(_, other)| {
-            let order = media.key(head).cmp(media.key(other));
+            let order = compare(media.key(head), media.key(other));
             let order = if way == Way::Backward { order.reverse() } else { order };
             order.then(other.seq.cmp(&head.seq)) == Ordering::Less
         });
