@@ -1,4 +1,4 @@
-//! Keys as byte strings: what searches ask of them.
+//! Keys as byte strings: what searches and merges ask of them.
 
 use std::cmp::Ordering;
 

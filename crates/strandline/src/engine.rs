@@ -284,15 +284,12 @@ impl Engine {
         (u64::from(free) * pool.geometry().zone_len()).saturating_sub(tables)
     }
 
-    /// Bytes for memtables beside level 0: one that is filled and two that wait.
-    pub(crate) fn memtables_room(&self) -> u64 {
-        3 * self.memtable_bytes_max()
-    }
-
-    /// The same, but at least a zone that is filled and one that stands ready for each subrange.
+    /// Bytes for memtables beside level 0: one that is filled and two that wait, but at least a zone that is filled and
+    /// one that stands ready for each subrange.
     pub(crate) fn filled_room(&self) -> u64 {
         let subranges = self.subranges().len() as u64;
-        self.memtables_room().max(2 * subranges * self.media.pool.geometry().zone_len())
+        let zones = 2 * subranges * self.media.pool.geometry().zone_len();
+        zones.max(3 * self.memtable_bytes_max())
     }
 
     /// Bytes of records at which a memtable is frozen at the latest, where records go on to tables.
@@ -366,12 +363,9 @@ impl Engine {
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
         self.merge_reserve.store(merge.min(cap), Ordering::Relaxed);
         if let Some(memory) = self.pm_tables() {
+            let records = self.soft_headroom() + self.filled_room() + self.level0_least();
+            let others = self.kept_from_writers() + records;
             let kept = u64::from(self.reserved_zones(Claim::Put));
-            // However small memtables are, each subrange has a zone that it fills.
-            let filled = (subranges.len() as u64 + 1) * geometry.zone_len();
-            let memtables = self.memtables_room().max(filled);
-            let records = self.soft_headroom() + memtables + self.level0_least();
-            let others = kept * geometry.zone_len() + records;
             memory.restrict(geometry.capacity().saturating_sub(others), kept);
         }
     }

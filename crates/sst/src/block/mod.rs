@@ -14,12 +14,14 @@ mod hash;
 mod heads;
 
 pub(crate) use hash::hash32;
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use base::bytes::compare;
 use heads::Heads;
 
 use crate::key::Target;
-use base::bytes::compare;
-use std::cmp::Ordering;
-use std::ops::Range;
 
 /// What a block is for. A cache may treat roles differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -60,6 +60,7 @@ impl Merging {
     /// Lower keys first; of equal keys, newer versions.
     fn precedes(&self, media: &Media, a: usize, b: usize) -> bool {
         let (a, b) = (&self.heap[a], &self.heap[b]);
+        // None in the heap has ended.
         let (Some(key), Some(other)) = (a.key(media), b.key(media)) else { return false };
         match compare(key, other) {
             Ordering::Less => true,

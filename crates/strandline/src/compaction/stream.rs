@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use art::{Direction, Versions};
+use base::bytes::compare;
 use base::{Result, Seq};
 use sst::EntryKind;
 
@@ -192,7 +193,7 @@ impl MemtableStream {
 }
 
 fn is_behind(media: &Media, entry: &Entry, before: Option<&[u8]>) -> bool {
-    before.is_some_and(|before| media.key(entry) >= before)
+    before.is_some_and(|before| compare(media.key(entry), before).is_ge())
 }
 
 impl RunStream {

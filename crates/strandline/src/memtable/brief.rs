@@ -1,4 +1,6 @@
 //! What reads and merges need of a record's head, decoded by the shortest way.
+//!
+//! `docs/format/record.md` is the specification; this file must agree with it.
 
 use base::checksum::sum32;
 use base::{LINE, Seq};

@@ -377,8 +377,8 @@ fn decode_segment(reader: &mut Reader<'_>) -> Option<Segment> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief::Brief;
     use super::*;
+    use crate::memtable::brief::Brief;
 
     fn roles() -> Vec<Role> {
         let segment = Segment { place: 3, commit_records: 200, records: 2, index: 1, segments: 2 };

@@ -196,6 +196,8 @@ impl Engine {
                     }
                 }
                 Err(error) => {
+                    // A task that failed may skip what it failed at: nobody may carry it on.
+                    part.task.take().into_iter().for_each(|mut task| task.cancel());
                     drop(part);
                     return self.fail(compaction, error).map(Some);
                 }

@@ -237,7 +237,9 @@ impl MergeJob {
                 best = Some((i, entry));
             }
         }
-        let within = |entry: &Entry| span.before().is_none_or(|upper| media.key(entry) < upper);
+        let within = |entry: &Entry| {
+            span.before().is_none_or(|upper| compare(media.key(entry), upper).is_lt())
+        };
         let Some((i, entry)) = best else { return Ok(None) };
         if !within(&entry) {
             // What is behind them in their runs stays out, so their keys must be right.

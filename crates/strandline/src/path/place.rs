@@ -89,8 +89,8 @@ pub(super) struct Candidate {
 }
 
 impl Engine {
-    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what three
-    /// memtables and the share of tables leave of what writers may fill without being slowed. If it had more, they would be
+    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what memtables, their
+    /// zones and the share of tables leave of what writers may fill without being slowed. If it had more, they would be
     /// before any of it is due to leave.
     pub(crate) fn level0_bytes(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();

@@ -384,8 +384,8 @@ impl Scan {
         for (no, walk) in self.walks.iter().enumerate() {
             let nearer = walk.head().is_some()
                 && best.is_none_or(|best| match self.way {
-                    Way::Forward => walk.key() < best,
-                    Way::Backward => walk.key() > best,
+                    Way::Forward => compare(walk.key(), best).is_lt(),
+                    Way::Backward => compare(walk.key(), best).is_gt(),
                 });
             if nearer {
                 place = Some(Place::Table(no));
@@ -436,8 +436,8 @@ fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
 #[inline]
 fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
     match upper {
-        Bound::Included(upper) => key <= &upper[..],
-        Bound::Excluded(upper) => key < &upper[..],
+        Bound::Included(upper) => compare(key, upper).is_le(),
+        Bound::Excluded(upper) => compare(key, upper).is_lt(),
         Bound::Unbounded => true,
     }
 }
@@ -445,8 +445,8 @@ fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
 #[inline]
 fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
     match lower {
-        Bound::Included(lower) => key >= &lower[..],
-        Bound::Excluded(lower) => key > &lower[..],
+        Bound::Included(lower) => compare(key, lower).is_ge(),
+        Bound::Excluded(lower) => compare(key, lower).is_gt(),
         Bound::Unbounded => true,
     }
 }
