@@ -279,9 +279,9 @@ impl Engine {
     /// must be reclaimed.
     pub(crate) fn headroom(&self) -> u64 {
         let pool = &self.media.pool;
-        let free = pool.space().free_zones.saturating_sub(self.reserved_zones(Claim::Put));
+        let free = u64::from(pool.space().free_zones) * pool.geometry().zone_len();
         let tables = self.pm_tables().map_or(0, |memory| memory.unused());
-        (u64::from(free) * pool.geometry().zone_len()).saturating_sub(tables)
+        free.saturating_sub(self.kept_from_writers() + tables)
     }
 
     /// Bytes for memtables beside level 0: one that is filled and two that wait, but at least a zone that is filled and

@@ -1,7 +1,5 @@
 //! Several ordered streams as one: a binary heap of streams, the one with the next entry on top.
 
-use std::cmp::Ordering;
-
 use base::Result;
 use base::bytes::compare;
 
@@ -62,10 +60,6 @@ impl Merging {
         let (a, b) = (&self.heap[a], &self.heap[b]);
         // None in the heap has ended.
         let (Some(key), Some(other)) = (a.key(media), b.key(media)) else { return false };
-        match compare(key, other) {
-            Ordering::Less => true,
-            Ordering::Equal => a.seq() > b.seq(),
-            Ordering::Greater => false,
-        }
+        compare(key, other).then_with(|| b.seq().cmp(&a.seq())).is_lt()
     }
 }

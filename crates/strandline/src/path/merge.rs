@@ -227,11 +227,8 @@ impl MergeJob {
         for (i, cursor) in self.cursors.iter().enumerate() {
             let Some(entry) = cursor.current else { continue };
             let smaller = best.as_ref().is_none_or(|(_, other)| {
-                match compare(media.key(&entry), media.key(other)) {
-                    std::cmp::Ordering::Less => true,
-                    std::cmp::Ordering::Equal => entry.seq > other.seq,
-                    std::cmp::Ordering::Greater => false,
-                }
+                let order = compare(media.key(&entry), media.key(other));
+                order.then_with(|| other.seq.cmp(&entry.seq)).is_lt()
             });
             if smaller {
                 best = Some((i, entry));

@@ -424,7 +424,7 @@ fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
         let nearer = best.is_none_or(|(_, other)| {
             let order = compare(media.key(head), media.key(other));
             let order = if way == Way::Backward { order.reverse() } else { order };
-            order.then(other.seq.cmp(&head.seq)) == Ordering::Less
+            order.then_with(|| other.seq.cmp(&head.seq)).is_lt()
         });
         if nearer {
             best = Some((no, head));
