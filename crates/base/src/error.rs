@@ -35,6 +35,8 @@ pub enum ErrorKind {
     Exists,
     /// Closed, dropped, or refusing writes after a failed persist; reopen the store.
     Closed,
+    /// Code of the application that the store calls panicked or gave no answer; the message names it. Mend it.
+    Hook,
     /// A defect in strandline itself; please report it.
     Internal,
 }

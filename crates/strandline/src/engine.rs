@@ -15,7 +15,7 @@ use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
 use crate::compaction::cpu::Cpu;
 use crate::compaction::engine::MergeEngine;
-use crate::hooks::Hooks;
+use crate::hooks::{Called, Hooks};
 use crate::keyspace::Space;
 use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
@@ -58,7 +58,7 @@ pub(crate) struct Engine {
     /// Carries out what compactions merge.
     pub merges: Box<dyn MergeEngine>,
     pub compactions: Mutex<Compactions>,
-    pub hooks: Arc<Hooks>,
+    pub hooks: Arc<Called>,
     /// What compactions may write; no limit where callers do the work.
     pub rate: Option<Arc<RateLimit>>,
     /// What a compaction met last, until one succeeds.
@@ -133,7 +133,7 @@ impl Engine {
             tables,
             merges: Box::new(Cpu),
             compactions: Mutex::default(),
-            hooks: Arc::new(hooks),
+            hooks: Arc::new(Called::new(hooks)),
             trouble: Mutex::default(),
             short: AtomicBool::new(false),
             stepped: AtomicBool::new(false),

@@ -1,9 +1,14 @@
-//! Code of the application that a store calls.
+//! Code of the application that a store calls, and the one place where it is called.
+//!
+//! Such code may panic. The panic ends here and becomes an error of kind `Hook`: nothing of the store is borrowed for
+//! change during a call, so all of it is whole afterwards.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use base::{Error, ErrorKind, Result};
+
+use crate::caught::caught;
 
 /// What an application plugs into a store. None of it is stored: every open must bring it again.
 #[derive(Clone, Default)]
@@ -20,9 +25,13 @@ pub struct Hooks {
 ///
 /// Called when a key is read and when it is compacted, any number of times, on any thread. The result must follow from
 /// the arguments alone.
+///
+/// An operator that makes no sense of operands, or panics, fails the read with an error of kind `Hook`. A compaction
+/// leaves the operands as they are, counts that in [`Properties::hook_failures`](crate::Properties::hook_failures), and
+/// goes on with all other keys; the operands are combined later, by an operator that can.
 pub trait MergeOperator: Send + Sync {
     /// The value that `existing`, if there was one, and `operands`, oldest first, come to; `None` if they make no
-    /// sense, which a reader gets as `Corruption`.
+    /// sense, which a reader gets as an error of kind `Hook`.
     fn merge(
         &self,
         keyspace: &str,
@@ -36,6 +45,9 @@ pub trait MergeOperator: Send + Sync {
 ///
 /// Called on some thread for the newest version of a key, once all readers see that or a newer one; not before the key
 /// leaves persistent memory, and again each time it sinks.
+///
+/// A filter that panics has decided nothing: the value stays, and the panic is counted in
+/// [`Properties::hook_failures`](crate::Properties::hook_failures).
 pub trait CompactionFilter: Send + Sync {
     /// What becomes of `value` on its way to `level`.
     fn decide(&self, keyspace: &str, level: usize, key: &[u8], value: &[u8]) -> Decision;
@@ -54,7 +66,8 @@ pub enum Decision {
 
 /// Is told how far an open has got with bringing memtables back, which is all of it that takes long.
 ///
-/// Called after each zone, on any of the threads that recover: what it does, they wait for.
+/// Called after each zone, on any of the threads that recover: what it does, they wait for. If it panics, the open fails
+/// with an error of kind `Hook`; nothing is lost, and the store can be opened again.
 pub trait RecoveryProgress: Send + Sync {
     /// `step` is through with `done` of `total` bytes of zones. Of calls on several threads an earlier one may come
     /// later.
@@ -76,6 +89,8 @@ pub(crate) struct Advance<'h> {
     step: RecoveryStep,
     done: AtomicU64,
     total: u64,
+    /// What the listener panicked of. It is told nothing more.
+    failed: OnceLock<Error>,
 }
 
 impl<'h> Advance<'h> {
@@ -84,29 +99,104 @@ impl<'h> Advance<'h> {
         step: RecoveryStep,
         total: u64,
     ) -> Advance<'h> {
-        Advance { told, step, done: AtomicU64::new(0), total }
+        Advance { told, step, done: AtomicU64::new(0), total, failed: OnceLock::new() }
     }
 
     /// The step is through with `bytes` more.
     pub(crate) fn by(&self, bytes: u64) {
-        if let Some(told) = self.told {
-            told.advanced(self.step, self.done.fetch_add(bytes, Relaxed) + bytes, self.total);
+        let Some(told) = self.told.filter(|_| self.failed.get().is_none()) else { return };
+        let done = self.done.fetch_add(bytes, Relaxed) + bytes;
+        if let Err(said) = caught(|| told.advanced(self.step, done, self.total)) {
+            let text = format!(
+                "hook recovery_progress panicked in step {:?}: {said}; mend it, or open without it",
+                self.step
+            );
+            let _first_wins = self.failed.set(Error::new(ErrorKind::Hook, "open", text));
         }
+    }
+
+    /// The step is over.
+    ///
+    /// # Errors
+    /// `Hook` if the listener panicked.
+    pub(crate) fn end(self) -> Result<()> {
+        self.failed.into_inner().map_or(Ok(()), Err)
+    }
+}
+
+/// The hooks of an open store.
+#[derive(Default)]
+pub(crate) struct Called {
+    hooks: Hooks,
+    /// Failures that compactions have passed over.
+    passed_over: AtomicU64,
+    first: OnceLock<Error>,
+}
+
+impl Called {
+    pub(crate) fn new(hooks: Hooks) -> Called {
+        Called { hooks, ..Called::default() }
+    }
+
+    /// The same code for what is no compaction of the store: no filter decides there.
+    pub(crate) fn without_filter(&self) -> Called {
+        Called::new(Hooks { compaction_filter: None, ..self.hooks.clone() })
+    }
+
+    pub(crate) fn has_operator(&self) -> bool {
+        self.hooks.merge_operator.is_some()
+    }
+
+    pub(crate) fn has_filter(&self) -> bool {
+        self.hooks.compaction_filter.is_some()
+    }
+
+    /// Notes a failure that a compaction passes over.
+    #[cold]
+    pub(crate) fn pass_over(&self, error: Error) {
+        self.passed_over.fetch_add(1, Relaxed);
+        let _first_wins = self.first.set(error);
+    }
+
+    /// How many failures compactions have passed over, and the first of them.
+    pub(crate) fn failures(&self) -> (u64, Option<&Error>) {
+        (self.passed_over.load(Relaxed), self.first.get())
+    }
+
+    /// Asks the compaction filter; `Keep` if there is none.
+    ///
+    /// # Errors
+    /// `Hook` if it panics.
+    pub(crate) fn decide(
+        &self,
+        keyspace: &str,
+        level: usize,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Decision> {
+        let Some(filter) = &self.hooks.compaction_filter else { return Ok(Decision::Keep) };
+        caught(|| filter.decide(keyspace, level, key, value)).map_err(|said| {
+            let key = key.escape_ascii();
+            let text = format!(
+                "hook compaction_filter panicked at key {key} of keyspace {keyspace}: {said}; mend it, or open without it"
+            );
+            Error::new(ErrorKind::Hook, "compact", text)
+        })
     }
 }
 
 /// Calls the merge operator.
 ///
 /// # Errors
-/// `NotSupported` if there is none; `Corruption` if it makes no sense of the operands.
+/// `NotSupported` if there is none; `Hook` if it makes no sense of the operands, or panics.
 pub(crate) fn merge(
-    hooks: &Hooks,
+    hooks: &Called,
     keyspace: &str,
     key: &[u8],
     existing: Option<&[u8]>,
     operands: &[&[u8]],
 ) -> Result<Vec<u8>> {
-    let Some(operator) = &hooks.merge_operator else {
+    let Some(operator) = &hooks.hooks.merge_operator else {
         return Err(Error::new(
             ErrorKind::NotSupported,
             "merge",
@@ -116,14 +206,17 @@ pub(crate) fn merge(
             ),
         ));
     };
-    operator.merge(keyspace, key, existing, operands).ok_or_else(|| {
-        Error::corruption(
-            "merge",
-            format!(
-                "the merge operator makes no sense of {} operands of key {} in keyspace {keyspace}; put the key anew",
-                operands.len(),
-                key.escape_ascii()
-            ),
-        )
-    })
+    let failed = |how: &str| {
+        let (key, count) = (key.escape_ascii(), operands.len());
+        let text = format!(
+            "hook merge_operator {how} at {count} operands of key {key} in keyspace {keyspace}; mend it, or put the key \
+             anew"
+        );
+        Error::new(ErrorKind::Hook, "merge", text)
+    };
+    match caught(|| operator.merge(keyspace, key, existing, operands)) {
+        Ok(Some(merged)) => Ok(merged),
+        Ok(None) => Err(failed("returned None")),
+        Err(said) => Err(failed(&format!("panicked ({said})"))),
+    }
 }

@@ -34,6 +34,7 @@ mod background;
 mod batch;
 mod busy;
 mod cache;
+mod caught;
 mod compaction;
 mod db;
 mod engine;

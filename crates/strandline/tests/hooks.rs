@@ -127,7 +127,7 @@ fn operands_without_an_operator() {
     batch.merge(db.default_keyspace(), b"b", b"nonsense");
     db.write(&batch).expect("write");
     assert_eq!(db.get(b"a").expect("get").as_deref(), Some(&b"1,2"[..]));
-    assert_eq!(kind_of(db.get(b"b")), ErrorKind::Corruption);
+    assert_eq!(kind_of(db.get(b"b")), ErrorKind::Hook);
     assert_eq!(kind_of(db.merge(b"c", &[0; 4096])), ErrorKind::LimitExceeded);
     db.put(b"b", b"anew").expect("put");
     assert_eq!(db.get(b"b").expect("get").as_deref(), Some(&b"anew"[..]));

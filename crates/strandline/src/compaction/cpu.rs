@@ -114,7 +114,7 @@ impl CpuTask {
             *passed += 1;
         }
         let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
-        versions.combine(retention, &merge.hooks, keyspace)?;
+        versions.combine(retention, &merge.hooks, keyspace);
         versions.filter(retention, &merge.hooks, keyspace, level);
         versions.drop_idle_deletions(retention);
         let mut begun = false;

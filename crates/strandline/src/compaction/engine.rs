@@ -9,7 +9,7 @@ use base::Result;
 
 use super::output::OutputOptions;
 use super::retain::Retention;
-use crate::hooks::Hooks;
+use crate::hooks::Called;
 use crate::level0::run::Run;
 use crate::media::Media;
 use crate::memtable::Memtable;
@@ -94,5 +94,5 @@ pub(crate) struct Merge {
     /// The level below the output: a new table is begun before it overlaps too much of it.
     pub below: Option<Arc<Level>>,
     pub output: OutputOptions,
-    pub hooks: Arc<Hooks>,
+    pub hooks: Arc<Called>,
 }

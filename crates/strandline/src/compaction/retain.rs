@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use base::Seq;
 use base::planted::{self, Bug};
-use base::{Result, Seq};
 use sst::EntryKind;
 
-use crate::hooks::{self, Decision, Hooks};
+use crate::hooks::{self, Called, Decision};
 use crate::ranges::Ranges;
 use crate::snapshot::Horizon;
 use crate::tree::level::Level;
@@ -88,16 +88,12 @@ impl Versions {
         self.kept.push(Version { seq, kind, end: self.bytes.len() });
     }
 
-    /// Combines operands that no reader tells apart, each with what is below it, if that is known.
-    pub(crate) fn combine(
-        &mut self,
-        retention: &Retention,
-        hooks: &Hooks,
-        keyspace: &str,
-    ) -> Result<()> {
+    /// Combines operands that no reader tells apart, each with what is below it, if that is known. What the operator
+    /// refuses stays as it is, so that one key does not keep all others where they are.
+    pub(crate) fn combine(&mut self, retention: &Retention, hooks: &Called, keyspace: &str) {
         let merges = self.kept.iter().any(|version| version.kind == EntryKind::Merge);
-        if !merges || hooks.merge_operator.is_none() {
-            return Ok(());
+        if !merges || !hooks.has_operator() {
+            return;
         }
         let before: Vec<(Seq, EntryKind, Vec<u8>)> =
             self.iter().map(|(seq, kind, value)| (seq, kind, value.to_vec())).collect();
@@ -115,38 +111,44 @@ impl Versions {
             let bottom = bottom || planted::is(Bug::MergeWithoutBase);
             let known = base.is_some() || (behind.is_empty() && bottom);
             let operands = &group[..group.len() - usize::from(base.is_some())];
-            if operands.is_empty() || !known {
-                group.iter().for_each(|(seq, kind, value)| self.push(*seq, *kind, value));
-            } else {
+            let merged = (known && !operands.is_empty()).then(|| {
                 let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
                 let existing = existing.map(|(_, _, value)| &value[..]);
                 let oldest_first: Vec<&[u8]> =
                     operands.iter().rev().map(|(_, _, operand)| &operand[..]).collect();
-                let merged = hooks::merge(hooks, keyspace, &self.key, existing, &oldest_first)?;
-                self.push(*seq, EntryKind::Value, &merged);
+                hooks::merge(hooks, keyspace, &self.key, existing, &oldest_first)
+            });
+            match merged {
+                Some(Ok(merged)) => self.push(*seq, EntryKind::Value, &merged),
+                unmerged => {
+                    unmerged.and_then(Result::err).into_iter().for_each(|e| hooks.pass_over(e));
+                    group.iter().for_each(|(seq, kind, value)| self.push(*seq, *kind, value));
+                }
             }
             rest = behind;
         }
-        Ok(())
     }
 
     /// Lets the compaction filter decide over the newest version, if all readers see that or a newer one.
     pub(crate) fn filter(
         &mut self,
         retention: &Retention,
-        hooks: &Hooks,
+        hooks: &Called,
         keyspace: &str,
         level: usize,
     ) {
-        let Some(filter) = &hooks.compaction_filter else { return };
+        if !hooks.has_filter() {
+            return;
+        }
         let Some((seq, EntryKind::Value, value)) = self.iter().next() else { return };
         if !retention.horizon.is_below(seq) {
             return;
         }
-        let (kind, value) = match filter.decide(keyspace, level, &self.key, value) {
-            Decision::Keep => return,
-            Decision::Remove => (EntryKind::Delete, Vec::new()),
-            Decision::Change(value) => (EntryKind::Value, value),
+        let (kind, value) = match hooks.decide(keyspace, level, &self.key, value) {
+            Ok(Decision::Keep) => return,
+            Ok(Decision::Remove) => (EntryKind::Delete, Vec::new()),
+            Ok(Decision::Change(value)) => (EntryKind::Value, value),
+            Err(error) => return hooks.pass_over(error),
         };
         // Nothing older is left: no reader could see it.
         self.bytes.clear();

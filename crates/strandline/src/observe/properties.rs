@@ -65,6 +65,11 @@ pub struct Properties {
     pub ssd: Option<SsdProperties>,
     /// Damage that a background merge met, if one did: the keyspace is merged no more, reads and writes go on.
     pub damage_met: Option<String>,
+    /// Calls of merge operators and compaction filters that failed in compactions since the store was opened: what they
+    /// were called for is as it was.
+    pub hook_failures: u64,
+    /// What the first of them said.
+    pub hook_failure: Option<String>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceProperties>,
 }
@@ -254,6 +259,7 @@ impl Properties {
         let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
         let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.charged);
         let dram_bytes = held + cached + engine.throttle.building();
+        let (hook_failures, hook_failure) = engine.hooks.failures();
         Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),
@@ -276,6 +282,8 @@ impl Properties {
             slowed: engine.throttle.slept(),
             ssd,
             damage_met: engine.damage_met.get().cloned(),
+            hook_failures,
+            hook_failure: hook_failure.map(ToString::to_string),
             refusing_writes: engine.check_writable("write").err().map(|error| error.to_string()),
             keyspaces,
         }

@@ -23,7 +23,6 @@ use super::open::SST;
 use crate::compaction::engine::{Merge, Poll};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
-use crate::hooks::Hooks;
 use crate::keyspace::Space;
 use crate::manifest::{KeyspaceState, State, file};
 use crate::ranges::Ranges;
@@ -202,7 +201,7 @@ impl Engine {
             },
             output: self.output_options(space, into),
             // A filter decides over the store, and would make the copy another one.
-            hooks: Arc::new(Hooks { compaction_filter: None, ..(*self.hooks).clone() }),
+            hooks: Arc::new(self.hooks.without_filter()),
         };
         let mut task = self.merges.submit(merge)?;
         loop {

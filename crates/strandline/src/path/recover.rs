@@ -135,6 +135,7 @@ pub(crate) fn recover(
     let advance = Advance::new(progress, RecoveryStep::Scan, bytes_scanned);
     let scans = scan_all(media, &candidates, state.floor, threads, &advance);
     let scan = scanning.elapsed();
+    advance.end()?;
     let mut decided = decide(media, state.floor, &candidates, &scans);
     note_lost_zones(media, &state, &mut decided);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
@@ -171,6 +172,7 @@ pub(crate) fn recover(
     let advance = Advance::new(progress, RecoveryStep::Rebuild, bytes_scanned);
     let rebuilt =
         rebuild.all((&candidates, &scans), (&graveyard, &mut zones), threads, &advance)?;
+    advance.end()?;
     (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
     report.zones_swept = sweep(media);
     let before = state.clone();

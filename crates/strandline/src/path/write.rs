@@ -528,7 +528,7 @@ thread_local! {
 impl Engine {
     /// Refuses operands that nobody could combine.
     pub(crate) fn check_operator(&self) -> Result<()> {
-        if self.hooks.merge_operator.is_some() {
+        if self.hooks.has_operator() {
             return Ok(());
         }
         let text = "there is no merge operator; open the store with one (Hooks)";
