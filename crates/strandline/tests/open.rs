@@ -520,6 +520,55 @@ fn killed_creations() {
     }
 }
 
+/// With `pm=heap` the directory of a store was not looked at: the caller got a new store without any of its records, and
+/// what it wrote there was gone when it closed it. The same happened, with what the command makes by default, where the
+/// file `STORE` was lost and other memory was asked for.
+#[test]
+fn no_option_gives_an_empty_store_in_place_of_one_that_is_there() {
+    let dram = Options { pm: PmSource::Dram, ..options() };
+    for made in [options(), dram, Options { ssd: SsdSource::None, ..options() }] {
+        let dir = TempDir::new("hidden");
+        let at = dir.join("db");
+        Db::open(&at, made.clone()).and_then(|db| db.put(b"key", b"value")).expect("made");
+        for lost in [false, true] {
+            if lost {
+                fs::remove_file(at.join("STORE")).expect("removed");
+            }
+            let before = files(&at);
+            let sources =
+                [PmSource::Auto, PmSource::Dram, PmSource::Path(dir.join("other")), PmSource::Heap];
+            let tables = [SsdSource::Auto, SsdSource::None, SsdSource::Path(dir.join("tables"))];
+            for (pm, ssd) in sources.iter().flat_map(|pm| tables.iter().map(move |ssd| (pm, ssd))) {
+                let asked = Options { pm: pm.clone(), ssd: ssd.clone(), ..options() };
+                let story = format!("{:?}, {lost}: pm={pm:?}, ssd={ssd:?}", made.pm);
+                match Db::open(&at, asked) {
+                    Ok(db) => assert_eq!(
+                        db.get(b"key").expect("get").as_deref(),
+                        Some(&b"value"[..]),
+                        "{story}"
+                    ),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{story}: {error}")
+                    }
+                }
+                if *pm == PmSource::Heap {
+                    assert_same_files(&before, &files(&at));
+                }
+                // What an open may have made or named.
+                let _ =
+                    (fs::remove_dir_all(dir.join("tables")), fs::remove_file(dir.join("other")));
+                for (path, bytes) in &before {
+                    fs::write(path, bytes).expect("as it was");
+                }
+                let there = files(&at);
+                let news =
+                    there.iter().filter(|(path, _)| before.iter().all(|(old, _)| old != path));
+                news.for_each(|(path, _)| fs::remove_file(path).expect("removed"));
+            }
+        }
+    }
+}
+
 /// A file that is not ours, where a new store's pool would go, stays as it is.
 #[test]
 fn what_is_not_ours_is_not_overwritten() {

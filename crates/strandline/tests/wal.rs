@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -269,6 +270,80 @@ fn what_damage_left_is_saved() {
     let saved = contents(&Db::open(&to, options()).expect("open"));
     assert!(saved.len() > model.len() / 2, "{} of {}", saved.len(), model.len());
     assert!(saved.iter().all(|(key, value)| model.get(key) == Some(value)));
+}
+
+/// The oldest segment was copied over the newest. `check` named the file, but `repair` left out what was said of files,
+/// for it took all of them for tables, saved 19,737 of 20,000 records and said that nothing was lost.
+#[test]
+fn repair_tells_of_every_segment_that_is_not_what_it_was() {
+    let dir = TempDir::new("wal-segments");
+    let model = filled(&dir);
+    let files = segments(&dir);
+    assert!(files.len() > 3, "{files:?}");
+    let good: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).expect("read")).collect();
+    let saved = dir.join("saved");
+    let (incomplete, refused) = (Cell::new(0), Cell::new(0));
+    let judge = |story: &str| {
+        let report = match strandline::repair(dir.path(), &saved, options()) {
+            Ok(report) => report,
+            // Without the superblock, which the first segment has, nothing can be read, and that is said.
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{story}: {error}");
+                return refused.set(refused.get() + 1);
+            }
+        };
+        let found = contents(&Db::open(&saved, options()).expect(story));
+        std::fs::remove_dir_all(&saved).expect("remove");
+        assert_eq!(report.records, found.len() as u64, "{story}");
+        // Nothing says which keys a segment had, so what is lost may be anywhere.
+        let anywhere = report.lost.iter().any(|lost| lost.from.is_none() && lost.to.is_none());
+        assert!(anywhere || found == model, "{story}: {} of {}", found.len(), model.len());
+        incomplete.set(incomplete.get() + u32::from(found != model));
+    };
+    let newest = files.len() - 1;
+    for (at, file) in files.iter().enumerate() {
+        for (from, bytes) in good.iter().enumerate().filter(|(from, _)| *from != at) {
+            std::fs::write(file, bytes).expect("copied over");
+            judge(&format!("segment {from} over {at}"));
+        }
+        change(file, |bytes| *bytes = good[at][..good[at].len() / 2].to_vec());
+        if at != newest {
+            judge(&format!("half of segment {at}"));
+            std::fs::remove_file(file).expect("removed");
+            judge(&format!("without segment {at}"));
+        }
+        for place in [8, 70, good[at].len() / 2] {
+            std::fs::write(file, &good[at]).expect("as it was");
+            change(file, |bytes| bytes[place] ^= 1);
+            if at != newest || place == 8 {
+                judge(&format!("segment {at} changed at {place}"));
+            }
+        }
+        std::fs::write(file, &good[at]).expect("as it was");
+    }
+    judge("a sound log");
+    assert!(incomplete.get() > 10, "{incomplete:?} cases lost something");
+    assert!(refused.get() < 12, "{refused:?} cases in which nothing was saved");
+}
+
+/// A segment of another store beside the others kept `repair` from all of them.
+#[test]
+fn a_foreign_segment_takes_nothing_but_itself() {
+    let (dir, other) = (TempDir::new("wal-own"), TempDir::new("wal-foreign-repair"));
+    let model = filled(&dir);
+    filled(&other);
+    let (files, others) = (segments(&dir), segments(&other));
+    let saved = dir.join("saved");
+    for at in [files.len() - 1, 1] {
+        let good = std::fs::read(&files[at]).expect("read");
+        std::fs::copy(&others[at], &files[at]).expect("copied");
+        let report = strandline::repair(dir.path(), &saved, options()).expect("repair");
+        std::fs::remove_dir_all(&saved).expect("remove");
+        assert!(report.lost.iter().any(|lost| lost.reason.contains("another store")), "{report:?}");
+        let share = report.records * 100 / model.len() as u64;
+        assert!((50..100).contains(&share), "{share} percent saved");
+        std::fs::write(&files[at], good).expect("as it was");
+    }
 }
 
 /// A store whose log and tables are on `fs`.

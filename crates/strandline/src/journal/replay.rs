@@ -73,20 +73,8 @@ impl Past {
                 None => Ok(None),
             };
         };
-        let Header { store, region_len, number, .. } = newest.header;
-        let of_another = |segment: &&Segment| {
-            (segment.header.store, segment.header.region_len) != (store, region_len)
-        };
-        if let Some(other) = segments.iter().find(of_another) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "open",
-                format!(
-                    "{} belongs to another store than segment {number} beside it; move it away",
-                    other.file.path().display()
-                ),
-            ));
-        }
+        let kept = if salvage { most(&segments) } else { newest.store() };
+        separate(place, &mut segments, kept, salvage.then_some(&mut lost))?;
         let mut past =
             Past { place: place.clone(), segments, end: 0, synced: HEADER_LEN, first: 0, lost };
         past.find_end(salvage)?;
@@ -273,6 +261,36 @@ pub(super) struct Continued {
     pub file: Box<dyn ssd::Append>,
     pub full: VecDeque<Full>,
     pub live: Live,
+}
+
+/// The store that most of the segments are of; of several that of the newest.
+fn most(segments: &[Segment]) -> (u64, u64) {
+    let count = |of: (u64, u64)| segments.iter().filter(|segment| segment.store() == of).count();
+    let newest = segments.iter().max_by_key(|segment| (count(segment.store()), segment.number()));
+    newest.map_or((0, 0), Segment::store)
+}
+
+/// Keeps the segments of one store. Those of another are refused, or listed where that is asked for.
+fn separate(
+    place: &Place,
+    segments: &mut Vec<Segment>,
+    kept: (u64, u64),
+    lost: Option<&mut Vec<Lost>>,
+) -> Result<()> {
+    let foreign = |segment: &&Segment| segment.store() != kept;
+    let Some(lost) = lost else {
+        let Some(other) = segments.iter().find(foreign) else { return Ok(()) };
+        let text = format!(
+            "{} belongs to another store than the newest beside it; move it away",
+            other.file.path().display()
+        );
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+    };
+    let what = "the file belongs to another store";
+    let others = segments.iter().filter(foreign);
+    lost.extend(others.map(|other| lost_in(place, other.number(), 0, other.file.len(), what)));
+    segments.retain(|segment| segment.store() == kept);
+    Ok(())
 }
 
 fn lost_in(place: &Place, number: u64, at: u64, len: u64, what: &str) -> Lost {

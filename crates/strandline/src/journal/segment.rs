@@ -127,6 +127,11 @@ impl Segment {
         self.header.number
     }
 
+    /// What tells the store that it is of from others: its identifier, and the length of its region.
+    pub fn store(&self) -> (u64, u64) {
+        (self.header.store, self.header.region_len)
+    }
+
     /// Frames from `from` on, up to `end` or the end of the file.
     pub fn frames(&self, from: u64, end: u64) -> Frames {
         let Header { store, number, .. } = self.header;

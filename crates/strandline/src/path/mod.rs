@@ -26,6 +26,7 @@ mod reached;
 pub(crate) mod read;
 pub(crate) mod recover;
 pub(crate) mod recut;
+mod remains;
 pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod scan_zone;

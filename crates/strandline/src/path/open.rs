@@ -19,6 +19,7 @@ use super::admin::ZONE_CHANGE_BYTES;
 use super::identity::{IDENTITY, Identity, Memory};
 use super::open_dram;
 use super::recover::{Damage, recover};
+use super::remains;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
@@ -30,13 +31,10 @@ use crate::tree::memory::PmTables;
 use crate::tree::owner;
 use crate::tree::tables::{Shelf, Tables};
 
-const POOL: &str = "pool";
+pub(super) const POOL: &str = "pool";
 pub(super) const SST: &str = "sst";
 /// Smallest pool that an open makes: room for a few zones and runs.
 const POOL_LEN_MIN: u64 = 1 << 20;
-
-/// How much of a file must be zero to count as never used.
-const BLANK_BYTES: u64 = 1 << 20;
 
 /// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
 const READ_POOL_LEN: u64 = 4 << 20;
@@ -81,6 +79,7 @@ pub(crate) fn open(
             ));
         }
         PmSource::Heap => {
+            remains::refuse_heap(path)?;
             let region = Arc::new(Region::heap(options.pm_size, None)?);
             format_if_new(&region, &options, || Ok(State::fresh()))?;
             Opened::whole(region, false, heap_shelf(&options)?)
@@ -157,6 +156,7 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<Opened> {
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
+    remains::refuse_to_hide(path, options)?;
     match options.pm {
         PmSource::Dram => open_dram::create(path, options),
         _ => create_file(path, options),
@@ -297,7 +297,7 @@ fn check_place(store: &Path, option: &str, named: &Path, given: &Path) -> Result
     ))
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| Error::io("open", path.display().to_string(), error))
 }
 
@@ -330,7 +330,9 @@ fn create_file(path: &Path, options: &Options) -> Result<Opened> {
     let at = path.join(&pool);
     // Before anything is made: what is damaged stays as it is.
     let is_new = || match std::fs::metadata(&at) {
-        Ok(meta) if meta.is_file() => begins_blank(&at).map_err(|error| failed(&at, error)),
+        Ok(meta) if meta.is_file() => {
+            remains::begins_blank(&at).map_err(|error| failed(&at, error))
+        }
         found => Ok(found.is_err()),
     };
     let first = match is_new()?.then(|| first_state(shelf.as_ref())) {
@@ -375,14 +377,6 @@ pub(super) fn new_shelf(
     };
     let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
     Ok((ssd, shelf))
-}
-
-/// Whether the first bytes of a file, as many as there are, are zeroes.
-fn begins_blank(path: &Path) -> std::io::Result<bool> {
-    use std::io::Read;
-    let mut head = Vec::new();
-    std::fs::File::open(path)?.take(BLANK_BYTES).read_to_end(&mut head)?;
-    Ok(head.iter().all(|byte| *byte == 0))
 }
 
 /// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
@@ -459,7 +453,7 @@ pub(super) fn fresh_id() -> Result<u64> {
     Ok(u64::from_le_bytes(bytes) | 1)
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,
@@ -499,7 +493,22 @@ fn assemble(
             )
         })?),
     };
-    let (pool, replay) = Pool::open(Arc::clone(&region))?;
+    let opened = Pool::open(Arc::clone(&region));
+    let (pool, replay) = opened.map_err(|error| match damage.first() {
+        // Nothing is there because the part of a log that had it is lost: that is what is to be told.
+        Some(first) if error.kind() == ErrorKind::NotFound => {
+            let file = first
+                .file
+                .as_ref()
+                .map_or_else(|| region.describe(), |at| at.display().to_string());
+            let text = format!(
+                "{file} is damaged: {}, and it had the superblock; restore a copy of the store",
+                first.what
+            );
+            Error::corruption("open", text)
+        }
+        _ => error,
+    })?;
     let media = Arc::new(Media::new(pool, region, owner));
     let threads = match options.recovery_threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

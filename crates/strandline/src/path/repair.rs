@@ -17,6 +17,7 @@ use sst::{EntryKind, RangeDelete};
 use super::lone_zones::LoneZones;
 use super::op::Op;
 use super::open::{self, Access, Places};
+use super::recover::Damage;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::keyspace::Space;
@@ -91,6 +92,16 @@ pub fn repair(
     written.map(|()| report)
 }
 
+/// Damage of which nobody can say what keys it took.
+fn lost_anywhere(damage: &Damage) -> LostRange {
+    let place = match &damage.file {
+        Some(file) => format!("offset {} of {}", damage.at, file.display()),
+        None => format!("offset {} of the pool", damage.at),
+    };
+    let reason = format!("{place}: {}", damage.what);
+    LostRange { keyspace: None, from: None, to: None, reason }
+}
+
 /// What is left of a store, by the name of the keyspace.
 #[derive(Default)]
 struct Left {
@@ -107,14 +118,13 @@ struct Sources {
 impl Left {
     /// S1, as the manifest knows it.
     fn gather(&mut self, engine: &Arc<Engine>, lost: &mut Vec<LostRange>) -> Result<()> {
-        // What is said of files, the walk over the tables finds again.
-        let damage = engine.recovery.damage.iter().filter(|damage| damage.file.is_none());
-        lost.extend(damage.map(|damage| LostRange {
-            keyspace: None,
-            from: None,
-            to: None,
-            reason: format!("offset {} of the pool: {}", damage.at, damage.what),
-        }));
+        // What is said of tables, the walk over them finds again. Segments of a log nobody walks over any more: what
+        // they had is not in the memory that was made of them.
+        let tables = engine.tables.as_ref().map(|tables| tables.dir());
+        let is_table = |file: &Path| tables.is_some_and(|dir| file.parent() == Some(dir));
+        let damage = engine.recovery.damage.iter();
+        let elsewhere = damage.filter(|damage| !damage.file.as_deref().is_some_and(is_table));
+        lost.extend(elsewhere.map(lost_anywhere));
         for space in engine.spaces() {
             let sources = self.keyspaces.entry(space.name.clone()).or_default();
             for subrange in space.subranges() {
@@ -165,6 +175,8 @@ impl Left {
         let tables = Tables::new(open::shelf_left(places.tables.clone()), 0, 0);
         let ids = tables.shelf.present()?;
         let memory = places.memory(options).ok();
+        let damage = memory.iter().flat_map(|(_, damage)| damage);
+        let damage: Vec<LostRange> = damage.map(lost_anywhere).collect();
         let zones = memory.and_then(|(region, _)| LoneZones::find(&region));
         let has_zones = zones.is_some();
         if ids.is_empty() && !has_zones {
@@ -177,6 +189,7 @@ impl Left {
             ),
             false => format!("what only the pool had, and which tables counted: {error}"),
         }));
+        lost.extend(damage);
         let mut names = BTreeMap::from([(0, "default".to_owned())]);
         for id in ids {
             let path = tables.path(id);
