@@ -7,7 +7,7 @@ use base::Result;
 
 use crate::call::Call;
 use crate::fs::{Append, Fs, Read};
-use crate::refused::{failed_before, refused};
+use crate::refused::{failed_before, link_refused, refused};
 use crate::rule::{Failure, Rule};
 
 /// Another file system, some calls of which fail.
@@ -81,6 +81,7 @@ impl Ledger {
     /// As [`strikes`](Self::strikes), where a failed call does nothing.
     fn check(&self, call: Call, paths: &[&Path]) -> Result<()> {
         match self.strikes(call, paths) {
+            Some(failure) if call == Call::Link => Err(link_refused(paths[0], failure.errno())),
             Some(failure) => Err(refused(call.name(), paths[0], failure.errno())),
             None => Ok(()),
         }

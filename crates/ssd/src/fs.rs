@@ -34,8 +34,8 @@ pub trait Fs: Send + Sync + 'static {
     /// power fails; it lasts once the directories of both names are synced.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Gives a file a second name. `Exists` if the name is taken. Not every file system can; nothing is
-    /// done instead, it is the caller who copies.
+    /// Gives a file a second name. `Exists` if the name is taken. `NotSupported` where the file system has no second
+    /// names; nothing is done instead, it is the caller who copies.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Removes a file's name. Who has it open reads on. `NotFound` if it is missing.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::append::{Appending, Cached, Direct};
 use crate::fs::{Append, Fs, Read};
-use crate::refused::{not_a_file, refused};
+use crate::refused::{link_refused, not_a_file, refused};
 
 pub(crate) use read::Reading;
 
@@ -100,7 +100,7 @@ impl Fs for Posix {
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::hard_link(from, to).map_err(|e| refused("link", blamed(from, to), e))
+        fs::hard_link(from, to).map_err(|e| link_refused(blamed(from, to), e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

@@ -27,6 +27,21 @@ pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io
     Error::new(kind, operation, format!("{} {what}", path.display())).with_source(source)
 }
 
+/// The same of a link. That its file system has none is told from every other refusal: then, and only then, a caller may
+/// look for another way. `EPERM` and `EMLINK` say so too, since the file linked is one that the caller has written.
+#[cold]
+pub(crate) fn link_refused(path: &Path, source: impl Into<io::Error>) -> Error {
+    let source = source.into();
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::MLINK) => {
+            let text =
+                format!("{} is on a file system without links; copy instead", path.display());
+            Error::new(ErrorKind::NotSupported, "link", text).with_source(source)
+        }
+        _ => refused("link", path, source),
+    }
+}
+
 /// A file ends before the bytes that were asked for.
 #[cold]
 pub(crate) fn ends_early(path: &Path, at: u64, wanted: usize, got: usize) -> Error {

@@ -24,23 +24,27 @@ pub enum Failure {
     /// Of a sync, what was not synced before reads as zeros, and it fails with `EIO`: the kernel may drop
     /// pages that it could not write. Other calls do nothing.
     LosesPages,
+    /// `EOPNOTSUPP`; nothing is done: the file system cannot do this.
+    Unsupported,
 }
 
 impl Failure {
     /// Every failure.
-    pub const ALL: [Failure; 6] = [
+    pub const ALL: [Failure; 7] = [
         Failure::Io,
         Failure::NoSpace,
         Failure::Quota,
         Failure::Interrupted,
         Failure::Short,
         Failure::LosesPages,
+        Failure::Unsupported,
     ];
 
     pub(crate) fn errno(self) -> Errno {
         match self {
             Failure::NoSpace => Errno::NOSPC,
             Failure::Quota => Errno::DQUOT,
+            Failure::Unsupported => Errno::OPNOTSUPP,
             Failure::Interrupted => Errno::INTR,
             Failure::Io | Failure::Short | Failure::LosesPages => Errno::IO,
         }

@@ -77,25 +77,38 @@ pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
     // A claim that was killed may have left it.
     let _in_nobodys_way = fs.remove(&staged);
     if claimed {
-        return Ok(());
+        // Whoever claimed it may have been killed before the name was durable.
+        return fs.sync_dir(dir);
     }
-    let mut file = fs.create(&staged)?;
-    file.append(encode(pool).as_bytes())?;
-    if !planted::is(Bug::ClaimUnsynced) {
-        file.sync()?;
-    }
-    drop(file);
-    match fs.link(&staged, &path) {
+    write_claim(fs, &staged, pool)?;
+    let named = match fs.link(&staged, &path) {
+        // Without links the file is written under its name. Nothing that replaces a file will do: it would replace the
+        // claim of another store that was quicker.
+        Err(error) if error.kind() == ErrorKind::NotSupported => write_claim(fs, &path, pool),
+        linked => linked,
+    };
+    let _gone_at_the_next_open = fs.remove(&staged);
+    match named {
         // Who was quicker is told below.
-        Err(error) if error.kind() == ErrorKind::Exists => {}
-        Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
-        // A file system without links: of two that come here at once, both may pass, and the next open tells.
-        Err(_) => fs.rename(&staged, &path)?,
-        Ok(()) => {}
-    }
-    let _gone_or_renamed = fs.remove(&staged);
-    is_claimed(fs, dir, Some(pool))?;
+        Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
+        _ => is_claimed(fs, dir, Some(pool))?,
+    };
     fs.sync_dir(dir)
+}
+
+/// Makes the file at `path`, which must not be there, say that the tables beside it are those of `pool`. What cannot be
+/// written whole is removed again.
+fn write_claim(fs: &dyn Fs, path: &Path, pool: u64) -> Result<()> {
+    let mut file = fs.create(path)?;
+    let written = file.append(encode(pool).as_bytes());
+    let written = match planted::is(Bug::ClaimUnsynced) {
+        true => written,
+        false => written.and_then(|()| file.sync()),
+    };
+    drop(file);
+    written.inspect_err(|_| {
+        let _told_by_the_first_error = fs.remove(path);
+    })
 }
 
 /// Gives up what `pool` has claimed, where nobody will find its tables again.
@@ -107,6 +120,10 @@ pub(crate) fn give_up(fs: &dyn Fs, dir: &Path, pool: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, OnceLock};
+
+    use ssd::{Call, Disk, Failure, Faulty, Heed, Memory, Rule, Watch};
+
     use super::*;
 
     const DIR: &str = "/dir";
@@ -149,6 +166,61 @@ mod tests {
             let owner = read(&fs, dir).expect("read");
             assert!(won == (true, false) || won == (false, true), "{won:?}");
             assert_eq!(owner, Some(if won.0 { 7 } else { 8 }));
+            assert_eq!(fs.list(dir).expect("list"), [NAME]);
+        }
+    }
+
+    /// Claims the directory for store 8 at the moment when store 7 begins to write its claim.
+    #[derive(Default)]
+    struct Rival(OnceLock<Memory>);
+
+    impl Watch for Rival {
+        fn before(&self, call: Call, path: &Path) -> Heed {
+            if call == Call::Create && path.ends_with(format!("{NAME}.{:016x}", 7)) {
+                let fs = self.0.get().expect("set before the race");
+                claim(fs, Path::new(DIR), 8).expect("the rival is first");
+            }
+            Heed::Whole
+        }
+    }
+
+    /// Another store claims the directory after this one saw that it is free, and the file system then fails this one's
+    /// link. The claim was renamed over the other's: two stores in one directory, each of which removes the tables of the
+    /// other.
+    #[test]
+    fn a_refused_link_does_not_replace_a_rivals_claim() {
+        for failure in Failure::ALL {
+            let rival = Arc::new(Rival::default());
+            let memory = Memory::watched(Disk::default(), Arc::clone(&rival) as Arc<dyn Watch>);
+            memory.create_dir_all(Path::new(DIR)).expect("directory");
+            let _once = rival.0.set(memory.clone());
+            let fs = Faulty::new(memory);
+            fs.set_rules(vec![Rule::new(1, failure).of(Call::Link).for_ever()]);
+            let refused = claim(&fs, Path::new(DIR), 7).expect_err("the rival was quicker");
+            assert_eq!(
+                refused.kind() == ErrorKind::InvalidArgument,
+                failure == Failure::Unsupported
+            );
+            assert_eq!(read(&fs, Path::new(DIR)).expect("read"), Some(8), "{failure:?}");
+            assert_eq!(fs.list(Path::new(DIR)).expect("list"), [NAME], "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn without_links_one_store_has_a_directory_too() {
+        for other in [Failure::Io, Failure::NoSpace] {
+            let (fs, dir) = dir();
+            let fs = Faulty::new(fs);
+            let no_links = || Rule::new(1, Failure::Unsupported).of(Call::Link).for_ever();
+            for call in [Call::Append, Call::Sync] {
+                fs.set_rules(vec![no_links(), Rule::new(2, other).of(call)]);
+                claim(&fs, dir, 7).expect_err("not written");
+                assert!(fs.list(dir).expect("list").is_empty(), "nothing is left in the way");
+            }
+            fs.set_rules(vec![no_links()]);
+            claim(&fs, dir, 7).expect("claimed");
+            claim(&fs, dir, 7).expect("again");
+            assert_eq!(claim(&fs, dir, 8).expect_err("taken").kind(), ErrorKind::InvalidArgument);
             assert_eq!(fs.list(dir).expect("list"), [NAME]);
         }
     }
