@@ -9,6 +9,7 @@
 
 use crate::node::Node;
 use crate::slot::{Child, NodeRef, Slot, Word};
+use crate::versions::Version;
 use crate::{Art, prefetch};
 
 /// Lookups that go down together: enough to keep the memory busy, few enough for their lines to stay.
@@ -61,6 +62,24 @@ impl Art {
                 Child::Node(node) => slot = step(node, key, &mut depth)?,
             }
         }
+    }
+
+    /// The candidate for `key` as of `at` that [`Art::get`] finds, and behind it all older versions, newest first. The way
+    /// down to the key is gone once, and each version is passed once.
+    pub fn versions(&self, key: &[u8], at: u64) -> impl Iterator<Item = u64> + '_ {
+        let mut depth = 0;
+        let mut slot = Some(&self.root);
+        let (only, newest) = loop {
+            match slot.map_or(Child::Empty, Slot::child) {
+                Child::Empty => break (None, None),
+                Child::Leaf(leaf) => break (Some(leaf), None),
+                Child::Chain(version) => break (None, Some(version)),
+                Child::Node(node) => slot = step(node, key, &mut depth),
+            }
+        };
+        let chain = std::iter::successors(newest, |version| version.older());
+        let visible = chain.skip_while(move |version| version.seq() > at).map(Version::leaf);
+        only.into_iter().chain(visible)
     }
 
     /// Appends the candidate of each key to `out`, as [`Art::get`] finds it, but overlaps the waits for

@@ -42,6 +42,10 @@ impl Pair {
         let expected = self.model.get(key).and_then(|seqs| seqs.range(..=at).next_back());
         let found = self.judge(self.tree.get(key, at), key, at);
         assert_eq!(found, expected.map(|(_, leaf)| *leaf), "get {key:?} at {at}");
+        let versions =
+            self.tree.versions(key, at).filter_map(|leaf| self.judge(Some(leaf), key, at));
+        let expected = self.model.get(key).into_iter().flat_map(|seqs| seqs.range(..=at).rev());
+        assert!(versions.eq(expected.map(|(_, leaf)| *leaf)), "versions of {key:?} at {at}");
     }
 
     fn check_gets(&self, keys: &[&[u8]], at: u64) {

@@ -88,8 +88,10 @@ impl Horizon {
     /// Whether a version must be kept, given the next newer version of the same key.
     pub(crate) fn keeps(&self, seq: Seq, newer: Option<Seq>) -> bool {
         let Some(newer) = newer else { return true };
-        // Some reader may stand at a stamp in seq..newer, or between stamps above the horizon.
-        newer > self.stamps[0] || self.stamps.iter().any(|stamp| (seq..newer).contains(stamp))
+        // Some reader may stand at a stamp in seq..newer, or between stamps above the horizon. Stamps may be as many as
+        // versions, so they are not looked at one by one.
+        let next = self.stamps.partition_point(|stamp| *stamp >= newer);
+        newer > self.stamps[0] || self.stamps.get(next).is_some_and(|stamp| *stamp >= seq)
     }
 }
 

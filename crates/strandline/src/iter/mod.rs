@@ -1,7 +1,7 @@
 //! Ordered walks over one source: a memtable or a run. Each yields at most one version per key, the one
 //! that is visible at the walk's snapshot; deletions included.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use art::{Direction, Versions};
@@ -18,6 +18,9 @@ const AHEAD_FIRST: usize = 16;
 const AHEAD_MAX: usize = 64;
 const RUN_AHEAD_FIRST: usize = 8;
 const RUN_AHEAD_MAX: usize = 48;
+
+/// Versions of one key that a walk over a run passes one by one; then it looks for the end of them.
+const PASSED_MAX: usize = 2 * RUN_AHEAD_MAX;
 
 /// Which way a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,10 +163,15 @@ impl Cursor {
         if self.decides_late {
             return self.advance_run_backward(media);
         }
+        let mut skipped = 0;
         while let Some(entry) = self.next_entry(media)? {
             let passed =
                 self.head.as_ref().is_some_and(|head| media.key(head) == media.key(&entry));
             if passed || entry.seq > self.at {
+                skipped += 1;
+                if skipped % PASSED_MAX == 0 {
+                    self.leap(media, &entry, passed)?;
+                }
                 continue;
             }
             if !is_skipped(&entry) {
@@ -183,19 +191,65 @@ impl Cursor {
         Ok(())
     }
 
+    /// Of many entries of a run that do not count goes on behind the last: at the next key, where this one is `passed`, or
+    /// at its version that is visible.
+    #[cold]
+    fn leap(&mut self, media: &Media, entry: &Entry, passed: bool) -> Result<()> {
+        let Source::Run { run, .. } = &self.source else { return Ok(()) };
+        let key = media.key(entry);
+        let next = if passed {
+            run.first_after(media, key, false, &mut Vec::new())?
+        } else {
+            run.first_version(media, key, self.at)?
+        };
+        self.go_to(Some(next));
+        Ok(())
+    }
+
+    /// The next entry is that of a run at an index, if there is one.
+    fn go_to(&mut self, index: Option<u64>) {
+        self.batch.clear();
+        self.taken = 0;
+        self.fetched(index);
+    }
+
     /// Versions of a key come oldest first: the last one that is visible counts.
     fn advance_run_backward(&mut self, media: &Media) -> Result<()> {
         self.head = None;
+        let mut versions = 0;
         while let Some(entry) = self.pending.take() {
             if entry.seq <= self.at && !is_skipped(&entry) {
                 self.head = Some(entry);
             }
+            versions += 1;
+            if versions == PASSED_MAX {
+                self.leap_backward(media, &entry)?;
+            }
             self.pending = self.next_entry(media)?;
             let same = self.pending.is_some_and(|next| media.key(&next) == media.key(&entry));
-            if !same && self.head.is_some() {
+            if same {
+                continue;
+            }
+            if self.head.is_some() {
                 return Ok(());
             }
+            versions = 0;
         }
+        Ok(())
+    }
+
+    /// Of many versions of a key takes the one that counts, and goes on before the newest.
+    #[cold]
+    fn leap_backward(&mut self, media: &Media, entry: &Entry) -> Result<()> {
+        let Source::Run { run, .. } = &self.source else { return Ok(()) };
+        let run = Arc::clone(run);
+        let key = media.key(entry);
+        run.walk(media, key, self.at, |visible| {
+            self.head = Some(visible);
+            Ok(ControlFlow::Break(()))
+        })?;
+        let newest = run.first_version(media, key, Seq::MAX)?;
+        self.go_to(newest.checked_sub(1));
         Ok(())
     }
 

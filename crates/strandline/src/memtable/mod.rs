@@ -6,7 +6,7 @@ mod kind;
 pub(crate) mod record;
 pub(crate) mod zone;
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +17,9 @@ use crate::busy::Busy;
 use crate::media::{Entry, Leaf, Media};
 use deletes::Deletes;
 use zone::{ExtentHold, Zone};
+
+/// Versions of one key whose records are sent for together: few where the first mostly tells.
+const WALK_BATCH: usize = 32;
 
 /// Records of one subrange that neither an index run nor a table has yet.
 pub(crate) struct Memtable {
@@ -111,24 +114,55 @@ impl Memtable {
         hash: u64,
         at: Seq,
     ) -> base::Result<Option<Entry>> {
-        let mut at = at;
+        let Some(leaf) = self.index.get(key, at).map(Leaf) else { return Ok(None) };
+        if !leaf.may_be(hash) {
+            return Ok(None);
+        }
+        let entry = media.entry(leaf)?;
+        if entry.seq > at || media.key(&entry) != key {
+            return Ok(None);
+        }
+        if is_skipped(&entry) { self.get_behind_void(media, key, at) } else { Ok(Some(entry)) }
+    }
+
+    /// As [`Memtable::get`], where the newest version is void: an older one of the same key may count.
+    #[cold]
+    fn get_behind_void(&self, media: &Media, key: &[u8], at: Seq) -> base::Result<Option<Entry>> {
+        let mut newest = None;
+        self.walk(media, key, at, |entry| {
+            newest = Some(entry);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(newest)
+    }
+
+    /// Shows `visit` the versions of `key` that are not younger than `at`, newest first, until it breaks. Their records are
+    /// sent for some at a time.
+    pub(crate) fn walk(
+        &self,
+        media: &Media,
+        key: &[u8],
+        at: Seq,
+        mut visit: impl FnMut(Entry) -> base::Result<ControlFlow<()>>,
+    ) -> base::Result<()> {
+        let mut leaves = self.index.versions(key, at).map(Leaf);
+        let mut batch = Vec::with_capacity(WALK_BATCH);
         loop {
-            let Some(leaf) = self.index.get(key, at).map(Leaf) else { return Ok(None) };
-            if !leaf.may_be(hash) {
-                return Ok(None);
+            batch.extend(leaves.by_ref().take(WALK_BATCH));
+            batch.iter().for_each(|leaf| media.prefetch(*leaf));
+            let last = batch.len() < WALK_BATCH;
+            for leaf in batch.drain(..) {
+                let entry = media.entry(leaf)?;
+                // An only leaf may be another key's.
+                if entry.seq > at || media.key(&entry) != key {
+                    return Ok(());
+                }
+                if !is_skipped(&entry) && visit(entry)?.is_break() {
+                    return Ok(());
+                }
             }
-            let entry = media.entry(leaf)?;
-            if entry.seq > at || media.key(&entry) != key {
-                return Ok(None);
-            }
-            if !is_skipped(&entry) {
-                return Ok(Some(entry));
-            }
-            // A void version: an older one of the same key may count.
-            let Some(older) = entry.seq.checked_sub(1) else { return Ok(None) };
-            at = older;
-            if self.index.get(key, at).map(Leaf) == Some(leaf) {
-                return Ok(None);
+            if last {
+                return Ok(());
             }
         }
     }

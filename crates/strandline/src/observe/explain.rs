@@ -35,7 +35,9 @@ pub struct Probe {
     pub passed_filter: bool,
     /// Whether the key, or its deletion, was there.
     pub found: bool,
-    /// Bytes of the record that was found.
+    /// Versions of the key that were read there: several, where operands of merges are combined.
+    pub versions: u64,
+    /// Bytes of the record that was found, or of the operands.
     pub bytes: u64,
 }
 

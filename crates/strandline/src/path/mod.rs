@@ -4,6 +4,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod admit;
+mod chain;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;

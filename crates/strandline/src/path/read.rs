@@ -18,7 +18,6 @@ use base::{Error, Result, Seq};
 
 use crate::engine::Engine;
 use crate::found::Found;
-use crate::hooks;
 use crate::keyspace::{Routes, Space};
 use crate::media::{Entry, hash};
 use crate::observe::explain::{Probe, Source, Trace};
@@ -131,7 +130,8 @@ impl Engine {
     ) -> Result<Option<Found>> {
         let found = match newest {
             Some(operand) if operand.is_operand() => {
-                Some(self.merge_found(view, space, key, operand, trace)?)
+                let seq = operand.seq();
+                Some(Found::Merged(seq, self.merge_chain(view, space, key, seq, trace)?))
             }
             found => found,
         };
@@ -156,31 +156,6 @@ impl Engine {
         }
     }
 
-    /// What `newest`, an operand, and the versions below it come to.
-    #[cold]
-    fn merge_found(
-        &self,
-        view: &View,
-        space: &Space,
-        key: &[u8],
-        newest: Found,
-        trace: &mut impl Trace,
-    ) -> Result<Found> {
-        let media = &*self.media;
-        let seq = newest.seq();
-        let mut operands = Vec::new();
-        let mut next = Some(newest);
-        while let Some(operand) = next.take_if(|found| found.is_operand()) {
-            operands.push(operand.value(media)?.to_vec());
-            next = self.find_version(view, key, operand.seq() - 1, trace)?;
-        }
-        let base = next.filter(|found| !found.deletes());
-        let existing = base.as_ref().map(|base| base.value(media)).transpose()?;
-        let operands: Vec<&[u8]> = operands.iter().rev().map(|operand| &operand[..]).collect();
-        let merged = hooks::merge(&self.hooks, &space.name, key, existing, &operands)?;
-        Ok(Found::Merged(seq, merged))
-    }
-
     #[inline]
     fn search(
         &self,
@@ -203,6 +178,7 @@ impl Engine {
                 source: Source::Memtable { order: memtable.order },
                 passed_filter: true,
                 found: found.is_some(),
+                versions: u64::from(found.is_some()),
                 bytes: found.map_or(0, |entry| u64::from(entry.len)),
             });
             let found = verdict(found, memtable.deletes.newest(key, at));
@@ -221,6 +197,7 @@ impl Engine {
                 source: Source::Run { id: run.desc.id, entries: run.entries() },
                 passed_filter,
                 found: found.is_some(),
+                versions: u64::from(found.is_some()),
                 bytes: found.map_or(0, |entry| u64::from(entry.len)),
             });
             let found = verdict(found, run.ranges.newest(key, at));

@@ -357,20 +357,16 @@ impl Scan {
                 || (self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq);
             if !deleted {
                 self.merged = match kind {
-                    EntryKind::Merge => self.merge(key)?,
+                    EntryKind::Merge => {
+                        let (view, space) = (&self.view, &self.space);
+                        Some(self.engine.merge_chain(view, space, key, seq, &mut ())?)
+                    }
                     _ => None,
                 };
                 return Ok(());
             }
             self.pass()?;
         }
-    }
-
-    /// The value of `key`, whose newest version is an operand.
-    #[cold]
-    fn merge(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let found = self.engine.find_in(&self.view, &self.space, key, self.at, &mut ())?;
-        found.map(|found| found.value(&self.media).map(<[u8]>::to_vec)).transpose()
     }
 
     /// What comes next going the scan's way. Of equal keys records come before tables, which are older, and upper

@@ -101,6 +101,7 @@ impl Tree {
                 source: Source::Table { level: number, id: table.desc.id },
                 passed_filter,
                 found: hit.is_some(),
+                versions: u64::from(hit.is_some()),
                 bytes: hit.as_ref().map_or(0, |hit| (key.len() + hit.value().len()) as u64),
             });
             let found = verdict(hit, deleted);

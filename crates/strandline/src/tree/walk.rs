@@ -13,6 +13,9 @@ use crate::iter::Way;
 
 type Cursor = sst::Cursor<CachedBlocks>;
 
+/// Versions of one key that a walk passes one by one; then it looks for the end of them.
+const PASSED_MAX: usize = 64;
+
 /// A walk over a level.
 pub(crate) struct Walk {
     level: Arc<Level>,
@@ -133,8 +136,16 @@ impl Walk {
     fn settle_forward(&mut self) -> Result<()> {
         self.head = None;
         while let Some(cursor) = &mut self.cursor {
+            let mut passed = 0;
             while cursor.valid() && cursor.seq() > self.at {
-                cursor.next()?;
+                passed += 1;
+                if passed % PASSED_MAX == 0 {
+                    self.key.clear();
+                    self.key.extend_from_slice(cursor.key());
+                    cursor.seek(&self.key, self.at)?;
+                } else {
+                    cursor.next()?;
+                }
             }
             if cursor.valid() {
                 self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
@@ -187,7 +198,20 @@ impl Walk {
             }
             self.key.clear();
             self.key.extend_from_slice(cursor.key());
+            let mut versions = 0;
             while cursor.valid() && cursor.key() == self.key {
+                versions += 1;
+                if versions == PASSED_MAX {
+                    self.head = None;
+                    cursor.seek(&self.key, self.at)?;
+                    if cursor.valid() && cursor.key() == self.key {
+                        self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
+                        self.value.clear();
+                        self.value.extend_from_slice(cursor.value());
+                    }
+                    cursor.seek_for_prev(&self.key, SEQ_MAX)?;
+                    break;
+                }
                 if cursor.seq() <= self.at {
                     self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
                     self.value.clear();
