@@ -1,8 +1,9 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `kill9`, `tidy`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `kill9`, `soak`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
 mod kill9;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -14,8 +15,10 @@ fn main() -> ExitCode {
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
+        Some("soak") => soak::run(&args[1..]),
+        Some(soak::CHILD) => soak::child(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash|kill9|tidy [options]".into()),
+        _ => Err("usage: cargo xtask crash|kill9|soak|tidy [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

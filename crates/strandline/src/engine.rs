@@ -414,6 +414,7 @@ impl Engine {
     /// them.
     pub(crate) fn leaked_tables(&self) -> Result<u64> {
         let Some(tables) = &self.tables else { return Ok(0) };
+        tables.remove_dead();
         let present = tables.shelf.present()?;
         let manifest = self.manifest();
         let named = manifest.state.files();

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{PoisonError, RwLock};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use pmem::Site;
 use strandline::{
-    Batch, Db, ErrorKind, Keyspace, Level0Form, Options, PRESETS, PmSource, SsdSource, WalSync,
-    steps,
+    Batch, Checksum, Compression, Db, ErrorKind, IndexKind, Keyspace, Level0Form, Options, PRESETS,
+    PmSource, SsdSource, WalSync, steps,
 };
 use testkit::Rng;
 
@@ -23,6 +25,8 @@ const POOL_BYTES: u64 = 16 << 20;
 const POOL_BYTES_OF_LEVELS: u64 = 2 << 20;
 /// Bytes of a table: level 0 makes several.
 const TABLE_BYTES: u64 = 32 << 10;
+/// How long a lane goes on trying where calls of the device fail on purpose.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Reads between two looks at the store's figures.
 const READS: u64 = 50;
 
@@ -68,6 +72,8 @@ pub struct Settings {
     pub memtable_bytes: u64,
     pub background_threads: u32,
     pub recovery_threads: u32,
+    /// Chooses the options that shape tables and levels; 0: what the preset says, in the smallest pools.
+    pub variety: u64,
 }
 
 impl Settings {
@@ -80,6 +86,7 @@ impl Settings {
             memtable_bytes: 1 << 20,
             background_threads: 0,
             recovery_threads: 1,
+            variety: 0,
         }
     }
 
@@ -92,6 +99,7 @@ impl Settings {
             memtable_bytes: *rng.pick(&[64 << 10, 128 << 10, 256 << 10, 1 << 20]),
             background_threads: u32::from(rng.chance(3, 4)),
             recovery_threads: 1 + rng.below(2) as u32,
+            variety: 0,
         }
     }
 
@@ -104,7 +112,7 @@ impl Settings {
         if self.form != Form::Levels {
             preset.pm_tables = 0;
         }
-        Ok(Options {
+        let options = Options {
             pm: if self.form == Form::Log { PmSource::Dram } else { PmSource::Auto },
             wal_sync: if self.synced { WalSync::Always } else { WalSync::Never },
             pm_size: if self.form == Form::Pool { POOL_BYTES } else { POOL_BYTES_OF_LEVELS },
@@ -115,15 +123,41 @@ impl Settings {
             background_threads: self.background_threads,
             recovery_threads: self.recovery_threads,
             ..preset
-        })
+        };
+        Ok(if self.variety == 0 { options } else { varied(options, &mut Rng::new(self.variety)) })
+    }
+}
+
+/// `options` in a larger pool, with tables and levels of any shape.
+fn varied(options: Options, rng: &mut Rng) -> Options {
+    Options {
+        pm_size: 4 * options.pm_size,
+        table_bytes: *rng.pick(&[8 << 10, 32 << 10, 256 << 10]),
+        block_bytes: *rng.pick(&[512, 4096, 16384]),
+        block_cache: *rng.pick(&[256 << 10, 4 << 20]),
+        compression: *rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]),
+        checksum: *rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]),
+        filter_bits: *rng.pick(&[0, 10]),
+        index: *rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]),
+        hash_index: rng.chance(1, 3),
+        subranges: *rng.pick(&[options.subranges, 0, 1, 3]),
+        frozen_memtables_max: *rng.pick(&[1, 4]),
+        ..options
     }
 }
 
 impl Order {
     /// As arguments of the hidden subcommand.
     pub fn to_args(&self) -> Vec<String> {
-        let Settings { form, preset, synced, memtable_bytes, background_threads, recovery_threads } =
-            self.settings;
+        let Settings {
+            form,
+            preset,
+            synced,
+            memtable_bytes,
+            background_threads,
+            recovery_threads,
+            variety,
+        } = self.settings;
         let form = Form::ALL.iter().position(|one| *one == form).unwrap_or(0);
         let mut args = vec![self.dir.display().to_string()];
         let numbers = [
@@ -135,16 +169,17 @@ impl Order {
             u64::from(background_threads),
             u64::from(recovery_threads),
             preset as u64,
+            variety,
         ];
         args.extend(numbers.iter().chain(&self.next).map(u64::to_string));
         args
     }
 
-    fn from_args(args: &[String]) -> Option<Order> {
+    pub fn from_args(args: &[String]) -> Option<Order> {
         let (dir, numbers) = args.split_first()?;
         let numbers: Vec<u64> =
             numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-        let (settings, next) = numbers.split_at_checked(8)?;
+        let (settings, next) = numbers.split_at_checked(9)?;
         Some(Order {
             dir: dir.into(),
             plan: Plan { seed: settings[0], lanes: settings[1] as usize },
@@ -155,6 +190,7 @@ impl Order {
                 background_threads: settings[5] as u32,
                 recovery_threads: settings[6] as u32,
                 preset: usize::try_from(settings[7]).ok()?,
+                variety: settings[8],
             },
             next: next.to_vec(),
         })
@@ -173,41 +209,20 @@ pub fn keyspaces(db: &Db) -> strandline::Result<[Keyspace; SPACES.len()]> {
 /// Runs as a child; comes back only if something went wrong.
 pub fn run(args: &[String]) -> Result<(), String> {
     let order = Order::from_args(args).ok_or("kill9-child is started by kill9")?;
+    let out = announce()?;
+    let options = order.settings.options().map_err(|error| error.to_string())?;
+    let db = Db::open(&order.dir, options).map_err(|error| error.to_string())?;
+    let child = Child::new(db, order.plan, out, Faults::None)?;
+    std::thread::scope(|scope| child.supervise(child.spawn(scope, &order.next)))
+}
+
+/// Tells that the store is about to be opened; the way to tell more.
+pub fn announce() -> Result<File, String> {
     // Not through a buffer: what was told has left this process.
     let out = std::io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
     let out = File::from(out);
     tell(&out, &[Message::Opening])?;
-    let failed = |error: strandline::Error| error.to_string();
-    let options = order.settings.options().map_err(failed)?;
-    let db = Db::open(&order.dir, options).map_err(failed)?;
-    let spaces = keyspaces(&db).map_err(failed)?;
-    tell(&out, &[Message::Opened])?;
-    let child = Child { db, spaces, plan: order.plan, out };
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for (lane, first) in order.next.iter().enumerate() {
-            let child = &child;
-            threads.push(scope.spawn(move || child.write(lane, *first)));
-        }
-        if !order.next.is_empty() {
-            threads.push(scope.spawn(|| child.observe(order.next[0])));
-        }
-        // A thread that ends, ends because something is wrong: the process must not outlive it.
-        loop {
-            for at in 0..threads.len() {
-                if threads[at].is_finished() {
-                    let ended = threads.swap_remove(at).join();
-                    eprintln!("{}", fault(ended));
-                    std::process::exit(1);
-                }
-            }
-            // Said again and again, so that nothing goes on when the parent is gone.
-            if tell(&child.out, &[Message::Opened]).is_err() {
-                std::process::exit(1);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    })
+    Ok(out)
 }
 
 fn fault(ended: std::thread::Result<Result<(), String>>) -> String {
@@ -218,20 +233,80 @@ fn fault(ended: std::thread::Result<Result<(), String>>) -> String {
     }
 }
 
-struct Child {
-    db: Db,
-    spaces: [Keyspace; SPACES.len()],
-    plan: Plan,
-    out: File,
+/// Whether calls of the device fail on purpose, so that a commit may be refused for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    None,
+    Injected,
 }
 
+/// An open store, and what is done to it.
+pub struct Child {
+    pub db: Db,
+    spaces: [Keyspace; SPACES.len()],
+    plan: Plan,
+    pub out: File,
+    faults: Faults,
+    /// Held by each commit; taken for writing, no commit of a lane is under way.
+    pub gate: RwLock<()>,
+}
+
+/// A thread that should not end.
+pub type Running<'scope> = ScopedJoinHandle<'scope, Result<(), String>>;
+
 impl Child {
+    /// Makes the keyspaces, and tells that the store is open.
+    pub fn new(db: Db, plan: Plan, out: File, faults: Faults) -> Result<Child, String> {
+        let spaces = keyspaces(&db).map_err(|error| error.to_string())?;
+        tell(&out, &[Message::Opened])?;
+        Ok(Child { db, spaces, plan, out, faults, gate: RwLock::new(()) })
+    }
+
+    /// The keyspaces of the lanes.
+    pub fn spaces(&self) -> &[Keyspace] {
+        &self.spaces
+    }
+
+    /// Starts the lanes, each at its next commit, and a reader, if there is any lane.
+    pub fn spawn<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        next: &[u64],
+    ) -> Vec<Running<'scope>> {
+        let lanes = next.iter().enumerate();
+        let mut threads: Vec<_> = lanes
+            .map(|(lane, first)| {
+                let first = *first;
+                scope.spawn(move || self.write(lane, first))
+            })
+            .collect();
+        if let Some(seed) = next.first().copied() {
+            threads.push(scope.spawn(move || self.observe(seed)));
+        }
+        threads
+    }
+
+    /// Waits for ever, or until a thread ends, which it does if something is wrong: then the process must not outlive it.
+    pub fn supervise(&self, mut threads: Vec<Running<'_>>) -> Result<(), String> {
+        loop {
+            if let Some(at) = threads.iter().position(ScopedJoinHandle::is_finished) {
+                eprintln!("{}", fault(threads.swap_remove(at).join()));
+                std::process::exit(1);
+            }
+            // Said again and again, so that nothing goes on when the parent is gone.
+            if tell(&self.out, &[Message::Opened]).is_err() {
+                std::process::exit(1);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Makes the commits of `lane` from `first` on.
     fn write(&self, lane: usize, first: u64) -> Result<(), String> {
         tell(&self.out, &[Message::Intend { lane, number: first }])?;
         let mut batch = Batch::new();
         for number in first.. {
-            self.commit(lane, number, &mut batch).map_err(|error| {
+            self.commit_at_last(lane, number, &mut batch).map_err(|error| {
                 let figures = self.db.properties();
                 format!(
                     "lane {lane}, commit {number}: {error}\n{figures:?}\n{}",
@@ -242,6 +317,30 @@ impl Child {
             tell(&self.out, &[Message::Acknowledged { lane, number }, next])?;
         }
         Ok(())
+    }
+
+    /// Makes a commit, again and again where it may be refused for a while.
+    fn commit_at_last(
+        &self,
+        lane: usize,
+        number: u64,
+        batch: &mut Batch,
+    ) -> strandline::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let committed = self.commit(lane, number, batch);
+            drop(gate);
+            let refused = committed.as_ref().is_err_and(|error| {
+                matches!(error.kind(), ErrorKind::Io | ErrorKind::NoSpace)
+                    && self.faults == Faults::Injected
+                    && begun.elapsed() < PATIENCE
+            });
+            if !refused {
+                return committed;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn commit(&self, lane: usize, number: u64, batch: &mut Batch) -> strandline::Result<()> {
@@ -348,7 +447,7 @@ mod tests {
         };
         let back = Order::from_args(&order.to_args()).unwrap();
         assert_eq!(format!("{back:?}"), format!("{order:?}"));
-        assert!(Order::from_args(&order.to_args()[..5]).is_none());
+        assert!(Order::from_args(&order.to_args()[..9]).is_none());
         assert!(Order::from_args(&[]).is_none());
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use strandline::{Batch, Db, Keyspace, ReadOptions, steps};
 
-use super::child::{Form, Settings, keyspaces};
+use super::child::{Settings, keyspaces};
 use super::oracle::Contents;
 use super::plan::{Plan, SPACES};
 
@@ -17,9 +17,9 @@ fn failed(error: strandline::Error) -> String {
     error.to_string()
 }
 
-/// Opens the store, so that nothing happens in it unasked.
-pub fn open(dir: &Path, form: Form) -> Result<Db, String> {
-    Db::open(dir, Settings::quiet(form).options().map_err(failed)?).map_err(failed)
+/// Opens the store.
+pub fn open(dir: &Path, settings: Settings) -> Result<Db, String> {
+    Db::open(dir, settings.options().map_err(failed)?).map_err(failed)
 }
 
 /// Reads everything in every way there is, and verifies everything that can be verified alone.
@@ -53,9 +53,8 @@ pub fn read_all(db: &Db, plan: &Plan) -> Result<Contents, String> {
 }
 
 /// Everything that a read-only open sees.
-pub fn read_only(dir: &Path, form: Form) -> Result<Contents, String> {
-    let db = Db::open_read_only(dir, Settings::quiet(form).options().map_err(failed)?)
-        .map_err(failed)?;
+pub fn read_only(dir: &Path, settings: Settings) -> Result<Contents, String> {
+    let db = Db::open_read_only(dir, settings.options().map_err(failed)?).map_err(failed)?;
     let mut contents = Contents::default();
     for (contents, name) in contents.iter_mut().zip(SPACES) {
         // A kill may have come before it was made.
@@ -108,8 +107,8 @@ pub fn empty(db: Db) -> Result<(), String> {
 }
 
 /// Bytes free in a store that is opened again, and a thousandth of all bytes.
-pub fn free(dir: &Path, form: Form) -> Result<(u64, u64), String> {
-    let properties = open(dir, form)?.properties();
+pub fn free(dir: &Path, settings: Settings) -> Result<(u64, u64), String> {
+    let properties = open(dir, settings)?.properties();
     let tables = properties.ssd.map_or(0, |ssd| ssd.bytes);
     if tables > 0 {
         return Err(format!("tables of nothing take {tables} bytes"));
@@ -118,7 +117,7 @@ pub fn free(dir: &Path, form: Form) -> Result<(u64, u64), String> {
 }
 
 /// Bytes free in a store that never held anything.
-pub fn free_when_new(dir: &Path, form: Form) -> Result<u64, String> {
-    drop(keyspaces(&open(dir, form)?).map_err(failed)?);
-    Ok(free(dir, form)?.0)
+pub fn free_when_new(dir: &Path, settings: Settings) -> Result<u64, String> {
+    drop(keyspaces(&open(dir, settings)?).map_err(failed)?);
+    Ok(free(dir, settings)?.0)
 }

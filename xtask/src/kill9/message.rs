@@ -37,16 +37,37 @@ pub enum Count {
     Drained,
     /// Compactions of tables, and tables moved from level to level.
     Sunk,
+    /// Keyspaces dropped.
+    Dropped,
+    /// Ranges of keys deleted.
+    RangesDeleted,
+    /// Files taken in.
+    Ingested,
+    /// Snapshots compared with what they should show.
+    SnapshotsCompared,
+    /// Checkpoints compared with a snapshot of their moment.
+    CheckpointsCompared,
+    /// Calls of application code that panicked.
+    Panics,
+    /// Calls of the device that failed.
+    FailedCalls,
 }
 
 impl Count {
-    pub const ALL: [Count; 6] = [
+    pub const ALL: [Count; 13] = [
         Count::Freezes,
         Count::Merges,
         Count::Regrants,
         Count::Cleaned,
         Count::Drained,
         Count::Sunk,
+        Count::Dropped,
+        Count::RangesDeleted,
+        Count::Ingested,
+        Count::SnapshotsCompared,
+        Count::CheckpointsCompared,
+        Count::Panics,
+        Count::FailedCalls,
     ];
 }
 

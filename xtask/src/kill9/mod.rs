@@ -5,14 +5,14 @@
 //! that every moment at which the stores may end leaves a state from which recovery finds all that was
 //! acknowledged and nothing else. `cargo xtask crash` is about what a power failure takes away.
 
-mod child;
-mod inspect;
-mod message;
-mod oracle;
-mod plan;
-mod running;
-mod scratch;
-mod tally;
+pub(crate) mod child;
+pub(crate) mod inspect;
+pub(crate) mod message;
+pub(crate) mod oracle;
+pub(crate) mod plan;
+pub(crate) mod running;
+pub(crate) mod scratch;
+pub(crate) mod tally;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -104,7 +104,7 @@ impl Campaign {
         let mut free = Vec::new();
         for form in Form::ALL {
             let new = scratch.join(format!("new-{form:?}"));
-            free.push((form, inspect::free_when_new(&new, form)?));
+            free.push((form, inspect::free_when_new(&new, Settings::quiet(form))?));
         }
         Ok(Campaign {
             store: scratch.join("store"),
@@ -154,7 +154,7 @@ impl Campaign {
     fn kill(&mut self, next: Vec<u64>, when: When) -> Result<(), String> {
         let settings = Settings::random(&mut self.rng, self.form);
         let order = Order { dir: self.store.clone(), plan: self.plan, settings, next };
-        let told = run_and_kill(&order, when)
+        let told = run_and_kill(CHILD, &order.to_args(), when)
             .map_err(|error| format!("{error}\n{when:?}, {:?}", order.settings))?;
         self.tally.add(&told);
         told.iter().try_for_each(|message: &Message| self.oracle.hear(*message))
@@ -164,7 +164,8 @@ impl Campaign {
     fn verify(&mut self) -> Result<(), String> {
         copy(&self.store, &self.left).map_err(|error| format!("copying the store: {error}"))?;
         let begun = Instant::now();
-        let db = inspect::open(&self.store, self.form)?;
+        let quiet = Settings::quiet(self.form);
+        let db = inspect::open(&self.store, quiet)?;
         self.tally.longest_open = self.tally.longest_open.max(begun.elapsed());
         self.tally.recovered += db.recovery().records;
         if self.oracle.opened && db.keyspaces() != plan::SPACES {
@@ -174,8 +175,8 @@ impl Campaign {
         drop(db);
         // Recovering reads the same whoever does it and however often.
         if self.rng.chance(1, 8) && self.left.join("STORE").exists() {
-            let again = inspect::read_all(&inspect::open(&self.store, self.form)?, &self.plan)?;
-            if again != contents || inspect::read_only(&self.left, self.form)? != contents {
+            let again = inspect::read_all(&inspect::open(&self.store, quiet)?, &self.plan)?;
+            if again != contents || inspect::read_only(&self.left, quiet)? != contents {
                 return Err("three recoveries of one state differ".into());
             }
         }
@@ -190,8 +191,9 @@ impl Campaign {
 
     /// Deletes everything: its space must be free again. Every other time the store is begun anew.
     fn empty(&mut self) -> Result<(), String> {
-        inspect::empty(inspect::open(&self.store, self.form)?)?;
-        let (free, allowed) = inspect::free(&self.store, self.form)?;
+        let quiet = Settings::quiet(self.form);
+        inspect::empty(inspect::open(&self.store, quiet)?)?;
+        let (free, allowed) = inspect::free(&self.store, quiet)?;
         let new = self.free.iter().find(|(form, _)| *form == self.form).map_or(0, |(_, new)| *new);
         if free + allowed < new {
             return Err(format!("{} bytes did not come free again", new - free));
@@ -224,7 +226,7 @@ impl Campaign {
 }
 
 /// Copies the files of a store with those in its directories, replacing what is there.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(to) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => std::fs::create_dir_all(to)?,

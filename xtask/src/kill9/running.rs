@@ -5,7 +5,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::child::Order;
 use super::message::{LEN, Message, read_all};
 
 /// The subcommand of a child.
@@ -31,13 +30,14 @@ pub enum When {
     Open(Duration),
 }
 
-/// Lets a child do `order`, kills it, and returns all that it told; an error if it ended by itself.
-pub fn run_and_kill(order: &Order, when: When) -> Result<Vec<Message>, String> {
+/// Lets a child run this program's subcommand `command`, kills it, and returns all that it told; an error if it ended by
+/// itself.
+pub fn run_and_kill(command: &str, args: &[String], when: When) -> Result<Vec<Message>, String> {
     let failed = |error: std::io::Error| format!("a child process: {error}");
     let program = std::env::current_exe().map_err(failed)?;
     let mut child = Command::new(program)
-        .arg(CHILD)
-        .args(order.to_args())
+        .arg(command)
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -44,7 +44,7 @@ impl Tally {
         }
     }
 
-    fn count(&self, of: Count) -> u64 {
+    pub fn count(&self, of: Count) -> u64 {
         self.counts[of as usize]
     }
 
