@@ -3,6 +3,8 @@
 //!
 //! Faults of single flushes and fences need no switch here: the simulator drops or shortens them
 //! at the named persist site.
+//!
+//! A test may also let one step of background work panic, counted over all threads: [`step`] stands at each of them.
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -204,7 +206,43 @@ mod switch {
 }
 
 #[cfg(feature = "planted")]
+mod steps {
+    use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+    use std::sync::{Mutex, PoisonError};
+
+    /// Steps that are left to the one that panics; none does below 1.
+    static LEFT: AtomicI64 = AtomicI64::new(0);
+    static PANICKED: Mutex<Option<&str>> = Mutex::new(None);
+
+    /// The step `count` from now panics, on whichever thread it is; none for 0.
+    pub fn panic_in(count: i64) {
+        *PANICKED.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        LEFT.store(count, Relaxed);
+    }
+
+    /// The step that has panicked since, if one has.
+    pub fn panicked_in() -> Option<&'static str> {
+        *PANICKED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step of background work, called `name`.
+    pub fn step(name: &'static str) {
+        if LEFT.load(Relaxed) > 0 && LEFT.fetch_sub(1, Relaxed) == 1 {
+            *PANICKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+            panic!("a planted panic: {name}");
+        }
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use steps::{panic_in, panicked_in, step};
+#[cfg(feature = "planted")]
 pub use switch::{is, plant};
+
+/// A step of background work: it never panics, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn step(_name: &'static str) {}
 
 /// Whether `bug` is planted: never, in this build.
 #[cfg(not(feature = "planted"))]

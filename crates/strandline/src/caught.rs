@@ -3,12 +3,22 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use base::{Error, ErrorKind};
+
 /// Calls `call`; a panic in it comes back as its message.
 ///
 /// No type proves that what `call` may change is whole after a panic, so each caller says why it is, or lets a guard
 /// poison the store where it is not ([`crate::background::poison`]).
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(message)
+}
+
+/// The error of a background step that panicked: what it was at is given up and done again.
+#[cold]
+pub(crate) fn panicked(step: &'static str, said: &str) -> Error {
+    let text =
+        format!("a background step panicked, and is done again later; please report this: {said}");
+    Error::new(ErrorKind::Internal, step, text)
 }
 
 /// What a panic said.

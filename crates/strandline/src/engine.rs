@@ -9,10 +9,11 @@ use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::background::debt::memtable_bytes_max;
-use crate::background::poison::Poison;
+use crate::background::poison::{Poison, Unended};
 use crate::background::rate::RateLimit;
 use crate::background::signal::Signal;
 use crate::background::throttle::Throttle;
+use crate::caught::{caught, panicked};
 use crate::compaction::cpu::Cpu;
 use crate::compaction::engine::MergeEngine;
 use crate::hooks::{Called, Hooks};
@@ -61,8 +62,8 @@ pub(crate) struct Engine {
     pub hooks: Arc<Called>,
     /// What compactions may write; no limit where callers do the work.
     pub rate: Option<Arc<RateLimit>>,
-    /// What a compaction met last, until one succeeds.
-    pub trouble: Mutex<Option<Error>>,
+    /// What background work met last.
+    pub trouble: Mutex<Trouble>,
     /// The last job failed for want of space.
     pub short: AtomicBool,
     /// Commits are carried on step by step, perhaps by the thread that would wait for them: nobody waits.
@@ -80,6 +81,13 @@ pub(crate) struct Engine {
     reserve: AtomicU64,
     /// The part of it that the longest merge needs.
     merge_reserve: AtomicU64,
+}
+
+/// What background work met last, each kind until it succeeds.
+#[derive(Default)]
+pub(crate) struct Trouble {
+    levels: Option<Error>,
+    indexes: Option<Error>,
 }
 
 /// Who wants a zone: the reserves differ.
@@ -171,8 +179,10 @@ impl Engine {
         spaces.into_iter().flat_map(of).collect()
     }
 
-    /// Makes `changes` durable, with whatever waited for an edit.
-    pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<pmem::Durable> {
+    /// Makes `changes` durable, with whatever waited for an edit. Memory does not show them yet: who drops what is
+    /// returned without [`Unended::end`] poisons the store.
+    pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<Unended<'_>> {
+        let edit = self.poison.unless_ended("an edit of the manifest");
         let mut manifest = self.manifest();
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         changes.extend(deferred.iter().cloned());
@@ -181,23 +191,34 @@ impl Engine {
         match &committed {
             Ok(_) => deferred.clear(),
             // Refused before anything was written.
-            Err(error) if error.kind() == ErrorKind::LimitExceeded => {}
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                edit.end();
+                return Err(error.clone());
+            }
             Err(error) => self.poison.set(error),
         }
-        let durable = committed?;
+        let _durable = committed?;
         if names_files {
             // Files go once an edit has dropped them, so a log that waits for a sync is not good enough.
             self.media.region.sync_journal().inspect_err(|error| self.poison.set(error))?;
         }
-        Ok(durable)
+        Ok(edit)
     }
 
     /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
     pub(crate) fn bury(&self) {
+        if let Err(said) = caught(|| self.bury_dead()) {
+            // Which of it is free is not known any more.
+            self.poison.set(panicked("free space", &said));
+        }
+    }
+
+    fn bury_dead(&self) {
         let dead = self.graveyard.take();
         if dead.zones.is_empty() && dead.extents.is_empty() {
             return;
         }
+        planted::step("free space");
         let pool = &self.media.pool;
         for (no, incarnation) in dead.zones {
             let _durable = pool.clear_zone(no);
@@ -439,13 +460,24 @@ impl Engine {
         self.tables.is_some()
     }
 
-    /// What the last compaction failed of, unless one has succeeded since.
-    pub(crate) fn last_trouble(&self) -> Option<Error> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the last compaction, or the last freeze or merge, failed of, unless one has succeeded since.
+    pub(crate) fn last_trouble(&self) -> Option<Error> {
+        let trouble = self.trouble();
+        trouble.levels.as_ref().or(trouble.indexes.as_ref()).cloned()
+    }
+
+    /// Notes how the last compaction ended.
     pub(crate) fn set_trouble(&self, trouble: Option<&Error>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble.cloned();
+        self.trouble().levels = trouble.cloned();
+    }
+
+    /// Notes how the last freeze or merge ended.
+    pub(crate) fn set_index_trouble(&self, trouble: Option<&Error>) {
+        self.trouble().indexes = trouble.cloned();
     }
 
     /// Room for records that a merge moves, and how much it should gain by moving them.

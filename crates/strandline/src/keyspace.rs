@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
+use base::Error;
 
 use crate::fences::{Fences, FencesBuilder};
 use crate::level0::run::Run;
@@ -22,8 +23,8 @@ pub(crate) struct Space {
     /// Serialises changes of the routes, of all Views and of the fronts' zones. Never taken between W2 and W5.
     pub admin: Mutex<()>,
     pub dropped: AtomicBool,
-    /// A merge met damage here: merging on would spread it or lose the rest.
-    pub unmergeable: AtomicBool,
+    /// The damage that a merge met here, if one did: merging on would spread it or lose the rest.
+    pub damage: OnceLock<Error>,
     /// Something changed that the cut into subranges depends on.
     pub recut_due: AtomicBool,
     /// What damage took; only where the store is open read-only.
@@ -77,7 +78,7 @@ impl Space {
             routes: ArcSwap::from_pointee(Routes::new(subranges)),
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),
-            unmergeable: AtomicBool::new(false),
+            damage: OnceLock::new(),
             recut_due: AtomicBool::new(true),
             lost,
         }

@@ -1,17 +1,19 @@
-//! Code of the application that panics, at every call in turn: one error for the caller, and a store that goes on.
+//! Code of the application that panics, at every call in turn, and then every step of background work: one error for the
+//! caller, and a store that goes on, or that says why it takes no more writes.
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use base::planted;
 use common::{TempDir, dump, numbered, small_levels};
 use strandline::{
-    CompactionFilter, Db, Decision, Error, ErrorKind, Hooks, MergeOperator, Options, ReadOptions,
-    RecoveryProgress, RecoveryStep, Result,
+    CompactionFilter, Db, Decision, Error, ErrorKind, Hooks, MergeOperator, Options, PmSource,
+    ReadOptions, RecoveryProgress, RecoveryStep, Result, SsdSource, steps,
 };
 
 /// How long a run may take before it counts as hanging; they take milliseconds.
@@ -19,6 +21,7 @@ const HANGS: Duration = Duration::from_secs(60);
 
 /// What is meant to panic says so.
 const MEANT: &str = "application code";
+const PLANTED: &str = "a planted panic";
 
 /// Runs `what` on a thread of its own, which must end. Panics that are meant are not printed.
 fn ends(what: impl FnOnce() + Send + 'static) {
@@ -27,11 +30,14 @@ fn ends(what: impl FnOnce() + Send + 'static) {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let said = panic.payload().downcast_ref::<String>();
-            if said.is_none_or(|said| !said.contains(MEANT)) {
+            if said.is_none_or(|said| !said.contains(MEANT) && !said.contains(PLANTED)) {
                 print(panic);
             }
         }));
     });
+    // One after the other: a planted panic is for whoever comes to it.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (done, ended) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         what();
@@ -295,5 +301,179 @@ fn an_open_whose_listener_panics_says_so_and_can_be_done_again() {
                 }
             }
         }
+    });
+}
+
+/// What each key of a keyspace may hold: what was written last, or, where writes failed behind it, any of these.
+struct Followed {
+    name: &'static str,
+    may_hold: BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>,
+}
+
+impl Followed {
+    fn put(&mut self, db: &Db, key: Vec<u8>, value: &[u8]) -> bool {
+        let may_hold = self.may_hold.entry(key.clone()).or_insert_with(|| vec![None]);
+        let done = told(db.keyspace(self.name).expect("keyspace").put(&key, value));
+        if done {
+            may_hold.clear();
+        }
+        may_hold.push(Some(value.to_vec()));
+        done
+    }
+
+    #[track_caller]
+    fn check(&self, db: &Db, what: &str) {
+        let space = db.keyspace(self.name).expect("keyspace");
+        let there = dump(&space, &ReadOptions::default());
+        assert!(there.keys().all(|key| self.may_hold.contains_key(key)), "{what}: a key too many");
+        for (key, may_hold) in &self.may_hold {
+            assert!(may_hold.contains(&there.get(key).cloned()), "{what}: {}", key.escape_ascii());
+        }
+    }
+}
+
+/// Whether a call did what it was asked. If not it says that something panicked, or that the store is poisoned.
+#[track_caller]
+fn told<T>(result: Result<T>) -> bool {
+    if let Err(error) = &result {
+        let kind = matches!(error.kind(), ErrorKind::Internal | ErrorKind::Closed);
+        assert!(kind && error.context().contains("please report this"), "{error}");
+    }
+    result.is_ok()
+}
+
+/// Overwrites keys of all keyspaces; `false` if some write was refused.
+fn fill(db: &Db, all: &mut [Followed], round: u8) -> bool {
+    let mut done = true;
+    for i in 0..30 {
+        for each in all.iter_mut() {
+            done &= each.put(db, numbered(i), &[b'a' + round; 300]);
+        }
+    }
+    done
+}
+
+#[track_caller]
+fn check(db: &Db, all: &[Followed], what: &str) {
+    all.iter().for_each(|each| each.check(db, what));
+}
+
+#[track_caller]
+fn nothing_leaks(db: &Db, what: &str) {
+    while !db.work(1000).expect(what) {}
+    let space = db.default_keyspace();
+    assert_eq!(steps::leaked_zones(space), 0, "zones, {what}");
+    assert_eq!(steps::leaked_tables(space).expect("tables"), 0, "tables, {what}");
+}
+
+/// Where a panic leaves memory and manifest apart, or a log that nobody knows the end of.
+const POISONS: [&str; 3] = ["after the edit", "free space", "write the log"];
+
+/// One run, in which the step `at` panics: the panic comes out nowhere, every write that was acknowledged is there, before
+/// and after the store is opened again, and the store goes on or says why it does not. Returns the step.
+fn run_with_a_panic(options: &Options, at: i64) -> Option<&'static str> {
+    let dir = TempDir::new("steps");
+    let mut all = ["default", "other"].map(|name| Followed { name, may_hold: BTreeMap::new() });
+    let db = Db::open(dir.path(), options.clone()).expect("open");
+    db.create_keyspace("other").expect("keyspace");
+    planted::panic_in(at);
+    for round in 0..4 {
+        fill(&db, &mut all, round);
+        told(if round % 2 == 0 { db.flush() } else { db.compact() });
+        told(db.work(50));
+    }
+    let panicked = planted::panicked_in();
+    planted::panic_in(0);
+    let what = panicked.unwrap_or("no panic");
+    check(&db, &all, what);
+    if let Some(why) = db.properties().refusing_writes {
+        assert!(POISONS.iter().any(|step| what.starts_with(step)), "{what} poisons: {why}");
+        assert!(!fill(&db, &mut all, 4) && !told(db.flush()) && !told(db.compact()));
+        assert!(!told(db.work(1)));
+    } else {
+        assert!(fill(&db, &mut all, 4), "{what}: writes go on");
+        db.flush().expect(what);
+        db.compact().expect(what);
+        assert!(fill(&db, &mut all, 5), "{what}: writes go on");
+        if options.background_threads == 0 {
+            nothing_leaks(&db, what);
+        }
+    }
+    check(&db, &all, what);
+    drop(db);
+    let db = Db::open(dir.path(), Options { background_threads: 0, ..options.clone() });
+    let db = db.expect("open again");
+    check(&db, &all, what);
+    assert!(fill(&db, &mut all, 6), "{what}: writes go on after an open");
+    db.compact().expect(what);
+    check(&db, &all, what);
+    nothing_leaks(&db, what);
+    panicked
+}
+
+/// Lets each step of background work panic in turn, on whichever thread comes to it.
+fn every_step_panics(options: Options, expected: &[&str]) {
+    for background_threads in [0, 2] {
+        let options = Options { background_threads, ..options.clone() };
+        let mut seen = BTreeSet::new();
+        for at in 1.. {
+            let Some(step) = run_with_a_panic(&options, at) else { break };
+            seen.insert(step);
+        }
+        for step in expected {
+            assert!(background_threads > 0 || seen.contains(*step), "{step} is not among {seen:?}");
+        }
+    }
+}
+
+/// Two panics of background work ended in waits without end: one in a part of a compaction on a caller's thread left it
+/// under way, so that no `compact` or `flush` returned any more, and one on a background thread poisoned the store, which
+/// those who waited for what it had been at never looked at.
+#[test]
+fn whichever_step_of_a_store_with_tables_panics_it_goes_on_or_says_why_not() {
+    ends(|| {
+        let options = Options { subranges: 2, ..small_levels() };
+        every_step_panics(
+            options,
+            &[
+                "begin a freeze",
+                "freeze",
+                "end a freeze",
+                "before the edit of a freeze",
+                "after the edit of a freeze",
+                "before the edit of a cut",
+                "after the edit of a cut",
+                "begin a compaction",
+                "carry a compaction on",
+                "compact",
+                "end a table",
+                "read a table back",
+                "before the edit of a compaction",
+                "after the edit of a compaction",
+                "remove a table",
+                "choose a job",
+                "free space",
+            ],
+        );
+    });
+}
+
+/// The same where nothing leaves memory.
+#[test]
+fn whichever_step_of_a_store_in_memory_panics_it_goes_on_or_says_why_not() {
+    ends(|| {
+        let options = Options { ssd: SsdSource::None, ..small_levels() };
+        let merge =
+            ["merge", "end a merge", "before the edit of a merge", "after the edit of a merge"];
+        every_step_panics(options, &merge);
+    });
+}
+
+/// The same with a log on SSD.
+#[test]
+fn whichever_step_of_a_store_with_a_log_panics_it_goes_on_or_says_why_not() {
+    ends(|| {
+        let options = Options { pm: PmSource::Dram, ..small_levels() };
+        every_step_panics(options, &["write the log"]);
     });
 }

@@ -5,6 +5,28 @@ use std::sync::OnceLock;
 
 use base::{Error, ErrorKind, Result};
 
+/// Something of which memory and manifest would tell different stories if it stopped here.
+#[must_use]
+pub(crate) struct Unended<'p> {
+    poison: &'p Poison,
+    what: Option<&'static str>,
+}
+
+impl Unended<'_> {
+    /// It is whole again.
+    pub(crate) fn end(mut self) {
+        self.what = None;
+    }
+}
+
+impl Drop for Unended<'_> {
+    fn drop(&mut self) {
+        if let Some(what) = self.what {
+            self.poison.set(format_args!("{what} stopped half-way; please report this"));
+        }
+    }
+}
+
 /// Set once, with the first cause.
 #[derive(Default)]
 pub(crate) struct Poison {
@@ -15,6 +37,11 @@ impl Poison {
     #[cold]
     pub(crate) fn set(&self, cause: impl std::fmt::Display) {
         let _first_wins = self.cause.set(cause.to_string());
+    }
+
+    /// Begins what must come to its end: if it does not, the store refuses writes.
+    pub(crate) fn unless_ended(&self, what: &'static str) -> Unended<'_> {
+        Unended { poison: self, what: Some(what) }
     }
 
     #[inline]
@@ -32,5 +59,24 @@ impl Poison {
                 format!("writes are refused after a failure; close and reopen the store: {cause}"),
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caught::caught;
+
+    #[test]
+    fn what_does_not_end_poisons() {
+        let poison = Poison::default();
+        poison.unless_ended("this").end();
+        assert!(!poison.is_set());
+        let panicked = caught(|| {
+            let _unended = poison.unless_ended("that");
+            panic!("in between");
+        });
+        assert!(panicked.is_err());
+        assert!(poison.check("write").expect_err("poison").context().contains("that stopped"));
     }
 }

@@ -1,10 +1,10 @@
 //! Background threads: freeze, merge, compact, and map the pool ahead after an open.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::caught::{caught, panicked};
 use crate::engine::Engine;
 use crate::path::job::Worked;
 
@@ -16,6 +16,8 @@ const PREFAULT_STEP: u64 = 4 << 20;
 const IDLE: Duration = Duration::from_millis(200);
 /// While writers wait for space, or work waits for them, look again soon.
 const PRESSED: Duration = Duration::from_millis(1);
+/// How long a job that failed is left alone.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// Starts the threads. They end when the store is closed or dropped.
 pub(crate) fn start(engine: &Arc<Engine>) {
@@ -34,31 +36,60 @@ pub(crate) fn start(engine: &Arc<Engine>) {
 
 fn run(weak: &Weak<Engine>, number: u32) {
     // The first thread maps the pool ahead.
-    let mut seen = 0;
-    let mut prefaulted = if number == 0 { 0 } else { u64::MAX };
+    let mut thread = Thread { seen: 0, prefaulted: if number == 0 { 0 } else { u64::MAX } };
     while let Some(engine) = weak.upgrade() {
-        if engine.closed.load(Ordering::Acquire) || engine.poison.is_set() {
-            return;
+        match caught(|| thread.turn(&engine)) {
+            Ok(true) => {}
+            Ok(false) => return,
+            // Not in a job, which would have been given up: what it left is not known.
+            Err(said) => return engine.poison.set(panicked("work", &said)),
         }
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| engine.work(QUANTUM)));
-        let worked = match outcome {
-            Ok(Ok(worked)) => worked,
-            // The store refuses writes from now on.
-            Ok(Err(_)) => return,
-            Err(_) => return engine.poison.set("a background step panicked"),
-        };
+    }
+}
+
+/// What a thread remembers from turn to turn.
+struct Thread {
+    /// How often it saw the signal raised.
+    seen: u64,
+    /// How far it has mapped the pool.
+    prefaulted: u64,
+}
+
+impl Thread {
+    /// Does a quantum of work, or waits if there is none; `false` once the store is closed or refuses writes.
+    fn turn(&mut self, engine: &Engine) -> bool {
+        if engine.closed.load(Ordering::Acquire) || engine.poison.is_set() {
+            return false;
+        }
+        let worked = engine.work(QUANTUM).unwrap_or_else(|_noted| {
+            // The job was given up and is tried again, but not at once; meanwhile it frees nothing.
+            self.pause(engine);
+            Worked::Short
+        });
         let idle = worked != Worked::Did;
-        if idle && prefaulted < engine.prefault_to {
+        if idle && self.prefaulted < engine.prefault_to {
             // Work comes first: a step of prefaulting only when there is none.
-            let more = engine.media.region.populate(prefaulted, PREFAULT_STEP);
-            prefaulted = if more { prefaulted + PREFAULT_STEP } else { engine.prefault_to };
+            let more = engine.media.region.populate(self.prefaulted, PREFAULT_STEP);
+            self.prefaulted =
+                if more { self.prefaulted + PREFAULT_STEP } else { engine.prefault_to };
         } else if idle {
             let pressed = engine.throttle.has_waiters();
             if pressed && matches!(worked, Worked::Idle | Worked::Short) {
                 engine.end_round();
             }
             let soon = pressed || matches!(worked, Worked::Busy | Worked::Blocked);
-            engine.signal.wait(&mut seen, if soon { PRESSED } else { IDLE });
+            engine.signal.wait(&mut self.seen, if soon { PRESSED } else { IDLE });
+        }
+        true
+    }
+
+    /// Waits until what failed is worth another try, or the store takes no more writes.
+    fn pause(&mut self, engine: &Engine) {
+        let until = Instant::now() + RETRY;
+        while let Some(left) = until.checked_duration_since(Instant::now())
+            && engine.check_writable("work").is_ok()
+        {
+            engine.signal.wait(&mut self.seen, left);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use base::Result;
 use base::bytes::compare;
+use base::{Result, planted};
 
 use super::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
 use super::merging::Merging;
@@ -75,6 +75,7 @@ impl MergeEngine for Cpu {
 
 impl MergeTask for CpuTask {
     fn poll(&mut self, entries: usize) -> Result<Poll> {
+        planted::step("compact");
         let begun = self.passed;
         while self.passed - begun < entries as u64 {
             if !self.next_key()? {

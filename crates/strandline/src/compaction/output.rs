@@ -7,6 +7,7 @@ use base::bytes::compare;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
+use pool::Extent;
 use ssd::Read;
 use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
@@ -40,6 +41,36 @@ pub(crate) struct OutputOptions {
     pub rate: Option<Arc<RateLimit>>,
 }
 
+/// What there is of a table before anybody has its description: it goes with this, whatever ends it.
+struct Unnamed {
+    tables: Arc<Tables>,
+    id: u64,
+    /// Bytes of its file that are counted.
+    counted: u64,
+    extent: Option<Extent>,
+    kept: bool,
+}
+
+impl Unnamed {
+    fn new(tables: &Arc<Tables>) -> Unnamed {
+        let id = tables.take_id();
+        Unnamed { tables: Arc::clone(tables), id, counted: 0, extent: None, kept: false }
+    }
+
+    /// It has a description now.
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.tables.give_up_parts(self.id, self.counted, self.extent);
+        }
+    }
+}
+
 /// The tables of one merge.
 pub(crate) struct Output {
     tables: Arc<Tables>,
@@ -56,7 +87,7 @@ pub(crate) struct Output {
 }
 
 struct Open {
-    id: u64,
+    name: Unnamed,
     writer: Writer<TableSink>,
     /// Bytes at which it is cut.
     full_at: u64,
@@ -138,7 +169,8 @@ impl Output {
 
     fn begin_table(&self, key: &[u8]) -> Result<Open> {
         let table_bytes = self.options.table_bytes;
-        let id = self.tables.take_id();
+        let name = Unnamed::new(&self.tables);
+        let id = name.id;
         let rate = self.options.rate.clone();
         let sink = TableSink::new(&self.tables, id, (self.options.place, table_bytes), rate)?;
         let full_at = sink.cut_at(table_bytes);
@@ -148,16 +180,13 @@ impl Output {
             ..self.options.writer.clone()
         };
         let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
-        Ok(Open { id, writer: Writer::new(sink, options), full_at, overlap_from })
+        Ok(Open { name, writer: Writer::new(sink, options), full_at, overlap_from })
     }
 
     /// Ends the table; the next begins at `next`.
     fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        if let Err(error) = self.add_ranges(&mut open, next) {
-            self.tables.bury(open.id, 0);
-            return Err(error);
-        }
+        self.add_ranges(&mut open, next)?;
         let written = self.finish(open)?;
         self.done.push(written);
         Ok(())
@@ -182,10 +211,12 @@ impl Output {
     }
 
     fn finish(&self, open: Open) -> Result<TableDesc> {
-        let id = open.id;
-        let ended = open.writer.finish();
-        let ended = ended.and_then(|(sink, summary)| Ok((sink.end()?, summary)));
-        let (written, summary) = ended.inspect_err(|_| self.tables.bury(id, 0))?;
+        planted::step("end a table");
+        let Open { mut name, writer, .. } = open;
+        let id = name.id;
+        let (sink, summary) = writer.finish()?;
+        let written = sink.end()?;
+        name.extent = written.extent;
         let desc = TableDesc {
             id,
             extent: written.extent,
@@ -206,9 +237,11 @@ impl Output {
         };
         if desc.extent.is_none() {
             self.tables.count(desc.len);
+            name.counted = desc.len;
         }
-        let read_back = self.tables.open(&desc, None).and_then(|file| verify(&*file, &desc));
-        read_back.inspect_err(|_| self.tables.give_up(&desc))?;
+        planted::step("read a table back");
+        verify(&*self.tables.open(&desc, None)?, &desc)?;
+        name.keep();
         Ok(desc)
     }
 
@@ -223,7 +256,7 @@ impl Output {
 
     /// Gives up what was written.
     pub(crate) fn abandon(&mut self) {
-        self.open.take().into_iter().for_each(|open| self.tables.bury(open.id, 0));
+        self.open = None;
         self.done.drain(..).for_each(|desc| self.tables.give_up(&desc));
     }
 }

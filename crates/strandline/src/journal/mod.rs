@@ -33,6 +33,7 @@ use ssd::Fs;
 
 pub(crate) use replay::Lost;
 
+use crate::caught::{caught, panicked};
 use crate::options::WalSync;
 use live::Live;
 use replay::Past;
@@ -177,7 +178,9 @@ impl Log {
             queue.count
         };
         if !batch.is_empty() {
-            end.writer.write(&mut batch)?;
+            // A panic is as final as any failure: what of the batch is in the file is not known.
+            let written = caught(|| end.writer.write(&mut batch));
+            written.unwrap_or_else(|said| Err(panicked("write log", &said)))?;
         }
         end.done = upto;
         end.spare = batch;

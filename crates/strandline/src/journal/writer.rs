@@ -140,6 +140,7 @@ impl Writer {
 
     /// Writes a batch and leaves it empty: what it holds is as durable as the log is to be when this returns.
     pub fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        planted::step("write the log");
         let len = batch.frames.len() as u64;
         if len > 0 {
             self.append(&mut batch.frames)?;

@@ -14,6 +14,7 @@ use base::{Error, ErrorKind, Result};
 use super::compact_range::Depth;
 use super::job::Worked;
 use super::merge::MergeJob;
+use crate::caught::{caught, panicked};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::run::Run;
@@ -59,11 +60,12 @@ impl Engine {
             ));
         }
         let id = self.room_for_keyspace()?;
-        let _durable = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
+        let edit = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
         let space = Arc::new(Space::new(id, name, vec![whole], None));
         spaces.insert(id, Arc::clone(&space));
+        edit.end();
         Ok(space)
     }
 
@@ -158,7 +160,7 @@ impl Engine {
         if planted::is(Bug::DropKeepsZones) {
             changes.truncate(1);
         }
-        let _durable = self.edit(changes)?;
+        let edit = self.edit(changes)?;
         zones.values().for_each(|zone| zone.retire());
         runs.values().for_each(|run| run.set_replaced());
         tree.tables().for_each(|(_, table)| table.set_dropped());
@@ -173,6 +175,7 @@ impl Engine {
                 ..empty
             }));
         }
+        edit.end();
         drop((runs, views, zones, tree));
         self.bury();
         Ok(())
@@ -238,30 +241,45 @@ impl Engine {
     /// SSD, one run for each subrange.
     pub(crate) fn compact(&self) -> Result<()> {
         self.check_writable("compact")?;
+        let mut damage = None;
         for space in self.spaces() {
-            if self.tables.is_some() {
-                self.compact_down(&space, (None, None), Depth::Deepest)?;
-                continue;
-            }
-            // The jobs are held throughout, so that nobody else changes the runs.
-            let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.finish(self)?;
-            for subrange in space.subranges() {
-                let view = subrange.view.load_full();
-                if view.runs.len() > 1 {
-                    // Nobody else marks runs while the jobs are held.
-                    let all = 0..view.runs.len();
-                    let merge = MergeJob::begin(self, (&space, &subrange), &view, all);
-                    drop(view);
-                    let merged = merge.map(|mut merge| merge.step(self, usize::MAX));
-                    let _whole = merged.transpose()?;
+            // What is damaged is left alone; the others go on, and it is told at the end.
+            if space.damage.get().is_none() {
+                match self.compact_space(&space) {
+                    Err(error) if error.kind() == ErrorKind::Corruption => {
+                        damage.get_or_insert(error);
+                    }
+                    compacted => compacted?,
                 }
             }
-            drop(jobs);
-            self.bury();
+            damage = damage.or_else(|| space.damage.get().cloned());
         }
         self.update_reserve();
         self.update_debt();
+        damage.map_or(Ok(()), Err)
+    }
+
+    fn compact_space(&self, space: &Arc<Space>) -> Result<()> {
+        if self.tables.is_some() {
+            return self.compact_down(space, (None, None), Depth::Deepest);
+        }
+        // The jobs are held throughout, so that nobody else changes the runs.
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.finish(self)?;
+        for subrange in space.subranges() {
+            let view = subrange.view.load_full();
+            if view.runs.len() > 1 {
+                // Nobody else marks runs while the jobs are held. A merge that panics goes like one that fails.
+                let all = 0..view.runs.len();
+                let merge = MergeJob::begin(self, (space, &subrange), &view, all);
+                drop(view);
+                let merged = merge.map(|mut merge| caught(move || merge.step(self, usize::MAX)));
+                let merged = merged.transpose().map_err(|said| panicked("compact", &said))?;
+                let _whole = merged.transpose()?;
+            }
+        }
+        drop(jobs);
+        self.bury();
         Ok(())
     }
 
@@ -273,10 +291,16 @@ impl Engine {
         range: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<()> {
         self.flush()?;
-        if self.tables.is_none() {
-            return self.compact();
+        if space.dropped.load(Relaxed) {
+            return Err(super::read::dropped(space));
         }
-        self.compact_down(space, range, Depth::Deepest)
+        if let Some(damage) = space.damage.get() {
+            return Err(damage.clone());
+        }
+        match &self.tables {
+            Some(_) => self.compact_down(space, range, Depth::Deepest),
+            None => self.compact_space(space),
+        }
     }
 }
 

@@ -39,9 +39,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Does some background work. What goes wrong there is the store's failure, not this write's.
+    /// Does some background work. What goes wrong there is the store's failure, not this write's: if it is not poisoned,
+    /// the work is done again, and there is just no more space than before.
     fn help(&self) -> Result<Worked> {
-        self.work(QUANTUM).or_else(|error| self.check_writable("write").and(Err(error)))
+        self.work(QUANTUM).or_else(|_noted| self.check_writable("write").and(Ok(Worked::Short)))
     }
 
     /// Whether the active memtable's index has taken its share of DRAM.
@@ -300,7 +301,7 @@ impl Engine {
             let view = subrange.view.load();
             state.waiting = state.waiting.max(view.memtables.len() as u64 - 1);
             // What cannot be merged would slow writers for ever.
-            if !space.unmergeable.load(Relaxed) {
+            if space.damage.get().is_none() {
                 state.runs = state.runs.max(view.runs.len() as u64);
             }
             state.fronts += subrange.front.room();

@@ -11,8 +11,8 @@
 //! compaction leaves its inputs as they are and is tried again.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
@@ -22,6 +22,7 @@ use super::inputs::Inputs;
 use super::job::Worked;
 use super::leaving::Leaving;
 use super::place::Candidate;
+use crate::caught::{caught, panicked};
 use crate::compaction::engine::{MergeTask, Poll};
 use crate::compaction::pick::{pick, pick_level0};
 use crate::engine::Engine;
@@ -64,7 +65,8 @@ pub(crate) struct Compaction {
     pub(super) parts: Vec<Mutex<Part>>,
     /// Parts that are not done.
     pub(super) left: AtomicUsize,
-    pub(super) failed: AtomicBool,
+    /// Why it was given up.
+    pub(super) failure: OnceLock<Error>,
     pub(super) entries: u64,
     pub(super) begun: Instant,
 }
@@ -141,7 +143,9 @@ impl Engine {
     /// Carries some compaction on by up to `quantum` entries, beginning one if it is due.
     pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
         let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
-        tables.remove_dead();
+        if let Err(error) = tables.remove_dead() {
+            self.set_trouble(Some(&error));
+        }
         let mut under_way = {
             let mut compactions = self.compactions();
             let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
@@ -171,18 +175,32 @@ impl Engine {
         }
     }
 
-    /// Carries a part on that nobody else is at; `None` if there is none.
+    /// Carries a part on that nobody else is at; `None` if there is none. A panic in it gives the compaction up, as an error
+    /// does: inputs are as they were, and outputs are named by nothing; behind the edit, the store is poisoned.
     pub(super) fn carry_on(
         &self,
         compaction: &Arc<Compaction>,
         quantum: usize,
     ) -> Result<Option<Worked>> {
+        match caught(|| self.carry_on_part(compaction, quantum)) {
+            Ok(worked) => worked,
+            Err(said) => self.fail(compaction, panicked("compact", &said)).map(Some),
+        }
+    }
+
+    fn carry_on_part(
+        &self,
+        compaction: &Arc<Compaction>,
+        quantum: usize,
+    ) -> Result<Option<Worked>> {
+        planted::step("carry a compaction on");
         if compaction.parts.is_empty() {
             // Tables that only move.
             let first = compaction.left.swap(0, Relaxed) == 1;
             return if first { self.end(compaction).map(Some) } else { Ok(None) };
         }
         for part in &compaction.parts {
+            // A part in which something panicked stays locked to all but those who give it up.
             let Ok(mut part) = part.try_lock() else { continue };
             let Some(task) = &mut part.task else { continue };
             match task.poll(quantum) {
@@ -211,7 +229,7 @@ impl Engine {
 
     /// C4 and C5, or what is left of them when something goes wrong.
     fn end(&self, compaction: &Arc<Compaction>) -> Result<Worked> {
-        if compaction.failed.load(Relaxed) {
+        if compaction.failure.get().is_some() {
             return Ok(Worked::Busy);
         }
         if let Err(error) = self.install(compaction) {
@@ -236,11 +254,12 @@ impl Engine {
     /// Gives a compaction up: its outputs go, its inputs stay. What the device refuses is tried again later;
     /// damage is not, since merging on would spread it.
     fn fail(&self, compaction: &Arc<Compaction>, error: Error) -> Result<Worked> {
-        if compaction.failed.swap(true, Relaxed) {
+        if compaction.failure.set(error.clone()).is_err() {
             return Ok(Worked::Busy);
         }
-        self.give_up(compaction);
+        // First of all, so that nobody waits for it any more.
         self.forget(compaction);
+        self.give_up(compaction);
         self.compactions().figures.failed += 1;
         self.set_trouble(Some(&error));
         match error.kind() {
@@ -258,8 +277,8 @@ impl Engine {
     }
 
     /// Merges no more in a keyspace that is damaged: that would spread the damage, or lose the rest.
-    fn leave_alone(&self, space: &Space, damage: &Error) {
-        space.unmergeable.store(true, Relaxed);
+    pub(super) fn leave_alone(&self, space: &Space, damage: &Error) {
+        let _first_wins = space.damage.set(damage.clone());
         let _first_wins = self.damage_met.set(damage.to_string());
     }
 
@@ -280,9 +299,9 @@ impl Engine {
     pub(crate) fn abandon_compactions(&self, space: &Arc<Space>) {
         let under_way = self.compactions().under_way.clone();
         for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
-            compaction.failed.store(true, Relaxed);
-            self.give_up(compaction);
+            let _first_wins = compaction.failure.set(super::read::dropped(space));
             self.forget(compaction);
+            self.give_up(compaction);
         }
     }
 
@@ -302,14 +321,17 @@ impl Engine {
             return Ok(None);
         }
         for Candidate { space, subrange, view, leaving, scope, due, .. } in self.candidates() {
-            let begun = leaving.bounds(self, &subrange).and_then(|bounds| {
+            let begin = || {
+                let bounds = leaving.bounds(self, &subrange)?;
                 let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
                 let picture = self.picture(compactions, &space, here, what, due.is_some());
                 let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
                 choice.map_or(Ok(None), |choice| {
                     self.begin((&space, &subrange), &view, (&leaving, &scope), choice)
                 })
-            });
+            };
+            // What was marked is released as it goes.
+            let begun = caught(begin).unwrap_or_else(|said| Err(panicked("compact", &said)));
             match begun {
                 Ok(None) => {}
                 Ok(Some(begun)) => {
@@ -385,7 +407,9 @@ impl Engine {
                 changes.remove(at);
             }
         }
-        let _durable = self.edit(changes)?;
+        planted::step("before the edit of a compaction");
+        let edit = self.edit(changes)?;
+        planted::step("after the edit of a compaction");
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
@@ -409,6 +433,9 @@ impl Engine {
             }
         }
         dead.iter().for_each(|zone| zone.retire());
+        // They are the store's now, whatever happens to the compaction.
+        compaction.parts.iter().for_each(|part| lock(part).made.clear());
+        edit.end();
         space.recut_due.store(true, Relaxed);
         let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
         self.count(compaction, written, freed);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use base::{Error, ErrorKind, Result, Seq};
+use base::{Result, Seq};
 
 use super::compact::{Compaction, Compactions};
 use super::job::Worked;
 use super::leaving::Leaving;
 use super::place::{Scope, Upper};
+use crate::caught::{caught, panicked};
 use crate::compaction::pick::{Choice, place, slide};
 use crate::engine::Engine;
 use crate::keyspace::Space;
@@ -41,7 +42,7 @@ enum ByHand {
 }
 
 impl Engine {
-    /// Compacts the keys of `range`, or all.
+    /// Compacts the keys of `range`, or all. Of a keyspace that is dropped meanwhile nothing is left to compact.
     pub(super) fn compact_down(
         &self,
         space: &Arc<Space>,
@@ -70,7 +71,8 @@ impl Engine {
             }
             let (begun, more) = {
                 let mut compactions = self.compactions();
-                let next = self.next_by_hand(&compactions, space, range, depth, upto)?;
+                let next = caught(|| self.next_by_hand(&compactions, space, range, depth, upto));
+                let next = next.map_err(|said| panicked("compact", &said))??;
                 let (begun, more) = match next {
                     ByHand::Nothing => return Ok(()),
                     ByHand::Busy => (None, true),
@@ -88,14 +90,13 @@ impl Engine {
             };
             self.signal.raise();
             while self.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, &begun)) {
+                self.check_writable("compact")?;
                 if self.carry_on(&begun, usize::MAX)?.is_none() {
                     std::thread::sleep(WAIT_STEP);
                 }
             }
-            if begun.failed.load(Relaxed) {
-                let closed =
-                    || Error::new(ErrorKind::Closed, "compact", "the keyspace was dropped");
-                return Err(self.last_trouble().unwrap_or_else(closed));
+            if let Some(failure) = begun.failure.get().filter(|_| !space.dropped.load(Relaxed)) {
+                return Err(failure.clone());
             }
             if !more {
                 return Ok(());

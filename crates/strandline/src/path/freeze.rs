@@ -66,6 +66,7 @@ impl FreezeJob {
             Some(building) => building,
             None => self.building(engine),
         };
+        planted::step("freeze");
         let mut done = 0;
         while done < quantum {
             let keys = BATCH_KEYS.min(quantum - done);
@@ -82,6 +83,7 @@ impl FreezeJob {
 
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
     fn building(&self, engine: &Engine) -> Building {
+        planted::step("begin a freeze");
         // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
         let sharers = self.sharers();
         let newest = sharers.iter().flat_map(|subrange| subrange.view.load().runs.first().cloned());
@@ -124,6 +126,7 @@ impl FreezeJob {
         let ranges = building.retention.ranges();
         let zones: BTreeMap<u32, Arc<Zone>> =
             self.memtable.zones().into_iter().map(|zone| (zone.no, zone)).collect();
+        planted::step("end a freeze");
         let built = building.builder.finish(ranges, &zones, &engine.graveyard)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
         let mut changes = Vec::new();
@@ -153,7 +156,9 @@ impl FreezeJob {
             let desc = Box::new(run.desc.clone());
             changes.push(Change::AddRun { run: desc, subranges: readers.clone() });
         }
-        let _durable = engine.edit(changes)?;
+        planted::step("before the edit of a freeze");
+        let edit = engine.edit(changes)?;
+        planted::step("after the edit of a freeze");
         if let Some(run) = &run {
             run.set_installed();
         }
@@ -172,6 +177,7 @@ impl FreezeJob {
         }
         self.memtable.busy.spend();
         retired.iter().for_each(|zone| zone.retire());
+        edit.end();
         self.space.recut_due.store(true, Relaxed);
         // Level 0 may be due.
         engine.signal.raise();

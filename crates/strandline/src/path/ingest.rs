@@ -91,7 +91,7 @@ impl Engine {
                 // Where it is not known whether an edit names them, the next open knows.
                 if !self.poison.is_set() {
                     descs.iter().for_each(|desc| tables.give_up(desc));
-                    tables.remove_dead();
+                    let _told_below = tables.remove_dead();
                 }
                 Err(error)
             }
@@ -209,8 +209,9 @@ impl Engine {
             }
             self.check_manifest_room(descs)?;
             let changes = descs.iter().map(|desc| Change::AddTable(Box::new(desc.clone())));
-            let _durable = self.edit(changes.collect())?;
+            let edit = self.edit(changes.collect())?;
             self.swap_trees(tables, space, None);
+            edit.end();
             return Ok(true);
         }
     }

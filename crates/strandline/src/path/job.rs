@@ -1,13 +1,14 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use super::freeze::FreezeJob;
 use super::merge::MergeJob;
+use crate::caught::{self, caught, panicked};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::pick::{Need, RUNS_ABOVE_LEVELS, RUNS_MAX, pick_runs};
@@ -33,6 +34,14 @@ pub(crate) struct Jobs {
 enum Turn {
     Freeze,
     Merge,
+}
+
+/// What is to be done with the jobs.
+enum Chosen {
+    /// The job whose turn it is goes on.
+    Job(Turn),
+    /// No job; the call came to this.
+    Nothing(Worked),
 }
 
 impl Jobs {
@@ -61,13 +70,18 @@ impl Jobs {
         !self.merges.is_empty()
     }
 
-    /// Carries the job on; it is gone when it is done or failed.
-    fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Result<Progress> {
-        let progress = match turn {
+    /// Carries the job on; it is gone when it is done or failed. A panic in it comes back as an error: what the job has
+    /// written is named by nothing, and what it has marked is released as it goes; where it panicked behind its edit, the
+    /// store is poisoned.
+    fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Stepped {
+        let stepped = caught(|| match turn {
             Turn::Freeze => self.freeze.as_mut().map(|freeze| freeze.step(engine, quantum)),
             Turn::Merge => self.merges.last_mut().map(|merge| merge.step(engine, quantum)),
+        });
+        let (progress, panicked) = match stepped {
+            Ok(stepped) => (stepped.unwrap_or(Ok(Progress::Done)), false),
+            Err(said) => (Err(caught::panicked("index", &said)), true),
         };
-        let progress = progress.unwrap_or(Ok(Progress::Done));
         if matches!(progress, Ok(Progress::Done) | Err(_)) {
             match turn {
                 Turn::Freeze => self.freeze = None,
@@ -75,7 +89,10 @@ impl Jobs {
             }
         }
         self.tell(engine);
-        progress
+        match progress {
+            Err(error) if panicked => Stepped::Panicked(error),
+            progress => Stepped::Ended(progress),
+        }
     }
 
     /// Lets go of the merge whose turn it was.
@@ -87,8 +104,7 @@ impl Jobs {
         }
         if let Some(error) = error.filter(|error| error.kind() == ErrorKind::Corruption) {
             // Merging on would meet the same damage. Reads go on, and writes as long as there is space.
-            merge.space().unmergeable.store(true, Relaxed);
-            let _first_wins = engine.damage_met.set(error.to_string());
+            engine.leave_alone(merge.space(), error);
             self.merges.clear();
         }
     }
@@ -119,12 +135,29 @@ impl Jobs {
     /// Ends what is under way.
     pub(crate) fn finish(&mut self, engine: &Engine) -> Result<()> {
         while self.freeze.is_some() {
-            self.step(Turn::Freeze, engine, usize::MAX)?;
+            self.step(Turn::Freeze, engine, usize::MAX).progress()?;
         }
         while !self.merges.is_empty() {
-            self.step(Turn::Merge, engine, usize::MAX)?;
+            self.step(Turn::Merge, engine, usize::MAX).progress()?;
         }
         Ok(())
+    }
+}
+
+/// What became of a step of a job.
+enum Stepped {
+    /// The job goes on, is done, or failed.
+    Ended(Result<Progress>),
+    /// It panicked, and was given up.
+    Panicked(Error),
+}
+
+impl Stepped {
+    fn progress(self) -> Result<Progress> {
+        match self {
+            Stepped::Ended(progress) => progress,
+            Stepped::Panicked(error) => Err(error),
+        }
     }
 }
 
@@ -157,16 +190,21 @@ impl Engine {
         if self.read_only {
             return Ok(Worked::Idle);
         }
-        let indexes = self.work_on_indexes(quantum)?;
-        if indexes == Worked::Did {
-            return Ok(Worked::Did);
+        self.check_writable("work")?;
+        let indexes = self.work_on_indexes(quantum);
+        if matches!(indexes, Ok(Worked::Did)) {
+            return indexes;
         }
+        // What fails there does not keep compactions from freeing space.
         let levels = self.work_on_levels(quantum)?;
+        if levels == Worked::Did {
+            return Ok(levels);
+        }
+        let indexes = indexes?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
             self.throttle.asked.store(false, Relaxed);
         }
         Ok(match (indexes, levels) {
-            (_, Worked::Did) => Worked::Did,
             (Worked::Idle, other) | (other, Worked::Idle) => other,
             (_, Worked::Short) => Worked::Short,
             (indexes, _) => indexes,
@@ -175,34 +213,36 @@ impl Engine {
 
     /// Carries the freeze or the merge on by up to `quantum` entries.
     pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
-        let Ok(mut jobs) = self.jobs.try_lock() else { return Ok(Worked::Busy) };
-        if !jobs.is_freezing() {
-            let recut = self.recut(jobs.merging());
-            if let Err(error) = &recut {
-                self.poison.set(error);
-            }
-            if recut? {
-                return Ok(Worked::Did);
-            }
-        }
-        let Some(turn) = jobs.turn(self) else {
-            return Ok(if self.awaits_commits() { Worked::Blocked } else { Worked::Idle });
+        let mut jobs = match self.jobs.try_lock() {
+            Ok(jobs) => jobs,
+            Err(TryLockError::Poisoned(jobs)) => jobs.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(Worked::Busy),
+        };
+        // Up to here nothing but jobs that were just begun would be lost by a panic.
+        let chosen = caught(|| self.choose_job(&mut jobs)).map_err(|said| panicked("index", &said));
+        let turn = match chosen.inspect_err(|error| self.set_index_trouble(Some(error)))?? {
+            Chosen::Job(turn) => turn,
+            Chosen::Nothing(worked) => return Ok(worked),
         };
         let waits = turn == Turn::Merge && self.awaits_commits();
         let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
-        let progress = jobs.step(turn, self, quantum);
+        let stepped = jobs.step(turn, self, quantum);
         let merging = !jobs.merges.is_empty();
-        match progress {
-            Ok(Progress::More) => {
-                self.update_debt();
-                return Ok(Worked::Did);
-            }
-            Ok(Progress::Done) | Err(_) => {}
+        if let Stepped::Ended(Ok(Progress::More)) = stepped {
+            self.update_debt();
+            return Ok(Worked::Did);
         }
         drop(jobs);
         self.bury();
         self.update_reserve();
         self.update_debt();
+        let progress = match stepped {
+            Stepped::Ended(progress) => progress,
+            Stepped::Panicked(error) => {
+                self.set_index_trouble(Some(&error));
+                return Err(error);
+            }
+        };
         match progress {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 self.short.store(true, Relaxed);
@@ -218,9 +258,26 @@ impl Engine {
             }
             Ok(_) => {
                 self.short.store(false, Relaxed);
+                self.set_index_trouble(None);
                 Ok(Worked::Did)
             }
         }
+    }
+
+    /// A cut that is due is made at once; otherwise says whose turn it is.
+    fn choose_job(&self, jobs: &mut Jobs) -> Result<Chosen> {
+        planted::step("choose a job");
+        if !jobs.is_freezing() {
+            let recut = self.recut(jobs.merging());
+            if recut.inspect_err(|error| self.poison.set(error))? {
+                return Ok(Chosen::Nothing(Worked::Did));
+            }
+        }
+        Ok(match jobs.turn(self) {
+            Some(turn) => Chosen::Job(turn),
+            None if self.awaits_commits() => Chosen::Nothing(Worked::Blocked),
+            None => Chosen::Nothing(Worked::Idle),
+        })
     }
 
     /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
@@ -285,7 +342,7 @@ impl Engine {
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         need: Need,
     ) -> Option<MergeJob> {
-        if space.unmergeable.load(Relaxed) || space.dropped.load(Relaxed) {
+        if space.damage.get().is_some() || space.dropped.load(Relaxed) {
             return None;
         }
         let view = subrange.view.load();

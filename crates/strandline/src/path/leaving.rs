@@ -86,7 +86,7 @@ impl Engine {
         let has_entries =
             || !memtable.index.is_empty() || memtable.deletes.ranges().bounds().is_some();
         self.options.level0 == Level0Form::Sst
-            && !space.unmergeable.load(Relaxed)
+            && space.damage.get().is_none()
             && !memtable.shared.load(Relaxed)
             && has_entries()
             && !self.awaits_cut(space)

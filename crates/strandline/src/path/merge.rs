@@ -196,6 +196,7 @@ impl MergeJob {
         if self.space.dropped.load(Relaxed) {
             return Ok(Progress::Done);
         }
+        planted::step("merge");
         let mut moved = engine.media.region.nothing_in_flight(Site::Clean);
         for _ in 0..quantum {
             let Some(entry) = self.next(&engine.media)? else {
@@ -267,6 +268,7 @@ impl MergeJob {
 
     /// G3 and G4.
     fn install(&mut self, engine: &Engine) -> Result<()> {
+        planted::step("end a merge");
         let Some(builder) = self.builder.take() else { return Ok(()) };
         let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
         let mut zones: BTreeMap<u32, Arc<Zone>> =
@@ -315,12 +317,15 @@ impl MergeJob {
                 let _durable = engine.media.pool.clear_zone(zone.no);
             }
         }
-        let _durable = engine.edit(changes)?;
+        planted::step("before the edit of a merge");
+        let edit = engine.edit(changes)?;
+        planted::step("after the edit of a merge");
         run.iter().for_each(|run| run.set_installed());
         let newest = self.swap(engine, run);
         gone.iter().for_each(|run| run.set_replaced());
         dead.iter().for_each(|zone| zone.retire());
         self.cleaner.targets.iter().filter(|zone| live.contains(&zone.no)).for_each(|z| z.keep());
+        edit.end();
         // As long as cleaning gains, there is more to reclaim; and what was frozen meanwhile was not merged.
         let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
         let all = self.full && newest;

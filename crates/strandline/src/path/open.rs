@@ -582,7 +582,8 @@ impl Engine {
         if let Some(tables) = &self.tables
             && !self.read_only
         {
-            tables.remove_dead();
+            // What stays is removed by the next open.
+            let _left = tables.remove_dead();
             if self.options.pm == PmSource::Heap {
                 tables.shelf.give_up(self.media.pool.id());
             }

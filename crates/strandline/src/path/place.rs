@@ -1,8 +1,8 @@
 //! C1's view of a keyspace, and C2: what a compaction reads, how its keys are split, where its tables go.
 
 use std::ops::{Bound, Range};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use base::Result;
@@ -131,7 +131,7 @@ impl Engine {
     /// that none of them ends between this look at the tables and that at what is under way.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut all = self.subranges();
-        all.retain(|(space, _)| !space.unmergeable.load(Relaxed) && !space.dropped.load(Relaxed));
+        all.retain(|(space, _)| space.damage.get().is_none() && !space.dropped.load(Relaxed));
         let mut all: Vec<Candidate> = all.into_iter().map(|each| self.candidate(each)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
@@ -249,6 +249,7 @@ impl Engine {
             tables.into_iter().map(move |table| (level, table))
         };
         let Some(inputs) = Inputs::claim(level0, levels.flat_map(each)) else { return Ok(None) };
+        planted::step("begin a compaction");
         let to = self.place_of(space, &view.tree, into);
         let mut compaction = Compaction {
             space: Arc::clone(space),
@@ -256,7 +257,7 @@ impl Engine {
             bounds: inputs.bounds(self)?,
             parts: Vec::new(),
             left: AtomicUsize::new(1),
-            failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
             entries: inputs.entries(),
             inputs,
             begun: Instant::now(),

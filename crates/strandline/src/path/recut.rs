@@ -17,6 +17,7 @@ use std::sync::{Arc, PoisonError};
 use base::planted::{self, Bug};
 use base::{ErrorKind, Result};
 
+use crate::background::poison::Unended;
 use crate::engine::Engine;
 use crate::keyspace::{Routes, Sources, Space};
 use crate::level0::cut::{Cut, Limits, SubrangeFacts, choose};
@@ -41,7 +42,7 @@ impl Engine {
     /// a merge is under way; no freeze is.
     pub(crate) fn recut(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
         for space in self.spaces() {
-            if !space.recut_due.swap(false, Relaxed) || space.unmergeable.load(Relaxed) {
+            if !space.recut_due.swap(false, Relaxed) || space.damage.get().is_some() {
                 continue;
             }
             self.note_heat();
@@ -156,13 +157,16 @@ impl Engine {
         let old_ids = old.iter().map(|each| each.id).collect();
         let mut changes = vec![Change::Subranges { keyspace: space.id, old: old_ids, new }];
         changes.append(&mut leaves);
-        if !planted::is(Bug::CutWithoutEdit) {
-            match self.edit(changes) {
-                Ok(_durable) => {}
+        planted::step("before the edit of a cut");
+        let edit = match planted::is(Bug::CutWithoutEdit) {
+            true => None,
+            false => match self.edit(changes) {
+                Ok(edit) => Some(edit),
                 Err(error) if error.kind() == ErrorKind::LimitExceeded => return Ok(false),
                 Err(error) => return Err(error),
-            }
-        }
+            },
+        };
+        planted::step("after the edit of a cut");
         let heat: u32 = old.iter().map(|each| each.heat.load(Relaxed)).sum();
         let routes = space.routes.load_full();
         let (mut others, mut here) = (Vec::new(), None);
@@ -181,6 +185,7 @@ impl Engine {
         let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
         spares.iter().for_each(|zone| zone.retire());
         self.leave_empty(&routes.subranges[here..here + keys.len() + 1]);
+        edit.into_iter().for_each(Unended::end);
         drop(compactions);
         self.update_reserve();
         Ok(true)

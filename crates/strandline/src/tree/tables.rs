@@ -1,18 +1,20 @@
 //! All tables of a store: their numbers, the names of their files, and their end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
+use pool::Extent;
 use ssd::{Append, Fs};
 
 use super::desc::TableDesc;
 use super::memory::{PmHold, PmTables};
 use super::owner;
 use crate::cache::BlockCache;
+use crate::caught::{caught, panicked};
 
 /// Where the tables of a store are.
 #[derive(Clone)]
@@ -67,7 +69,7 @@ pub(crate) struct Tables {
     next: AtomicU64,
     /// Bytes of files that tables or dead tables have.
     bytes: AtomicU64,
-    dead: Mutex<Vec<(u64, u64)>>,
+    dead: Mutex<VecDeque<(u64, u64)>>,
 }
 
 impl Tables {
@@ -174,32 +176,46 @@ impl Tables {
 
     /// Gives up a table that no edit names.
     pub(crate) fn give_up(&self, desc: &TableDesc) {
-        match (desc.extent, &self.memory) {
+        self.give_up_parts(desc.id, desc.len, desc.extent);
+    }
+
+    /// The same of table `id`, with `counted` bytes of a file or with an extent.
+    pub(crate) fn give_up_parts(&self, id: u64, counted: u64, extent: Option<Extent>) {
+        match (extent, &self.memory) {
             (Some(extent), Some(memory)) => memory.bury(extent),
-            _ => self.bury(desc.id, desc.len),
+            _ => self.bury(id, counted),
         }
     }
 
     /// Notes that the file of a table may go, `len` bytes of which were counted; of one that has none, what is cached.
     pub(crate) fn bury(&self, id: u64, len: u64) {
-        self.dead.lock().unwrap_or_else(PoisonError::into_inner).push((id, len));
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
     }
 
     /// Removes the files of dead tables. What cannot be removed now stays dead, and counts, until the next call, or the
     /// next open's sweep.
-    pub(crate) fn remove_dead(&self) {
+    ///
+    /// # Errors
+    /// A panic in it; what was not reached is dead as before.
+    pub(crate) fn remove_dead(&self) -> Result<()> {
+        caught(|| self.remove_each()).map_err(|said| panicked("remove tables", &said))
+    }
+
+    fn remove_each(&self) {
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut going = std::mem::take(&mut *dead());
-        going.retain(|(id, len)| {
-            self.cache.purge(*id);
-            let removed = self.shelf.fs.remove(&self.path(*id));
-            let stays = removed.is_err_and(|error| error.kind() != ErrorKind::NotFound);
-            if !stays {
-                self.bytes.fetch_sub(*len, Relaxed);
+        let count = dead().len();
+        // One at a time: whatever stops this, the others stay dead.
+        for _ in 0..count {
+            planted::step("remove a table");
+            let Some((id, len)) = dead().pop_front() else { return };
+            self.cache.purge(id);
+            let removed = self.shelf.fs.remove(&self.path(id));
+            if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+                dead().push_back((id, len));
+            } else {
+                self.bytes.fetch_sub(len, Relaxed);
             }
-            stays
-        });
-        dead().extend(going);
+        }
     }
 
     /// Removes files of tables that the manifest does not name, and numbers new ones above all that were there.
