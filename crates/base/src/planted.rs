@@ -190,12 +190,23 @@ mod switch {
     use std::cell::Cell;
 
     thread_local! {
+        static REFUSED: Cell<bool> = const { Cell::new(false) };
         static PLANTED: Cell<Option<super::Bug>> = const { Cell::new(None) };
     }
 
     /// Plants `bug` on this thread, or none; campaigns run one world per thread.
     pub fn plant(bug: Option<super::Bug>) {
         PLANTED.set(bug);
+    }
+
+    /// Lets the manifest refuse edits of this thread, as one that has no room for them does, or not any more.
+    pub fn refuse_edits(refused: bool) {
+        REFUSED.set(refused);
+    }
+
+    /// Whether edits of this thread are refused.
+    pub fn edits_are_refused() -> bool {
+        REFUSED.get()
     }
 
     /// Whether `bug` is planted on this thread.
@@ -237,7 +248,14 @@ mod steps {
 #[cfg(feature = "planted")]
 pub use steps::{panic_in, panicked_in, step};
 #[cfg(feature = "planted")]
-pub use switch::{is, plant};
+pub use switch::{edits_are_refused, is, plant, refuse_edits};
+
+/// Whether edits are refused: never, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn edits_are_refused() -> bool {
+    false
+}
 
 /// A step of background work: it never panics, in this build.
 #[cfg(not(feature = "planted"))]

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{dump, heap};
+use common::{dump, ends, heap};
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{Db, Error, ErrorKind, Options, ReadOptions, Region, steps};
 
@@ -333,4 +333,36 @@ fn a_check_lists_what_the_device_does_not_give() {
     assert!(found.iter().any(|damage| damage.what.contains("cannot be proven")), "{found:?}");
     place.heal();
     assert_eq!(db.check().expect("check").damage, []);
+}
+
+/// With hardly any descriptors a compaction could not even be begun, since its inputs could not be opened. That counted as
+/// work that comes soon: a write that found no space slept for ever.
+#[test]
+fn a_write_ends_where_no_compaction_can_be_begun() {
+    for background_threads in [0, 2] {
+        ends(move || {
+            let mut place = Place::new("no descriptors".into());
+            place.background_threads = background_threads;
+            let db = place.open();
+            let mut writes = 0;
+            let mut write = |most: u64| {
+                let end = writes + most;
+                while writes < end {
+                    writes += 1;
+                    db.put(&key(writes), &value(writes))?;
+                }
+                Ok(())
+            };
+            write(WRITES).expect("the device works");
+            place
+                .fs
+                .set_rules(vec![Rule::new(1, Failure::Io).of(Call::Open).on(".sst").for_ever()]);
+            let refused: Result<(), Error> = write(100 * WRITES);
+            let refused = refused.expect_err("nothing leaves persistent memory");
+            assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+            assert!(refused.context().contains("open"), "{refused}");
+            place.fs.set_rules(Vec::new());
+            write(WRITES).expect("the device works again");
+        });
+    }
 }

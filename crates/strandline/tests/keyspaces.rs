@@ -5,7 +5,9 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{assert_nothing_leaked, dump, heap, kind_of, small};
+use common::{
+    TempDir, assert_nothing_leaked, dump, ends, heap, kind_of, numbered, small, small_levels,
+};
 use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
 
 #[test]
@@ -184,4 +186,69 @@ fn too_many_keyspaces_are_refused_and_harm_nothing() {
     db.flush().expect("flush");
     db.drop_keyspace(&name(3)).expect("drop");
     db.create_keyspace("another").expect("create");
+}
+
+/// The keyspace was marked as dropped before the edit that drops it. Where the manifest refused that, its name could neither
+/// be used nor dropped until the store was opened again.
+#[test]
+fn a_drop_that_is_refused_leaves_the_keyspace_as_it_was() {
+    let region = heap(8 << 20);
+    let open = || Db::open_region(Arc::clone(&region), small(16 << 10)).expect("open");
+    let db = open();
+    let other = db.create_keyspace("other").expect("create");
+    let put = |from: u64, to: u64| {
+        for i in from..to {
+            other.put(&i.to_be_bytes(), &[7; 500]).expect("put");
+        }
+    };
+    put(0, 100);
+    db.flush().expect("flush");
+    put(100, 150);
+    for round in 0..2 {
+        base::planted::refuse_edits(true);
+        let refused = db.drop_keyspace("other");
+        base::planted::refuse_edits(false);
+        assert_eq!(kind_of(refused), ErrorKind::LimitExceeded);
+        put(150 + round * 10, 160 + round * 10);
+        assert_eq!(dump(&other, &ReadOptions::default()).len() as u64, 160 + round * 10);
+    }
+    db.compact().expect("compact");
+    drop((other, db));
+    let db = open();
+    let other = db.keyspace("other").expect("there");
+    assert_eq!(dump(&other, &ReadOptions::default()).len(), 170);
+    other.put(b"more", b"of it").expect("put");
+    drop(other);
+    db.drop_keyspace("other").expect("drop");
+    assert_nothing_leaked(&db, "dropped in the end");
+}
+
+/// `compact` of all keyspaces failed when another thread dropped one of them meanwhile, and left out those behind it.
+#[test]
+fn a_keyspace_that_is_dropped_meanwhile_does_not_end_a_compaction_of_all() {
+    ends(|| {
+        let dir = TempDir::new("dropped-meanwhile");
+        let db = Db::open(dir.path(), small_levels()).expect("open");
+        let rounds = 60;
+        std::thread::scope(|scope| {
+            let dropping = scope.spawn(|| {
+                for round in 0..rounds {
+                    let space = db.create_keyspace("passing").expect("create");
+                    for i in 0..100 {
+                        space.put(&numbered(i), &[round; 100]).expect("put");
+                    }
+                    db.drop_keyspace("passing").expect("drop");
+                }
+            });
+            for i in 0.. {
+                db.put(&numbered(i % 50), &[1; 200]).expect("put");
+                db.compact().expect("the others are compacted");
+                if dropping.is_finished() {
+                    break;
+                }
+            }
+        });
+        db.compact().expect("compact");
+        assert_eq!(db.properties().keyspaces[0].memtable_records, 0);
+    });
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::ops::Bound;
 
-use common::{heap, kind_of, small};
+use common::{TempDir, heap, kind_of, small};
 use strandline::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use strandline::{Batch, Db, ErrorKind, Options, PmSource, ReadOptions};
 use testkit::Value;
@@ -377,4 +377,30 @@ fn a_closed_store_says_so() {
     assert_eq!(kind_of(other.compact()), ErrorKind::Closed);
     assert_eq!(kind_of(other.check()), ErrorKind::Closed);
     drop(snapshot);
+}
+
+/// A hundred thousand background threads took the process, and tables of a byte were only refused by the first compaction,
+/// as a want of space.
+#[test]
+fn options_that_make_no_store_are_refused_by_their_names() {
+    let dir = TempDir::new("bounds");
+    let base = || Options { pm_size: 4 << 20, ..Options::default() };
+    let refused = [
+        ("background_threads", Options { background_threads: 100_000, ..base() }),
+        ("recovery_threads", Options { recovery_threads: 100_000, ..base() }),
+        ("table_bytes", Options { table_bytes: 0, ..base() }),
+        ("table_bytes", Options { table_bytes: 1, ..base() }),
+        ("table_bytes", Options { table_bytes: 255, ..base() }),
+        ("table_bytes", Options { table_bytes: u64::MAX, ..base() }),
+    ];
+    for (name, options) in refused {
+        let error = Db::open(dir.join("db"), options).map(drop).expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let text = error.context();
+        assert!(text.starts_with(name) && (text.contains("at most") || text.contains("at least")));
+    }
+    assert!(!dir.join("db").exists(), "nothing was made");
+    let least =
+        Options { table_bytes: 1024, background_threads: 64, recovery_threads: 64, ..base() };
+    drop(Db::open(dir.join("db"), least).expect("open"));
 }

@@ -5,11 +5,14 @@
 //! fail: that is what shows that it can.
 #![allow(missing_docs)]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use base::planted::Bug;
+use common::ends;
 use pmem::Domain;
 use sim::{Event, Fault, Log, Media, Mode, Sabotage, SimPm};
 use strandline::steps::{self, Read, Stepped, Write};
@@ -409,4 +412,28 @@ fn each_thread_that_recovers_fences_what_it_flushed() {
     for (thread, notes) in &*notes {
         assert_eq!(notes.last(), Some(&"fence"), "{thread} leaves flushes unfenced");
     }
+}
+
+/// The writer of a void commit waits for nothing, so that nobody may be left to publish it: what waits for its memtable does.
+#[test]
+fn a_commit_that_is_given_up_does_not_hold_up_the_flush_of_its_memtable() {
+    ends(|| {
+        for published_first in [false, true] {
+            let world = World::new();
+            let mut older = world.write(&[(DEFAULT, "older", "value")]);
+            advance(&mut older, COPIED);
+            let mut void = world.write(&[(DEFAULT, "void", "value")]);
+            advance(&mut void, COPIED);
+            if published_first {
+                advance(&mut older, ACKNOWLEDGED - 1 - COPIED);
+                void.abandon();
+            } else {
+                void.abandon();
+                advance(&mut older, ACKNOWLEDGED - 1 - COPIED);
+            }
+            world.db.flush().expect("flush");
+            expect(&world, DEFAULT, "older", Some("value")).expect("published");
+            expect(&world, DEFAULT, "void", None).expect("void");
+        }
+    });
 }

@@ -23,6 +23,7 @@ mod stages;
 mod verify;
 mod work;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use engines::Result;
@@ -41,8 +42,7 @@ fn main() -> ExitCode {
     match Flags::parse(&args) {
         Err(error) => fail(&error, 2),
         Ok(flags) if flags.help => {
-            print!("{}", Flags::help());
-            ExitCode::SUCCESS
+            tell(&Flags::help()).map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS)
         }
         Ok(flags) => match compare(&flags, &args) {
             Ok(true) => ExitCode::SUCCESS,
@@ -55,6 +55,17 @@ fn main() -> ExitCode {
 fn fail(error: &str, code: u8) -> ExitCode {
     eprintln!("bench-compare: {error}");
     ExitCode::from(code)
+}
+
+/// Writes to standard output. A reader that left wants no more, and nothing is wrong.
+fn tell(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("writing standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs what was asked for and tells it; whether all of it went well.
@@ -74,11 +85,10 @@ fn compare(flags: &Flags, args: &[String]) -> Result<bool> {
         report.samples.extend(outcome.samples);
         report.failures.extend(outcome.failures);
     }
-    if flags.json {
-        println!("{}", json::object(&report));
-    } else {
-        print!("{}{}", head(&report), table::text(&report));
-    }
+    tell(&match flags.json {
+        true => format!("{}\n", json::object(&report)),
+        false => format!("{}{}", head(&report), table::text(&report)),
+    })?;
     if flags.docs {
         std::fs::write(docs::PAGE, docs::page(&report))
             .map_err(|error| format!("{}: {error}; run it in the repository's root", docs::PAGE))?;

@@ -7,6 +7,7 @@ mod layers;
 mod licence;
 mod links;
 mod text;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -58,6 +59,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
         findings.extend(links::check(&file.path, &file.text, exists));
         findings.extend(crates::check_unsafe(&file.path, &file.text));
     }
+    let document = files.iter().find(|file| file.path == waits::TABLE);
+    let all = files.iter().map(|file| (&file.path[..], &file.text[..]));
+    findings.extend(waits::check(document.map_or("", |file| &file.text), all));
     let metadata = output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
     findings.extend(crates::check_metadata(&metadata)?);
     for finding in &findings {

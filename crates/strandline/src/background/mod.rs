@@ -5,4 +5,5 @@ pub(crate) mod poison;
 pub(crate) mod rate;
 pub(crate) mod signal;
 pub(crate) mod throttle;
+mod wait;
 pub(crate) mod worker;

@@ -276,6 +276,13 @@ impl Manifest {
                 format!("an edit breaks the rule that {broken}; reopen the store and report this"),
             )
         })?;
+        if planted::edits_are_refused() {
+            return Err(Error::new(
+                base::ErrorKind::LimitExceeded,
+                "manifest",
+                "a planted refusal",
+            ));
+        }
         let payload = edit.encode();
         let durable = if pool.log_fits(payload.len()) {
             pool.log_append(&payload)?

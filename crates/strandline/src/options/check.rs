@@ -1,5 +1,7 @@
 //! Which options make a store.
 
+use std::ops::RangeInclusive;
+
 use base::{Error, ErrorKind, Result};
 
 use super::{Checksum, Level0Form, Options, PmSource, SsdSource};
@@ -11,17 +13,22 @@ const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Percent of persistent memory beyond which tables would leave too little for records.
 pub(super) const PM_TABLES_MAX: u32 = 75;
 
+/// Smallest and largest tables: of smaller ones the manifest soon names as many as it can, and a part of one is kept in
+/// DRAM while it is written.
+const TABLE_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 30;
+/// Threads of one kind at most: beyond that the system may refuse them, or take the process.
+pub(super) const THREADS_MAX: u32 = 64;
+
 /// Refuses values that make no store.
 pub(crate) fn check(options: &Options) -> Result<()> {
-    for (name, value, least) in [
-        ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN),
-        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN),
+    for (name, value, bounds) in [
+        ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN..=u64::MAX),
+        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN..=u64::MAX),
+        ("table_bytes", options.table_bytes, TABLE_BYTES),
     ] {
-        if value < least {
-            let text = format!("{name}={value}: at least {least}");
-            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
-        }
+        check_bounds(name, value, &bounds)?;
     }
+    check_threads(options)?;
     if !matches!(options.checksum, Checksum::Xxh3 | Checksum::Crc32c) {
         let text =
             format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);
@@ -36,6 +43,23 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         ));
     }
     check_pm_tables(options, options.pm == PmSource::Dram, options.ssd != SsdSource::None)
+}
+
+/// Refuses more threads than a store has use for.
+pub(crate) fn check_threads(options: &Options) -> Result<()> {
+    let bounds = 0..=u64::from(THREADS_MAX);
+    check_bounds("background_threads", options.background_threads.into(), &bounds)?;
+    check_bounds("recovery_threads", options.recovery_threads.into(), &bounds)
+}
+
+fn check_bounds(name: &str, value: u64, bounds: &RangeInclusive<u64>) -> Result<()> {
+    let (least, most) = (bounds.start(), bounds.end());
+    let remedy = match value {
+        value if value < *least => format!("at least {least}"),
+        value if value > *most => format!("at most {most}"),
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, "open", format!("{name}={value}: {remedy}")))
 }
 
 /// Refuses forms of level 0 that need tables where there are none.

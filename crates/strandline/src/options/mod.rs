@@ -436,7 +436,8 @@ impl Options {
             "subranges" => self.subranges = count().filter(|subranges| *subranges <= 1024)?,
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => {
-                self.background_threads = count().filter(|threads| *threads <= 64)?;
+                self.background_threads =
+                    count().filter(|threads| *threads <= check::THREADS_MAX)?;
             }
             "ssd" => {
                 self.ssd = match text {
@@ -483,7 +484,9 @@ impl Options {
             "hash_index" => self.hash_index = text.parse().ok()?,
             "block_cache" => self.block_cache = parse_size(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
-            "recovery_threads" => self.recovery_threads = count()?,
+            "recovery_threads" => {
+                self.recovery_threads = count().filter(|threads| *threads <= check::THREADS_MAX)?;
+            }
             _ => return None,
         }
         Some(())

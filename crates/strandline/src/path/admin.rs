@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use super::job::Worked;
 use super::merge::MergeJob;
 use crate::caught::{caught, panicked};
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::{Routes, Space};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::manifest::{Manifest, State};
@@ -27,8 +26,6 @@ use crate::subrange::{CleanTail, Span, Subrange};
 use crate::tree::Tree;
 use crate::view::View;
 
-/// Pause between looks at work that somebody else does.
-const WAIT_STEP: Duration = Duration::from_micros(100);
 /// Bytes that a zone takes in the manifest at most.
 pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
 /// Times that a flush tries again when space is short.
@@ -119,7 +116,10 @@ impl Engine {
             }
             let pass = self.gate.enter_to_switch();
             for subrange in space.subranges() {
-                let _reserved = subrange.front.close(&pass);
+                let (bytes, last_seq) = subrange.front.close(&pass);
+                let active = Arc::clone(subrange.view.load().active());
+                active.bytes.store(bytes, Relaxed);
+                active.last_seq.store(last_seq, Relaxed);
             }
             pass.next_seq() - 1
         };
@@ -160,7 +160,7 @@ impl Engine {
         if planted::is(Bug::DropKeepsZones) {
             changes.truncate(1);
         }
-        let edit = self.edit(changes)?;
+        let edit = self.edit(changes).inspect_err(|_| self.take_back(&space, &subranges))?;
         zones.values().for_each(|zone| zone.retire());
         runs.values().for_each(|run| run.set_replaced());
         tree.tables().for_each(|(_, table)| table.set_dropped());
@@ -179,6 +179,31 @@ impl Engine {
         drop((runs, views, zones, tree));
         self.bury();
         Ok(())
+    }
+
+    /// Gives a keyspace whose drop was refused, before anything was written, fronts that take writes: the memtables that took
+    /// them until then wait to become runs. Where it is not known what was written, the store is poisoned. The caller holds
+    /// `admin`.
+    fn take_back(&self, space: &Space, dropped: &[Arc<Subrange>]) {
+        if self.poison.is_set() {
+            return;
+        }
+        let again = |subrange: &Arc<Subrange>| {
+            let view = subrange.view.load_full();
+            let filled = |memtable: &&Arc<Memtable>| memtable.bytes.load(Relaxed) > 0;
+            let memtables: Vec<_> = view.memtables.iter().filter(filled).cloned().collect();
+            // Zones that stood ready and hold nothing.
+            let unused = view.memtables.iter().filter(|memtable| !filled(memtable));
+            unused.flat_map(|memtable| memtable.zones()).for_each(|zone| zone.retire());
+            let sources = View::first(memtables, view.runs.clone(), Arc::clone(&view.tree));
+            Arc::new(Subrange::new(subrange.id, subrange.span.clone(), sources))
+        };
+        let routes = Arc::new(Routes::new(dropped.iter().map(again).collect()));
+        let pass = self.gate.enter_to_switch();
+        let before = space.routes.swap(routes);
+        drop(pass);
+        drop(before);
+        space.dropped.store(false, Relaxed);
     }
 
     /// Freezes every memtable and waits until it has become a run or tables.
@@ -232,7 +257,7 @@ impl Engine {
             if short > SHORT_MAX {
                 return Err(trouble.filter(|_| !refused).unwrap_or_else(no_room));
             }
-            std::thread::sleep(WAIT_STEP);
+            self.pause("flush")?;
         }
         Ok(())
     }

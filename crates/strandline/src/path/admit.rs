@@ -18,8 +18,6 @@ use crate::memtable::Memtable;
 use crate::subrange::Subrange;
 use crate::view::View;
 
-/// One sleep of a writer that waits for space.
-const WAIT_STEP: Duration = Duration::from_micros(100);
 /// For how long a writer waits for others to leave what they read.
 const READERS_LEAVE: Duration = Duration::from_millis(100);
 /// Entries of background work that a writer does at a time.
@@ -211,14 +209,14 @@ impl Engine {
             }
             if self.options.background_threads > 0 {
                 self.signal.raise();
-                std::thread::sleep(WAIT_STEP);
+                self.pause("write")?;
                 continue;
             }
             match self.help()? {
                 Worked::Did => {}
                 Worked::Idle | Worked::Short => self.end_round(),
                 Worked::Blocked if self.stepped.load(Relaxed) => self.end_round(),
-                Worked::Busy | Worked::Blocked => std::thread::sleep(WAIT_STEP),
+                Worked::Busy | Worked::Blocked => self.pause("write")?,
             }
         }
     }

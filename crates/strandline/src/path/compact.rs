@@ -55,6 +55,15 @@ pub(crate) struct Compactions {
     figures: CompactionFigures,
 }
 
+/// What came of a look for compactions that are due.
+enum Due {
+    Begun(Arc<Compaction>),
+    /// None is, or none can be begun now.
+    Nothing,
+    /// Some are, and could not be begun.
+    Failed,
+}
+
 /// A compaction under way.
 pub(crate) struct Compaction {
     pub(super) space: Arc<Space>,
@@ -146,11 +155,16 @@ impl Engine {
         if let Err(error) = tables.remove_dead() {
             self.set_trouble(Some(&error));
         }
+        let mut failed = false;
         let mut under_way = {
             let mut compactions = self.compactions();
             let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
-            if !level0 && let Some(begun) = self.begin_due(&mut compactions, true)? {
-                compactions.under_way.insert(0, begun);
+            if !level0 {
+                match self.begin_due(&mut compactions, true) {
+                    Due::Begun(begun) => compactions.under_way.insert(0, begun),
+                    Due::Failed => failed = true,
+                    Due::Nothing => {}
+                }
             }
             compactions.under_way.clone()
         };
@@ -165,10 +179,14 @@ impl Engine {
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
             }
-            // Who waits for space is not refused before what failed was tried again.
-            let coming = !compactions.under_way.is_empty() || self.pauses(&compactions);
-            let Some(begun) = self.begin_due(&mut compactions, false)? else {
-                return Ok(if coming { Worked::Busy } else { Worked::Idle });
+            // Who waits for space is not refused before what failed was tried again; but it was, if not even a begin came
+            // of it.
+            let coming = !compactions.under_way.is_empty() || !failed && self.pauses(&compactions);
+            let begun = match self.begin_due(&mut compactions, false) {
+                Due::Begun(begun) => begun,
+                _ if coming => return Ok(Worked::Busy),
+                Due::Nothing if !failed => return Ok(Worked::Idle),
+                Due::Nothing | Due::Failed => return Ok(Worked::Short),
             };
             compactions.under_way.push(Arc::clone(&begun));
             under_way = vec![begun];
@@ -312,14 +330,11 @@ impl Engine {
     }
 
     /// Begins a compaction that is due; only one of level 0 if `level0`.
-    fn begin_due(
-        &self,
-        compactions: &mut Compactions,
-        level0: bool,
-    ) -> Result<Option<Arc<Compaction>>> {
+    fn begin_due(&self, compactions: &mut Compactions, level0: bool) -> Due {
         if self.pauses(compactions) {
-            return Ok(None);
+            return Due::Nothing;
         }
+        let mut came = Due::Nothing;
         for Candidate { space, subrange, view, leaving, scope, due, .. } in self.candidates() {
             let begin = || {
                 let bounds = leaving.bounds(self, &subrange)?;
@@ -340,7 +355,7 @@ impl Engine {
                         // Others may take parts.
                         self.signal.raise();
                     }
-                    return Ok(Some(begun));
+                    return Due::Begun(begun);
                 }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     self.leave_alone(&space, &error);
@@ -348,10 +363,11 @@ impl Engine {
                 Err(error) => {
                     self.set_trouble(Some(&error));
                     compactions.failed_at = Some(Instant::now());
+                    came = Due::Failed;
                 }
             }
         }
-        Ok(None)
+        came
     }
 
     /// C4 and C5.

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use base::{Result, Seq};
 
@@ -18,9 +17,6 @@ use crate::keyspace::Space;
 use crate::subrange::Span;
 use crate::tree::Tree;
 use crate::tree::table::Table;
-
-/// Pause between looks at what somebody else does.
-const WAIT_STEP: Duration = Duration::from_micros(100);
 
 /// How far a compaction by hand goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,7 +80,7 @@ impl Engine {
             };
             let Some(begun) = begun else {
                 if self.work(usize::MAX)? != Worked::Did {
-                    std::thread::sleep(WAIT_STEP);
+                    self.pause("compact")?;
                 }
                 continue;
             };
@@ -92,7 +88,7 @@ impl Engine {
             while self.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, &begun)) {
                 self.check_writable("compact")?;
                 if self.carry_on(&begun, usize::MAX)?.is_none() {
-                    std::thread::sleep(WAIT_STEP);
+                    self.pause("compact")?;
                 }
             }
             if let Some(failure) = begun.failure.get().filter(|_| !space.dropped.load(Relaxed)) {

@@ -13,7 +13,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
 
 use art::{Direction, Versions};
 use base::planted::{self, Bug};
@@ -40,7 +39,6 @@ use crate::tree::tables::Tables;
 const ATTEMPTS: u32 = 16;
 /// Keys of a memtable looked at together.
 const BATCH_KEYS: usize = 256;
-const WAIT_STEP: Duration = Duration::from_micros(100);
 
 /// How tables are ingested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +129,7 @@ impl Engine {
         while self.hold_compactions(space).is_none() {
             self.check_writable("ingest")?;
             if self.work(usize::MAX)? != Worked::Did {
-                std::thread::sleep(WAIT_STEP);
+                self.pause("ingest")?;
             }
         }
         Ok(())

@@ -109,6 +109,6 @@ impl Engine {
 
     /// Whether every commit in a memtable that takes no more is published.
     pub(super) fn is_published(&self, memtable: &Memtable) -> bool {
-        self.ring.visible() >= memtable.last_seq.load(Relaxed)
+        self.ring.has_published(memtable.last_seq.load(Relaxed))
     }
 }

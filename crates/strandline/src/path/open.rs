@@ -25,7 +25,7 @@ use crate::hooks::Hooks;
 use crate::manifest::{State, file as manifest_file};
 use crate::media::Media;
 use crate::memtable::zone::Graveyard;
-use crate::options::check::{check, check_level0, check_pm_tables};
+use crate::options::check::{check, check_level0, check_pm_tables, check_threads};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::memory::PmTables;
 use crate::tree::owner;
@@ -478,6 +478,7 @@ fn assemble(
     (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
+    check_threads(&options)?;
     let Opened { region, lazy, shelf, damage } = opened;
     if access == Access::Write {
         check_pm_tables(&options, region.journal().is_some(), shelf.is_some())?;

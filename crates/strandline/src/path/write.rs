@@ -86,8 +86,7 @@ impl Engine {
     #[cold]
     fn wait_visible(&self, seq: Seq) -> Result<()> {
         for round in 0_u32.. {
-            self.ring.advance();
-            if self.ring.visible() >= seq {
+            if self.ring.has_published(seq) {
                 return Ok(());
             }
             match round {

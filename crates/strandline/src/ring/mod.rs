@@ -85,8 +85,8 @@ impl Ring {
         self.advance();
     }
 
-    /// Publishes completed commits as far as they are contiguous. Anyone may call it at any time; waiters
-    /// do, so that a completion that raced with another's scan is never left behind.
+    /// Publishes completed commits as far as they are contiguous. Anyone may call it at any time. Two that complete at
+    /// once may each miss the other's word, so whoever waits for a number calls it, or [`Ring::has_published`].
     #[inline]
     pub(crate) fn advance(&self) {
         loop {
@@ -106,6 +106,15 @@ impl Ring {
                 self.head.visible.fetch_max(word >> 1, Ordering::AcqRel);
             }
         }
+    }
+
+    /// Whether everything up to `seq` is visible, publishing what is complete if it is not. For who waits for commits that
+    /// nobody may wait for otherwise: the writer of a void one is gone, and its completion may have raced with another's.
+    pub(crate) fn has_published(&self, seq: Seq) -> bool {
+        if self.visible() < seq {
+            self.advance();
+        }
+        self.visible() >= seq
     }
 
     /// A planted bug's way past I-RING-1: makes `last_seq` visible although older commits are open.

@@ -156,6 +156,21 @@ fn three_writers_share_two_slots() {
     });
 }
 
+/// The writer of a void commit does not wait for it, and both of two that complete at once may miss the other's word. A
+/// freeze waited for such a commit without end: it looked at what was visible, and nobody published.
+#[test]
+fn what_completes_beside_a_void_commit_is_published_by_who_waits_for_it() {
+    check(3, |world| {
+        let (first, second) = (world.reserve(1).unwrap(), world.reserve(1).unwrap());
+        // Neither looks again: the first writer saw its own number, or was given up too.
+        let void = spawn(world, move |world| world.complete(second, 1));
+        world.complete(first, 1);
+        void.join().unwrap();
+        assert!(world.ring.has_published(2));
+        world.look(2);
+    });
+}
+
 #[test]
 fn an_incomplete_commit_holds_back_the_next() {
     check(3, |world| {

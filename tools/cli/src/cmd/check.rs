@@ -58,7 +58,8 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
 }
 
 pub fn damage_json(damage: &Damage) -> Value {
-    json!({ "file": damage.file, "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": what(damage) })
+    let file = damage.file.as_ref().map(|file| file.display().to_string());
+    json!({ "file": file, "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": what(damage) })
 }
 
 /// What is wrong, without the advice to run this very command.

@@ -19,7 +19,7 @@ pub fn run(context: &Context, args: &Checkpoint) -> Outcome {
     let seq = context.read()?.checkpoint(&args.dir)?;
     let mut out = Out::new();
     if context.json {
-        out.json(&json!({ "dir": args.dir, "seq": seq }))?;
+        out.json(&json!({ "dir": args.dir.display().to_string(), "seq": seq }))?;
     } else {
         out.line(format_args!(
             "{} holds everything up to sequence number {seq}",

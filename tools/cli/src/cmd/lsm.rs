@@ -218,7 +218,7 @@ fn level_json(level: &LevelProperties, form: Form) -> Value {
 fn table_json(table: &TableProperties, form: Form) -> Value {
     json!({
         "id": table.id,
-        "path": table.path,
+        "path": table.path.display().to_string(),
         "pm_at": table.pm_at,
         "bytes": table.bytes,
         "entries": table.entries,

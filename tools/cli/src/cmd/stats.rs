@@ -292,7 +292,7 @@ fn wal_json(wal: &JournalFigures) -> Value {
 fn ssd_json(ssd: &SsdProperties) -> Value {
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
     json!({
-        "directory": ssd.dir,
+        "directory": ssd.dir.display().to_string(),
         "files": ssd.fs,
         "bytes": ssd.bytes,
         "limit": ssd.limit,

@@ -1,6 +1,8 @@
 //! How runs end: closed pipes, other processes, directories, wrong usage.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use crate::store::Store;
@@ -143,4 +145,27 @@ fn an_open_shows_its_progress_to_whoever_asks() {
         last.starts_with("opening: rebuilding indexes, ") && last.ends_with("(100%)"),
         "{told}"
     );
+}
+
+/// Paths in JSON were taken for text, and `--json stats` panicked on one that is not.
+#[test]
+fn json_tells_of_a_store_whose_path_is_no_text() {
+    let store = Store::new();
+    let db = store.dir().join(OsStr::from_bytes(b"od\xffd"));
+    let run = |args: &[&str]| {
+        let ended = store.command(args).env("STRANDLINE_DB", &db).output().expect("it runs");
+        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(0), "{args:?}: {err}");
+        ended.stdout
+    };
+    run(&["put", "--pm-size", "16M", "key", "value"]);
+    run(&["compact"]);
+    for args in [&["stats"][..], &["lsm"], &["check"], &["pool"], &["manifest"], &["zone"]] {
+        let out = run(&[&["--json"], args].concat());
+        serde_json::from_slice::<serde_json::Value>(&out).expect("JSON");
+    }
+    let copy = store.dir().join(OsStr::from_bytes(b"co\xffy"));
+    let copied =
+        store.command(&["--json", "checkpoint"]).arg(&copy).env("STRANDLINE_DB", &db).output();
+    assert_eq!(copied.expect("it runs").status.code(), Some(0));
 }
