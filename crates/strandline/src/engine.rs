@@ -347,6 +347,7 @@ impl Engine {
             largest = largest.max(table);
         };
         let mut seen = BTreeSet::new();
+        let readers = self.snapshots.len() as u64 + 1;
         let subranges = self.subranges();
         for (_, subrange) in &subranges {
             let view = subrange.view.load();
@@ -359,7 +360,9 @@ impl Engine {
                 fences += separators;
                 // Several subranges may share one.
                 if seen.insert(Arc::as_ptr(memtable)) {
-                    keep(run_bytes_max(records, separators, grain) + memtable.deletes.bytes());
+                    let deletes = &memtable.deletes;
+                    let deletes = deletes.run_bytes_max() * readers.min(deletes.len() as u64);
+                    keep(run_bytes_max(records, separators, grain) + deletes);
                 }
             }
             // The active memtable, its zone and the spare one being filled.

@@ -1,10 +1,14 @@
 //! Deletions of ranges of keys, cut into pieces that do not overlap, so that what covers a key is found by one
 //! search. (RocksDB calls this a fragmented range tombstone list.)
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use base::Seq;
 use sst::RangeDelete;
+
+use crate::snapshot::Horizon;
 
 /// Range deletions of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,37 +27,74 @@ pub(crate) struct Piece {
     pub seqs: Vec<Seq>,
 }
 
+/// Keys that a deletion covers, from `begin` up to before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch<'r> {
+    pub begin: &'r [u8],
+    pub end: &'r [u8],
+    pub seq: Seq,
+}
+
+/// A deletion begins or ends here.
+struct Edge<'r> {
+    key: &'r [u8],
+    seq: Seq,
+    begins: bool,
+}
+
+/// Deletions that cover the place that a sweep over edges has come to, by number, with how many parts of each do: a
+/// table may hold one in several.
+type Open = BTreeMap<Seq, usize>;
+
 impl Ranges {
-    /// Cuts `deletes`, in any order, into pieces; empty ranges vanish.
+    /// Cuts `deletes`, in any order, into pieces that name all deletions of them; empty ranges vanish. What it costs, and
+    /// yields, grows with the overlaps: it is for the few sources of a merge, each cut into pieces already.
     pub(crate) fn new(deletes: &[RangeDelete]) -> Ranges {
-        let mut edges: BTreeMap<&[u8], Vec<(Seq, bool)>> = BTreeMap::new();
-        for delete in deletes.iter().filter(|delete| delete.begin < delete.end) {
-            edges.entry(&delete.begin).or_default().push((delete.seq, true));
-            edges.entry(&delete.end).or_default().push((delete.seq, false));
-        }
+        Ranges::cut(deletes.iter().map(stretch), |open| open.keys().rev().copied().collect())
+    }
+
+    /// Cuts `deletes`, in any order, into pieces that name those deletions of them that some reader needs: where many
+    /// overlap few count.
+    pub(crate) fn needed<'r>(
+        deletes: impl Iterator<Item = Stretch<'r>>,
+        horizon: &Horizon,
+    ) -> Ranges {
+        Ranges::cut(deletes, |open| needed(open, horizon))
+    }
+
+    fn cut<'r>(
+        deletes: impl Iterator<Item = Stretch<'r>>,
+        names: impl Fn(&Open) -> Vec<Seq>,
+    ) -> Ranges {
+        let edges = deletes.filter(|delete| delete.begin < delete.end).flat_map(|delete| {
+            let Stretch { begin, end, seq } = delete;
+            [Edge { key: begin, seq, begins: true }, Edge { key: end, seq, begins: false }]
+        });
+        let mut edges: Vec<Edge<'_>> = edges.collect();
+        edges.sort_unstable_by_key(|edge| edge.key);
         let mut pieces: Vec<Piece> = Vec::new();
-        // How many deletions of a number are open: a table may hold one in several parts.
-        let mut open: BTreeMap<Seq, usize> = BTreeMap::new();
+        let mut open = Open::new();
         let mut begin: &[u8] = &[];
-        for (edge, changes) in edges {
-            let seqs: Vec<Seq> = open.keys().rev().copied().collect();
+        for together in edges.chunk_by(|a, b| a.key == b.key) {
+            let end = together[0].key;
+            let seqs = names(&open);
             match pieces.last_mut() {
                 _ if seqs.is_empty() => {}
-                Some(last) if last.end == begin && last.seqs == seqs => last.end = edge.to_vec(),
-                _ => pieces.push(Piece { begin: begin.to_vec(), end: edge.to_vec(), seqs }),
+                Some(last) if last.end == begin && last.seqs == seqs => last.end = end.to_vec(),
+                _ => pieces.push(Piece { begin: begin.to_vec(), end: end.to_vec(), seqs }),
             }
-            for (seq, opens) in changes {
-                let count = open.entry(seq).or_default();
-                if opens {
-                    *count += 1;
-                } else {
-                    *count -= 1;
-                }
-                if *count == 0 {
-                    open.remove(&seq);
+            for edge in together.iter().filter(|edge| edge.begins) {
+                *open.entry(edge.seq).or_default() += 1;
+            }
+            for edge in together.iter().filter(|edge| !edge.begins) {
+                if let Entry::Occupied(mut parts) = open.entry(edge.seq) {
+                    *parts.get_mut() -= 1;
+                    if *parts.get() == 0 {
+                        parts.remove();
+                    }
                 }
             }
-            begin = edge;
+            begin = end;
         }
         Ranges { pieces }
     }
@@ -64,14 +105,19 @@ impl Ranges {
     }
 
     /// The pieces as deletions again, in key order, of one piece the newest first.
-    pub(crate) fn deletes(&self) -> impl Iterator<Item = RangeDelete> {
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
         self.pieces.iter().flat_map(|piece| {
-            let delete = |seq: &Seq| RangeDelete {
-                begin: piece.begin.clone(),
-                end: piece.end.clone(),
-                seq: *seq,
-            };
-            piece.seqs.iter().map(delete)
+            let Piece { begin, end, seqs } = piece;
+            seqs.iter().map(move |seq| Stretch { begin, end, seq: *seq })
+        })
+    }
+
+    /// As [`Ranges::stretches`], to keep.
+    pub(crate) fn deletes(&self) -> impl Iterator<Item = RangeDelete> {
+        self.stretches().map(|stretch| RangeDelete {
+            begin: stretch.begin.to_vec(),
+            end: stretch.end.to_vec(),
+            seq: stretch.seq,
         })
     }
 
@@ -80,14 +126,11 @@ impl Ranges {
         Some((&self.pieces.first()?.begin, &self.pieces.last()?.end))
     }
 
-    /// Numbers of the deletions that cover `key`, the newest first.
+    /// The piece that `key` is in.
     #[inline]
-    fn covering(&self, key: &[u8]) -> &[Seq] {
+    fn piece(&self, key: &[u8]) -> Option<&Piece> {
         let behind = self.pieces.partition_point(|piece| &piece.end[..] <= key);
-        match self.pieces.get(behind) {
-            Some(piece) if &piece.begin[..] <= key => &piece.seqs,
-            _ => &[],
-        }
+        self.pieces.get(behind).filter(|piece| &piece.begin[..] <= key)
     }
 
     /// Number of the newest deletion that covers `key` and is not younger than `at`; 0 if there is none.
@@ -96,17 +139,26 @@ impl Ranges {
         if self.is_empty() {
             return 0;
         }
-        self.covering(key).iter().copied().find(|seq| *seq <= at).unwrap_or(0)
+        self.covering(key, at).map_or(0, |stretch| stretch.seq)
+    }
+
+    /// The keys around `key` that the newest deletion of it covers that is not younger than `at`. It may cover others
+    /// beside them too.
+    #[inline]
+    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Option<Stretch<'_>> {
+        let piece = self.piece(key)?;
+        let newer = piece.seqs.partition_point(|seq| *seq > at);
+        let seq = *piece.seqs.get(newer)?;
+        Some(Stretch { begin: &piece.begin, end: &piece.end, seq })
     }
 
     /// Number of the oldest deletion of version `seq` of `key`, or `newer`, the number of the next newer version, if
     /// that came first.
     #[inline]
     pub(crate) fn next_above(&self, key: &[u8], seq: Seq, newer: Option<Seq>) -> Option<Seq> {
-        if self.is_empty() {
-            return newer;
-        }
-        let deleted = self.covering(key).iter().rev().copied().find(|deleted| *deleted > seq);
+        let Some(piece) = self.piece(key) else { return newer };
+        let above = piece.seqs.partition_point(|deleted| *deleted > seq);
+        let deleted = above.checked_sub(1).map(|oldest| piece.seqs[oldest]);
         deleted.into_iter().chain(newer).min()
     }
 
@@ -128,22 +180,69 @@ impl Ranges {
 
     /// The part between two keys: from `from` on, up to before `before`.
     pub(crate) fn clip(&self, from: Option<&[u8]>, before: Option<&[u8]>) -> Ranges {
-        let clip = |piece: &Piece| {
-            let begin = from.map_or(&piece.begin[..], |from| from.max(&piece.begin));
-            let end = before.map_or(&piece.end[..], |before| before.min(&piece.end));
-            let piece =
-                Piece { begin: begin.to_vec(), end: end.to_vec(), seqs: piece.seqs.clone() };
-            (piece.begin < piece.end).then_some(piece)
-        };
-        Ranges { pieces: self.pieces.iter().filter_map(clip).collect() }
+        let mut pieces = self.within(from, before).to_vec();
+        if let (Some(first), Some(from)) = (pieces.first_mut(), from) {
+            first.begin = from.max(&first.begin).to_vec();
+        }
+        if let (Some(last), Some(before)) = (pieces.last_mut(), before) {
+            last.end = before.min(&last.end).to_vec();
+        }
+        Ranges { pieces }
+    }
+
+    /// As [`Ranges::bounds`], of the part between two keys.
+    pub(crate) fn bounds_within<'r>(
+        &'r self,
+        from: Option<&'r [u8]>,
+        before: Option<&'r [u8]>,
+    ) -> Option<(&'r [u8], &'r [u8])> {
+        let ([first, .., last] | [first @ last]) = self.within(from, before) else { return None };
+        let begin = from.map_or(&first.begin[..], |from| from.max(&first.begin));
+        let end = before.map_or(&last.end[..], |before| before.min(&last.end));
+        Some((begin, end))
+    }
+
+    /// The pieces with keys between two keys.
+    fn within(&self, from: Option<&[u8]>, before: Option<&[u8]>) -> &[Piece] {
+        if from.zip(before).is_some_and(|(from, before)| from >= before) {
+            return &[];
+        }
+        let ends = |from| self.pieces.partition_point(|piece| &piece.end[..] <= from);
+        let begins = |before| self.pieces.partition_point(|piece| &piece.begin[..] < before);
+        let first = from.map_or(0, ends);
+        let behind = before.map_or(self.pieces.len(), begins);
+        self.pieces.get(first..behind).unwrap_or_default()
+    }
+
+    /// How many deletions its pieces name, each as often as a piece does.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.seqs.len()).sum()
     }
 
     /// Lowest and highest number.
     pub(crate) fn seqs(&self) -> Option<(Seq, Seq)> {
-        let all: BTreeSet<Seq> =
-            self.pieces.iter().flat_map(|piece| piece.seqs.iter().copied()).collect();
-        Some((*all.first()?, *all.last()?))
+        let oldest = self.pieces.iter().filter_map(|piece| piece.seqs.last()).min();
+        let newest = self.pieces.iter().filter_map(|piece| piece.seqs.first()).max();
+        oldest.copied().zip(newest.copied())
     }
+}
+
+/// What a deletion covers.
+pub(crate) fn stretch(delete: &RangeDelete) -> Stretch<'_> {
+    Stretch { begin: &delete.begin, end: &delete.end, seq: delete.seq }
+}
+
+/// Those of the deletions of a place that some reader needs, the newest first: of all that a reader sees the newest, and
+/// all that are above the horizon.
+fn needed(open: &Open, horizon: &Horizon) -> Vec<Seq> {
+    let above = (Bound::Excluded(horizon.newest()), Bound::Unbounded);
+    let mut seqs: Vec<Seq> = open.range(above).rev().map(|(seq, _)| *seq).collect();
+    let mut reader = Some(horizon.newest());
+    while let Some((seq, _)) = reader.and_then(|at| open.range(..=at).next_back()) {
+        seqs.push(*seq);
+        reader = horizon.reader_below(*seq);
+    }
+    seqs
 }
 
 #[cfg(test)]

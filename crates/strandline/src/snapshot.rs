@@ -75,6 +75,12 @@ impl Horizon {
         self.stamps[0]
     }
 
+    /// Where the next reader stands that does not see version `seq`, of those up to the horizon.
+    pub(crate) fn reader_below(&self, seq: Seq) -> Option<Seq> {
+        let below = self.stamps.partition_point(|stamp| *stamp >= seq);
+        self.stamps.get(below).copied()
+    }
+
     /// Whether every reader, now and later, sees version `seq` and all before it.
     pub(crate) fn is_below(&self, seq: Seq) -> bool {
         self.stamps.last().is_some_and(|oldest| seq <= *oldest)
@@ -90,8 +96,7 @@ impl Horizon {
         let Some(newer) = newer else { return true };
         // Some reader may stand at a stamp in seq..newer, or between stamps above the horizon. Stamps may be as many as
         // versions, so they are not looked at one by one.
-        let next = self.stamps.partition_point(|stamp| *stamp >= newer);
-        newer > self.stamps[0] || self.stamps.get(next).is_some_and(|stamp| *stamp >= seq)
+        newer > self.stamps[0] || self.reader_below(newer).is_some_and(|stamp| seq <= stamp)
     }
 }
 

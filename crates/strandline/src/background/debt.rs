@@ -5,6 +5,8 @@ use crate::level0::pick::RUNS_ABOVE_LEVELS;
 
 /// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
+/// The largest index of a memtable: its range deletions have numbers of 32 bits for what takes 16 bytes.
+const INDEX_BYTES_MAX: u64 = 32 << 30;
 /// Runs of a subrange, inputs of what is under way included, beyond which writers owe something; with half as many more
 /// they keep the whole pace.
 const RUNS_SOFT: u64 = 2 * RUNS_ABOVE_LEVELS as u64;
@@ -104,7 +106,7 @@ pub(crate) fn decide(state: &State) -> Debt {
         backlog,
         available: available - kept,
         scarce: state.headroom < 2 * state.zone_len,
-        index_bytes: (half_left / shares).max(INDEX_BYTES_MIN),
+        index_bytes: (half_left / shares).clamp(INDEX_BYTES_MIN, INDEX_BYTES_MAX),
         memtable_bytes: if space > 0 { little } else { most },
     }
 }

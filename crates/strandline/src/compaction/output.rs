@@ -194,18 +194,21 @@ impl Output {
 
     /// Adds the range deletions that begin before `next`, cut off there.
     fn add_ranges(&mut self, open: &mut Open, next: Option<&[u8]>) -> Result<()> {
-        for mut delete in std::mem::take(&mut self.ranges) {
+        let mut rests = Vec::new();
+        let begins = |delete: &mut RangeDelete| next.is_none_or(|next| &delete.begin[..] < next);
+        while let Some(mut delete) = self.ranges.pop_front_if(begins) {
             match next {
-                Some(next) if &delete.begin[..] >= next => self.ranges.push_back(delete),
                 Some(next) if &delete.end[..] > next => {
                     open.writer.add_range_delete(&delete.begin, next, delete.seq)?;
                     delete.begin = next.to_vec();
-                    if !planted::is(Bug::RangeEndsWithTable) {
-                        self.ranges.push_back(delete);
-                    }
+                    rests.push(delete);
                 }
                 _ => open.writer.add_range_delete(&delete.begin, &delete.end, delete.seq)?,
             }
+        }
+        if !planted::is(Bug::RangeEndsWithTable) {
+            // They are parts of one piece, the newest first.
+            rests.into_iter().rev().for_each(|rest| self.ranges.push_front(rest));
         }
         Ok(())
     }

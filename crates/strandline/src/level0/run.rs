@@ -317,8 +317,8 @@ impl Run {
             None => self.entries(),
         };
         let keys = if first < behind { Some((key(first)?, key(behind - 1)?)) } else { None };
-        let ranges = self.ranges.clip(span.from(), span.before());
-        let deleted = ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
+        let deleted = self.ranges.bounds_within(span.from(), span.before());
+        let deleted = deleted.map(|(low, high)| (low.to_vec(), high.to_vec()));
         Ok(keys.into_iter().chain(deleted).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
     }
 

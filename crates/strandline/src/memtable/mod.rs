@@ -83,6 +83,12 @@ impl Memtable {
         self.last_seq.load(Relaxed) == 0
     }
 
+    /// DRAM for the index and range deletions.
+    #[inline]
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.index.bytes() as u64 + self.deletes.dram_bytes()
+    }
+
     /// Lowest and highest key, of records and of what range deletions cover; `None` if it is empty.
     pub(crate) fn bounds(&self, media: &Media) -> base::Result<Option<(Vec<u8>, Vec<u8>)>> {
         let key = |direction| {
@@ -92,8 +98,7 @@ impl Memtable {
             leaf.map(|leaf| Ok(media.key(&media.entry(leaf)?).to_vec())).transpose()
         };
         let records = key(Direction::Forward)?.zip(key(Direction::Backward)?);
-        let ranges = self.deletes.ranges();
-        let deleted = ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
+        let deleted = self.deletes.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
         let wider = |a: (Vec<u8>, Vec<u8>), b: (Vec<u8>, Vec<u8>)| (a.0.min(b.0), a.1.max(b.1));
         Ok(records.into_iter().chain(deleted).reduce(wider))
     }

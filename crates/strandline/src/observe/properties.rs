@@ -323,7 +323,7 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
         memtable_records: memtables.iter().map(|m| m.index.len() as u64).sum(),
         memtables: memtables.len(),
         memtable_bytes: frozen + filling,
-        index_dram_bytes: memtables.iter().map(|m| m.index.bytes() as u64).sum(),
+        index_dram_bytes: memtables.iter().map(|m| m.dram_bytes()).sum(),
         fences_dram_bytes: runs.iter().map(|run| run.dram_bytes() as u64).sum(),
         runs: runs
             .iter()
@@ -332,7 +332,7 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
                 entries: run.entries(),
                 index_bytes: run.desc.bytes(),
                 record_bytes: run.record_bytes(),
-                range_deletes: run.ranges.deletes().count(),
+                range_deletes: run.ranges.len(),
                 zones: run.zones.len(),
                 min_seq: run.desc.min_seq,
                 max_seq: run.desc.max_seq,
@@ -342,7 +342,7 @@ fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
             .iter()
             .map(|subrange| subrange_properties(subrange, zone_bytes))
             .collect(),
-        memtable_range_deletes: memtables.iter().map(|m| m.deletes.count()).sum(),
+        memtable_range_deletes: memtables.iter().map(|m| m.deletes.len()).sum(),
         level0_target: engine.level0_bytes().saturating_sub(level0_share),
         levels: levels(&space.tree(), level0_share),
     }

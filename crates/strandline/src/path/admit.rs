@@ -46,7 +46,7 @@ impl Engine {
     /// Whether the active memtable's index has taken its share of DRAM.
     #[inline]
     pub(crate) fn has_full_index(&self, active: &Memtable) -> bool {
-        active.index.bytes() as u64 >= self.throttle.index_bytes.load(Relaxed)
+        active.dram_bytes() >= self.throttle.index_bytes.load(Relaxed)
     }
 
     /// Whether the active memtable should be frozen.
@@ -307,7 +307,7 @@ impl Engine {
             for memtable in view.memtables.iter().filter(|each| memtables.insert(Arc::as_ptr(each)))
             {
                 state.memtable_entries += memtable.index.len() as u64;
-                state.dram_memtables += memtable.index.bytes() as u64;
+                state.dram_memtables += memtable.dram_bytes();
             }
             for run in view.runs.iter().filter(|run| runs.insert(Arc::as_ptr(run))) {
                 state.run_entries += run.entries();

@@ -25,7 +25,7 @@ use crate::compaction::retain::Retention;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::manifest::{KeyspaceState, State, file};
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
 use crate::subrange::Subrange;
 use crate::tree::copy::link_or_copy;
@@ -157,6 +157,7 @@ impl Engine {
         cut: Seq,
     ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
         let tree = &views[0].1.tree;
+        let horizon = Horizon::only(cut);
         let mut bounds = Vec::new();
         let mut deletes: Vec<RangeDelete> = Vec::new();
         let (mut memtables, mut runs) = (Vec::new(), Vec::new());
@@ -165,8 +166,7 @@ impl Engine {
             let clip = |ranges: &Ranges| ranges.clip(span.from(), span.before());
             for memtable in &view.memtables {
                 bounds.extend(memtable.bounds(&self.media)?);
-                let ranges = clip(&memtable.deletes.ranges());
-                deletes.extend(ranges.deletes().filter(|delete| delete.seq <= cut));
+                deletes.extend(clip(&memtable.deletes.needed(&horizon)).deletes());
                 memtables.push((Arc::clone(memtable), span.clone()));
             }
             for run in &view.runs {
@@ -195,9 +195,9 @@ impl Engine {
             before: None,
             below: deeper.first().cloned(),
             retention: Retention {
-                horizon: Horizon::only(cut),
+                ranges: Ranges::needed(deletes.iter().map(stretch), &horizon),
+                horizon,
                 deeper,
-                ranges: Ranges::new(&deletes),
             },
             output: self.output_options(space, into),
             // A filter decides over the store, and would make the copy another one.

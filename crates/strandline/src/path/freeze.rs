@@ -99,12 +99,13 @@ impl FreezeJob {
             order: self.memtable.order.max(above),
         };
         let extents = self.memtable.extents();
+        let horizon = engine.snapshots.horizon(&engine.ring);
         Building {
             builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
             retention: Retention {
-                horizon: engine.snapshots.horizon(&engine.ring),
+                ranges: self.memtable.deletes.needed(&horizon),
+                horizon,
                 bottom,
-                ranges: (*self.memtable.deletes.ranges()).clone(),
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
             last: None,

@@ -247,12 +247,8 @@ impl Engine {
 
     /// Whether a memtable has records, older than `below`, of keys that are within one of the tables.
     fn touches(&self, memtable: &Memtable, descs: &[TableDesc], below: Seq) -> Result<bool> {
-        let ranges = memtable.deletes.ranges();
         for desc in descs {
-            let mut end = desc.largest.clone();
-            end.push(0);
-            let clipped = ranges.clip(Some(&desc.smallest), Some(&end));
-            if clipped.seqs().is_some_and(|(oldest, _)| oldest < below)
+            if memtable.deletes.touches(&desc.smallest, &desc.largest, below)
                 || self.touches_one(memtable, desc, below)?
             {
                 return Ok(true);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use base::Result;
-use sst::RangeDelete;
 
 use super::leaving::Leaving;
 use super::place::Bounds;
@@ -12,6 +11,7 @@ use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::zone::Zone;
 use crate::ranges::Ranges;
+use crate::snapshot::Horizon;
 use crate::subrange::{Span, Subrange};
 use crate::tree::desc::TableDesc;
 use crate::tree::table::Table;
@@ -102,19 +102,16 @@ impl Inputs {
         Ok(all.map_or_else(Default::default, |(low, high)| (low.to_vec(), high.to_vec())))
     }
 
-    /// Range deletions.
-    pub(super) fn ranges(&self) -> Result<Ranges> {
+    /// Range deletions that readers need.
+    pub(super) fn ranges(&self, horizon: &Horizon) -> Result<Ranges> {
         let span = self.span();
         let of_run = |run: &Arc<Run>| run.ranges.clip(span.from(), span.before());
-        let of_runs: Vec<Ranges> = self.leaving.runs.iter().map(of_run).collect();
-        let mut deletes: Vec<RangeDelete> = of_runs.iter().flat_map(Ranges::deletes).collect();
-        if let Some(memtable) = &self.leaving.memtable {
-            deletes.extend(memtable.deletes.ranges().deletes());
-        }
-        for (_, table) in self.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0) {
-            deletes.extend(table.ranges()?.deletes());
-        }
-        Ok(Ranges::new(&deletes))
+        let mut all: Vec<Ranges> = self.leaving.runs.iter().map(of_run).collect();
+        all.extend(self.leaving.memtable.iter().map(|each| each.deletes.needed(horizon)));
+        let tables = self.tables.iter().filter(|(_, table)| table.desc.range_deletes > 0);
+        let of_tables = tables.map(|(_, table)| table.ranges()).collect::<Result<Vec<_>>>()?;
+        let stretches = all.iter().chain(of_tables).flat_map(Ranges::stretches);
+        Ok(Ranges::needed(stretches, horizon))
     }
 
     /// The edit that puts `made` in their place and retires `dead`.

@@ -83,8 +83,7 @@ impl Engine {
     /// leaves when it likes; so do those that a cut takes its keys from, those of a keyspace that is merged no more, and those
     /// that hold no key: they make no table.
     pub(super) fn is_flushed(&self, space: &Space, memtable: &Memtable) -> bool {
-        let has_entries =
-            || !memtable.index.is_empty() || memtable.deletes.ranges().bounds().is_some();
+        let has_entries = || !memtable.index.is_empty() || !memtable.deletes.is_empty();
         self.options.level0 == Level0Form::Sst
             && space.damage.get().is_none()
             && !memtable.shared.load(Relaxed)

@@ -16,7 +16,6 @@ use base::planted::{self, Bug};
 use base::{Result, Seq};
 use pmem::{InFlight, Site};
 use pool::ZoneKind;
-use sst::RangeDelete;
 
 use super::compact::dead_zones;
 use super::job::Progress;
@@ -33,7 +32,8 @@ use crate::memtable::is_skipped;
 use crate::memtable::record::{self, Place, Role, Shape};
 use crate::memtable::zone::{ExtentHold, Zone};
 use crate::ranges::Ranges;
-use crate::subrange::{CleanTail, Subrange};
+use crate::snapshot::Horizon;
+use crate::subrange::{CleanTail, Span, Subrange};
 use crate::view::View;
 
 /// Index blocks read from a run at a time.
@@ -107,16 +107,17 @@ impl MergeJob {
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
         let name = RunName { id: engine.next_run_id(), keyspace: space.id, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
+        let horizon = engine.snapshots.horizon(&engine.ring);
         MergeJob {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
             cursors: inputs.iter().map(Cursor::new).collect(),
             builder: Some(RunBuilder::new(&engine.media, name, entries)),
             retention: Retention {
-                horizon: engine.snapshots.horizon(&engine.ring),
+                ranges: union(&inputs, span, &horizon),
+                horizon,
                 bottom: choice.end == view.runs.len()
                     && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
-                ranges: union(&inputs).clip(span.from(), span.before()),
             },
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
@@ -383,10 +384,11 @@ fn known_zones(
     known.into_values().collect()
 }
 
-/// Range deletions of all `runs`.
-pub(crate) fn union(runs: &[Arc<Run>]) -> Ranges {
-    let deletes: Vec<RangeDelete> = runs.iter().flat_map(|run| run.ranges.deletes()).collect();
-    Ranges::new(&deletes)
+/// Range deletions of all `runs` that readers of `span` need.
+fn union(runs: &[Arc<Run>], span: &Span, horizon: &Horizon) -> Ranges {
+    let of_run = |run: &Arc<Run>| run.ranges.clip(span.from(), span.before());
+    let all: Vec<Ranges> = runs.iter().map(of_run).collect();
+    Ranges::needed(all.iter().flat_map(Ranges::stretches), horizon)
 }
 
 impl Drop for MergeJob {

@@ -293,6 +293,7 @@ impl Engine {
         let span = inputs.span();
         let Leaving { memtable, runs } = &inputs.leaving;
         let deeper = tree.below(usize::from(output.level));
+        let horizon = self.snapshots.horizon(&self.ring);
         Ok(Merge {
             media: Arc::clone(&self.media),
             tables: Arc::clone(tables),
@@ -302,11 +303,7 @@ impl Engine {
             from: None,
             before: None,
             below: deeper.first().cloned(),
-            retention: Retention {
-                horizon: self.snapshots.horizon(&self.ring),
-                deeper,
-                ranges: inputs.ranges()?,
-            },
+            retention: Retention { ranges: inputs.ranges(&horizon)?, horizon, deeper },
             output,
             hooks: Arc::clone(&self.hooks),
         })

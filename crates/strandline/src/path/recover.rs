@@ -503,7 +503,7 @@ fn insert(
         if found.kind == Kind::RangeDelete {
             let (begin, end) = (key.to_vec(), found.value(media).to_vec());
             if !planted::is(Bug::ForgetRangeDeletes) {
-                memtable.deletes.add(RangeDelete { begin, end, seq: found.seq });
+                memtable.deletes.add(vec![RangeDelete { begin, end, seq: found.seq }]);
             }
             continue;
         }

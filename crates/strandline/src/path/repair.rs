@@ -23,8 +23,9 @@ use crate::hooks::Hooks;
 use crate::keyspace::Space;
 use crate::memtable::record::Kind;
 use crate::options::{Options, PmSource, SsdSource};
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, stretch};
 use crate::salvage::{self, Entries, Entry};
+use crate::snapshot::Horizon;
 use crate::tree::tables::Tables;
 
 const REPAIR: &str = "repair";
@@ -131,8 +132,9 @@ impl Left {
                 // Beyond its keys a shared source may hold what other subranges have dropped since.
                 let (span, view) = (&subrange.span, subrange.view.load_full());
                 let clip = |ranges: &Ranges| ranges.clip(span.from(), span.before());
+                let newest = Horizon::only(Seq::MAX);
                 for memtable in &view.memtables {
-                    sources.deletes.extend(clip(&memtable.deletes.ranges()).deletes());
+                    sources.deletes.extend(clip(&memtable.deletes.needed(&newest)).deletes());
                     let entries = salvage::memtable(&engine.media, memtable);
                     sources.entries.push(salvage::within(span, entries));
                 }
@@ -305,7 +307,8 @@ impl Sources {
         space: &Arc<Space>,
         report: &mut RepairReport,
     ) -> Result<()> {
-        let ranges = Ranges::new(&self.deletes);
+        let deletes = self.deletes.iter().map(stretch);
+        let ranges = Ranges::needed(deletes, &Horizon::only(Seq::MAX));
         let (name, lost) = (&space.name, &mut report.lost);
         let mut heads = Heads::new(self.entries, name, lost);
         let mut batch = Pending::new(engine, space);

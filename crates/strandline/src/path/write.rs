@@ -416,6 +416,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
         }
         let mut indexed = Ok(());
+        self.add_range_deletes();
         self.for_each_record(|group, op, shape, place, at| {
             let memtable = group.view.active();
             let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
@@ -423,14 +424,28 @@ impl<'e, 'a> Commit<'e, 'a> {
             if let Stored::Extent(hold, _) = &op.stored {
                 memtable.hold_extent(Arc::clone(hold));
             }
-            if op.kind == Kind::RangeDelete {
-                let (begin, end) = (op.stored_key().to_vec(), op.stored_value().to_vec());
-                memtable.deletes.add(RangeDelete { begin, end, seq });
-            } else if indexed.is_ok() {
+            if op.kind != Kind::RangeDelete && indexed.is_ok() {
                 indexed = memtable.index.insert(media, op.key, seq, leaf.0);
             }
         });
         indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))
+    }
+
+    /// Adds the commit's range deletions to the memtables, those of one memtable together.
+    #[inline]
+    fn add_range_deletes(&self) {
+        for group in &self.groups {
+            let of_group = self.ops[group.ops.clone()].iter();
+            let mut deletes = of_group.filter(|op| op.kind == Kind::RangeDelete).peekable();
+            if deletes.peek().is_some() {
+                let deletes = deletes.map(|op| RangeDelete {
+                    begin: op.stored_key().to_vec(),
+                    end: op.stored_value().to_vec(),
+                    seq: self.number + u64::from(op.place),
+                });
+                group.view.active().deletes.add(deletes.collect());
+            }
+        }
     }
 
     /// W5: hands the commit to the ring with the proof that it is durable. Returns its last number.
@@ -468,10 +483,12 @@ impl<'e, 'a> Commit<'e, 'a> {
         let region = &*self.engine.media.region;
         let mut flight = region.nothing_in_flight(Site::Void);
         let filled = self.phase == Phase::Copied;
-        self.for_each_record(|group, op, shape, place, at| {
-            if self.indexed && op.kind == Kind::RangeDelete {
-                group.view.active().deletes.remove(self.number + u64::from(op.place));
-            }
+        if self.indexed {
+            let deletes = self.groups.iter().map(|group| &group.view.active().deletes);
+            let some = deletes.filter(|deletes| !deletes.is_empty());
+            some.for_each(|deletes| deletes.remove(self.number..=self.last_seq()));
+        }
+        self.for_each_record(|_, op, shape, place, at| {
             if filled {
                 let word = record::voided(region.load_u64(at));
                 flight.join(region.flush(region.store_u64(Site::Void, at, word)));
