@@ -17,6 +17,8 @@
 //!
 //! Records are only read in step 2, before any lock is taken.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::Unreadable;
 use crate::get::step;
 use crate::node::{Kind, Node, Prefix, common};
@@ -255,7 +257,7 @@ impl Art {
             return place.replace(word, Word::chain(link(Some(head))));
         }
         if new.seq < head.seq() {
-            head.insert_older(new.seq, link);
+            self.passed.fetch_add(head.insert_older(new.seq, link), Relaxed);
         }
         true
     }

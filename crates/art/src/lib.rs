@@ -53,6 +53,8 @@ mod slot;
 mod sync;
 mod versions;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use arena::Arena;
 use counter::Counter;
 use slot::{Slot, Word};
@@ -104,12 +106,18 @@ pub struct Art {
     root: Slot,
     arena: Arena,
     inserted: Counter,
+    passed: AtomicU64,
 }
 
 impl Art {
     /// An empty tree. It takes memory with the first insert that needs a node.
     pub fn new() -> Self {
-        Self { root: Slot::new(Word::EMPTY), arena: Arena::new(), inserted: Counter::default() }
+        Self {
+            root: Slot::new(Word::EMPTY),
+            arena: Arena::new(),
+            inserted: Counter::default(),
+            passed: AtomicU64::new(0),
+        }
     }
 
     /// Bytes of memory that the tree holds: whole chunks, outgrown nodes included.
@@ -125,6 +133,11 @@ impl Art {
     /// Versions inserted, of all keys. Exact while no insert is running.
     pub fn len(&self) -> usize {
         self.inserted.sum()
+    }
+
+    /// Newer versions of their keys that inserts had to pass: what it costs to insert versions out of order.
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
     }
 
     /// True if nothing was inserted.

@@ -54,14 +54,15 @@ impl Version {
     }
 
     /// Links in a version older than this one. `link` makes it, given the version that it precedes; it may
-    /// run more than once. A seq that the chain already has is left as it is.
+    /// run more than once. A seq that the chain already has is left as it is. Returns how many versions were passed.
     pub(crate) fn insert_older<'a>(
         &'a self,
         seq: u64,
         link: impl Fn(Option<&Version>) -> &'a Version,
-    ) {
+    ) -> u64 {
         debug_assert!(seq < self.seq());
         let mut newer = self;
+        let mut passed = 1;
         loop {
             let word = newer.next.load();
             let older = match newer.next.resolve(word) {
@@ -69,11 +70,11 @@ impl Version {
                 _ => None,
             };
             match older {
-                Some(version) if version.seq() > seq => newer = version,
-                Some(version) if version.seq() == seq => return,
+                Some(version) if version.seq() > seq => (newer, passed) = (version, passed + 1),
+                Some(version) if version.seq() == seq => return passed,
                 _ => {
                     if newer.next.exchange(word, Word::chain(link(older))) {
-                        return;
+                        return passed;
                     }
                 }
             }

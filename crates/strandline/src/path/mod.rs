@@ -25,6 +25,7 @@ mod order;
 pub(crate) mod place;
 mod reached;
 pub(crate) mod read;
+mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod recut;
 mod remains;

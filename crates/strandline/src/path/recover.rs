@@ -17,12 +17,11 @@ use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
-use pmem::Site;
 use pool::{ZoneHeader, ZoneKind};
-use sst::RangeDelete;
 
 use super::decide::{Decision, decide};
 use super::reached::{Found, Owner, Zones, granted, open_runs, order, subranges};
+use super::rebuild::Rebuild;
 use super::scan_zone::{self, ZoneScan};
 use super::signs::signs_of_loss;
 use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
@@ -30,10 +29,9 @@ use crate::keyspace::Space;
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
 use crate::manifest::{Manifest, State, file};
-use crate::media::{Leaf, Media, hash};
+use crate::media::Media;
 use crate::memtable::Memtable;
-use crate::memtable::record::{ExtentRef, Kind};
-use crate::memtable::zone::{ExtentHold, Graveyard};
+use crate::memtable::zone::Graveyard;
 use crate::tree::Tree;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -51,6 +49,9 @@ pub struct Report {
     pub rebuild: Duration,
     /// Records put back into memtables.
     pub records: u64,
+    /// Newer versions of their keys that these had to pass on the way to their places: none, since zones are taken in the
+    /// order in which they were filled.
+    pub versions_passed: u64,
     /// Zones in which whole commits were dropped because an older one was cut off.
     pub survivors_dropped: u64,
     /// Zones that nothing reached; an open for writing cleared their words.
@@ -93,7 +94,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         (self.header.keyspace, self.header.subrange)
     }
 }
@@ -167,13 +168,21 @@ pub(crate) fn recover(
         .map(|owner| (owner, Arc::new(Memtable::new(order(&runs, owner)))))
         .collect();
     let salvage = !report.damage.is_empty();
-    let rebuild = Rebuild { media, memtables: &memtables, decided: &decided, read_only, salvage };
+    let rebuild = Rebuild {
+        media,
+        memtables: &memtables,
+        decided: &decided,
+        graveyard: &graveyard,
+        read_only,
+        salvage,
+        threads,
+    };
     let rebuilding = Instant::now();
     let advance = Advance::new(progress, RecoveryStep::Rebuild, bytes_scanned);
-    let rebuilt =
-        rebuild.all((&candidates, &scans), (&graveyard, &mut zones), threads, &advance)?;
+    let rebuilt = rebuild.all((&candidates, &scans), &mut zones, &advance)?;
     advance.end()?;
     (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
+    report.versions_passed = memtables.values().map(|memtable| memtable.index.passed()).sum();
     report.zones_swept = sweep(media);
     let before = state.clone();
     state.floor = decided.cut;
@@ -360,7 +369,7 @@ fn note_lost_run(desc: &RunDesc, error: &Error, decided: &mut Decision) {
 }
 
 /// Runs `work` over `items` on up to `threads` threads; results in the order of the items.
-fn in_parallel<I: Sync, O: Send>(
+pub(super) fn in_parallel<I: Sync, O: Send>(
     items: &[I],
     threads: usize,
     work: impl Fn(&I) -> O + Sync,
@@ -401,128 +410,6 @@ fn scan_all(
         advance.by(candidate.limit);
         scan
     })
-}
-
-/// O3's flushes and O4, a zone at a time.
-struct Rebuild<'r> {
-    media: &'r Media,
-    memtables: &'r BTreeMap<Owner, Arc<Memtable>>,
-    decided: &'r Decision,
-    read_only: bool,
-    /// There is damage: what is whole is taken singly.
-    salvage: bool,
-}
-
-/// What came back.
-#[derive(Default)]
-struct Rebuilt {
-    records: u64,
-    /// Zones that are left, as the manifest has them: incarnation and fate.
-    live: BTreeMap<u32, (u64, Fate)>,
-}
-
-impl Rebuild<'_> {
-    /// Puts the records of all zones back, and what counts of each zone into its memtable.
-    fn all(
-        &self,
-        (candidates, scans): (&[Candidate], &[ZoneScan]),
-        (graveyard, zones): (&Arc<Graveyard>, &mut Zones<'_>),
-        threads: usize,
-        advance: &Advance<'_>,
-    ) -> Result<Rebuilt> {
-        let scanned: Vec<(&Candidate, &ZoneScan)> = candidates.iter().zip(scans).collect();
-        let rebuilt = in_parallel(&scanned, threads, |(candidate, scan)| {
-            let rebuilt = self.zone(candidate, scan, graveyard);
-            advance.by(candidate.limit);
-            rebuilt
-        });
-        let mut all = Rebuilt::default();
-        for (candidate, rebuilt) in candidates.iter().zip(rebuilt) {
-            let (records, sealed) = rebuilt?;
-            all.records += records;
-            if sealed == 0 && !candidate.sealed {
-                continue;
-            }
-            let zone = zones.claim(candidate.no, &candidate.header)?;
-            let keyspace = candidate.header.keyspace;
-            all.live.insert(candidate.no, (zone.incarnation, Fate::Live { keyspace, sealed }));
-            if let Some(memtable) = self.memtables.get(&candidate.owner()) {
-                memtable.bytes.fetch_add(sealed, Relaxed);
-                memtable.last_seq.store(self.decided.cut, Relaxed);
-                memtable.push_zone(zone);
-            }
-        }
-        Ok(all)
-    }
-
-    /// Puts the records of one zone back; returns their number and the length up to the last that counts.
-    fn zone(
-        &self,
-        candidate: &Candidate,
-        scan: &ZoneScan,
-        graveyard: &Arc<Graveyard>,
-    ) -> Result<(u64, u64)> {
-        let media = self.media;
-        let Some(memtable) = self.memtables.get(&candidate.owner()) else {
-            return Ok((0, 0));
-        };
-        let start = media.pool.geometry().zone_at(candidate.no);
-        let mut batch: Vec<scan_zone::Found> = Vec::with_capacity(scan_zone::BATCH);
-        let mut count = 0;
-        let range = start..start + candidate.limit;
-        let (cut, salvage) = (self.decided.cut, self.salvage);
-        let sealed = scan_zone::replay(media, range, scan, cut, salvage, |found| {
-            if !self.decided.voided.contains(&found.number) && !found.void {
-                batch.push(found);
-                count += 1;
-            }
-            if batch.len() == scan_zone::BATCH {
-                insert(media, memtable, &mut batch, graveyard)?;
-            }
-            Ok(())
-        })?;
-        insert(media, memtable, &mut batch, graveyard)?;
-        if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
-            let flushed = media.region.flush_range(Site::RecoverAccepted, start, sealed as usize);
-            let _durable = media.region.fence(flushed);
-        }
-        Ok((count, sealed))
-    }
-}
-
-fn insert(
-    media: &Media,
-    memtable: &Memtable,
-    batch: &mut Vec<scan_zone::Found>,
-    graveyard: &Arc<Graveyard>,
-) -> Result<()> {
-    let keys: Vec<&[u8]> = batch.iter().map(|found| found.key(media)).collect();
-    // A key is set apart from the one that stands where it belongs by reading that one's record.
-    memtable.prefetch(media, &keys, Seq::MAX);
-    for (found, key) in batch.iter().zip(&keys) {
-        if found.kind == Kind::RangeDelete {
-            let (begin, end) = (key.to_vec(), found.value(media).to_vec());
-            if !planted::is(Bug::ForgetRangeDeletes) {
-                memtable.deletes.add(vec![RangeDelete { begin, end, seq: found.seq }]);
-            }
-            continue;
-        }
-        let leaf = Leaf::new(found.at, found.len, hash(key));
-        let indexed = memtable.index.insert(media, key, found.seq, leaf.0);
-        indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))?;
-        if found.kind == Kind::PutExtent {
-            let extent = ExtentRef::decode(found.value(media))
-                .and_then(|reference| {
-                    media.pool.geometry().extent_len(reference.len).map(|len| (reference, len))
-                })
-                .map(|(reference, len)| pool::Extent { at: reference.at, len })
-                .ok_or_else(|| media.damaged(found.at))?;
-            media.pool.claim_extent(extent)?;
-            memtable.hold_extent(ExtentHold::new(extent, graveyard));
-        }
-    }
-    batch.clear();
-    Ok(())
 }
 
 /// O6; then tables that it does not name go. Returns how many these were.
