@@ -47,6 +47,12 @@ bugs! {
     SkipRecoveryEdit,
     /// A reader loads the visible sequence before it pins the View.
     SequenceBeforeView,
+    /// A put into a vacancy leaves it as it is, so that scans jump over the key.
+    VacancyKept,
+    /// A range deletion announces its vacancy when it is published: changes behind its W2 look before that.
+    VacancyAnnouncedLate,
+    /// What one scan has walked is a vacancy at once, whatever was written since its snapshot.
+    VacancyUnconfirmed,
     /// A merge drops tombstones although older sources remain.
     DropTombstoneEarly,
     /// A manifest edit carries the floor's commit but not its last sequence number.

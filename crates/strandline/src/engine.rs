@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     pub short: AtomicBool,
     /// Commits are carried on step by step, perhaps by the thread that would wait for them: nobody waits.
     pub stepped: AtomicBool,
+    /// Deleted entries that scans have passed.
+    pub scans_passed: AtomicU64,
     pub closed: AtomicBool,
     pub workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
@@ -145,6 +147,7 @@ impl Engine {
             trouble: Mutex::default(),
             short: AtomicBool::new(false),
             stepped: AtomicBool::new(false),
+            scans_passed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             workers: Mutex::default(),
             recovery: report,

@@ -13,6 +13,7 @@ use crate::lost::Lost;
 use crate::memtable::Memtable;
 use crate::subrange::Subrange;
 use crate::tree::Tree;
+use crate::vacancies::Vacancies;
 use crate::view::View;
 
 /// State of a keyspace that is open in this process.
@@ -27,6 +28,8 @@ pub(crate) struct Space {
     pub damage: OnceLock<Error>,
     /// Something changed that the cut into subranges depends on.
     pub recut_due: AtomicBool,
+    /// Which keys are known to be gone.
+    pub vacancies: Vacancies,
     /// What damage took; only where the store is open read-only.
     pub lost: Option<Lost>,
 }
@@ -80,6 +83,7 @@ impl Space {
             dropped: AtomicBool::new(false),
             damage: OnceLock::new(),
             recut_due: AtomicBool::new(true),
+            vacancies: Vacancies::default(),
             lost,
         }
     }

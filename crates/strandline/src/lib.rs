@@ -61,6 +61,7 @@ mod snapshot;
 pub mod steps;
 mod subrange;
 mod tree;
+mod vacancies;
 mod view;
 
 pub use base::{Error, ErrorKind, Result, Seq, limits};

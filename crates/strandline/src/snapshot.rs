@@ -53,6 +53,13 @@ impl Snapshots {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
+    /// The oldest snapshot that a reader has, or may take from now on.
+    pub(crate) fn oldest(&self, ring: &Ring) -> Seq {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let visible = ring.visible();
+        open.keys().next().map_or(visible, |oldest| visible.min(*oldest))
+    }
+
     pub(crate) fn horizon(&self, ring: &Ring) -> Horizon {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let visible = ring.visible();

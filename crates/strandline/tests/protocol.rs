@@ -161,6 +161,98 @@ fn needs(bug: Bug, schedule: fn() -> Shown) {
     }
 }
 
+/// Keys whose deletion is worth a vacancy, all between `k00` and `k99`.
+fn delete_many(world: &World) {
+    for no in 10..50 {
+        world.spaces[DEFAULT].delete(format!("k{no}").as_bytes()).expect("delete");
+    }
+}
+
+/// What a scan finds first.
+fn expect_first(world: &World, key: Option<&str>) -> Shown {
+    let mut iter = world.spaces[DEFAULT].iter(&ReadOptions::default()).expect("iter");
+    iter.seek_to_first().expect("seek");
+    let found = iter.key().map(|key| String::from_utf8_lossy(key).into_owned());
+    if found.as_deref() == key { Ok(()) } else { Err(format!("{found:?} is first, not {key:?}")) }
+}
+
+fn delete_range(world: &World) -> Write<'_> {
+    let change = steps::Change::DeleteRange { begin: b"", end: b"k99" };
+    Write::admit(&[(&world.spaces[DEFAULT], change)]).expect("admitted")
+}
+
+/// A range is deleted and then written to again.
+fn a_put_comes_into_a_range_that_was_deleted() -> Shown {
+    let world = World::new();
+    world.put(DEFAULT, "k20", "before");
+    let mut delete = delete_range(&world);
+    advance(&mut delete, ACKNOWLEDGED);
+    expect_first(&world, None)?;
+    world.put(DEFAULT, "k30", "after");
+    expect_first(&world, Some("k30"))
+}
+
+#[test]
+fn what_makes_a_key_live_takes_it_out_of_the_vacancies() {
+    needs(Bug::VacancyKept, a_put_comes_into_a_range_that_was_deleted);
+}
+
+/// A put has the number behind that of a range deletion and is indexed first.
+fn a_put_overtakes_a_range_deletion() -> Shown {
+    let world = World::new();
+    world.put(DEFAULT, "k20", "before");
+    let mut delete = delete_range(&world);
+    advance(&mut delete, 1);
+    let mut put = world.write(&[(DEFAULT, "k30", "after")]);
+    advance(&mut put, ACKNOWLEDGED - 1);
+    advance(&mut delete, ACKNOWLEDGED - 1);
+    advance(&mut put, 1);
+    expect_first(&world, Some("k30"))
+}
+
+#[test]
+fn a_range_deletion_announces_its_vacancy_before_it_takes_a_number() {
+    needs(Bug::VacancyAnnouncedLate, a_put_overtakes_a_range_deletion);
+}
+
+/// A range deletion that is given up deletes nothing.
+fn a_range_deletion_is_given_up() -> Shown {
+    let world = World::new();
+    world.put(DEFAULT, "k20", "there");
+    for steps in 0..ACKNOWLEDGED - 1 {
+        let mut delete = delete_range(&world);
+        advance(&mut delete, steps);
+        delete.abandon();
+        expect_first(&world, Some("k20"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_range_deletion_that_is_given_up_leaves_no_vacancy() {
+    assert_eq!(a_range_deletion_is_given_up(), Ok(()));
+}
+
+/// A scan at an older snapshot walks over a key that was written since.
+fn a_scan_of_the_past_walks_over_a_put() -> Shown {
+    let world = World::new();
+    delete_many(&world);
+    let snapshot = world.db.snapshot();
+    world.put(DEFAULT, "k30", "after");
+    let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let mut iter = world.spaces[DEFAULT].iter(&options).expect("iter");
+    iter.seek_to_first().expect("seek");
+    if iter.valid() {
+        return Err("the snapshot shows what is newer".into());
+    }
+    expect_first(&world, Some("k30"))
+}
+
+#[test]
+fn what_one_scan_has_walked_is_vacant_once_another_has_seen_what_was_under_way() {
+    needs(Bug::VacancyUnconfirmed, a_scan_of_the_past_walks_over_a_put);
+}
+
 /// Commit n is lost, n + 1 survives in a zone that goes on to be read; then n is given out again.
 fn a_number_is_given_out_again_in_front_of_a_survivor() -> Shown {
     let world = World::new();

@@ -516,8 +516,22 @@ fn step_read<'s>(
         },
         Reading::Snapshot(snapshot, _) => {
             let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-            return Ok(Progress::Found(space.get_with(key, &options)?));
+            let value = space.get_with(key, &options)?;
+            if walked(space, key, &options)? != value {
+                return Err(disagree(key));
+            }
+            return Ok(Progress::Found(value));
         }
     }
     Ok(Progress::More)
+}
+
+/// The value of `key` that a scan from the first key on finds. What it passes, later scans jump over.
+fn walked(space: &Keyspace, key: &[u8], options: &ReadOptions<'_>) -> Result<Option<Vec<u8>>> {
+    let mut iter = space.iter(options)?;
+    iter.seek_to_first()?;
+    while iter.key().is_some_and(|other| other < key) {
+        iter.next()?;
+    }
+    if iter.key() == Some(key) { Ok(iter.value()?.map(<[u8]>::to_vec)) } else { Ok(None) }
 }

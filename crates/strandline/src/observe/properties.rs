@@ -46,6 +46,8 @@ pub struct Properties {
     pub visible_seq: Seq,
     /// Open snapshots and iterators.
     pub snapshots: usize,
+    /// Deleted entries that scans have passed since the store was opened: what they walked and did not show.
+    pub scans_passed: u64,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
     /// DRAM that indexes hold, about what merges under way have built included.
@@ -274,6 +276,7 @@ impl Properties {
             zones: space.zones,
             visible_seq: engine.ring.visible(),
             snapshots: engine.snapshots.len(),
+            scans_passed: engine.scans_passed.load(Relaxed),
             persisted: region.stats(),
             dram_bytes,
             dram_budget: engine.options.dram_budget,

@@ -158,6 +158,9 @@ impl Engine {
         let copied = commit.copy();
         let durable = commit.fence(copied)?;
         commit.index()?;
+        for desc in &*descs {
+            space.vacancies.fill_range(&desc.smallest, &desc.largest);
+        }
         let seq = commit.number();
         self.await_visible(seq - 1)?;
         if !self.install_tables(tables, space, descs, seq)? {

@@ -33,5 +33,7 @@ pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod scan_zone;
 mod signs;
+mod stretch;
+mod vacate;
 pub(crate) mod versions;
 pub(crate) mod write;

@@ -2,6 +2,11 @@
 //!
 //! A scan is defined by its snapshot, not by its View: when there is a newer one it seeks on that at its last
 //! key, so that a slow reader does not hold on to what is to be freed.
+//!
+//! What is known to be vacant at its snapshot it jumps over, whatever the View has there; of the deleted keys that it does
+//! pass it tells the others.
+
+mod skip;
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -11,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::bytes::compare;
 use base::{Error, Result, Seq};
 
+use super::stretch::{Stretch, jump};
 use crate::engine::Engine;
 use crate::iter::{Cursor, Way};
 use crate::keyspace::{Routes, Space};
@@ -47,6 +53,8 @@ pub(crate) struct Scan {
     deletes_ranges: bool,
     /// Scratch: the key that is being passed.
     passed: Vec<u8>,
+    /// The deleted keys since the last that was shown.
+    stretch: Stretch,
     /// Nothing but a bound may lie ahead that hides what a source has.
     takes_all: bool,
     /// Some source goes on behind `far`.
@@ -99,6 +107,7 @@ impl Scan {
             merged: None,
             deletes_ranges: false,
             passed: Vec::new(),
+            stretch: Stretch::default(),
             takes_all: false,
             bounded: false,
         })
@@ -162,12 +171,10 @@ impl Scan {
 
     /// Positions on the first key from `from` on in the subrange where that is.
     fn enter(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        let known = self.vacancies();
+        let from = known.as_ref().map_or(from, |known| jump(known, from, way, self.at));
         self.pin(from, way)?;
-        let media = &*self.media;
         self.merged.take();
-        self.cursors.clear();
-        self.walks.clear();
-        self.current = Place::Nowhere;
         self.way = way;
         let span = &self.subrange.span;
         let (edge, end) = match way {
@@ -178,6 +185,23 @@ impl Scan {
         let far = tighter(edge, as_slice(end), way.opposite());
         self.goes_on = edge != Bound::Unbounded && far == edge && far != as_slice(end);
         self.far = far.map(<[u8]>::to_vec);
+        self.position(from)?;
+        self.deletes_ranges = self.view.deletes_ranges();
+        self.takes_all = self.space.lost.is_none() && !self.deletes_ranges;
+        let keeps_to = self.goes_on && self.view.keeps_to(&self.media, &self.subrange.span)?;
+        self.bounded = self.far != Bound::Unbounded && !keeps_to;
+        self.stretch.begin(from, way);
+        let settled = self.settle();
+        self.stretch.end();
+        settled
+    }
+
+    /// Puts a cursor on the first key from `from` on of every source of the View.
+    fn position(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        let (media, way) = (&*self.media, self.way);
+        self.current = Place::Nowhere;
+        self.cursors.clear();
+        self.walks.clear();
         for memtable in &self.view.memtables {
             if !memtable.index.is_empty() {
                 self.cursors.push(Cursor::memtable(media, memtable, from, way, self.at)?);
@@ -187,16 +211,12 @@ impl Scan {
             self.cursors.push(Cursor::run(media, run, from, way, self.at)?);
         }
         for (_, level) in self.view.tree.levels() {
-            let within = level.within(span);
+            let within = level.within(&self.subrange.span);
             if !within.is_empty() {
                 self.walks.push(Walk::new(level, within, from, way, self.at)?);
             }
         }
-        self.deletes_ranges = self.view.deletes_ranges();
-        self.takes_all = self.space.lost.is_none() && !self.deletes_ranges;
-        let keeps_to = self.goes_on && self.view.keeps_to(media, span)?;
-        self.bounded = self.far != Bound::Unbounded && !keeps_to;
-        self.settle()
+        Ok(())
     }
 
     /// Sees to it that the View is current and that of the subrange where `from` is.
@@ -341,6 +361,12 @@ impl Scan {
 
     #[inline(never)]
     fn settle_among(&mut self) -> Result<()> {
+        self.find_shown()?;
+        self.end_stretch();
+        Ok(())
+    }
+
+    fn find_shown(&mut self) -> Result<()> {
         loop {
             self.current = self.nearest();
             let (Some(key), Some((seq, kind))) = (self.key(), self.standing()) else {
@@ -365,7 +391,7 @@ impl Scan {
                 };
                 return Ok(());
             }
-            self.pass()?;
+            self.pass_deleted()?;
         }
     }
 

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use sst::RangeDelete;
 
 use super::op::{Op, Ops, Stored, check_limits, operand_too_long};
+use super::vacate::{Vacating, fill_vacancies};
 use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
 use crate::keyspace::{Routes, Space};
@@ -56,6 +57,7 @@ pub(crate) struct Commit<'e, 'a> {
     number: Seq,
     published: Seq,
     indexed: bool,
+    vacating: Vacating<'a>,
 }
 
 impl Engine {
@@ -134,6 +136,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             number: 0,
             published: 0,
             indexed: false,
+            vacating: Vacating::default(),
         };
         commit.group();
         let bytes: u64 = commit.groups.iter().map(|group| group.lengths.wide).sum();
@@ -148,6 +151,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             ));
         }
         commit.prepare(bytes)?;
+        commit.vacating = Vacating::announce(&commit.ops);
         Ok(commit)
     }
 
@@ -405,6 +409,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         if std::mem::replace(&mut self.indexed, true) {
             return Ok(());
         }
+        fill_vacancies(&self.ops);
         let media = &*self.engine.media;
         if self.ops.len() > 1 {
             for group in &self.groups {
@@ -453,6 +458,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     pub(crate) fn publish(mut self, durable: Durable) -> Seq {
         self.phase = Phase::Closed;
         let last_seq = self.number + self.ops.len() as u64 - 1;
+        self.vacating.vacate(self.engine, &self.ops, last_seq);
         if let Some(ticket) = self.ticket {
             self.engine.ring.complete(ticket, durable);
         }
@@ -480,6 +486,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     /// Gives the commit up: its records become void, durably, before its number is published.
     fn void(&mut self) {
+        drop(std::mem::take(&mut self.vacating));
         let region = &*self.engine.media.region;
         let mut flight = region.nothing_in_flight(Site::Void);
         let filled = self.phase == Phase::Copied;

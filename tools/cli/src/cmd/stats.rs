@@ -61,6 +61,7 @@ fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
     out.rows(&[
         ("  visible seq", figures.visible_seq.to_string()),
         ("  snapshots", figures.snapshots.to_string()),
+        ("  scans passed", figures.scans_passed.to_string()),
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
     ])?;
@@ -256,6 +257,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
         },
         "visible_seq": figures.visible_seq,
         "snapshots": figures.snapshots,
+        "scans_passed": figures.scans_passed,
         "debt": figures.debt,
         "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
         "wal": figures.wal.as_ref().map(wal_json),

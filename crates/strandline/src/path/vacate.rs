@@ -1,0 +1,76 @@
+//! What a commit tells scans: which keys are gone once it is visible, and which are not any more (I-VAC-1).
+
+use std::sync::Arc;
+
+use base::Seq;
+use base::planted::{self, Bug};
+
+use super::op::Op;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::memtable::record::Kind;
+use crate::vacancies::Token;
+
+/// Ranges that a commit has announced, with their keyspaces. When it is dropped they are withdrawn.
+#[derive(Default)]
+pub(super) struct Vacating<'a>(Vec<(&'a Arc<Space>, Token)>);
+
+impl<'a> Vacating<'a> {
+    /// W1: announces the ranges that `ops` delete.
+    #[inline]
+    pub(super) fn announce(ops: &[Op<'a>]) -> Vacating<'a> {
+        let deletes = ops.iter().any(|op| op.kind == Kind::RangeDelete);
+        if !deletes || planted::is(Bug::VacancyAnnouncedLate) {
+            return Vacating::default();
+        }
+        Vacating::announce_all(ops)
+    }
+
+    fn announce_all(ops: &[Op<'a>]) -> Vacating<'a> {
+        let deletes = || ops.iter().filter(|op| op.kind == Kind::RangeDelete);
+        let mut spaces: Vec<&Arc<Space>> = deletes().map(|op| op.space).collect();
+        spaces.sort_by_key(|space| space.id);
+        spaces.dedup_by_key(|space| space.id);
+        let announced = spaces.into_iter().filter_map(|space| {
+            let own = deletes().filter(|op| op.space.id == space.id);
+            let ranges = own.map(|op| (op.stored_key(), op.stored_value()));
+            Some((space, space.vacancies.announce(ranges)?))
+        });
+        Vacating(announced.collect())
+    }
+
+    /// W5: of what `ops` deleted nothing is live as of number `last_seq`, which is not published yet.
+    #[inline]
+    pub(super) fn vacate(&mut self, engine: &Engine, ops: &[Op<'a>], last_seq: Seq) {
+        if planted::is(Bug::VacancyAnnouncedLate) {
+            *self = Vacating::announce_all(ops);
+        }
+        if self.0.is_empty() {
+            return;
+        }
+        let oldest = engine.snapshots.oldest(&engine.ring);
+        for (space, token) in self.0.drain(..) {
+            space.vacancies.vacate(token, last_seq, oldest);
+        }
+    }
+}
+
+/// W4: takes the keys that `ops` make live out of the vacancies.
+#[inline]
+pub(super) fn fill_vacancies(ops: &[Op<'_>]) {
+    for op in ops {
+        let deletes = matches!(op.kind, Kind::Delete | Kind::RangeDelete);
+        if !deletes && !op.space.vacancies.is_empty() {
+            op.space.vacancies.fill(op.key);
+        }
+    }
+}
+
+impl Drop for Vacating<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            self.0.drain(..).for_each(|(space, token)| space.vacancies.withdraw(token));
+        }
+    }
+}
