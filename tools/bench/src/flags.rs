@@ -112,6 +112,12 @@ const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.seek_nexts, text.parse().ok()),
     },
     Flag {
+        name: "queue_depth",
+        takes: "count",
+        doc: "Messages in the queue of the benchmark queue [1000].",
+        set: |config, text| put(&mut config.queue_depth, text.parse().ok()),
+    },
+    Flag {
         name: "db",
         takes: "folder",
         doc: "Where the store is. Without it: a folder in /dev/shm that is removed at the end.",

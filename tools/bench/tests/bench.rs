@@ -171,6 +171,19 @@ fn every_workload_counts_what_it_did() {
 }
 
 #[test]
+fn a_queue_tells_what_its_seeks_took() {
+    let args = ["--num=3000", "--pm_size=48M", "--json", "--queue_depth=50", "--benchmarks=queue"];
+    let object = run(&args).objects().remove(0);
+    assert_eq!(number(&object, "ops") as u64, 2 * 3000, "{object}");
+    assert_eq!(number(&object, "found") as u64, 3000, "{object}");
+    for field in ["seek_mean_us", "seek_longest_us", "drained_first_us", "drained_seek_us"] {
+        assert!(number(&object, field) > 0.0, "{field}: {object}");
+    }
+    // A look at the vacancies costs less than a walk: of each message at most a few dozen are passed again.
+    assert!(number(&object, "scans_passed") < 3000.0 * 64.0, "{object}");
+}
+
+#[test]
 fn threads_batches_paths_and_durations() {
     let common = ["--num=2000", "--pm_size=64M", "--json", "--verify", "--keys=path", "--unique"];
     let work = "--benchmarks=fillrandom,readrandom,readwhilewriting,readrandomwriterandom";

@@ -2,6 +2,7 @@
 
 mod admin;
 mod mixed;
+mod queue;
 mod read;
 mod scan;
 mod write;
@@ -83,6 +84,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         false,
         mixed::readrandomwriterandom,
         "get and put random keys in one loop",
+    ),
+    benchmark(
+        "queue",
+        true,
+        queue::queue,
+        "put num messages at the tail of a queue of queue_depth; seek and delete its head",
     ),
     benchmark("flush", false, admin::flush, "freeze the memtables into index runs"),
     benchmark("compact", false, admin::compact, "merge the index runs"),
