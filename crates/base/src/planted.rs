@@ -189,6 +189,12 @@ bugs! {
     WalKeepOldest,
     /// An open relies on the end of the log without writing it again, synced.
     WalTailNotCopied,
+    /// A directory that an open makes is not synced in the one above it.
+    ParentNotSynced,
+    /// A new store gets its name before the memory that it names is made.
+    StoreNamedFirst,
+    /// The superblock of a new pool is written before what it leads to.
+    SuperblockFirst,
 }
 
 #[cfg(feature = "planted")]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pmem::{InFlight, Region, Site};
 
@@ -61,6 +62,10 @@ impl Pool {
         log::check_len(&region, "create pool", geometry.manifest_len(), snapshot.len())?;
         let mut log = Log::created(superblock);
         let _durable = superblock::begin_format(&region);
+        if planted::is(Bug::SuperblockFirst) {
+            let _planted = superblock.write(&region, Site::Format, SLOTS[1])?;
+            let _planted = superblock.write(&region, Site::Format, SLOTS[0])?;
+        }
         let cleared = clear_metadata(&region, &geometry);
         let _durable = region.fence(cleared.and(wear::format(&region, &geometry, pool_id)));
         // Zeroes need not be kept: a journal begins with them.

@@ -120,6 +120,8 @@ counters! {
         truncated,
         /// Recoveries that refused an image cut before the store was made.
         unmade,
+        /// Stores that were made again where none was completely made.
+        remade,
         /// How often sabotage struck.
         struck,
         /// Mutants planted.

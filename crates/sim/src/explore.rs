@@ -415,6 +415,8 @@ impl<'s, S: System> Explorer<'s, S> {
                         (Some(outcome), Some(store))
                     }
                     Err(v) if !point.expect.created() && v.says_unmade() => {
+                        let remade = self.remake(rig, point, choice, files);
+                        remade.map_err(|v| v.after(point.describe_cut(choice)))?;
                         self.seen.insert(hash, None);
                         (None, None)
                     }
@@ -447,6 +449,30 @@ impl<'s, S: System> Explorer<'s, S> {
                 let fs = rig.files.boot(&files.disk, &rig.pm);
                 Err(self.explain(point, region, fs).after(point.describe_cut(choice)))
             }
+        }
+    }
+
+    /// Makes the store again where none was completely made: nothing that is left may stand in the way, or show.
+    fn remake(
+        &mut self,
+        rig: &mut Rig,
+        point: &Point<'_, '_>,
+        choice: &[u16],
+        files: &Survivor,
+    ) -> Result<(), Violation> {
+        patch(&mut rig.image, point.torn, choice);
+        let region = rig.pm.region(&rig.image, rig.spare.take());
+        unpatch(&mut rig.image, point.torn);
+        let fs = rig.files.boot(&files.disk, &rig.pm);
+        rig.pm.set_fuel(self.limits.fuel);
+        let refused = |error| Violation::new(Rule::N8, format!("it cannot be made again: {error}"));
+        let store = guard(|| self.system.create(region, fs).map_err(refused))?;
+        let shown = self.fold(&store)?;
+        rig.spare = self.system.close(store);
+        self.counters.totals.remade += 1;
+        match shown == Fold::default() {
+            true => Ok(()),
+            false => Err(Violation::new(Rule::N3, "made again, it is not empty".into())),
         }
     }
 

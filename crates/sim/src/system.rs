@@ -64,8 +64,9 @@ pub trait System {
         Disk::default()
     }
 
-    /// Makes an empty store in a zeroed region, with its files in `fs`, and opens it. When this returns, the
-    /// store is durable. Stores without files ignore `fs`.
+    /// Makes an empty store in a zeroed region, or one in which none was completely made, with its files in `fs`, and opens
+    /// it. When this returns, the store is durable; power failure before that leaves none or a whole one. Stores without
+    /// files ignore `fs`.
     fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Self::Store>;
 
     /// Recovers the store in the region and `fs`, and opens it. Where none was completely made the error is

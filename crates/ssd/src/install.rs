@@ -1,7 +1,9 @@
-//! [`durable_install`]: the one way in which a file gets a name that recovery relies on.
+//! [`durable_install`] and [`durable_dir`]: the one way in which a file, and a directory, gets a name that recovery relies
+//! on.
 
 use std::path::Path;
 
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use crate::fs::{Append, Fs};
@@ -41,6 +43,48 @@ pub fn durable_install(
     drop(file);
     fs.rename(temporary, target)?;
     fs.sync_dir(dir)
+}
+
+/// Makes a directory, and those above it that are missing, with names that last when this returns.
+///
+/// They are made from the top down, each synced in the one above it before the next is made. So of a call that was
+/// interrupted only the deepest directory may have a name that does not last yet, and the next call begins with that one.
+///
+/// # Errors
+/// Those of each [`Fs`] call.
+pub fn durable_dir(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    let mut there = dir;
+    while parent(there) != there && !fs.exists(there)? {
+        missing.push(there);
+        there = parent(there);
+    }
+    if let Err(error) = sync_name(fs, there)
+        && !is_denied(&error)
+    {
+        return Err(error);
+    }
+    for dir in missing.into_iter().rev() {
+        fs.create_dir_all(dir)?;
+        sync_name(fs, dir)?;
+    }
+    Ok(())
+}
+
+/// Makes the name of a directory durable, if it has one that this may change.
+fn sync_name(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let above = parent(dir);
+    if above == dir || dir.parent().is_none() || planted::is(Bug::ParentNotSynced) {
+        return Ok(());
+    }
+    fs.sync_dir(above)
+}
+
+/// Whether this process may not look at a directory: then it has made no names there either.
+fn is_denied(error: &Error) -> bool {
+    let source =
+        std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| source.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// The directory of a path; the current one if it names none.

@@ -6,6 +6,7 @@
 //!    ─ rename, link, remove, sync_dir
 //!
 //! durable_install         write, sync, rename, sync the directory
+//! durable_dir             make, sync the directory above, from the top down
 //! ```
 //!
 //! | back end | what it is for |
@@ -23,6 +24,7 @@
 //! | [`sync`](Append::sync) of the file | kept | bytes and length kept; whether the file has its name is open |
 //! | [`create`](Fs::create), [`rename`](Fs::rename), [`link`](Fs::link), [`remove`](Fs::remove) | kept | happened or not, each whole; of one name in their order |
 //! | [`sync_dir`](Fs::sync_dir) | kept | names of that directory kept, not the directory's own |
+//! | [`durable_dir`] | kept | kept, and so are those above it |
 //! | [`durable_install`] | kept | kept; before it returns, the old file or the new one, never part of one |
 //!
 //! # What goes wrong, and what is told
@@ -59,7 +61,7 @@ pub use call::Call;
 pub use disk::{Disk, Doubt, Heed, Survivors};
 pub use faulty::Faulty;
 pub use fs::{Append, Fs, Read};
-pub use install::durable_install;
+pub use install::{durable_dir, durable_install};
 pub use memory::Memory;
 pub use posix::Posix;
 pub use rule::{Failure, Rule};

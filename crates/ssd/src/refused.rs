@@ -19,6 +19,10 @@ pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io
         }
         Some(Errno::NOENT) => (ErrorKind::NotFound, "is not there; check the path"),
         Some(Errno::EXIST) => (ErrorKind::Exists, "is there already; choose another name"),
+        Some(Errno::ACCESS | Errno::ROFS) => (
+            ErrorKind::Io,
+            "may not be used that way; change its mode, or choose a writable directory",
+        ),
         Some(Errno::MFILE | Errno::NFILE) => {
             (ErrorKind::Io, "cannot be opened beside so many others; raise `ulimit -n`")
         }

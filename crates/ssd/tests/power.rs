@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ssd::{Call, Disk, Fs, Heed, Memory, Watch, durable_install};
+use ssd::{Call, Disk, Fs, Heed, Memory, Watch, durable_dir, durable_install};
 
 /// Everything on a disk, as text: paths with contents, directories with a slash.
 fn show(disk: &Disk) -> String {
@@ -232,4 +232,42 @@ fn an_install_is_old_or_new_at_every_moment_and_new_for_good_in_the_end() {
         assert!(!install_lasts(Some(Call::Sync), heed), "{heed:?}");
     }
     assert!(!install_lasts(Some(Call::SyncDir), Heed::Ignored));
+}
+
+/// A directory that was made has a name that lasts, and so have those above it, also if the call that made some of them was
+/// killed anywhere.
+#[test]
+fn a_directory_that_was_made_is_there_after_power_failure() {
+    let deep = Path::new("/a/b/c");
+    let seen = Arc::new(Seen::default());
+    let watched = Memory::watched(Disk::new(4), Arc::clone(&seen) as Arc<dyn Watch>);
+    durable_dir(&watched, deep).unwrap();
+    let mut disks = std::mem::take(&mut *seen.0.lock().unwrap());
+    assert_eq!(disks.len(), 6, "three are made, three are synced");
+    disks.push(Disk::new(4));
+    for disk in disks {
+        let fs = Memory::new(disk);
+        durable_dir(&fs, deep).unwrap();
+        assert_eq!(all(&fs.disk()), set(&["/a/ /a/b/ /a/b/c/"]));
+        durable_dir(&fs, deep).unwrap();
+    }
+    // In the working directory, and at the top.
+    for dir in ["d", "/"] {
+        durable_dir(&watched, dir.as_ref()).unwrap();
+    }
+    assert_eq!(all(&watched.disk()), set(&["/a/ /a/b/ /a/b/c/ /d/"]));
+}
+
+/// The disk after each call that changed it.
+#[derive(Default)]
+struct Seen(Mutex<Vec<Disk>>);
+
+impl Watch for Seen {
+    fn before(&self, _: Call, _: &Path) -> Heed {
+        Heed::Whole
+    }
+
+    fn changed(&self, _: Call, _: &Path, disk: &Disk) {
+        self.0.lock().unwrap().push(disk.clone());
+    }
 }

@@ -20,6 +20,7 @@ use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
 use crate::options::Options;
+use crate::path::ground::Ground;
 use crate::path::ingest::IngestOptions;
 use crate::path::job::Worked;
 use crate::path::op::Op;
@@ -144,6 +145,15 @@ impl Db {
         hooks: Hooks,
     ) -> Result<Db> {
         Db::from_engine(open::open_region(region, shelf, (options, hooks), Access::Write)?)
+    }
+
+    pub(crate) fn open_at(
+        ground: &dyn Ground,
+        path: &Path,
+        with: (Options, Hooks),
+        access: Access,
+    ) -> Result<Db> {
+        Db::from_engine(open::open_at(ground, path, with, access)?)
     }
 
     fn from_engine(engine: Arc<Engine>) -> Result<Db> {

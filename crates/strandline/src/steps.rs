@@ -12,7 +12,9 @@ use crate::engine::Engine;
 use crate::front::Lack;
 use crate::journal::{self, Setting};
 use crate::memtable::record::Kind;
+pub use crate::path::ground::Given;
 use crate::path::op::{Op, Ops};
+use crate::path::open::Access;
 use crate::path::read::Pinning;
 use crate::path::write::Commit;
 use crate::tree::tables::Shelf;
@@ -194,6 +196,26 @@ pub fn open(
 ) -> Result<Db> {
     let shelf = tables.map(|(fs, dir)| Shelf { fs, dir: dir.to_owned() });
     Db::open_on_shelf(region, shelf, options, hooks)
+}
+
+/// As [`Db::open_with`], on ground that the caller made: directories and the file `STORE` are made and read there, too.
+pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> Result<Db> {
+    Db::open_at(ground, path, (options, hooks), Access::Write)
+}
+
+/// As [`Db::open_read_only`], on ground that the caller made.
+pub fn read_at(ground: &Given, path: &Path, options: Options) -> Result<Db> {
+    Db::open_at(ground, path, (options, Hooks::default()), Access::Read)
+}
+
+/// As [`crate::repair`], on ground that the caller made.
+pub fn repair_at(
+    ground: &Given,
+    path: &Path,
+    to: &Path,
+    options: Options,
+) -> Result<crate::RepairReport> {
+    crate::path::repair::repair_at(ground, path, to, options)
 }
 
 /// The region whose log is in directory `dir`, which exists, of the file system `fs`. Where there is none, one begins for

@@ -109,6 +109,9 @@ impl Mutant {
                 | WalRemoveFirst
                 | WalTailNotCopied,
             ) => &["wal", "wal-mixed"],
+            Mutant::Logic(ParentNotSynced | StoreNamedFirst | SuperblockFirst) => {
+                &["creation", "creation-wal"]
+            }
             Mutant::Logic(WalForgetLive | WalKeepOldest | WalSkipChecksum) => &["wal-wraps"],
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],

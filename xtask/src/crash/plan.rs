@@ -41,6 +41,7 @@ const ROOMY: Engine = Engine {
     level0: Level0Form::GlobalIndex,
     pm_tables: 0,
     journaled: false,
+    named: false,
     planted: None,
 };
 /// Several subranges, each with zones of its own.
@@ -60,6 +61,9 @@ const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
 const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
 const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
 const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
+/// The same as users have them: directories with a name.
+const NAMED: Engine = Engine { named: true, ..LEVELS };
+const LOGGED_NAMED: Engine = Engine { named: true, ..LOGGED };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
 /// Every key gets a table, which fits a zone.
@@ -202,6 +206,11 @@ fn whole() -> Shape {
     Shape { ingests: 5, checkpoints: 5, admin: 8, kinds: KINDS_OF_CUTS, ..keyspaces() }
 }
 
+/// Little more than that a store is made.
+fn creation() -> Shape {
+    Shape { ops: 3, keys: 3, keyspaces: 1, background: 10, reopens: 1, ..levels() }
+}
+
 pub fn plan() -> Plan {
     let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
     // Several commits in flight are too many images for all of them; of fewer it takes all.
@@ -234,6 +243,7 @@ pub fn plan() -> Plan {
     let wrapping = Limits { top_points: 400, levels: 2, ..few.clone() };
     // All doubts are on the disk, where few are open at a time.
     let logged = Limits { dive_one_in: 60, continue_one_in: 20, kill_one_in: 8, ..long.clone() };
+    let logged_few = Limits { levels: 2, ..logged.clone() };
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
     let flushes = Shape { merges: 25, range_deletes: 6, ..levels() };
@@ -277,6 +287,8 @@ pub fn plan() -> Plan {
         campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 8),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
         campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping, 14),
+        campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
+        campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few, 20),
         campaign("wal-whole", LOGGED_CUT, whole(), Mode::Adr, wide, 8),
     ];
     let floors = Floors {
@@ -304,12 +316,18 @@ pub fn plan() -> Plan {
             ("copies_opened", 3_000),
             ("splits", 100),
             ("joins", 30),
+            ("remade", 300),
             ("spaces_made", 50),
             ("spaces_dropped", 40),
         ],
         shares: vec![("images_in_flight", "images", 50)],
         sites: Site::ALL.to_vec(),
         calls: vec![
+            (Call::CreateDir, "deep"),
+            (Call::CreateDir, "store"),
+            (Call::SyncDir, "deep"),
+            (Call::Create, "pool"),
+            (Call::Rename, "STORE"),
             (Call::CreateDir, "sst"),
             (Call::Create, ".sst"),
             (Call::Append, ".sst"),

@@ -9,8 +9,11 @@ use bumpalo::Bump;
 use pmem::Region;
 use sim::{Beside, Op, Probe, Progress, Show, System, Write as Change};
 use ssd::{Disk, Fs};
-use strandline::steps::{self, Read, Step, Stepped, Write};
-use strandline::{Compression, Db, Keyspace, Level0Form, Options, ReadOptions, Snapshot, WalSync};
+use strandline::steps::{self, Given, Read, Step, Stepped, Write};
+use strandline::{
+    Compression, Db, Keyspace, Level0Form, Options, PmSource, ReadOptions, Snapshot, SsdSource,
+    WalSync,
+};
 
 use super::whole::{self, BESIDE, Incoming, Spaces};
 
@@ -47,6 +50,8 @@ pub struct Engine {
     pub pm_tables: u32,
     /// Records are in DRAM, which power failure takes, with a log on the disk.
     pub journaled: bool,
+    /// The store is a directory with a file `STORE`, made and opened as a user's is, and not bare parts.
+    pub named: bool,
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
@@ -55,6 +60,8 @@ pub struct Engine {
 const SST: &str = "/sst";
 /// The directory of the log.
 const WAL: &str = "/wal";
+/// The directory of a store that is one, below another that is made with it.
+const STORE: &str = "/deep/store";
 /// Identifier of every store.
 const ID: u64 = 0x5eed;
 /// Bytes that a power cut keeps or takes whole: some of them make a table.
@@ -183,6 +190,45 @@ impl Engine {
     ) -> Result<Store> {
         let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
         let db = steps::open(Arc::clone(&region), tables, self.options(), whole::hooks())?;
+        self.opened(db, (region, unused), fs)
+    }
+
+    /// Opens the store by its name, making it first if that is asked for.
+    fn open_named(
+        &self,
+        region: Region,
+        fs: Arc<dyn Fs>,
+        create_if_missing: bool,
+    ) -> Result<Store> {
+        let memory = Arc::new(region);
+        let given = Given {
+            fs: Arc::clone(&fs),
+            memory: Arc::clone(&memory),
+            format: self.format(),
+            id: ID,
+        };
+        let options = Options {
+            create_if_missing,
+            pm: if self.journaled { PmSource::Dram } else { PmSource::Auto },
+            ssd: if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None },
+            wal_sync: WalSync::Always,
+            ..self.options()
+        };
+        let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks())?;
+        drop(given);
+        self.opened(db, (memory, None), fs)
+    }
+
+    fn format(&self) -> pool::Format {
+        pool::Format { zone_len: self.zone_len, manifest_len: self.manifest_len }
+    }
+
+    fn opened(
+        &self,
+        db: Db,
+        (region, unused): (Arc<Region>, Option<Region>),
+        fs: Arc<dyn Fs>,
+    ) -> Result<Store> {
         let spaces = Spaces::of(&db)?;
         let recovery = db.recovery();
         let probe = Probe {
@@ -287,19 +333,24 @@ impl System for Engine {
 
     fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
+        if self.named {
+            return self.open_named(region, fs, true);
+        }
         let dirs = [(SST, self.table_bytes.is_some()), (WAL, self.journaled)];
         for (dir, _) in dirs.iter().filter(|(_, wanted)| *wanted) {
             fs.create_dir_all(dir.as_ref())?;
             fs.sync_dir("/".as_ref())?;
         }
         let memory = self.memory(region, &fs, Some((ID, self.region_len())))?;
-        let format = pool::Format { zone_len: self.zone_len, manifest_len: self.manifest_len };
-        steps::format(&memory.0, format, ID)?;
+        steps::format(&memory.0, self.format(), ID)?;
         self.open_on(memory, fs)
     }
 
     fn open(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
         planted::plant(self.planted);
+        if self.named {
+            return self.open_named(region, fs, false);
+        }
         let memory = self.memory(region, &fs, None)?;
         steps::formatted(&memory.0)?;
         self.open_on(memory, fs)

@@ -243,6 +243,15 @@ impl PoolFile {
         Err(Error::new(ErrorKind::Busy, operation, context))
     }
 
+    /// Makes the length and the name of a file that was found durable, as [`PoolFile::create`] does with one that it makes:
+    /// a process that was killed may have left it without.
+    ///
+    /// # Errors
+    /// `Io`: it cannot be synced.
+    pub fn make_durable(&self) -> Result<()> {
+        if is_character_device(&self.stat) { Ok(()) } else { self.sync(&self.path) }
+    }
+
     /// Makes the file's length and its name durable.
     fn sync(&self, path: &Path) -> Result<()> {
         let io = |path: &Path| {

@@ -283,7 +283,7 @@ fn damaged(place: &Place, number: u64, at: u64) -> Error {
 }
 
 /// Whether there is a segment of a log in `dir`.
-pub(crate) fn is_in(dir: &Path) -> bool {
-    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    names.into_iter().any(|name| name.file_name().to_str().and_then(segment::number).is_some())
+pub(crate) fn is_in(fs: &dyn Fs, dir: &Path) -> bool {
+    let names = fs.list(dir).unwrap_or_default();
+    names.iter().any(|name| segment::number(name).is_some())
 }

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use base::{Error, ErrorKind, Result};
-use ssd::Fs;
+use ssd::{Fs, Read};
 
 pub(super) const IDENTITY: &str = "STORE";
 const HEADER: &str = "strandline store 1";
+/// Longer than any such file is: two paths and some words.
+const LEN_MAX: u64 = 64 << 10;
 
 /// Where a store has its records. Places are relative to the store or absolute.
 #[derive(Clone, Debug)]
@@ -34,12 +36,12 @@ pub(super) struct Identity {
 impl Identity {
     /// What the file of the store at `path` says, if there is one. Nothing in it is passed over: a line that is not
     /// understood may have been one that counts.
-    pub fn read(path: &Path) -> Result<Option<Identity>> {
+    pub fn read(fs: &dyn Fs, path: &Path) -> Result<Option<Identity>> {
         let file = path.join(IDENTITY);
-        let bytes = match std::fs::read(&file) {
+        let bytes = match fs.open(&file).and_then(|file| whole(&*file)) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("open", file.display().to_string(), error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
         };
         let refused =
             |kind, what: &str| Err(Error::new(kind, "open", format!("{} {what}", file.display())));
@@ -73,7 +75,7 @@ impl Identity {
     }
 
     /// Names the places of the store at `path`, durably and in one piece.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, fs: &dyn Fs, path: &Path) -> Result<()> {
         let mut text = match &self.memory {
             Memory::Pool(pool) => format!("{HEADER}\npool {}\n", pool.display()),
             Memory::Wal(dir) => format!("{HEADER}\nwal {}\n", dir.display()),
@@ -82,12 +84,13 @@ impl Identity {
             text.push_str(&format!("ssd {}\n", ssd.display()));
         }
         let staged = path.join(format!("{IDENTITY}.new"));
-        let fs = ssd::Posix::new(false);
-        if fs.exists(&staged)? {
-            fs.remove(&staged)?;
-        }
-        ssd::durable_install(&fs, &staged, &path.join(IDENTITY), |file| {
-            file.append(text.as_bytes())
-        })
+        ssd::durable_install(fs, &staged, &path.join(IDENTITY), |file| file.append(text.as_bytes()))
     }
+}
+
+/// The bytes of a file that is too short to matter; of a longer one, so many that it is none of ours.
+fn whole(file: &dyn Read) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; file.len().min(LEN_MAX) as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Opening, making and closing a store: where its pool is, who holds it, and what runs beside it.
+//! Opening and closing a store: where its pool is, who holds it, and what runs beside it.
 //!
 //! A store is a directory with a file `STORE` that names the pool and the directory of tables. The pool is made first
 //! and named last, by a rename, so a creation that was killed leaves either nothing or a pool that the next open
@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{OpenMode, PoolFile, Prefault, Region};
-use pool::{Format, Pool};
+use pmem::{OpenMode, Region};
+use pool::Pool;
+use ssd::Fs;
 
-use super::admin::ZONE_CHANGE_BYTES;
+use super::create::{create, first_state, format_if_new, open_shelf};
+use super::ground::{Ground, Machine};
 use super::identity::{IDENTITY, Identity, Memory};
 use super::open_dram;
 use super::recover::{Damage, recover};
@@ -33,9 +35,6 @@ use crate::tree::tables::{Shelf, Tables};
 
 pub(super) const POOL: &str = "pool";
 pub(super) const SST: &str = "sst";
-/// Smallest pool that an open makes: room for a few zones and runs.
-const POOL_LEN_MIN: u64 = 1 << 20;
-
 /// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
 const READ_POOL_LEN: u64 = 4 << 20;
 
@@ -62,11 +61,21 @@ impl Opened {
     }
 }
 
-/// Opens the store at `path`, making it if the options allow that.
+/// Opens the store at `path` of this machine, making it if the options allow that.
 pub(crate) fn open(
     path: &Path,
     options: Options,
     hooks: Hooks,
+    access: Access,
+) -> Result<Arc<Engine>> {
+    open_at(&Machine, path, (options, hooks), access)
+}
+
+/// The same, wherever the store is.
+pub(crate) fn open_at(
+    ground: &dyn Ground,
+    path: &Path,
+    (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
     check(&options)?;
@@ -79,20 +88,22 @@ pub(crate) fn open(
             ));
         }
         PmSource::Heap => {
-            remains::refuse_heap(path)?;
+            remains::refuse_heap(ground, path)?;
             let region = Arc::new(Region::heap(options.pm_size, None)?);
-            format_if_new(&region, &options, || Ok(State::fresh()))?;
-            Opened::whole(region, false, heap_shelf(&options)?)
+            format_if_new(ground, &region, &options, || Ok(State::fresh()))?;
+            Opened::whole(region, false, heap_shelf(ground, &options)?)
         }
-        PmSource::Auto | PmSource::Path(_) | PmSource::Dram => open_file(path, &options, access)?,
+        PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
+            open_file(ground, path, &options, access)?
+        }
     };
     assemble(opened, (options, hooks), access)
 }
 
 /// Where a store in memory of this process puts its tables: nobody finds them again, so they must be the only ones.
-fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
+fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<Shelf>> {
     let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
-    let shelf = open_shelf(dir.clone(), options)?;
+    let shelf = open_shelf(ground, dir.clone(), options)?;
     if !shelf.present()?.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
@@ -106,17 +117,20 @@ fn heap_shelf(options: &Options) -> Result<Option<Shelf>> {
     Ok(Some(shelf))
 }
 
-/// The directory of tables, made if need be.
-fn open_shelf(dir: PathBuf, options: &Options) -> Result<Shelf> {
-    let shelf = Shelf { fs: ssd::best(options.ssd_direct), dir };
-    shelf.make()?;
-    Ok(shelf)
-}
-
 /// Opens what the store at `path` has its records in, making it if need be.
-fn open_file(path: &Path, options: &Options, access: Access) -> Result<Opened> {
-    if let Some(named) = Identity::read(path)? {
-        let mut opened = open_memory(path, &named.memory, options, access)?;
+fn open_file(
+    ground: &dyn Ground,
+    path: &Path,
+    options: &Options,
+    access: Access,
+) -> Result<Opened> {
+    let names = ground.names();
+    if let Some(named) = Identity::read(&*names, path)? {
+        let mut opened = open_memory(ground, path, &named.memory, options, access)?;
+        if access == Access::Write {
+            // A process that was killed may have named the store and not made that durable.
+            names.sync_dir(path)?;
+        }
         let dir = match (&named.ssd, &options.ssd) {
             (_, SsdSource::None) | (None, SsdSource::Auto) => None,
             (Some(dir), SsdSource::Auto) => Some(path.join(dir)),
@@ -128,17 +142,17 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<Opened> {
             (None, SsdSource::Path(given)) => {
                 // From now on the store has tables there.
                 let dir = absolute(given)?;
-                let shelf = open_shelf(dir.clone(), options)?;
+                let shelf = open_shelf(ground, dir.clone(), options)?;
                 claim(&shelf, &opened.region)?;
-                Identity { ssd: Some(dir), ..named }.write(path)?;
+                Identity { ssd: Some(dir), ..named }.write(&*names, path)?;
                 return Ok(Opened { shelf: Some(shelf), ..opened });
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
-        opened.shelf = dir.map(|dir| Shelf { fs: ssd::best(options.ssd_direct), dir });
+        opened.shelf = dir.map(|dir| Shelf { fs: ground.tables(options), dir });
         return Ok(opened);
     }
-    let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
+    let is_checkpoint = is_checkpoint(&*names, path)?;
     if is_checkpoint && options.ssd != SsdSource::Auto {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
@@ -147,7 +161,7 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<Opened> {
         ));
     }
     if is_checkpoint && access == Access::Read {
-        return open_checkpoint(path, options);
+        return open_checkpoint(ground, path, options);
     }
     if access == Access::Read || !(options.create_if_missing || is_checkpoint) {
         return Err(Error::new(
@@ -156,15 +170,22 @@ fn open_file(path: &Path, options: &Options, access: Access) -> Result<Opened> {
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
-    remains::refuse_to_hide(path, options)?;
-    match options.pm {
-        PmSource::Dram => open_dram::create(path, options),
-        _ => create_file(path, options),
-    }
+    create(ground, path, options)
+}
+
+/// Whether a checkpoint lies at `path`, of which no store was made yet.
+fn is_checkpoint(names: &dyn Fs, path: &Path) -> Result<bool> {
+    names.exists(&path.join(SST).join(manifest_file::NAME))
 }
 
 /// Maps the pool that the store at `path` names, or reads its log.
-fn open_memory(path: &Path, memory: &Memory, options: &Options, access: Access) -> Result<Opened> {
+fn open_memory(
+    ground: &dyn Ground,
+    path: &Path,
+    memory: &Memory,
+    options: &Options,
+    access: Access,
+) -> Result<Opened> {
     match (memory, &options.pm) {
         (Memory::Pool(pool), PmSource::Path(given)) => {
             check_place(path, "pm", &path.join(pool), given)?;
@@ -179,12 +200,14 @@ fn open_memory(path: &Path, memory: &Memory, options: &Options, access: Access) 
         _ => {}
     }
     let pool = match memory {
-        Memory::Wal(dir) => return open_dram::open_memory(&path.join(dir), options, access),
+        Memory::Wal(dir) => {
+            return open_dram::open_memory(ground, &path.join(dir), options, access);
+        }
         Memory::Pool(pool) => path.join(pool),
     };
     let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-    let file = PoolFile::open(&pool, mode).map_err(|error| missing(path, error))?;
-    Ok(Opened::whole(Arc::new(file.map(Prefault::Lazy)?), true, None))
+    let region = ground.open_pool(&pool, mode).map_err(|error| missing(path, error))?;
+    Ok(Opened::whole(region, true, None))
 }
 
 fn other_memory(store: &Path, is: &str, given: &str) -> Error {
@@ -194,13 +217,12 @@ fn other_memory(store: &Path, is: &str, given: &str) -> Error {
 }
 
 /// A checkpoint for reading: its manifest goes to a pool in DRAM.
-fn open_checkpoint(path: &Path, options: &Options) -> Result<Opened> {
-    let shelf = open_shelf(path.join(SST), options)?;
-    let manifest = std::fs::metadata(shelf.dir.join(manifest_file::NAME)).map_or(0, |m| m.len());
+fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Opened> {
+    let shelf = Shelf { fs: ground.tables(options), dir: path.join(SST) };
+    let manifest = shelf.fs.open(&shelf.dir.join(manifest_file::NAME))?.len();
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
-    format_if_new(&region, &Options { zone_size: 0, ..options.clone() }, || {
-        first_state(Some(&shelf))
-    })?;
+    let options = Options { zone_size: 0, ..options.clone() };
+    format_if_new(ground, &region, &options, || first_state(Some(&shelf)))?;
     Ok(Opened::whole(region, false, Some(shelf)))
 }
 
@@ -212,42 +234,49 @@ pub(super) struct Places {
 
 impl Places {
     /// The memory, for reading, and what of it is lost.
-    pub fn memory(&self, options: &Options) -> Result<(Arc<Region>, Vec<Damage>)> {
+    pub fn memory(
+        &self,
+        ground: &dyn Ground,
+        options: &Options,
+    ) -> Result<(Arc<Region>, Vec<Damage>)> {
         let missing = |dir: &Path| {
             let text = format!("{} holds no log; put it back", dir.display());
             Error::new(ErrorKind::NotFound, "open", text)
         };
         match &self.memory {
-            Memory::Pool(pool) => {
-                let file = PoolFile::open(pool, OpenMode::ReadOnly)?;
-                Ok((Arc::new(file.map(Prefault::Lazy)?), Vec::new()))
+            Memory::Pool(pool) => Ok((ground.open_pool(pool, OpenMode::ReadOnly)?, Vec::new())),
+            Memory::Wal(dir) => {
+                open_dram::read_memory(ground, dir, options)?.ok_or_else(|| missing(dir))
             }
-            Memory::Wal(dir) => open_dram::read_memory(dir, options)?.ok_or_else(|| missing(dir)),
         }
     }
 
-    fn is_there(&self) -> bool {
+    fn is_there(&self, names: &dyn Fs) -> bool {
         match &self.memory {
-            Memory::Pool(at) | Memory::Wal(at) => at.exists(),
+            Memory::Pool(at) | Memory::Wal(at) => is_there(names, at),
         }
     }
 }
 
 /// The places that a store names, or, where what it names is not there, those of the options, or the usual ones.
-pub(super) fn places_left(path: &Path, options: &Options) -> Result<Places> {
-    let named = Identity::read(path).ok().flatten();
+pub(super) fn places_left(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Places> {
+    let names = ground.names();
+    let is_there = |at: &Path| is_there(&*names, at);
+    let named = Identity::read(&*names, path).ok().flatten();
     let (memory, tables) = match named {
         Some(named) => (Some(named.memory), named.ssd),
         None => (None, None),
     };
-    let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| at.exists());
+    let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| is_there(at));
     let wal = path.join(open_dram::WAL);
     let memory = match (memory, &options.pm) {
         (Some(Memory::Wal(dir)), _) => Memory::Wal(path.join(dir)),
-        (Some(Memory::Pool(pool)), _) if path.join(&pool).exists() => Memory::Pool(path.join(pool)),
+        (Some(Memory::Pool(pool)), _) if is_there(&path.join(&pool)) => {
+            Memory::Pool(path.join(pool))
+        }
         (_, PmSource::Path(given)) => Memory::Pool(absolute(given)?),
         (None, PmSource::Dram) => Memory::Wal(wal),
-        (None, _) if !path.join(POOL).exists() && wal.exists() => Memory::Wal(wal),
+        (None, _) if !is_there(&path.join(POOL)) && is_there(&wal) => Memory::Wal(wal),
         (_, _) => Memory::Pool(path.join(POOL)),
     };
     let tables = match (there(tables), &options.ssd) {
@@ -258,26 +287,34 @@ pub(super) fn places_left(path: &Path, options: &Options) -> Result<Places> {
     Ok(Places { memory, tables })
 }
 
+/// Whether something has this name; who cannot be told takes it that nothing has.
+fn is_there(names: &dyn Fs, at: &Path) -> bool {
+    names.exists(at).unwrap_or(false)
+}
+
 /// Opens for reading what is left of a store or checkpoint, whatever its tables are like.
 pub(super) fn open_what_is_left(
+    ground: &dyn Ground,
     path: &Path,
     places: &Places,
     options: &Options,
 ) -> Result<Arc<Engine>> {
     check(options)?;
-    let is_checkpoint = path.join(SST).join(manifest_file::NAME).exists();
+    let names = ground.names();
+    let is_checkpoint = is_checkpoint(&*names, path).unwrap_or(false);
     let with = (options.clone(), Hooks::default());
-    if is_checkpoint && !places.is_there() {
-        return assemble(open_checkpoint(path, options)?, with, Access::Read);
+    if is_checkpoint && !places.is_there(&*names) {
+        return assemble(open_checkpoint(ground, path, options)?, with, Access::Read);
     }
-    let (region, damage) = places.memory(options)?;
-    let shelf = Some(shelf_left(places.tables.clone()));
+    let (region, damage) = places.memory(ground, options)?;
+    let shelf = Some(shelf_left(ground, places.tables.clone()));
     assemble(Opened { region, lazy: true, shelf, damage }, with, Access::Read)
 }
 
 /// A directory of tables that may be gone.
-pub(super) fn shelf_left(dir: PathBuf) -> Shelf {
-    Shelf { fs: ssd::best(false), dir }
+pub(super) fn shelf_left(ground: &dyn Ground, dir: PathBuf) -> Shelf {
+    let buffered = Options { ssd_direct: false, ..Options::default() };
+    Shelf { fs: ground.tables(&buffered), dir }
 }
 
 /// Refuses a place that is not the one that the store names.
@@ -316,115 +353,6 @@ fn missing(path: &Path, error: Error) -> Error {
     )
 }
 
-fn create_file(path: &Path, options: &Options) -> Result<Opened> {
-    let failed = |what: &Path, error: std::io::Error| {
-        Error::io("open", format!("making {}; choose a writable directory", what.display()), error)
-    };
-    check_pool_len(options)?;
-    std::fs::create_dir_all(path).map_err(|error| failed(path, error))?;
-    let pool = match &options.pm {
-        PmSource::Path(given) => absolute(given)?,
-        _ => PathBuf::from(POOL),
-    };
-    let (ssd, shelf) = new_shelf(path, options)?;
-    let at = path.join(&pool);
-    // Before anything is made: what is damaged stays as it is.
-    let is_new = || match std::fs::metadata(&at) {
-        Ok(meta) if meta.is_file() => {
-            remains::begins_blank(&at).map_err(|error| failed(&at, error))
-        }
-        found => Ok(found.is_err()),
-    };
-    let first = match is_new()?.then(|| first_state(shelf.as_ref())) {
-        // Somebody else has made the pool meanwhile.
-        Some(Err(_)) if !is_new()? => None,
-        first => first.transpose()?,
-    };
-    let is_new = first.is_some();
-    // A device has its own size. A file that a killed creation left begins with zeroes as long as nothing
-    // was formatted; anything else is opened as it is, so that what is not ours is told and not touched.
-    let file = match std::fs::metadata(&at) {
-        Ok(meta) if !meta.is_file() => PoolFile::open(&at, OpenMode::ReadWrite)?,
-        Ok(_) if !is_new => PoolFile::open(&at, OpenMode::ReadWrite)?,
-        Ok(meta) if meta.len() >= options.pm_size => PoolFile::open(&at, OpenMode::ReadWrite)?,
-        _ => PoolFile::create(&at, options.pm_size)?,
-    };
-    let region = Arc::new(file.map(Prefault::Now)?);
-    let first = || first.map_or_else(|| first_state(shelf.as_ref()), Ok);
-    let id = format_if_new(&region, options, first)?;
-    shelf.as_ref().map_or(Ok(()), |shelf| shelf.claim(id))?;
-    Identity { memory: Memory::Pool(pool), ssd }.write(path)?;
-    Ok(Opened::whole(region, false, shelf))
-}
-
-pub(super) fn check_pool_len(options: &Options) -> Result<()> {
-    if options.pm_size >= POOL_LEN_MIN {
-        return Ok(());
-    }
-    let text = format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size);
-    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
-}
-
-/// The directory of tables of a new store, as it is to be named and made.
-pub(super) fn new_shelf(
-    path: &Path,
-    options: &Options,
-) -> Result<(Option<PathBuf>, Option<Shelf>)> {
-    let ssd = match &options.ssd {
-        SsdSource::Auto => Some(PathBuf::from(SST)),
-        SsdSource::Path(given) => Some(absolute(given)?),
-        SsdSource::None => None,
-    };
-    let shelf = ssd.as_ref().map(|dir| open_shelf(path.join(dir), options)).transpose()?;
-    Ok((ssd, shelf))
-}
-
-/// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
-pub(super) fn format_if_new(
-    region: &Arc<Region>,
-    options: &Options,
-    first: impl FnOnce() -> Result<State>,
-) -> Result<u64> {
-    match Pool::open(Arc::clone(region)) {
-        Ok((pool, _)) => return Ok(pool.id()),
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        Err(_) => {}
-    }
-    let snapshot = first()?.encode_snapshot();
-    let mut format = Format::for_len(region.len());
-    let wanted = (4 * snapshot.len() as u64).next_power_of_two();
-    format.manifest_len = format.manifest_len.max(wanted);
-    if options.zone_size != 0 {
-        format.zone_len = options.zone_size;
-        // Half of the manifest may be taken by what it says of zones.
-        let zones = region.len() / options.zone_size * ZONE_CHANGE_BYTES;
-        format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
-    }
-    Pool::create(Arc::clone(region), format, fresh_id()?, &snapshot).map(|pool| pool.id())
-}
-
-/// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
-/// are all that is left of some store, and the new one would remove them.
-pub(super) fn first_state(shelf: Option<&Shelf>) -> Result<State> {
-    let Some(shelf) = shelf else { return Ok(State::fresh()) };
-    if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
-        return Ok(state);
-    }
-    if shelf.present()?.is_empty() {
-        owner::refuse_claimed(&*shelf.fs, &shelf.dir)?;
-        return Ok(State::fresh());
-    }
-    Err(Error::corruption(
-        "open",
-        format!(
-            "{} holds tables, but there is no pool and no {} to say what they are; put it back, save what they hold with \
-             `strandline repair`, or name an empty directory",
-            shelf.dir.display(),
-            manifest_file::NAME
-        ),
-    ))
-}
-
 /// Claims a directory for a store that had no tables so far, and would remove those that are there.
 fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
     let (fs, dir) = (&*shelf.fs, &shelf.dir);
@@ -443,16 +371,6 @@ fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
     shelf.claim(pool.id())
 }
 
-/// An identifier that no pool had before: it seeds every checksum.
-pub(super) fn fresh_id() -> Result<u64> {
-    use std::io::Read;
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut bytes))
-        .map_err(|error| Error::io("open", "/dev/urandom", error))?;
-    Ok(u64::from_le_bytes(bytes) | 1)
-}
-
 pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -468,7 +386,7 @@ pub(crate) fn open_region(
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
-        format_if_new(&region, &options, || first_state(shelf.as_ref()))?;
+        format_if_new(&Machine, &region, &options, || first_state(shelf.as_ref()))?;
     }
     assemble(Opened::whole(region, false, shelf), (options, hooks), access)
 }

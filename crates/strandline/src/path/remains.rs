@@ -4,6 +4,7 @@ use std::path::Path;
 
 use base::{Error, ErrorKind, Result};
 
+use super::ground::Ground;
 use super::identity::IDENTITY;
 use super::open::{POOL, SST, absolute, same_file};
 use super::open_dram::WAL;
@@ -11,15 +12,12 @@ use crate::journal;
 use crate::manifest::file as manifest_file;
 use crate::options::{Options, PmSource, SsdSource};
 
-/// How much of a file must be zero to count as never used.
-const BLANK_BYTES: u64 = 1 << 20;
-
 /// Refuses a store in memory of this process where there is one that outlived another: it would begin with nothing.
-pub(super) fn refuse_heap(path: &Path) -> Result<()> {
+pub(super) fn refuse_heap(ground: &dyn Ground, path: &Path) -> Result<()> {
     let names = [path.join(IDENTITY), path.join(SST).join(manifest_file::NAME)];
-    let found = names.into_iter().find(|name| name.exists());
-    let found = found.or_else(|| has_pool(path).then(|| path.join(POOL)));
-    let found = found.or_else(|| has_log(path).then(|| path.join(WAL)));
+    let found = names.into_iter().find(|name| ground.names().exists(name).unwrap_or(false));
+    let found = found.or_else(|| has_pool(ground, path).then(|| path.join(POOL)));
+    let found = found.or_else(|| has_log(ground, path).then(|| path.join(WAL)));
     let Some(found) = found else { return Ok(()) };
     refuse(format!(
         "{} belongs to a store, and with pm=heap an empty one would be opened instead of it; leave pm out, or name a \
@@ -30,20 +28,20 @@ pub(super) fn refuse_heap(path: &Path) -> Result<()> {
 
 /// Refuses to make a store where the parts of one lie that has lost its `STORE` file, or was not completely made, unless
 /// they are the parts that the new one would have.
-pub(super) fn refuse_to_hide(path: &Path, options: &Options) -> Result<()> {
+pub(super) fn refuse_to_hide(ground: &dyn Ground, path: &Path, options: &Options) -> Result<()> {
     let (pool, log) = (path.join(POOL), path.join(WAL));
     let takes_pool = match &options.pm {
         PmSource::Path(given) => same_file(&absolute(given)?, &pool),
         pm => *pm == PmSource::Auto,
     };
-    if !takes_pool && has_pool(path) {
+    if !takes_pool && has_pool(ground, path) {
         let what = format!("{}, which is a store's, would not be in it", pool.display());
         return refuse(format!(
             "a new store in {} was asked for; {what}; leave pm out",
             path.display()
         ));
     }
-    if options.pm != PmSource::Dram && has_log(path) {
+    if options.pm != PmSource::Dram && has_log(ground, path) {
         let what = format!("the log in {}, which is a store's, would not be in it", log.display());
         return refuse(format!(
             "a new store in {} was asked for; {what}; open it with pm=dram",
@@ -54,9 +52,9 @@ pub(super) fn refuse_to_hide(path: &Path, options: &Options) -> Result<()> {
     let takes_tables = match &options.ssd {
         SsdSource::Auto => true,
         SsdSource::Path(given) => same_file(&absolute(given)?, &tables),
-        SsdSource::None => has_pool(path) || has_log(path),
+        SsdSource::None => has_pool(ground, path) || has_log(ground, path),
     };
-    if !takes_tables && has_tables(&tables) {
+    if !takes_tables && has_tables(ground, &tables) {
         let what =
             format!("{} holds tables of a store, which would not be in it", tables.display());
         return refuse(format!(
@@ -72,24 +70,15 @@ fn refuse(text: String) -> Result<()> {
 }
 
 /// Whether the usual place of a pool has something that is not blank, as what a killed creation leaves may be.
-fn has_pool(path: &Path) -> bool {
-    let pool = path.join(POOL);
-    pool.is_file() && !begins_blank(&pool).unwrap_or(false)
+fn has_pool(ground: &dyn Ground, path: &Path) -> bool {
+    !ground.is_blank(&path.join(POOL)).unwrap_or(true)
 }
 
-fn has_log(path: &Path) -> bool {
-    journal::is_in(&path.join(WAL))
+fn has_log(ground: &dyn Ground, path: &Path) -> bool {
+    journal::is_in(&*ground.names(), &path.join(WAL))
 }
 
-fn has_tables(dir: &Path) -> bool {
-    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    names.into_iter().any(|name| name.file_name().to_string_lossy().ends_with(".sst"))
-}
-
-/// Whether the first bytes of a file, as many as there are, are zeroes.
-pub(super) fn begins_blank(path: &Path) -> std::io::Result<bool> {
-    use std::io::Read;
-    let mut head = Vec::new();
-    std::fs::File::open(path)?.take(BLANK_BYTES).read_to_end(&mut head)?;
-    Ok(head.iter().all(|byte| *byte == 0))
+fn has_tables(ground: &dyn Ground, dir: &Path) -> bool {
+    let names = ground.names().list(dir).unwrap_or_default();
+    names.iter().any(|name| name.ends_with(".sst"))
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result, Seq};
 use sst::{EntryKind, RangeDelete};
 
+use super::ground::{Ground, Machine};
 use super::lone_zones::LoneZones;
 use super::op::Op;
 use super::open::{self, Access, Places};
@@ -67,18 +68,27 @@ pub fn repair(
     to: impl AsRef<Path>,
     options: Options,
 ) -> Result<RepairReport> {
-    let (path, to) = (path.as_ref(), to.as_ref());
-    if to.exists() {
+    repair_at(&Machine, path.as_ref(), to.as_ref(), options)
+}
+
+/// The same, wherever the stores are.
+pub(crate) fn repair_at(
+    ground: &dyn Ground,
+    path: &Path,
+    to: &Path,
+    options: Options,
+) -> Result<RepairReport> {
+    if ground.names().exists(to)? {
         let text = format!("{} is there already; name a new directory", to.display());
         return Err(Error::new(ErrorKind::Exists, REPAIR, text));
     }
-    let places = open::places_left(path, &options)?;
+    let places = open::places_left(ground, path, &options)?;
     let mut report = RepairReport::default();
     let mut left = Left::default();
-    match open::open_what_is_left(path, &places, &options) {
+    match open::open_what_is_left(ground, path, &places, &options) {
         Ok(engine) => left.gather(&engine, &mut report.lost)?,
         Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-        Err(error) => left.gather_pieces(&places, &options, error, &mut report.lost)?,
+        Err(error) => left.gather_pieces(ground, (&places, &options), error, &mut report.lost)?,
     }
     // The places of the old store are not those of the new one.
     let fresh = Options {
@@ -87,7 +97,7 @@ pub fn repair(
         create_if_missing: true,
         ..options
     };
-    let engine = open::open(to, fresh, Hooks::default(), Access::Write)?;
+    let engine = open::open_at(ground, to, (fresh, Hooks::default()), Access::Write)?;
     let written = left.write_to(&engine, &mut report);
     engine.close();
     written.map(|()| report)
@@ -169,14 +179,14 @@ impl Left {
     /// record in a zone.
     fn gather_pieces(
         &mut self,
-        places: &Places,
-        options: &Options,
+        ground: &dyn Ground,
+        (places, options): (&Places, &Options),
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let tables = Tables::new(open::shelf_left(places.tables.clone()), 0, 0);
+        let tables = Tables::new(open::shelf_left(ground, places.tables.clone()), 0, 0);
         let ids = tables.shelf.present()?;
-        let memory = places.memory(options).ok();
+        let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);
         let damage: Vec<LostRange> = damage.map(lost_anywhere).collect();
         let zones = memory.and_then(|(region, _)| LoneZones::find(&region));

@@ -24,13 +24,9 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Makes the directory, if it is not there.
+    /// Makes the directory, if it is not there; its name lasts then.
     pub(crate) fn make(&self) -> Result<()> {
-        self.fs.create_dir_all(&self.dir)?;
-        match self.dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => self.fs.sync_dir(parent),
-            None => Ok(()),
-        }
+        ssd::durable_dir(&*self.fs, &self.dir)
     }
 
     /// Numbers of the tables that are there.

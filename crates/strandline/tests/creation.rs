@@ -1,0 +1,136 @@
+//! Making a store while power fails: what is left is no store, or a whole one.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use ssd::{Call, Disk, Fs, Heed, Memory, Watch};
+use strandline::steps::{self, Given};
+use strandline::{Db, ErrorKind, Hooks, Options, PmSource, Region};
+
+const STORE: &str = "/above/it/store";
+/// Survivors of one disk that are tried.
+const MOST: usize = 64;
+
+fn options(pm: PmSource) -> Options {
+    Options { pm, background_threads: 0, recovery_threads: 1, ..Options::default() }
+}
+
+/// A disk, and memory as a power cut leaves it that takes nothing of what is fenced.
+fn ground(disk: Disk, memory: &Arc<Region>) -> Given {
+    Given {
+        fs: Arc::new(Memory::new(disk)),
+        memory: Arc::clone(memory),
+        format: pool::Format::for_len(memory.len()),
+        id: 77,
+    }
+}
+
+fn heap() -> Arc<Region> {
+    Arc::new(Region::heap(1 << 20, None).expect("memory"))
+}
+
+/// What power failure may leave of a disk.
+fn survivors(disk: &Disk) -> Vec<Disk> {
+    disk.survivors(MOST, 1).collect()
+}
+
+/// The disk after each call that changed it.
+#[derive(Default)]
+struct Seen(Mutex<Vec<Disk>>);
+
+impl Watch for Seen {
+    fn before(&self, _: Call, _: &Path) -> Heed {
+        Heed::Whole
+    }
+
+    fn changed(&self, _: Call, _: &Path, disk: &Disk) {
+        self.0.lock().expect("alone").push(disk.clone());
+    }
+}
+
+/// The directories that an open makes were not synced in those above them: a power cut, any time later, took them away
+/// with every record that was acknowledged.
+#[test]
+fn what_was_acknowledged_is_there_after_power_failure_although_the_store_is_new() {
+    for pm in [PmSource::Dram, PmSource::Auto] {
+        let (memory, fs) = (heap(), Memory::default());
+        let given = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &memory) };
+        let db = steps::open_at(&given, STORE.as_ref(), options(pm.clone()), Hooks::default());
+        let db = db.expect("made");
+        db.put(b"key", b"value").expect("put");
+        let left = survivors(&fs.disk());
+        drop((db, given));
+        for (no, disk) in left.into_iter().enumerate() {
+            let never = Options { create_if_missing: false, ..options(pm.clone()) };
+            let given = ground(disk, &memory);
+            let db = steps::open_at(&given, STORE.as_ref(), never, Hooks::default());
+            let db = db.unwrap_or_else(|error| panic!("{pm:?}, survivor {no}: {error}"));
+            assert_eq!(db.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
+        }
+    }
+}
+
+/// Power fails behind each call that making a store with a log does: an open then finds no store, and one can be made, or
+/// it finds a whole one.
+#[test]
+fn a_creation_that_loses_power_leaves_no_store_or_a_whole_one() {
+    let seen = Arc::new(Seen::default());
+    let fs: Arc<dyn Fs> =
+        Arc::new(Memory::watched(Disk::default(), Arc::clone(&seen) as Arc<dyn Watch>));
+    let given = Given { fs, ..ground(Disk::default(), &heap()) };
+    let make = |given: &Given, create_if_missing: bool| -> strandline::Result<Db> {
+        let options = Options { create_if_missing, ..options(PmSource::Dram) };
+        steps::open_at(given, STORE.as_ref(), options, Hooks::default())
+    };
+    drop(make(&given, true).expect("made"));
+    let disks = std::mem::take(&mut *seen.0.lock().expect("alone"));
+    assert!(disks.len() > 15, "{} calls", disks.len());
+    let (mut whole, mut none) = (0, 0);
+    for (at, disk) in disks.iter().enumerate() {
+        // What a killed process leaves, and what power failure leaves.
+        for disk in survivors(disk).into_iter().chain([disk.clone()]) {
+            let given = ground(disk, &heap());
+            match make(&given, false) {
+                Ok(db) => {
+                    whole += 1;
+                    db.put(b"key", b"value").expect("a whole store is written");
+                }
+                Err(error) => {
+                    none += 1;
+                    assert_eq!(error.kind(), ErrorKind::NotFound, "call {at}: {error}");
+                    let db = make(&given, true);
+                    let db = db.unwrap_or_else(|error| panic!("call {at}: made again: {error}"));
+                    assert_eq!(db.get(b"key").expect("get"), None);
+                }
+            }
+        }
+    }
+    assert!(whole > 0 && none > 20, "{whole} whole, {none} none");
+}
+
+/// An open is killed behind any of its calls, the next goes on, and power fails after that one: all that is needed is
+/// durable, also what the first had made and not synced.
+#[test]
+fn what_a_killed_creation_left_is_made_durable_by_the_next() {
+    let seen = Arc::new(Seen::default());
+    let fs: Arc<dyn Fs> =
+        Arc::new(Memory::watched(Disk::default(), Arc::clone(&seen) as Arc<dyn Watch>));
+    let given = Given { fs, ..ground(Disk::default(), &heap()) };
+    let open = |given: &Given| {
+        let db = steps::open_at(given, STORE.as_ref(), options(PmSource::Dram), Hooks::default());
+        db.and_then(|db| db.put(b"key", b"value"))
+    };
+    open(&given).expect("made");
+    let disks = std::mem::take(&mut *seen.0.lock().expect("alone"));
+    for (at, disk) in disks.into_iter().enumerate() {
+        let fs = Memory::new(disk);
+        let next = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &heap()) };
+        open(&next).unwrap_or_else(|error| panic!("killed behind call {at}: {error}"));
+        for disk in survivors(&fs.disk()) {
+            let given = ground(disk, &heap());
+            let db = steps::read_at(&given, STORE.as_ref(), options(PmSource::Dram));
+            let db = db.unwrap_or_else(|error| panic!("killed behind call {at}: {error}"));
+            assert_eq!(db.get(b"key").expect("get").as_deref(), Some(&b"value"[..]), "call {at}");
+        }
+    }
+}
