@@ -5,6 +5,7 @@
 //! ranges back, in the order in which they were written, and finds the memory that the last fences promised.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,12 +136,20 @@ impl Domain for Recorder {
         if ranges.is_empty() {
             return;
         }
-        let bytes = |&(start, end): &(u64, u64)| {
-            let end = end.min(region.len());
-            (start, region.bytes(start, (end - start) as usize))
-        };
-        let ranges: Vec<(u64, &[u8])> = ranges.iter().map(bytes).collect();
-        self.journal.write(&ranges);
+        // A line may hold words that other threads store meanwhile (I-PM-2), each with a fence of its own behind it. So the
+        // lines are copied word by word: of a word that changes the journal gets what it was or what it becomes.
+        let mut bytes = Vec::new();
+        let parts: Vec<(u64, Range<usize>)> = ranges
+            .iter()
+            .map(|&(start, end)| {
+                let from = bytes.len();
+                region.copy_words(start..end.min(region.len()), &mut bytes);
+                (start, from..bytes.len())
+            })
+            .collect();
+        let parts: Vec<(u64, &[u8])> =
+            parts.into_iter().map(|(start, part)| (start, &bytes[part])).collect();
+        self.journal.write(&parts);
     }
 
     fn load(&self, _region: &Region, _at: u64, _len: usize) {}

@@ -1,6 +1,7 @@
 //! [`Region`]: bytes that loads and stores reach, and the three steps that make stores durable.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -201,6 +202,22 @@ impl Region {
             domain.load(self, at, 8);
         }
         self.word(at).load(Ordering::Acquire)
+    }
+
+    /// Appends the bytes of a range, whole words, to `out`. Other threads may store words there meanwhile.
+    ///
+    /// # Panics
+    /// If the range is not inside the region, or does not begin and end with a word.
+    pub(crate) fn copy_words(&self, range: Range<u64>, out: &mut Vec<u8>) {
+        let len = (range.end - range.start) as usize;
+        self.check(range.start, len);
+        assert!(len.is_multiple_of(8), "{len} bytes are not whole words");
+        out.reserve(len);
+        for at in range.step_by(8) {
+            // In memory order: what is copied are bytes, whatever the words mean.
+            let word = self.word(at).load(Ordering::Acquire);
+            out.extend_from_slice(&word.to_le().to_le_bytes());
+        }
     }
 
     /// Stores the aligned word at `at` in one piece.

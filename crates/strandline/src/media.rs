@@ -167,14 +167,31 @@ impl Media {
     #[inline]
     pub(crate) fn head(&self, at: u64) -> Option<(Head, &[u8])> {
         let (seed, base_seq) = self.place(at)?;
-        self.head_under(at, seed, base_seq)
+        self.steady(at, || self.head_under(at, seed, base_seq))
+    }
+
+    /// What `read` makes of the record at `at`. Its first word changes under readers, once at most and in one piece, when
+    /// its commit is given up ([`voided`](crate::memtable::record::voided)); `read` looks at it several times. Where it
+    /// fails and the word is not what it was before, it looks again, at a word that changes no more. Where it fails and the
+    /// word is the same before and behind, every look between saw that word too: it is the record that fails.
+    #[inline]
+    fn steady<T>(&self, at: u64, read: impl Fn() -> Option<T>) -> Option<T> {
+        if !at.is_multiple_of(LINE as u64) {
+            return None;
+        }
+        let word = self.region.load_u64(at);
+        read().or_else(|| if self.region.load_u64(at) == word { None } else { read() })
+    }
+
+    fn verified_with(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(Head, &[u8])> {
+        self.steady(at, || {
+            let (head, bytes) = self.head_under(at, seed, base_seq)?;
+            head.verify(bytes, seed).then_some((head, bytes))
+        })
     }
 
     #[inline]
     fn head_under(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(Head, &[u8])> {
-        if !at.is_multiple_of(LINE as u64) {
-            return None;
-        }
         let head = Head::decode(self.region.bytes(at, LINE), seed, base_seq)?;
         let len = head.len();
         (len <= self.room(at)).then(|| (head, self.region.bytes(at, len)))
@@ -184,8 +201,7 @@ impl Media {
     #[inline]
     pub(crate) fn verified(&self, at: u64) -> Option<(Head, &[u8])> {
         let (seed, base_seq) = self.place(at)?;
-        let (head, bytes) = self.head_under(at, seed, base_seq)?;
-        head.verify(bytes, seed).then_some((head, bytes))
+        self.verified_with(at, seed, base_seq)
     }
 
     /// The same if the zone had this `incarnation`; sequence numbers in it mean nothing.
@@ -193,8 +209,7 @@ impl Media {
         // What was published lies at most 32 bits before a record's number.
         const ANY_BASE: Seq = 1 << 40;
         let seed = record_seed(self.zone_seed(incarnation), at);
-        let (head, bytes) = self.head_under(at, seed, ANY_BASE)?;
-        head.verify(bytes, seed).then_some((head, bytes))
+        self.verified_with(at, seed, ANY_BASE)
     }
 
     /// The record that an index names: damage is an error.
@@ -396,4 +411,76 @@ impl art::Records for Media {
 #[inline]
 pub(crate) fn hash(key: &[u8]) -> u64 {
     key_hash(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use pmem::{Domain, Site};
+    use pool::Format;
+
+    use super::*;
+    use crate::memtable::record::{Place, Role, Segment, Shape, encode, voided};
+
+    /// Makes the record at a place void at one of the looks that a reader takes at it, as the thread that gives its commit
+    /// up may.
+    struct Voids {
+        at: AtomicU64,
+        looks: AtomicU32,
+    }
+
+    impl Domain for Voids {
+        fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: bool) {}
+
+        fn flush(&self, _: &Region, _: Site, _: u64, _: usize) {}
+
+        fn fence(&self, _: &Region, _: Site) {}
+
+        fn load(&self, region: &Region, at: u64, _: usize) {
+            if at != self.at.load(Relaxed) {
+                return;
+            }
+            let left = self.looks.fetch_sub(1, Relaxed);
+            if left == 0 {
+                // Read without a look.
+                self.at.store(0, Relaxed);
+                let word = voided(region.load_u64(at));
+                let _not_flushed = region.store_u64(Site::Void, at, word);
+            }
+        }
+    }
+
+    /// A reader decoded the head of a record, then its commit was given up on another thread, and the checksum was made over
+    /// a head that was another one by then: a get failed with Corruption although nothing was damaged.
+    #[test]
+    fn a_record_that_becomes_void_while_it_is_read_is_not_damaged() {
+        let one = Segment { place: 0, commit_records: 2, records: 2, index: 0, segments: 1 };
+        let mut voided_at = 0;
+        for (role, len) in [(Role::First(one), 90), (Role::Solo, 90), (Role::Solo, 20_000)] {
+            for looks in 0..8 {
+                let domain =
+                    Arc::new(Voids { at: AtomicU64::new(0), looks: AtomicU32::new(looks) });
+                let region = Region::heap(4 << 20, Some(Arc::clone(&domain) as Arc<dyn Domain>));
+                let region = Arc::new(region.expect("memory"));
+                let format = Format { zone_len: 64 << 10, ..Format::for_len(region.len()) };
+                let pool = Pool::create(Arc::clone(&region), format, 5, b"").expect("pool");
+                let media = Media::new(pool, Arc::clone(&region), None);
+                media.set_zone(0, 9, 1);
+                let at = media.pool.geometry().zone_at(0);
+                let (seed, base_seq) = media.place(at).expect("a zone with records");
+                let shape = Shape { kind: Kind::Put, role, key_len: 3, value_len: len };
+                let mut bytes = Vec::new();
+                let place = Place { seed, base_seq, wide: false };
+                encode(&mut bytes, &shape, place, 2, 1, b"key", &vec![7; len]);
+                let _not_flushed = region.copy(Site::Record, at, &bytes);
+                domain.at.store(at, Relaxed);
+                let entry = media.entry(Leaf::new(at, bytes.len() as u64, 0)).expect("not damaged");
+                assert_eq!((entry.seq, media.key(&entry)), (2, &b"key"[..]));
+                let head = media.verified(at).expect("nor here").0;
+                voided_at += u32::from(head.void);
+            }
+        }
+        assert!(voided_at >= 12, "{voided_at}");
+    }
 }
