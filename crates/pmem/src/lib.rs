@@ -47,6 +47,7 @@
 //! | store to a hole of a sparse pool on a full device (SIGBUS) | storage is allocated before mapping | [`PoolFile`] |
 //! | file shorter than its mapping (SIGBUS) | compared under the lock | [`PoolFile`] |
 //! | two writers | `flock`, dropped by the kernel with the process | [`PoolFile`] |
+//! | a fork that goes on with what its parent has mapped and locked | a page that forks find wiped | [`SameProcess`] |
 //! | lock on a file that was replaced meanwhile | the path is looked up again under the lock | [`PoolFile`] |
 //! | crash safety claimed but not had | `MAP_SYNC` and the persistence domain are asked | [`Region::durability`] |
 //! | no flush instruction known | nothing beyond the process is promised then | [`Region::durability`] |
@@ -55,6 +56,7 @@
 mod backing;
 mod cacheline;
 mod durability;
+mod fork;
 mod journal;
 mod region;
 mod site;
@@ -63,6 +65,9 @@ mod token;
 
 pub use backing::{FileLock, OpenMode, PoolFile, Prefault};
 pub use durability::Durability;
+pub use fork::SameProcess;
+#[cfg(feature = "forks")]
+pub use fork::in_fork;
 pub use journal::{Journal, JournalFigures};
 pub use region::{Domain, Owner, Region};
 pub use site::Site;

@@ -43,7 +43,12 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.engine.close();
+        if self.engine.process.holds() {
+            return self.engine.close();
+        }
+        // A fork: threads are not there to be joined, and mapping, lock and files are the other process's. What memory
+        // this takes goes with the process.
+        std::mem::forget(Arc::clone(&self.engine));
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
+use pmem::SameProcess;
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::background::debt::memtable_bytes_max;
@@ -71,6 +72,8 @@ pub(crate) struct Engine {
     /// Deleted entries that scans have passed.
     pub scans_passed: AtomicU64,
     pub closed: AtomicBool,
+    /// A fork of this process has a copy of the store, and must leave what it stands for alone.
+    pub process: SameProcess,
     pub workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
     /// Bytes of the pool that the background thread maps ahead; 0 if the pool was mapped whole.
@@ -117,7 +120,8 @@ impl Engine {
         read_only: bool,
         prefault_to: u64,
         recovered: Recovered,
-    ) -> Engine {
+    ) -> Result<Engine> {
+        let process = SameProcess::begin()?;
         let Recovered { manifest, spaces, visible, graveyard, tables, report } = recovered;
         let epoch = manifest.state.epoch;
         let run_ids = manifest.state.next_run;
@@ -149,6 +153,7 @@ impl Engine {
             stepped: AtomicBool::new(false),
             scans_passed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            process,
             workers: Mutex::default(),
             recovery: report,
             prefault_to,
@@ -160,7 +165,7 @@ impl Engine {
             merge_reserve: AtomicU64::new(0),
         };
         engine.update_reserve();
-        engine
+        Ok(engine)
     }
 
     pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
@@ -506,8 +511,17 @@ impl Engine {
         (geometry.capacity() / 8).max(4 * geometry.zone_len())
     }
 
-    /// Refuses work on a closed store.
+    /// Refuses work on a closed store, and on one that a process has from the one that it was forked from.
+    #[inline]
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        if !self.process.holds() {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                operation,
+                "another process opened the store, and this one was forked from it; open the store in the process that \
+                 uses it, after the fork",
+            ));
+        }
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::new(
                 ErrorKind::Closed,

@@ -451,7 +451,7 @@ fn assemble(
         threads,
         progress,
     )?;
-    let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered));
+    let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered)?);
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
     if !read_only {
@@ -489,6 +489,9 @@ impl Engine {
     /// Stops background work and refuses everything from now on. What is durable stays so; nothing needs
     /// to be written.
     pub(crate) fn close(&self) {
+        if !self.process.holds() {
+            return;
+        }
         self.closed.store(true, std::sync::atomic::Ordering::Release);
         self.rate.iter().for_each(|rate| rate.lift());
         self.signal.raise();
