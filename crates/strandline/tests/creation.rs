@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ssd::{Call, Disk, Fs, Heed, Memory, Watch};
 use strandline::steps::{self, Given};
-use strandline::{Db, ErrorKind, Hooks, Options, PmSource, Region};
+use strandline::{Db, ErrorKind, Hooks, Options, PmSource, ReadOptions, Region};
 
 const STORE: &str = "/above/it/store";
 /// Survivors of one disk that are tried.
@@ -133,4 +133,90 @@ fn what_a_killed_creation_left_is_made_durable_by_the_next() {
             assert_eq!(db.get(b"key").expect("get").as_deref(), Some(&b"value"[..]), "call {at}");
         }
     }
+}
+
+/// Every file below `dir`, with its bytes.
+fn files(disk: &Disk, dir: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    disk.visit(&mut |path, bytes| {
+        let bytes = bytes.filter(|_| path.starts_with(dir));
+        files.extend(bytes.map(|bytes| (path.to_owned(), bytes.to_vec())));
+    });
+    files
+}
+
+fn count(db: &Db) -> usize {
+    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iterate");
+    let mut count = 0;
+    iter.seek_to_first().expect("first");
+    while iter.key().is_some() {
+        count += 1;
+        iter.next().expect("next");
+    }
+    count
+}
+
+/// A store is damaged, and then power fails while it is repaired. The new store got its name first and its records one
+/// batch after the other: a part of what could be saved looked like all of it.
+#[test]
+fn a_repair_that_loses_power_leaves_no_store_or_all_that_could_be_saved() {
+    const NEW: &str = "/above/it/new";
+    let options = || Options { memtable_bytes: 64 << 10, ..options(PmSource::Dram) };
+    let fs = Memory::default();
+    let given = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &heap()) };
+    let db = steps::open_at(&given, STORE.as_ref(), options(), Hooks::default()).expect("made");
+    for i in 0..300_u32 {
+        db.put(&i.to_be_bytes(), &[i as u8; 500]).expect("put");
+    }
+    drop(db);
+    let dir = Path::new(STORE).join("wal");
+    let segments = fs.list(&dir).expect("list");
+    let damaged = dir.join(&segments[segments.len() / 2]);
+    let file = fs.open(&damaged).expect("open");
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).expect("read");
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs.remove(&damaged).expect("remove");
+    let mut file = fs.create(&damaged).expect("create");
+    file.append(&bytes).expect("append");
+    file.sync().expect("sync");
+    fs.sync_dir(&dir).expect("sync");
+    let before = files(&fs.disk(), STORE);
+
+    let reader = Memory::new(fs.disk());
+    let given = Given { fs: Arc::new(reader.clone()), ..ground(Disk::default(), &heap()) };
+    drop(steps::read_at(&given, STORE.as_ref(), options()).expect("read"));
+    assert!(reader.is_untouched(), "who reads changes nothing");
+
+    let seen = Arc::new(Seen::default());
+    let watched = Memory::watched(fs.disk(), Arc::clone(&seen) as Arc<dyn Watch>);
+    let given = Given { fs: Arc::new(watched), ..ground(Disk::default(), &heap()) };
+    let report = steps::repair_at(&given, STORE.as_ref(), NEW.as_ref(), options());
+    let report = report.expect("repaired");
+    assert!(!report.lost.is_empty() && report.records > 100, "{report:?}");
+    let disks = std::mem::take(&mut *seen.0.lock().expect("alone"));
+    let last = disks.len() - 1;
+    let (mut whole, mut none) = (0, 0);
+    for (at, disk) in disks.iter().enumerate() {
+        for disk in disk.survivors(6, 1) {
+            assert!(files(&disk, STORE) == before, "call {at}: the damaged store was changed");
+            let given = ground(disk, &heap());
+            let opened = steps::read_at(&given, NEW.as_ref(), options());
+            match opened {
+                Ok(db) => {
+                    whole += 1;
+                    assert_eq!(count(&db) as u64, report.records, "call {at} of {last}");
+                    continue;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "call {at}: {error}"),
+            }
+            none += 1;
+            if none % 16 == 1 {
+                let again = steps::repair_at(&given, STORE.as_ref(), NEW.as_ref(), options());
+                assert_eq!(again.expect("again").records, report.records);
+            }
+        }
+    }
+    assert!(whole > 0 && none > 20, "{whole} whole, {none} none");
 }

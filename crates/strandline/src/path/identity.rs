@@ -6,6 +6,8 @@ use base::{Error, ErrorKind, Result};
 use ssd::{Fs, Read};
 
 pub(super) const IDENTITY: &str = "STORE";
+/// Its name as long as it is being written.
+pub(super) const IDENTITY_STAGED: &str = "STORE.new";
 const HEADER: &str = "strandline store 1";
 /// Longer than any such file is: two paths and some words.
 const LEN_MAX: u64 = 64 << 10;
@@ -83,7 +85,7 @@ impl Identity {
         if let Some(ssd) = &self.ssd {
             text.push_str(&format!("ssd {}\n", ssd.display()));
         }
-        let staged = path.join(format!("{IDENTITY}.new"));
+        let staged = path.join(IDENTITY_STAGED);
         ssd::durable_install(fs, &staged, &path.join(IDENTITY), |file| file.append(text.as_bytes()))
     }
 }

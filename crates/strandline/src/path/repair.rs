@@ -4,20 +4,24 @@
 //! - **S2** walk every source past what is damaged, and note between which keys that was
 //! - **S3** the newest version of each key, if it is no deletion, goes to the new store
 //!
-//! The old store is not changed.
+//! The old store is not changed. The new one is made in a directory beside its own, and gets its name when all is in it: it is
+//! whole or not there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result, Seq};
+use ssd::Fs;
 use sst::{EntryKind, RangeDelete};
 
 use super::ground::{Ground, Machine};
+use super::identity::{IDENTITY, IDENTITY_STAGED};
 use super::lone_zones::LoneZones;
 use super::op::Op;
-use super::open::{self, Access, Places};
+use super::open::{self, Access, POOL, Places, SST};
+use super::open_dram::WAL;
 use super::recover::Damage;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
@@ -97,10 +101,56 @@ pub(crate) fn repair_at(
         create_if_missing: true,
         ..options
     };
-    let engine = open::open_at(ground, to, (fresh, Hooks::default()), Access::Write)?;
-    let written = left.write_to(&engine, &mut report);
-    engine.close();
-    written.map(|()| report)
+    let names = ground.names();
+    let staging = staging(to)?;
+    remove_staging(&*names, &staging)?;
+    let written = left.make(ground, &staging, fresh, &mut report).and_then(|()| {
+        names.rename(&staging, to)?;
+        names.sync_dir(parent(to))
+    });
+    written.map(|()| report).inspect_err(|_| {
+        // What cannot be removed now, the next repair to the same place removes.
+        let _first_counts = remove_staging(&*names, &staging);
+    })
+}
+
+fn parent(to: &Path) -> &Path {
+    to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Where the store is made that goes to `to`.
+fn staging(to: &Path) -> Result<PathBuf> {
+    let Some(name) = to.file_name() else {
+        let text = format!("{} names no new directory; give one a name", to.display());
+        return Err(Error::new(ErrorKind::InvalidArgument, REPAIR, text));
+    };
+    let mut staging = name.to_owned();
+    staging.push(".repairing");
+    Ok(parent(to).join(staging))
+}
+
+/// Removes what a repair that was killed left at `staging`, if nothing else is there.
+fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
+    if !fs.exists(staging)? {
+        return Ok(());
+    }
+    let names = fs.list(staging)?;
+    let known = [POOL, IDENTITY, IDENTITY_STAGED, WAL, SST];
+    if !names.iter().all(|name| known.contains(&name.as_str())) {
+        let text =
+            format!("{} is in the way and no repair left it; move it elsewhere", staging.display());
+        return Err(Error::new(ErrorKind::Exists, REPAIR, text));
+    }
+    for name in names {
+        let at = staging.join(&name);
+        if name == WAL || name == SST {
+            fs.list(&at)?.iter().try_for_each(|file| fs.remove(&at.join(file)))?;
+            fs.remove_dir(&at)?;
+        } else {
+            fs.remove(&at)?;
+        }
+    }
+    fs.remove_dir(staging)
 }
 
 /// Damage of which nobody can say what keys it took.
@@ -237,7 +287,20 @@ impl Left {
         Ok(())
     }
 
-    /// S2 and S3.
+    /// S2 and S3, to a new store at `staging`, durably.
+    fn make(
+        self,
+        ground: &dyn Ground,
+        staging: &Path,
+        options: Options,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let engine = open::open_at(ground, staging, (options, Hooks::default()), Access::Write)?;
+        let written = self.write_to(&engine, report).and_then(|()| engine.sync_wal());
+        engine.close();
+        written
+    }
+
     fn write_to(self, engine: &Engine, report: &mut RepairReport) -> Result<()> {
         for (name, sources) in self.keyspaces {
             let space = match engine.find_space(&name) {
