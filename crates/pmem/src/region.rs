@@ -204,20 +204,22 @@ impl Region {
         self.word(at).load(Ordering::Acquire)
     }
 
-    /// Appends the bytes of a range, whole words, to `out`. Other threads may store words there meanwhile.
+    /// Appends the bytes of a range to `out`. Other threads may store words there meanwhile; what is no whole word, at the end
+    /// of a region, no thread stores.
     ///
     /// # Panics
-    /// If the range is not inside the region, or does not begin and end with a word.
+    /// If the range is not inside the region, or does not begin with a word.
     pub(crate) fn copy_words(&self, range: Range<u64>, out: &mut Vec<u8>) {
         let len = (range.end - range.start) as usize;
         self.check(range.start, len);
-        assert!(len.is_multiple_of(8), "{len} bytes are not whole words");
         out.reserve(len);
-        for at in range.step_by(8) {
+        let words_end = range.start + (len - len % 8) as u64;
+        for at in (range.start..words_end).step_by(8) {
             // In memory order: what is copied are bytes, whatever the words mean.
             let word = self.word(at).load(Ordering::Acquire);
             out.extend_from_slice(&word.to_le().to_le_bytes());
         }
+        out.extend_from_slice(self.bytes(words_end, len % 8));
     }
 
     /// Stores the aligned word at `at` in one piece.

@@ -116,6 +116,12 @@ impl Past {
                 proof = (header.synced > end).then_some(place.start);
             }
         }
+        if first > newest.number() && !salvage {
+            let what =
+                format!("says that segments before {first} do not count, so not even this one");
+            return Err(refused(&self.place, newest.number(), 0, &what));
+        }
+        let first = first.min(newest.number());
         if let Some(proof) = proof {
             let what = format!("fails its check, and a later frame at {proof} is intact");
             let number = newest.number();
