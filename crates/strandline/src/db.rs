@@ -20,7 +20,6 @@ use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
 use crate::options::Options;
-use crate::path::ground::Ground;
 use crate::path::ingest::IngestOptions;
 use crate::path::job::Worked;
 use crate::path::op::Op;
@@ -152,16 +151,7 @@ impl Db {
         Db::from_engine(open::open_region(region, shelf, (options, hooks), Access::Write)?)
     }
 
-    pub(crate) fn open_at(
-        ground: &dyn Ground,
-        path: &Path,
-        with: (Options, Hooks),
-        access: Access,
-    ) -> Result<Db> {
-        Db::from_engine(open::open_at(ground, path, with, access)?)
-    }
-
-    fn from_engine(engine: Arc<Engine>) -> Result<Db> {
+    pub(crate) fn from_engine(engine: Arc<Engine>) -> Result<Db> {
         let handle = Arc::new(Handle { engine });
         let space = handle.engine.find_space("default").ok_or_else(|| {
             Error::corruption("open", "keyspace default is missing; restore a copy of the pool")

@@ -14,7 +14,7 @@ use crate::journal::{self, Setting};
 use crate::memtable::record::Kind;
 pub use crate::path::ground::Given;
 use crate::path::op::{Op, Ops};
-use crate::path::open::Access;
+use crate::path::open::{self, Access};
 use crate::path::read::Pinning;
 use crate::path::write::Commit;
 use crate::tree::tables::Shelf;
@@ -200,12 +200,12 @@ pub fn open(
 
 /// As [`Db::open_with`], on ground that the caller made: directories and the file `STORE` are made and read there, too.
 pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> Result<Db> {
-    Db::open_at(ground, path, (options, hooks), Access::Write)
+    Db::from_engine(open::open_at(ground, path, (options, hooks), Access::Write)?)
 }
 
 /// As [`Db::open_read_only`], on ground that the caller made.
 pub fn read_at(ground: &Given, path: &Path, options: Options) -> Result<Db> {
-    Db::open_at(ground, path, (options, Hooks::default()), Access::Read)
+    Db::from_engine(open::open_at(ground, path, (options, Hooks::default()), Access::Read)?)
 }
 
 /// As [`crate::repair`], on ground that the caller made.
