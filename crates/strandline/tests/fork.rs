@@ -28,7 +28,7 @@ fn a_fork_is_refused_what_its_parent_has_opened_and_leaves_it_alone() {
         let keyspace = db.create_keyspace("other").expect("create");
         let child = || {
             let mut batch = Batch::new();
-            let _one_of_them = batch.put(&keyspace, b"child", b"2");
+            batch.put(&keyspace, b"child", b"2");
             let refused = [
                 is_refused(other.put(b"child", b"2")),
                 is_refused(keyspace.put(b"child", b"2")),

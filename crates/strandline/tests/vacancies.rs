@@ -153,11 +153,14 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
     }
 }
 
+/// What a store should hold.
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// A store and what it should hold, with snapshots of both.
 struct Pair {
     db: Db,
     model: BTreeMap<Vec<u8>, Vec<u8>>,
-    held: Vec<(Snapshot, BTreeMap<Vec<u8>, Vec<u8>>)>,
+    held: Vec<(Snapshot, Model)>,
     rng: Rng,
 }
 

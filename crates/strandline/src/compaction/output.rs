@@ -195,8 +195,9 @@ impl Output {
     /// Adds the range deletions that begin before `next`, cut off there.
     fn add_ranges(&mut self, open: &mut Open, next: Option<&[u8]>) -> Result<()> {
         let mut rests = Vec::new();
-        let begins = |delete: &mut RangeDelete| next.is_none_or(|next| &delete.begin[..] < next);
-        while let Some(mut delete) = self.ranges.pop_front_if(begins) {
+        let begins = |delete: &RangeDelete| next.is_none_or(|next| &delete.begin[..] < next);
+        while self.ranges.front().is_some_and(begins) {
+            let Some(mut delete) = self.ranges.pop_front() else { break };
             match next {
                 Some(next) if &delete.end[..] > next => {
                     open.writer.add_range_delete(&delete.begin, next, delete.seq)?;

@@ -8,9 +8,10 @@ const ITEMS: u32 = 128;
 const LISTS: usize = 26;
 
 type Chunk<T> = Box<[T]>;
+type List<T> = Box<[OnceLock<Chunk<T>>]>;
 
 pub(super) struct Chunks<T> {
-    lists: [OnceLock<Box<[OnceLock<Chunk<T>>]>>; LISTS],
+    lists: [OnceLock<List<T>>; LISTS],
 }
 
 impl<T> Default for Chunks<T> {
