@@ -143,6 +143,10 @@ bugs! {
     OperandHides,
     /// A compaction combines operands without what lies deeper.
     MergeWithoutBase,
+    /// A freeze or merge combines operands that a snapshot tells apart.
+    FoldAcrossSnapshot,
+    /// A freeze or merge makes a value of operands although older sources have what they are merged into.
+    FoldWithoutBase,
     /// A range deletion that goes on into the next table ends with the first.
     RangeEndsWithTable,
     /// Recovery forgets range deletions that were in memtables.

@@ -37,6 +37,8 @@ sites! {
     Table,
     /// Records moved by cleaning.
     Clean,
+    /// Records that operands were combined to.
+    Fold,
     /// An edit appended to the manifest log.
     ManifestEdit,
     /// A snapshot that begins a new manifest log area.

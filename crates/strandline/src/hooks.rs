@@ -39,6 +39,16 @@ pub trait MergeOperator: Send + Sync {
         existing: Option<&[u8]>,
         operands: &[&[u8]],
     ) -> Option<Vec<u8>>;
+
+    /// One operand that comes to the same as all `operands`, oldest first, whatever they are merged into; as RocksDB's
+    /// `PartialMergeMulti`. `None` if there is none: operands then stay as they are until the value below them is at hand,
+    /// and each read passes all of them.
+    ///
+    /// Called where that value lies deeper than what is merged. An operand is at most an eighth of a zone long: a longer
+    /// one is not taken.
+    fn merge_operands(&self, _keyspace: &str, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// Decides over values as compactions write them, as RocksDB's `CompactionFilter` does: for values that expire, say.
@@ -206,17 +216,34 @@ pub(crate) fn merge(
             ),
         ));
     };
-    let failed = |how: &str| {
-        let (key, count) = (key.escape_ascii(), operands.len());
-        let text = format!(
-            "hook merge_operator {how} at {count} operands of key {key} in keyspace {keyspace}; mend it, or put the key \
-             anew"
-        );
-        Error::new(ErrorKind::Hook, "merge", text)
-    };
+    let failed = |how: &str| failed(how, keyspace, key, operands.len());
     match caught(|| operator.merge(keyspace, key, existing, operands)) {
         Ok(Some(merged)) => Ok(merged),
         Ok(None) => Err(failed("returned None")),
         Err(said) => Err(failed(&format!("panicked ({said})"))),
     }
+}
+
+/// One operand for several, if the merge operator can make it.
+///
+/// # Errors
+/// `Hook` if it panics.
+pub(crate) fn merge_operands(
+    hooks: &Called,
+    keyspace: &str,
+    key: &[u8],
+    operands: &[&[u8]],
+) -> Result<Option<Vec<u8>>> {
+    let Some(operator) = &hooks.hooks.merge_operator else { return Ok(None) };
+    caught(|| operator.merge_operands(keyspace, key, operands))
+        .map_err(|said| failed(&format!("panicked ({said})"), keyspace, key, operands.len()))
+}
+
+#[cold]
+fn failed(how: &str, keyspace: &str, key: &[u8], count: usize) -> Error {
+    let key = key.escape_ascii();
+    let text = format!(
+        "hook merge_operator {how} at {count} operands of key {key} in keyspace {keyspace}; mend it, or put the key anew"
+    );
+    Error::new(ErrorKind::Hook, "merge", text)
 }

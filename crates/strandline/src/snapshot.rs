@@ -98,6 +98,16 @@ impl Horizon {
         self.keeps(older, Some(newer))
     }
 
+    /// How many of `versions` of a key, newest first, come to one: operands that no reader tells apart, with the version
+    /// below them. `tell` says a version's number, and whether it is an operand.
+    pub(crate) fn stretch<V>(&self, versions: &[V], tell: impl Fn(&V) -> (Seq, bool)) -> usize {
+        let joined = versions.windows(2).take_while(|pair| {
+            let ((newer, is_operand), (older, _)) = (tell(&pair[0]), tell(&pair[1]));
+            is_operand && !self.separates(older, newer)
+        });
+        1 + joined.count()
+    }
+
     /// Whether a version must be kept, given the next newer version of the same key.
     pub(crate) fn keeps(&self, seq: Seq, newer: Option<Seq>) -> bool {
         let Some(newer) = newer else { return true };
@@ -122,5 +132,15 @@ mod tests {
         assert!(!horizon.keeps(21, Some(49)));
         assert!(horizon.keeps(20, Some(50)));
         assert!(!horizon.keeps(5, Some(20)));
+    }
+
+    #[test]
+    fn operands_come_to_one_between_snapshots() {
+        let horizon = Horizon { stamps: vec![100, 50, 20] };
+        let stretch = |versions: &[(Seq, bool)]| horizon.stretch(versions, |version| *version);
+        assert_eq!(stretch(&[(90, true), (80, true), (51, true), (50, true)]), 3);
+        assert_eq!(stretch(&[(50, true), (40, false), (30, true)]), 2, "a value ends it");
+        assert_eq!(stretch(&[(102, true), (101, true)]), 1, "later readers may stand anywhere");
+        assert_eq!(stretch(&[(50, false), (49, true)]), 1);
     }
 }

@@ -84,6 +84,7 @@ impl Mutant {
             Mutant::Logic(
                 OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes,
             ) => &["ranges"],
+            Mutant::Logic(FoldAcrossSnapshot | FoldWithoutBase) => &["folds"],
             Mutant::Logic(
                 IngestBeforeDirectorySync
                 | IngestUnsyncedCopy
@@ -117,6 +118,7 @@ impl Mutant {
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
                 (Site::Extent, _) => &["extents"],
+                (Site::Fold, _) => &["folds"],
                 (Site::Table, _) => &["pm-tables"],
                 (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
                 (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
@@ -135,7 +137,13 @@ impl Mutant {
         };
         let streams = matches!(
             site,
-            Site::Record | Site::Void | Site::Run | Site::Table | Site::Clean | Site::Format
+            Site::Record
+                | Site::Void
+                | Site::Run
+                | Site::Table
+                | Site::Clean
+                | Site::Fold
+                | Site::Format
         );
         let words = matches!(site, Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::Format);
         match (what, site) {

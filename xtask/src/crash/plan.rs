@@ -172,6 +172,24 @@ fn ranges() -> Shape {
     }
 }
 
+/// Two keys with many operands, which are combined in memory, and readers that tell some of them apart.
+fn folds() -> Shape {
+    Shape {
+        ops: 60,
+        keys: 2,
+        keyspaces: 1,
+        value_lens: vec![8],
+        deletes: 2,
+        range_deletes: 2,
+        merges: 88,
+        batches: 25,
+        reads: 12,
+        background: 30,
+        kinds: KINDS,
+        ..churn()
+    }
+}
+
 /// Files taken in among other writes to the same keys.
 fn ingests() -> Shape {
     Shape { ops: 30, keys: 5, keyspaces: 2, ingests: 10, range_deletes: 5, merges: 20, ..ranges() }
@@ -272,6 +290,7 @@ pub fn plan() -> Plan {
         campaign("pm-tables-readers", PM_TABLES, pm_readers, Mode::Adr, skim.clone(), 100),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long.clone(), 20),
+        campaign("folds", ROOMY, folds(), Mode::Adr, wide.clone(), 20),
         campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),
         campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 20),
         campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 20),

@@ -93,6 +93,10 @@ impl MergeOperator for Appending {
     ) -> Option<Vec<u8>> {
         Some([before.unwrap_or_default(), &operands.concat()].concat())
     }
+
+    fn merge_operands(&self, _: &str, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        Some(operands.concat())
+    }
 }
 
 pub fn hooks() -> Hooks {

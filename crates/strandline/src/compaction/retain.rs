@@ -102,26 +102,29 @@ impl Versions {
         self.kept.clear();
         let mut rest = &before[..];
         while let [(seq, _, _), ..] = rest {
-            let more = rest.windows(2).take_while(|pair| {
-                let ((newer, kind, _), (older, _, _)) = (&pair[0], &pair[1]);
-                *kind == EntryKind::Merge && !retention.horizon.separates(*older, *newer)
-            });
-            let (group, behind) = rest.split_at(1 + more.count());
+            let tell =
+                |(seq, kind, _): &(Seq, EntryKind, Vec<u8>)| (*seq, *kind == EntryKind::Merge);
+            let (group, behind) = rest.split_at(retention.horizon.stretch(rest, tell));
             let base = group.last().filter(|(_, kind, _)| *kind != EntryKind::Merge);
             let bottom = bottom || planted::is(Bug::MergeWithoutBase);
             let known = base.is_some() || (behind.is_empty() && bottom);
             let operands = &group[..group.len() - usize::from(base.is_some())];
-            let merged = (known && !operands.is_empty()).then(|| {
-                let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
-                let existing = existing.map(|(_, _, value)| &value[..]);
-                let oldest_first: Vec<&[u8]> =
-                    operands.iter().rev().map(|(_, _, operand)| &operand[..]).collect();
-                hooks::merge(hooks, keyspace, &self.key, existing, &oldest_first)
-            });
+            let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
+            let existing = existing.map(|(_, _, value)| &value[..]);
+            let operands: Vec<&[u8]> =
+                operands.iter().rev().map(|(_, _, operand)| &operand[..]).collect();
+            let merged = match operands.len() {
+                0 => Ok(None),
+                _ if known => hooks::merge(hooks, keyspace, &self.key, existing, &operands)
+                    .map(|value| Some((EntryKind::Value, value))),
+                1 => Ok(None),
+                _ => hooks::merge_operands(hooks, keyspace, &self.key, &operands)
+                    .map(|operand| operand.map(|operand| (EntryKind::Merge, operand))),
+            };
             match merged {
-                Some(Ok(merged)) => self.push(*seq, EntryKind::Value, &merged),
+                Ok(Some((kind, merged))) => self.push(*seq, kind, &merged),
                 unmerged => {
-                    unmerged.and_then(Result::err).into_iter().for_each(|e| hooks.pass_over(e));
+                    unmerged.err().into_iter().for_each(|error| hooks.pass_over(error));
                     group.iter().for_each(|(seq, kind, value)| self.push(*seq, *kind, value));
                 }
             }

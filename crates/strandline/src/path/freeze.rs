@@ -1,7 +1,8 @@
-//! F: a frozen memtable becomes an index run. Only the index table is written; records stay.
+//! F: a frozen memtable becomes an index run. Only the index table is written; records stay, but for operands, which are
+//! combined where that pays.
 //!
 //! - **F1** take a memtable of which every commit is published
-//! - **F2** walk the index in order, keep what a reader may need, stream blocks out
+//! - **F2** walk the index in order, keep what a reader may need, combine operands, stream blocks out
 //! - **F3** one edit: run added, zones frozen (or retired, if no record in them is needed)
 //! - **F4** a View with the run in the memtable's place
 
@@ -15,6 +16,8 @@ use art::{Direction, Versions};
 use base::Result;
 use base::planted::{self, Bug};
 
+use super::copies::Copies;
+use super::fold::{Extents, Folder, OPERANDS_MIN};
 use super::job::Progress;
 use super::versions::Retention;
 use crate::engine::Engine;
@@ -23,9 +26,9 @@ use crate::level0::build::{RunBuilder, RunName};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::media::{Entry, Leaf};
-use crate::memtable::zone::{ExtentHold, Zone};
+use crate::memtable::zone::Zone;
 use crate::memtable::{Memtable, is_skipped};
-use crate::subrange::Subrange;
+use crate::subrange::{CleanTail, Subrange};
 use crate::view::View;
 
 /// Keys read from the index at a time; their records are sent for together.
@@ -41,7 +44,10 @@ pub(crate) struct FreezeJob {
 struct Building {
     builder: RunBuilder,
     retention: Retention,
-    extents: BTreeMap<u64, Arc<ExtentHold>>,
+    extents: Extents,
+    copies: Copies,
+    /// Bytes of operands that did not pay for a zone.
+    left: u64,
     last: Option<Entry>,
     begun: Instant,
 }
@@ -70,7 +76,7 @@ impl FreezeJob {
         let mut done = 0;
         while done < quantum {
             let keys = BATCH_KEYS.min(quantum - done);
-            let (count, end) = building.advance(engine, &self.memtable, keys)?;
+            let (count, end) = building.advance(engine, self, keys)?;
             done += count.max(1);
             if end {
                 self.install(engine, building)?;
@@ -100,6 +106,8 @@ impl FreezeJob {
         };
         let extents = self.memtable.extents();
         let horizon = engine.snapshots.horizon(&engine.ring);
+        let whose = (self.space.id, sharers.first().map_or(0, |subrange| subrange.id));
+        let base_seq = self.memtable.zones().iter().map(|zone| zone.base_seq).min();
         Building {
             builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
             retention: Retention {
@@ -108,6 +116,8 @@ impl FreezeJob {
                 bottom,
             },
             extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
+            copies: Copies::new(whose, base_seq.unwrap_or(0), CleanTail::default()),
+            left: 0,
             last: None,
             begun: Instant::now(),
         }
@@ -125,8 +135,9 @@ impl FreezeJob {
     fn install(&self, engine: &Engine, building: Building) -> Result<()> {
         let begun = building.begun;
         let ranges = building.retention.ranges();
-        let zones: BTreeMap<u32, Arc<Zone>> =
-            self.memtable.zones().into_iter().map(|zone| (zone.no, zone)).collect();
+        let copied = building.copies.targets;
+        let zones = self.memtable.zones().into_iter().chain(copied.iter().cloned());
+        let zones: BTreeMap<u32, Arc<Zone>> = zones.map(|zone| (zone.no, zone)).collect();
         planted::step("end a freeze");
         let built = building.builder.finish(ranges, &zones, &engine.graveyard)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
@@ -135,10 +146,10 @@ impl FreezeJob {
         for zone in zones.values() {
             let named = run.as_ref().is_some_and(|run| run_names(run, zone.no));
             let fate = if named { Fate::Frozen } else { Fate::Retired };
-            changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
             if !named {
                 retired.push(Arc::clone(zone));
             }
+            changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
         }
         let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.space.dropped.load(Relaxed) {
@@ -162,6 +173,7 @@ impl FreezeJob {
         planted::step("after the edit of a freeze");
         if let Some(run) = &run {
             run.set_installed();
+            copied.iter().filter(|zone| run_names(run, zone.no)).for_each(|zone| zone.keep());
         }
         for subrange in &sharers {
             let view = subrange.view.load_full();
@@ -200,13 +212,8 @@ fn run_names(run: &Run, zone: u32) -> bool {
 impl Building {
     /// Moves up to `keys` keys from the index to the run. Returns how many entries were seen, and whether
     /// the index has no more.
-    fn advance(
-        &mut self,
-        engine: &Engine,
-        memtable: &Memtable,
-        keys: usize,
-    ) -> Result<(usize, bool)> {
-        let media = &*engine.media;
+    fn advance(&mut self, engine: &Engine, job: &FreezeJob, keys: usize) -> Result<(usize, bool)> {
+        let (media, memtable) = (&*engine.media, &job.memtable);
         let from = match &self.last {
             Some(entry) => Bound::Excluded(media.key(entry)),
             None => Bound::Unbounded,
@@ -219,20 +226,26 @@ impl Building {
         for leaf in &leaves {
             let entry = media.glance(Leaf(*leaf))?;
             if media.ascends(self.last.as_ref(), &entry)? {
-                self.emit(engine, &mut versions)?;
+                self.emit(engine, &job.space, &mut versions)?;
             }
             self.last = Some(entry);
             versions.push(entry);
         }
-        self.emit(engine, &mut versions)?;
+        self.emit(engine, &job.space, &mut versions)?;
         // The walk goes on behind its key.
         self.last = self.last.map(|last| media.recheck(&last)).transpose()?;
         Ok((leaves.len(), end))
     }
 
-    fn emit(&mut self, engine: &Engine, versions: &mut Vec<Entry>) -> Result<()> {
+    fn emit(&mut self, engine: &Engine, space: &Space, versions: &mut Vec<Entry>) -> Result<()> {
         versions.retain(|version| !is_skipped(version));
         self.retention.reduce(&engine.media, versions)?;
+        if versions.len() >= OPERANDS_MIN {
+            let Building { retention, copies, extents, left, .. } = self;
+            // All runs are older.
+            let order = u64::MAX;
+            Folder { engine, space, retention, order, copies, extents, left }.fold(versions)?;
+        }
         for version in versions.drain(..) {
             let extent = engine.media.extent_of(&version);
             let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());

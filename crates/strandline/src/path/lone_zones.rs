@@ -20,8 +20,8 @@ use crate::salvage::{self, Entries};
 /// What zones hold of a keyspace.
 #[derive(Default)]
 struct Records {
-    /// Key, number, and place of each.
-    found: Vec<(Vec<u8>, Reverse<Seq>, Leaf)>,
+    /// Key, number, whether it is an operand, and place of each.
+    found: Vec<(Vec<u8>, Reverse<Seq>, bool, Leaf)>,
     deletes: Vec<RangeDelete>,
 }
 
@@ -72,13 +72,13 @@ impl LoneZones {
     pub(super) fn spaces(self) -> impl Iterator<Item = (u32, Vec<RangeDelete>, Entries)> {
         let media = self.media;
         self.records.into_iter().map(move |(id, Records { mut found, deletes })| {
-            found.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-            // Cleaning leaves a record in two places.
+            found.sort_unstable_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
+            // Cleaning leaves a record in two places; and a value that operands came to has the number of the newest.
             found.dedup_by(|b, a| (&a.0, a.1) == (&b.0, b.1));
             let media = Arc::clone(&media);
             let entries = found
                 .into_iter()
-                .filter_map(move |(_, _, leaf)| salvage::record(&media, leaf).transpose());
+                .filter_map(move |(_, _, _, leaf)| salvage::record(&media, leaf).transpose());
             (id, deletes, Box::new(entries) as Entries)
         })
     }
@@ -97,7 +97,8 @@ impl Records {
             }
             Kind::Put | Kind::PutExtent | Kind::Delete | Kind::Merge => {
                 let leaf = Leaf::new(at, head.len() as u64, hash(key));
-                self.found.push((key.to_vec(), Reverse(head.seq), leaf));
+                let operand = head.kind == Kind::Merge;
+                self.found.push((key.to_vec(), Reverse(head.seq), operand, leaf));
             }
         }
     }

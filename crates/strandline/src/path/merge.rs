@@ -1,8 +1,8 @@
 //! G: runs become one. Only pointers move; zones with little left in them are cleaned on the way.
 //!
 //! - **G1** take the horizon; choose zones to clean
-//! - **G2** merge in key order, keep what a reader may need; records in zones that are cleaned are checked
-//!   and moved to zones owned by the new run, sequence number unchanged
+//! - **G2** merge in key order, keep what a reader may need, combine operands; records in zones that are cleaned are
+//!   checked and moved to zones owned by the new run, sequence number unchanged
 //! - **G3** one edit: runs removed and added, new zones frozen, zones without live records retired
 //! - **G4** a View with the new run in the place of the old ones
 
@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::Result;
 use base::bytes::compare;
 use base::planted::{self, Bug};
-use base::{Result, Seq};
 use pmem::{InFlight, Site};
-use pool::ZoneKind;
 
 use super::compact::dead_zones;
+use super::copies::{Copies, Copy};
+use super::fold::{Extents, Folder, OPERANDS_MIN};
 use super::job::Progress;
 use super::versions::Retention;
 use crate::background::throttle::FULL_DEBT;
@@ -27,10 +28,9 @@ use crate::level0::build::{RunBuilder, RunName};
 use crate::level0::pick::{ZoneFacts, pick_zones};
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
-use crate::media::{Entry, Leaf, Media, hash};
+use crate::media::{Entry, Leaf, Media};
 use crate::memtable::is_skipped;
-use crate::memtable::record::{self, Place, Role, Shape};
-use crate::memtable::zone::{ExtentHold, Zone};
+use crate::memtable::zone::Zone;
 use crate::ranges::Ranges;
 use crate::snapshot::Horizon;
 use crate::subrange::{CleanTail, Span, Subrange};
@@ -52,11 +52,14 @@ pub(crate) struct MergeJob {
     cursors: Vec<Cursor>,
     builder: Option<RunBuilder>,
     retention: Retention,
-    extents: BTreeMap<u64, Arc<ExtentHold>>,
+    extents: Extents,
     versions: Vec<Entry>,
     /// What was looked at last.
     last: Option<Entry>,
     cleaner: Cleaner,
+    copies: Copies,
+    /// Bytes of operands that did not pay for a zone.
+    left: u64,
     full: bool,
     begun: Instant,
     /// Entries in the inputs.
@@ -78,17 +81,8 @@ struct Cursor {
 /// Moves records out of zones that are to become free.
 struct Cleaner {
     zones: BTreeSet<u32>,
-    base_seq: Seq,
-    /// Keyspace and subrange.
-    whose: (u32, u32),
-    /// Zones granted to this merge.
-    targets: Vec<Arc<Zone>>,
-    tail: CleanTail,
-    /// Bytes moved.
-    moved: u64,
     /// No zone could be had for the rest: it stays where it is.
     stopped: bool,
-    stage: Vec<u8>,
 }
 
 impl MergeJob {
@@ -108,6 +102,10 @@ impl MergeJob {
         let name = RunName { id: engine.next_run_id(), keyspace: space.id, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
         let horizon = engine.snapshots.horizon(&engine.ring);
+        let base_seq = inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0);
+        // Only a merge of all runs goes on in a zone that an earlier one left: its inputs name it.
+        let tail =
+            if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };
         MergeJob {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
@@ -122,7 +120,9 @@ impl MergeJob {
             extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
             last: None,
-            cleaner: Cleaner::new(engine, (space, subrange), &inputs, full),
+            cleaner: Cleaner::new(engine, (space, subrange), &inputs, full.then_some(&tail)),
+            copies: Copies::new((space.id, subrange.id), base_seq, tail),
+            left: 0,
             full,
             inputs,
             begun: Instant::now(),
@@ -255,8 +255,14 @@ impl MergeJob {
     fn emit<'r>(&mut self, engine: &'r Engine, moved: &mut InFlight<'r>) -> Result<()> {
         let mut versions = std::mem::take(&mut self.versions);
         self.retention.reduce(&engine.media, &mut versions)?;
+        if versions.len() >= OPERANDS_MIN {
+            let order = self.inputs.iter().map(|run| run.desc.order).min().unwrap_or(0);
+            let MergeJob { space, retention, copies, extents, left, .. } = self;
+            Folder { engine, space, retention, order, copies, extents, left }
+                .fold(&mut versions)?;
+        }
         for version in versions.drain(..) {
-            let placed = self.cleaner.place(engine, version, moved)?;
+            let placed = self.cleaner.place(engine, version, &mut self.copies, moved)?;
             let extent = engine.media.extent_of(&placed);
             let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());
             if let Some(builder) = &mut self.builder {
@@ -274,13 +280,13 @@ impl MergeJob {
         let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
         let mut zones: BTreeMap<u32, Arc<Zone>> =
             inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
-        zones.extend(self.cleaner.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
+        zones.extend(self.copies.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
         let run = builder
             .finish(self.retention.ranges(), &zones, &engine.graveyard)?
             .map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
-        let targets: BTreeSet<u32> = self.cleaner.targets.iter().map(|zone| zone.no).collect();
+        let targets: BTreeSet<u32> = self.copies.targets.iter().map(|zone| zone.no).collect();
         let keyspace = self.space.id;
         let leave = |run: &Arc<Run>| Change::LeaveRun {
             keyspace,
@@ -299,7 +305,7 @@ impl MergeJob {
         let gone = self.space.left_for_good(&self.subrange, &self.inputs);
         let mut dead = dead_zones(&gone);
         dead.retain(|zone| !live.contains(&zone.no));
-        let unused = self.cleaner.targets.iter().filter(|zone| !live.contains(&zone.no));
+        let unused = self.copies.targets.iter().filter(|zone| !live.contains(&zone.no));
         dead.extend(unused.cloned());
         let zone = |zone: &Arc<Zone>, fate| Change::Zone {
             no: zone.no,
@@ -307,7 +313,7 @@ impl MergeJob {
             fate,
         };
         changes.extend(dead.iter().map(|each| zone(each, Fate::Retired)));
-        let filled = self.cleaner.targets.iter().filter(|zone| live.contains(&zone.no));
+        let filled = self.copies.targets.iter().filter(|zone| live.contains(&zone.no));
         changes.extend(filled.map(|each| zone(each, Fate::Frozen)));
         if planted::is(Bug::FreeSharedZones) {
             let others = zones.keys().filter(|no| !live.contains(no));
@@ -325,18 +331,19 @@ impl MergeJob {
         let newest = self.swap(engine, run);
         gone.iter().for_each(|run| run.set_replaced());
         dead.iter().for_each(|zone| zone.retire());
-        self.cleaner.targets.iter().filter(|zone| live.contains(&zone.no)).for_each(|z| z.keep());
+        self.copies.targets.iter().filter(|zone| live.contains(&zone.no)).for_each(|z| z.keep());
         edit.end();
         // As long as cleaning gains, there is more to reclaim; and what was frozen meanwhile was not merged.
+        // Zones for combined operands count as cleaning's: at worst a round fewer is tried.
         let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
         let all = self.full && newest;
         self.subrange.reclaimed.store(all && emptied <= targets.len(), Relaxed);
-        let tail = std::mem::take(&mut self.cleaner.tail);
+        let tail = std::mem::take(&mut self.copies.tail);
         if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
             *self.subrange.clean_tail() = tail;
         }
         let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
-        let gained = freed.saturating_sub(self.cleaner.moved);
+        let gained = freed.saturating_sub(self.copies.written);
         engine.throttle.merged(self.entries, gained, self.elapsed());
         self.space.recut_due.store(true, Relaxed);
         Ok(())
@@ -446,38 +453,28 @@ impl Cursor {
 }
 
 impl Cleaner {
-    /// G1: chooses the emptiest zones by what all runs know of them. Only a merge of all runs cleans: its run
-    /// is the oldest, so no later merge but a full one takes it up again.
+    /// G1: chooses the emptiest zones by what all runs know of them. Only a merge of all runs cleans, on from where the last
+    /// one left a zone: its run is the oldest, so no later merge but a full one takes it up again.
     fn new(
         engine: &Engine,
-        (space, subrange): (&Space, &Subrange),
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         inputs: &[Arc<Run>],
-        full: bool,
+        full: Option<&CleanTail>,
     ) -> Cleaner {
-        let tail =
-            if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };
-        let filling = tail.zone.as_ref().map(|zone| zone.no);
-        let zone_len = engine.media.pool.geometry().zone_len();
         let (room, wanted) = engine.cleaning_budget();
-        let zones = if full && wanted > 0 {
-            // What does not fit the end of a zone is left there.
-            let room = room - room / 8 + tail.room();
-            let mut known = known_zones(engine, (space, subrange), inputs);
-            known.retain(|zone| Some(zone.no) != filling);
-            pick_zones(known, zone_len, room, wanted)
-        } else {
-            Vec::new()
+        let zones = match full {
+            Some(tail) if wanted > 0 => {
+                let filling = tail.zone.as_ref().map(|zone| zone.no);
+                let zone_len = engine.media.pool.geometry().zone_len();
+                // What does not fit the end of a zone is left there.
+                let room = room - room / 8 + tail.room();
+                let mut known = known_zones(engine, (space, subrange), inputs);
+                known.retain(|zone| Some(zone.no) != filling);
+                pick_zones(known, zone_len, room, wanted)
+            }
+            _ => Vec::new(),
         };
-        Cleaner {
-            zones: zones.into_iter().collect(),
-            base_seq: inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0),
-            whose: (space.id, subrange.id),
-            targets: Vec::new(),
-            tail,
-            moved: 0,
-            stopped: false,
-            stage: Vec::new(),
-        }
+        Cleaner { zones: zones.into_iter().collect(), stopped: false }
     }
 
     /// Moves `entry` if its zone is being cleaned; returns where it is now.
@@ -485,6 +482,7 @@ impl Cleaner {
         &mut self,
         engine: &'r Engine,
         entry: Entry,
+        copies: &mut Copies,
         moved: &mut InFlight<'r>,
     ) -> Result<Entry> {
         let media = &*engine.media;
@@ -495,36 +493,14 @@ impl Cleaner {
         }
         // A copy has a checksum of its own.
         let entry = media.recheck(&entry)?;
-        let key = media.key(&entry);
-        let value = media.stored_value(&entry);
-        let shape = Shape {
-            kind: entry.kind,
-            role: Role::Moved,
-            key_len: key.len(),
-            value_len: value.len(),
-        };
-        // At most what either form takes: the form depends on the zone.
-        if self.tail.room() < shape.len(true) {
-            let granted = engine.grant(ZoneKind::Clean, Claim::Clean, self.whose, self.base_seq);
-            let Some(zone) = granted else {
-                self.stopped = true;
-                return Ok(entry);
-            };
-            zone.retire();
-            self.tail = CleanTail { at: zone.start, zone: Some(Arc::clone(&zone)) };
-            self.targets.push(zone);
+        let (key, stored) = (media.key(&entry), media.stored_value(&entry));
+        let copy = Copy { kind: entry.kind, seq: entry.seq, key, stored };
+        if !copies.make_room(engine, Claim::Clean, &copy) {
+            self.stopped = true;
+            return Ok(entry);
         }
-        let at = self.tail.at;
-        let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
-        let wide = entry.seq.wrapping_sub(base_seq) > shape.narrow_max();
-        let len = shape.len(wide);
-        let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { entry.seq };
-        self.stage.clear();
-        let place = Place { seed, base_seq, wide };
-        record::encode(&mut self.stage, &shape, place, seq, seq, key, value);
-        moved.join(media.region.copy_nt(Site::Clean, at, &self.stage));
-        self.tail.at += len;
-        self.moved += len;
-        media.entry(Leaf::new(at, len, hash(key)))
+        let (entry, written) = copies.write(media, Site::Clean, &copy)?;
+        moved.join(written);
+        Ok(entry)
     }
 }

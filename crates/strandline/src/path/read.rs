@@ -65,7 +65,7 @@ impl Pinning {
 }
 
 #[inline]
-fn view_of(space: &Space, key: &[u8]) -> Guard<Arc<View>> {
+pub(super) fn view_of(space: &Space, key: &[u8]) -> Guard<Arc<View>> {
     space.routes.load().of(key).view.load()
 }
 

@@ -561,14 +561,23 @@ impl Engine {
     /// Copies a long value to an extent of its own, durable before W2.
     fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
         let len = op.value.len() as u64;
-        let extent = self.await_extent(len)?;
+        let (hold, reference) = self.fill_extent(self.await_extent(len)?, op.value);
+        op.kind = Kind::PutExtent;
+        op.stored = Stored::Extent(hold, reference);
+        Ok(())
+    }
+
+    /// Copies a value to `extent`, durable, and tells what a record says of it.
+    pub(super) fn fill_extent(
+        &self,
+        extent: pool::Extent,
+        value: &[u8],
+    ) -> (Arc<ExtentHold>, [u8; record::EXTENT_REF_LEN]) {
         let hold = ExtentHold::new(extent, &self.graveyard);
         let region = &self.media.region;
-        let dirty = region.copy(Site::Extent, extent.at, op.value);
+        let dirty = region.copy(Site::Extent, extent.at, value);
         let _durable = region.fence(region.flush(dirty));
-        let sum = self.media.extent_sum(extent.at, op.value);
-        op.kind = Kind::PutExtent;
-        op.stored = Stored::Extent(hold, ExtentRef { at: extent.at, len, sum }.encode());
-        Ok(())
+        let sum = self.media.extent_sum(extent.at, value);
+        (hold, ExtentRef { at: extent.at, len: value.len() as u64, sum }.encode())
     }
 }
