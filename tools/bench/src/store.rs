@@ -7,6 +7,7 @@ use strandline::{Db, Options, PmSource, SsdSource};
 
 use crate::config::Config;
 use crate::scratch::{MEMORY, Scratch};
+use crate::work::chain;
 
 /// Files of a store, as the engine names them.
 const FILES: [&str; 3] = ["STORE", "STORE.new", "pool"];
@@ -98,7 +99,7 @@ impl Store {
         match &self.db {
             Some(db) => Ok(db.clone()),
             None => {
-                let db = Db::open(&self.path, self.options.clone())
+                let db = Db::open_with(&self.path, self.options.clone(), chain::hooks())
                     .map_err(|error| error.to_string())?;
                 Ok(self.db.insert(db).clone())
             }

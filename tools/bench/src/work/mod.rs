@@ -1,6 +1,7 @@
 //! The benchmarks by name.
 
 mod admin;
+pub(crate) mod chain;
 mod mixed;
 mod queue;
 mod read;
@@ -90,6 +91,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         true,
         queue::queue,
         "put num messages at the tail of a queue of queue_depth; seek and delete its head",
+    ),
+    benchmark(
+        "mergechain",
+        true,
+        chain::mergechain,
+        "merge num operands into one key; read it as written, flushed, compacted",
     ),
     benchmark("flush", false, admin::flush, "freeze the memtables into index runs"),
     benchmark("compact", false, admin::compact, "merge the index runs"),

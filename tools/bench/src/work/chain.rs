@@ -1,0 +1,97 @@
+//! One key with many operands of merges: what reading it costs before and after they are combined.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use strandline::{Db, Hooks, MergeOperator, ReadOptions};
+
+use super::Done;
+use crate::bench::Bench;
+use crate::report::json::round;
+use crate::report::outcome::Outcome;
+
+const KEY: &[u8] = b"chain";
+
+/// Adds numbers of eight bytes, operands too.
+struct Sum;
+
+impl MergeOperator for Sum {
+    fn merge(
+        &self,
+        _keyspace: &str,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        let mut sum = existing.map_or(Some(0), number)?;
+        for operand in operands {
+            sum = sum.wrapping_add(number(operand)?);
+        }
+        Some(sum.to_le_bytes().to_vec())
+    }
+
+    fn merge_operands(&self, keyspace: &str, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.merge(keyspace, key, None, operands)
+    }
+}
+
+/// What stores of benchmarks merge with.
+pub(crate) fn hooks() -> Hooks {
+    Hooks { merge_operator: Some(Arc::new(Sum)), ..Hooks::default() }
+}
+
+fn told(error: strandline::Error) -> String {
+    error.to_string()
+}
+
+pub(super) fn mergechain(bench: &mut Bench) -> Result<Done, String> {
+    let (db, count) = (bench.store.db()?, bench.config.num);
+    let began = Instant::now();
+    for _ in 0..count {
+        db.merge(KEY, &1_u64.to_le_bytes()).map_err(told)?;
+    }
+    let mut outcome = Outcome::single("mergechain", began.elapsed().as_secs_f64());
+    let mut message =
+        format!("({count} operands of one key; a get, a seek forward and backward take");
+    for stage in ["written", "flushed", "compacted"] {
+        match stage {
+            "flushed" => db.flush().map_err(told)?,
+            "compacted" => db.compact().map_err(told)?,
+            _ => (),
+        }
+        let [get, forward, backward] = read(&db, count)?;
+        let _never_fails = write!(message, " {get:.1}, {forward:.1}, {backward:.1} us {stage};");
+        for (name, micros) in [("get", get), ("seek", forward), ("seek_back", backward)] {
+            outcome.note(&format!("{name}_{stage}_us"), round(micros, 2));
+        }
+    }
+    message.pop();
+    outcome.message = message + ")";
+    outcome.note("operands", count);
+    bench.describe(&db, &mut outcome);
+    Ok(outcome.into())
+}
+
+/// Microseconds that a get, a seek forward with the value, and one backward take.
+fn read(db: &Db, count: u64) -> Result<[f64; 3], String> {
+    let expected = count.to_le_bytes();
+    let check = |found: Option<&[u8]>| match found {
+        Some(value) if value == expected => Ok(()),
+        other => Err(format!("the key has the value {other:?}, not {count}")),
+    };
+    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).map_err(told)?;
+    let micros = |began: Instant| began.elapsed().as_secs_f64() * 1e6;
+    let began = Instant::now();
+    check(db.get(KEY).map_err(told)?.as_deref())?;
+    let get = micros(began);
+    let began = Instant::now();
+    iter.seek(KEY).map_err(told)?;
+    check(iter.value().map_err(told)?)?;
+    let forward = micros(began);
+    let began = Instant::now();
+    iter.seek_to_last().map_err(told)?;
+    check(iter.value().map_err(told)?)?;
+    Ok([get, forward, micros(began)])
+}
