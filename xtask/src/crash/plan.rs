@@ -172,11 +172,12 @@ fn ranges() -> Shape {
     }
 }
 
-/// Two keys with many operands, which are combined in memory, and readers that tell some of them apart.
+/// Few keys with many operands, which are combined in memory by threads that take turns, and readers that tell some of
+/// them apart.
 fn folds() -> Shape {
     Shape {
-        ops: 60,
-        keys: 2,
+        ops: 80,
+        keys: 4,
         keyspaces: 1,
         value_lens: vec![8],
         deletes: 2,
