@@ -1,6 +1,6 @@
 //! The parts of an open store, and the space they share. No control flow: that is in [`crate::path`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -17,8 +17,9 @@ use crate::background::throttle::Throttle;
 use crate::caught::{caught, panicked};
 use crate::compaction::cpu::Cpu;
 use crate::compaction::engine::MergeEngine;
+use crate::holders::Holders;
 use crate::hooks::{Called, Hooks};
-use crate::keyspace::Space;
+use crate::keyspace::{Space, Spaces};
 use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
 use crate::manifest::edit::Change;
@@ -43,7 +44,8 @@ pub(crate) struct Engine {
     pub ring: Ring,
     pub gate: Gate,
     pub graveyard: Arc<Graveyard>,
-    pub spaces: RwLock<BTreeMap<u32, Arc<Space>>>,
+    pub spaces: RwLock<Spaces>,
+    pub holders: Holders,
     pub manifest: Mutex<Manifest>,
     /// Changes that may wait for the next edit.
     pub deferred: Mutex<Vec<Change>>,
@@ -136,6 +138,7 @@ impl Engine {
             gate: Gate::new(visible + 1),
             graveyard,
             spaces: RwLock::new(spaces),
+            holders: Holders::default(),
             manifest: Mutex::new(manifest),
             deferred: Mutex::new(Vec::new()),
             snapshots: Snapshots::default(),
@@ -164,6 +167,10 @@ impl Engine {
             reserve: AtomicU64::new(0),
             merge_reserve: AtomicU64::new(0),
         };
+        for (space, subrange) in engine.subranges() {
+            engine.holders.count(1, 0);
+            engine.holders.add(&space, &subrange);
+        }
         engine.update_reserve();
         Ok(engine)
     }
@@ -171,6 +178,10 @@ impl Engine {
     pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         spaces.values().cloned().collect()
+    }
+
+    pub(crate) fn space(&self, id: u32) -> Option<Arc<Space>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
     pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {
@@ -242,8 +253,8 @@ impl Engine {
     /// Bytes that nothing uses, the rest of zones that cleaning goes on filling included: what reclaiming
     /// raises, if it can raise anything.
     pub(crate) fn unused_bytes(&self) -> u64 {
-        let subranges = self.subranges();
-        let tails: u64 = subranges.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
+        let holders = self.holders.now();
+        let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
         self.media.pool.space().free + tails
     }
 
@@ -316,8 +327,7 @@ impl Engine {
     /// Bytes for memtables beside level 0: one that is filled and two that wait, but at least a zone that is filled and
     /// one that stands ready for each subrange.
     pub(crate) fn filled_room(&self) -> u64 {
-        let subranges = self.subranges().len() as u64;
-        let zones = 2 * subranges * self.media.pool.geometry().zone_len();
+        let zones = 2 * self.holders.subranges() * self.media.pool.geometry().zone_len();
         zones.max(3 * self.memtable_bytes_max())
     }
 
@@ -356,8 +366,8 @@ impl Engine {
         };
         let mut seen = BTreeSet::new();
         let readers = self.snapshots.len() as u64 + 1;
-        let subranges = self.subranges();
-        for (_, subrange) in &subranges {
+        let holders = self.holders.now();
+        for (_, subrange) in &holders {
             let view = subrange.view.load();
             let (mut entries, mut fences) = (0, 0);
             for memtable in &view.memtables {
@@ -386,6 +396,11 @@ impl Engine {
                 merge = merge.max(run_bytes_max(entries, fences, grain));
             }
         }
+        // Each that holds nothing may begin at any moment.
+        let coming = 2 * geometry.zone_len();
+        let coming = run_bytes_max(coming / LINE as u64, separator_bytes(coming), grain);
+        tables += coming * self.holders.subranges().saturating_sub(holders.len() as u64);
+        largest = largest.max(coming);
         // Where compactions free space, one memtable can become a run after the other, and many subranges in a small pool
         // would keep most of it from writers for nothing.
         let cap = match self.can_drain() {

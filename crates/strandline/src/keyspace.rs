@@ -1,6 +1,7 @@
 //! A keyspace: a named, separately ordered set of keys, cut into subranges.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -65,6 +66,38 @@ impl Routes {
     /// Position of the subrange of the largest key below `key`.
     pub(crate) fn last_below(&self, key: &[u8]) -> usize {
         self.lowers.rank(key, false)
+    }
+}
+
+/// All keyspaces, by identifier and by name.
+#[derive(Default)]
+pub(crate) struct Spaces {
+    by_id: BTreeMap<u32, Arc<Space>>,
+    by_name: BTreeMap<String, u32>,
+}
+
+impl Spaces {
+    pub(crate) fn insert(&mut self, space: Arc<Space>) {
+        self.by_name.insert(space.name.clone(), space.id);
+        self.by_id.insert(space.id, space);
+    }
+
+    pub(crate) fn remove(&mut self, space: &Space) {
+        self.by_name.remove(&space.name);
+        self.by_id.remove(&space.id);
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<Space>> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Space>> {
+        self.get(*self.by_name.get(name)?)
+    }
+
+    /// In the order of identifiers.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Space>> {
+        self.by_id.values()
     }
 }
 

@@ -41,6 +41,7 @@ mod engine;
 mod fences;
 mod found;
 mod front;
+mod holders;
 mod hooks;
 mod iter;
 mod journal;

@@ -241,6 +241,7 @@ pub fn rotate(keyspace: &Keyspace) {
     for subrange in space.subranges() {
         if subrange.front.bytes() > 0 {
             keyspace.engine_for_steps().rotate(&subrange);
+            keyspace.engine_for_steps().update_reserve();
         }
     }
 }

@@ -105,6 +105,13 @@ impl Subrange {
         }
     }
 
+    /// Whether it holds persistent memory beside tables, or has a zone to fill.
+    pub(crate) fn holds_something(&self) -> bool {
+        let view = self.view.load();
+        let fills = self.front.bytes() > 0 || self.front.room() > 0;
+        !self.front.is_closed() && (fills || view.memtables.len() > 1 || !view.runs.is_empty())
+    }
+
     /// Bytes written since the heat was last noted.
     pub(crate) fn written(&self) -> u64 {
         // What was noted of the active memtable is more than what it holds once another is active.

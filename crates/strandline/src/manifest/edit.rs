@@ -208,6 +208,30 @@ fn ids(reader: &mut Reader<'_>) -> Option<Vec<u32>> {
 }
 
 impl Change {
+    /// The keyspace that it is about.
+    pub(crate) fn keyspace(&self) -> Option<u32> {
+        match self {
+            Change::CreateKeyspace { id, .. } | Change::DropKeyspace { id } => Some(*id),
+            Change::Subranges { keyspace, .. }
+            | Change::LeaveRun { keyspace, .. }
+            | Change::RemoveTable { keyspace, .. } => Some(*keyspace),
+            Change::AddRun { run, .. } => Some(run.keyspace),
+            Change::AddTable(table) => Some(table.keyspace),
+            Change::Epoch(_)
+            | Change::Zone { .. }
+            | Change::ForgetZone { .. }
+            | Change::NextIds { .. } => None,
+        }
+    }
+
+    /// The zone that it is about.
+    pub(crate) fn zone(&self) -> Option<u32> {
+        match self {
+            Change::Zone { no, .. } | Change::ForgetZone { no, .. } => Some(*no),
+            _ => None,
+        }
+    }
+
     /// Whether files may go, or come from elsewhere, because of this.
     pub(crate) fn names_files(&self) -> bool {
         matches!(

@@ -65,6 +65,23 @@ impl KeyspaceState {
         self.subranges.values().max().map_or(0, |id| id.saturating_add(1))
     }
 
+    /// The changes that make it anew.
+    fn snapshot(&self, id: u32) -> Vec<Change> {
+        let mut changes = vec![Change::CreateKeyspace { id, name: self.name.clone() }];
+        let subranges = self.subranges.iter().map(|(lower, id)| (*id, lower.clone()));
+        let new: Vec<(u32, Vec<u8>)> = subranges.collect();
+        if new != [(0, Vec::new())] {
+            changes.push(Change::Subranges { keyspace: id, old: vec![0], new });
+        }
+        changes.extend(self.runs.values().map(|run| Change::AddRun {
+            run: Box::new(run.desc.clone()),
+            subranges: run.subranges.iter().copied().collect(),
+        }));
+        let tables = self.levels.tables();
+        changes.extend(tables.map(|table| Change::AddTable(Box::new(table.clone()))));
+        changes
+    }
+
     fn replace_subranges(&mut self, old: &[u32], new: &[(u32, Vec<u8>)]) -> Result<(), Broken> {
         let next = self.next_subrange();
         let at = |id: &u32| self.subranges.iter().find(|(_, known)| *known == id);
@@ -195,20 +212,7 @@ impl State {
                 table: self.next_table,
             },
         ];
-        for (id, keyspace) in &self.keyspaces {
-            changes.push(Change::CreateKeyspace { id: *id, name: keyspace.name.clone() });
-            let subranges = keyspace.subranges.iter().map(|(lower, id)| (*id, lower.clone()));
-            let new: Vec<(u32, Vec<u8>)> = subranges.collect();
-            if new != [(0, Vec::new())] {
-                changes.push(Change::Subranges { keyspace: *id, old: vec![0], new });
-            }
-            changes.extend(keyspace.runs.values().map(|run| Change::AddRun {
-                run: Box::new(run.desc.clone()),
-                subranges: run.subranges.iter().copied().collect(),
-            }));
-            let tables = keyspace.levels.tables();
-            changes.extend(tables.map(|table| Change::AddTable(Box::new(table.clone()))));
-        }
+        changes.extend(self.keyspaces.iter().flat_map(|(id, keyspace)| keyspace.snapshot(*id)));
         changes.extend(self.zones.iter().map(|(no, (incarnation, fate))| Change::Zone {
             no: *no,
             incarnation: *incarnation,
@@ -250,12 +254,72 @@ impl State {
     }
 }
 
-/// The manifest of a store that is open for writes. Its owner serialises access.
+/// What an edit changes, as it was before.
+struct Before {
+    /// All but keyspaces and zones.
+    rest: State,
+    keyspaces: BTreeMap<u32, Option<KeyspaceState>>,
+    zones: BTreeMap<u32, Option<(u64, Fate)>>,
+}
+
+impl State {
+    fn before(&self, edit: &Edit) -> Before {
+        let keyspaces = edit.changes.iter().filter_map(Change::keyspace);
+        let zones = edit.changes.iter().filter_map(Change::zone);
+        let (epoch, floor, next_keyspace) = (self.epoch, self.floor, self.next_keyspace);
+        let (next_run, next_table) = (self.next_run, self.next_table);
+        let (none, no_zones) = (BTreeMap::new(), BTreeMap::new());
+        Before {
+            rest: State {
+                epoch,
+                floor,
+                next_keyspace,
+                next_run,
+                next_table,
+                keyspaces: none,
+                zones: no_zones,
+            },
+            keyspaces: keyspaces.map(|id| (id, self.keyspaces.get(&id).cloned())).collect(),
+            zones: zones.map(|no| (no, self.zones.get(&no).copied())).collect(),
+        }
+    }
+
+    fn restore(&mut self, before: Before) {
+        let keyspaces = std::mem::take(&mut self.keyspaces);
+        let zones = std::mem::take(&mut self.zones);
+        *self = State { keyspaces, zones, ..before.rest };
+        for (id, keyspace) in before.keyspaces {
+            match keyspace {
+                Some(keyspace) => self.keyspaces.insert(id, keyspace),
+                None => self.keyspaces.remove(&id),
+            };
+        }
+        for (no, zone) in before.zones {
+            match zone {
+                Some(zone) => self.zones.insert(no, zone),
+                None => self.zones.remove(&no),
+            };
+        }
+    }
+}
+
+/// The manifest of a store that is open for writes. Its owner serialises access. What an edit costs does not depend on
+/// keyspaces that it does not concern.
 pub(crate) struct Manifest {
     pub state: State,
+    /// Bytes that keyspaces take in a snapshot, as far as they are known, and of all of these.
+    sizes: BTreeMap<u32, u64>,
+    known_bytes: u64,
+    /// Keyspaces whose size is not known.
+    resized: BTreeSet<u32>,
 }
 
 impl Manifest {
+    pub(crate) fn new(state: State) -> Manifest {
+        let resized = state.keyspaces.keys().copied().collect();
+        Manifest { state, sizes: BTreeMap::new(), known_bytes: 0, resized }
+    }
+
     /// Makes `changes` durable under `floor` (the highest published sequence number), then applies them.
     ///
     /// An edit that does not fit the log area begins the other one with a snapshot that includes it.
@@ -268,8 +332,18 @@ impl Manifest {
         let floor =
             if planted::is(Bug::FloorWithoutSequence) { floor.saturating_sub(1) } else { floor };
         let edit = Edit { floor, changes };
-        let mut next = self.state.clone();
-        next.apply_edit(&edit).map_err(|broken| {
+        let before = self.state.before(&edit);
+        let concerned: Vec<u32> = before.keyspaces.keys().copied().collect();
+        let committed = self.apply_and_log(pool, &edit);
+        match &committed {
+            Ok(_) => concerned.into_iter().for_each(|id| self.forget_size(id)),
+            Err(_) => self.state.restore(before),
+        }
+        committed
+    }
+
+    fn apply_and_log(&mut self, pool: &Pool, edit: &Edit) -> Result<Durable> {
+        self.state.apply_edit(edit).map_err(|broken| {
             Error::new(
                 base::ErrorKind::Internal,
                 "manifest",
@@ -284,13 +358,28 @@ impl Manifest {
             ));
         }
         let payload = edit.encode();
-        let durable = if pool.log_fits(payload.len()) {
-            pool.log_append(&payload)?
+        if pool.log_fits(payload.len()) {
+            pool.log_append(&payload)
         } else {
-            pool.log_begin(&next.encode_snapshot())?
-        };
-        self.state = next;
-        Ok(durable)
+            pool.log_begin(&self.state.encode_snapshot())
+        }
+    }
+
+    fn forget_size(&mut self, id: u32) {
+        self.known_bytes -= self.sizes.remove(&id).unwrap_or(0);
+        self.resized.insert(id);
+    }
+
+    /// Bytes that keyspaces, with their runs and tables, take in a snapshot.
+    pub(crate) fn keyspace_bytes(&mut self) -> u64 {
+        for id in std::mem::take(&mut self.resized) {
+            let Some(keyspace) = self.state.keyspaces.get(&id) else { continue };
+            let changes = keyspace.snapshot(id);
+            let bytes = Edit { floor: 0, changes }.encode().len() as u64;
+            self.sizes.insert(id, bytes);
+            self.known_bytes += bytes;
+        }
+        self.known_bytes
     }
 }
 
@@ -377,6 +466,46 @@ mod tests {
         assert_eq!(keyspace.next_subrange(), 3);
         assert_eq!(keyspace.runs[&5].subranges, BTreeSet::from([2]));
         assert_eq!((again.next_table, again.tables().count()), (11, 2));
+    }
+
+    #[test]
+    fn what_an_edit_changed_can_be_taken_back() {
+        let mut state = State::fresh();
+        let create = |id| Change::CreateKeyspace { id, name: format!("keyspace {id}") };
+        let edit = Edit { floor: 1, changes: vec![create(1), create(2)] };
+        state.apply_edit(&edit).expect("applies");
+        let as_it_was = state.clone();
+        let edit = Edit {
+            floor: 9,
+            changes: vec![
+                create(3),
+                Change::DropKeyspace { id: 1 },
+                Change::AddTable(Box::new(table(8, b"a", b"c"))),
+                Change::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
+                Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
+                Change::ForgetZone { no: 2, incarnation: 77 },
+                Change::DropKeyspace { id: 1 },
+            ],
+        };
+        let before = state.before(&edit);
+        assert_eq!(state.apply_edit(&edit), Err(NO_KEYSPACE));
+        assert_ne!(state, as_it_was);
+        state.restore(before);
+        assert_eq!(state, as_it_was);
+    }
+
+    #[test]
+    fn sizes_add_up_to_a_snapshot() {
+        let mut manifest = Manifest::new(State::fresh());
+        for id in 1..100 {
+            let create = Change::CreateKeyspace { id, name: format!("keyspace {id}") };
+            manifest.state.apply_edit(&Edit { floor: 0, changes: vec![create] }).expect("applies");
+            manifest.forget_size(id);
+            let whole = manifest.state.encode_snapshot().len() as u64;
+            let keyspaces = u64::from(id) + 1;
+            // Each is encoded with a floor of its own.
+            assert!((manifest.keyspace_bytes() - keyspaces).abs_diff(whole) < 16);
+        }
     }
 
     #[test]

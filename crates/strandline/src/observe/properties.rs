@@ -59,6 +59,8 @@ pub struct Properties {
     pub anonymous_bytes: Option<u64>,
     /// How much writers are slowed, in thousandths.
     pub debt: u32,
+    /// Subranges that upkeep of the whole store has looked at since it was opened.
+    pub upkeep_looks: u64,
     /// Time that writers were slowed, all together.
     pub slowed: Duration,
     /// Why writes are refused, if they are.
@@ -282,6 +284,7 @@ impl Properties {
             dram_budget: engine.options.dram_budget,
             anonymous_bytes: anonymous_bytes(),
             debt: engine.throttle.debt(),
+            upkeep_looks: engine.holders.looked_at(),
             slowed: engine.throttle.slept(),
             ssd,
             damage_met: engine.damage_met.get().cloned(),

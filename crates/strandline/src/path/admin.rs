@@ -17,8 +17,8 @@ use crate::caught::{caught, panicked};
 use crate::engine::Engine;
 use crate::keyspace::{Routes, Space};
 use crate::level0::run::Run;
+use crate::manifest::Manifest;
 use crate::manifest::edit::{Change, Fate};
-use crate::manifest::{Manifest, State};
 use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
 use crate::options::Level0Form;
@@ -33,7 +33,7 @@ const SHORT_MAX: u32 = 100;
 
 impl Engine {
     pub(crate) fn find_space(&self, name: &str) -> Option<Arc<Space>> {
-        self.spaces().into_iter().find(|space| space.name == name)
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner).named(name).cloned()
     }
 
     /// Makes a keyspace: the edit is durable before any record can name it.
@@ -49,7 +49,7 @@ impl Engine {
             return Err(Error::new(kind, "create keyspace", text));
         }
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
-        if spaces.values().any(|space| space.name == name) {
+        if spaces.named(name).is_some() {
             return Err(Error::new(
                 ErrorKind::Exists,
                 "create keyspace",
@@ -61,15 +61,16 @@ impl Engine {
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
         let space = Arc::new(Space::new(id, name, vec![whole], None));
-        spaces.insert(id, Arc::clone(&space));
+        self.holders.count(1, 0);
+        spaces.insert(Arc::clone(&space));
         edit.end();
         Ok(space)
     }
 
     /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
     fn room_for_keyspace(&self) -> Result<u32> {
-        let manifest = self.manifest();
-        let (used, area) = self.manifest_use(&manifest);
+        let mut manifest = self.manifest();
+        let (used, area) = self.manifest_use(&mut manifest);
         let used = used + NAME_BYTES_MAX as u64;
         if used > area / 2 {
             return Err(Error::new(
@@ -87,11 +88,10 @@ impl Engine {
 
     /// Bytes that keyspaces, runs and tables take in a snapshot of the manifest, and how many there are beside what it
     /// says of zones.
-    pub(crate) fn manifest_use(&self, manifest: &Manifest) -> (u64, u64) {
+    pub(crate) fn manifest_use(&self, manifest: &mut Manifest) -> (u64, u64) {
         let geometry = self.media.pool.geometry();
         let zones = u64::from(geometry.zones()) * ZONE_CHANGE_BYTES;
-        let state = State { zones: BTreeMap::new(), ..manifest.state.clone() };
-        (state.encode_snapshot().len() as u64, geometry.manifest_len().saturating_sub(zones))
+        (manifest.keyspace_bytes(), geometry.manifest_len().saturating_sub(zones))
     }
 
     /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one
@@ -164,7 +164,8 @@ impl Engine {
         zones.values().for_each(|zone| zone.retire());
         runs.values().for_each(|run| run.set_replaced());
         tree.tables().for_each(|(_, table)| table.set_dropped());
-        self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space.id);
+        self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space);
+        self.holders.count(0, subranges.len());
         // Handles may keep the keyspace; they must not keep its zones.
         for subrange in &subranges {
             *subrange.clean_tail() = CleanTail::default();
@@ -184,7 +185,7 @@ impl Engine {
     /// Gives a keyspace whose drop was refused, before anything was written, fronts that take writes: the memtables that took
     /// them until then wait to become runs. Where it is not known what was written, the store is poisoned. The caller holds
     /// `admin`.
-    fn take_back(&self, space: &Space, dropped: &[Arc<Subrange>]) {
+    fn take_back(&self, space: &Arc<Space>, dropped: &[Arc<Subrange>]) {
         if self.poison.is_set() {
             return;
         }
@@ -200,9 +201,10 @@ impl Engine {
         };
         let routes = Arc::new(Routes::new(dropped.iter().map(again).collect()));
         let pass = self.gate.enter_to_switch();
-        let before = space.routes.swap(routes);
+        let before = space.routes.swap(Arc::clone(&routes));
         drop(pass);
         drop(before);
+        routes.subranges.iter().for_each(|subrange| self.holders.add(space, subrange));
         space.dropped.store(false, Relaxed);
     }
 
@@ -222,6 +224,7 @@ impl Engine {
                 newest.extend(frozen.map(|memtable| (Arc::clone(&space), memtable)));
             }
         }
+        self.update_reserve();
         self.update_debt();
         self.await_frozen(&newest)
     }
@@ -234,7 +237,11 @@ impl Engine {
             let reads = |subrange: &Arc<Subrange>| subrange.view.load().memtables.iter().any(is_it);
             !space.dropped.load(Relaxed) && space.subranges().iter().any(reads)
         };
-        while memtables.iter().any(waits) {
+        let mut left = memtables;
+        loop {
+            // What was frozen stays so.
+            let Some(next) = left.iter().position(waits) else { return Ok(()) };
+            left = &left[next..];
             self.check_writable("flush")?;
             let indexes = self.work_on_indexes(usize::MAX)?;
             let worked = match indexes {
@@ -259,7 +266,6 @@ impl Engine {
             }
             self.pause("flush")?;
         }
-        Ok(())
     }
 
     /// Brings all data of each keyspace down to one place: the deepest level on SSD that has any, or, where there is no

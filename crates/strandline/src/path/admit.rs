@@ -77,12 +77,14 @@ impl Engine {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_full(&subrange.view.load()) {
             self.rotate(subrange);
+            self.update_reserve();
             self.update_debt();
             self.signal.raise();
         }
     }
 
-    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `admin` of the keyspace.
+    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `admin` of the keyspace, and computes
+    /// the reserve anew.
     pub(crate) fn rotate(&self, subrange: &Subrange) {
         if subrange.front.is_closed() {
             return;
@@ -109,12 +111,16 @@ impl Engine {
         subrange.note_frozen(bytes);
         subrange.view.store(next);
         drop(pass);
-        self.update_reserve();
     }
 
     /// Sees to it that a spare zone stands ready; `false` if none can be had now.
     #[cold]
-    pub(crate) fn refill(&self, space: &Space, subrange: &Subrange, claim: Claim) -> Result<bool> {
+    pub(crate) fn refill(
+        &self,
+        space: &Space,
+        subrange: &Arc<Subrange>,
+        claim: Claim,
+    ) -> Result<bool> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         let front = &subrange.front;
         if space.dropped.load(Relaxed) {
@@ -145,6 +151,9 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         front.set_spare(&pass, &zone, reserved);
         drop(pass);
+        if let Some(space) = self.space(space.id) {
+            self.holders.add(&space, subrange);
+        }
         self.throttle.granted.fetch_add(1, Relaxed);
         self.update_debt();
         Ok(true)
@@ -269,20 +278,14 @@ impl Engine {
     /// Gathers what the debt depends on.
     fn state_of_work(&self) -> State {
         let geometry = self.media.pool.geometry();
-        let subranges = self.subranges();
         let mut state = State {
             soft_headroom: self.soft_headroom(),
             headroom: self.headroom(),
             fronts: 0,
             zone_len: geometry.zone_len(),
             capacity: geometry.capacity(),
-            subranges: subranges.len() as u64,
-            subranges_max: self
-                .spaces()
-                .iter()
-                .map(|s| s.routes.load().subranges.len() as u64)
-                .max()
-                .unwrap_or(1),
+            subranges: self.holders.subranges(),
+            subranges_max: 1,
             drains: self.can_drain(),
             waiting: 0,
             waiting_max: u64::from(self.options.frozen_memtables_max),
@@ -295,8 +298,10 @@ impl Engine {
             memtable_bytes: self.options.memtable_bytes,
         };
         let (mut memtables, mut runs) = (BTreeSet::new(), BTreeSet::new());
-        for (space, subrange) in &subranges {
+        for (space, subrange) in &self.holders.now() {
             let view = subrange.view.load();
+            state.subranges_max =
+                state.subranges_max.max(space.routes.load().subranges.len() as u64);
             state.waiting = state.waiting.max(view.memtables.len() as u64 - 1);
             // What cannot be merged would slow writers for ever.
             if space.damage.get().is_none() {

@@ -481,7 +481,7 @@ impl Engine {
     /// Refuses tables that the manifest has no room for: a snapshot of it must fit its area at every open, whatever
     /// zones and runs there are by then.
     pub(super) fn check_manifest_room(&self, made: &[TableDesc]) -> Result<()> {
-        let (used, area) = self.manifest_use(&self.manifest());
+        let (used, area) = self.manifest_use(&mut self.manifest());
         let keys: usize = made.iter().map(|desc| desc.smallest.len() + desc.largest.len()).sum();
         let more = (made.len() * TABLE_CHANGE_BYTES + keys) as u64;
         if used + more <= area / 4 * 3 {

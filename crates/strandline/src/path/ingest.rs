@@ -149,6 +149,7 @@ impl Engine {
             for subrange in space.subranges() {
                 if self.touches(subrange.view.load().active(), descs, Seq::MAX)? {
                     self.rotate(&subrange);
+                    self.update_reserve();
                 }
             }
         }

@@ -283,7 +283,8 @@ impl Engine {
     /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
     /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
     fn choose_freeze(&self) -> Option<FreezeJob> {
-        self.spaces().iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
+        let spaces = self.holders.spaces();
+        spaces.iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
             let subranges = space.subranges();
             let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load()).collect();
             let oldest_of_all = |memtable: &Arc<Memtable>| {
@@ -308,7 +309,7 @@ impl Engine {
         if self.options.level0 != Level0Form::GlobalIndex {
             return None;
         }
-        for (space, subrange) in self.subranges() {
+        for (space, subrange) in self.holders.now() {
             // Where there are levels, compactions free space; merges only keep runs few.
             let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
             let reclaimed = subrange.reclaimed.load(Relaxed);
@@ -355,13 +356,14 @@ impl Engine {
 
     /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too.
     pub(crate) fn end_round(&self) {
-        for (space, subrange) in self.subranges() {
+        for (space, subrange) in self.holders.now() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if subrange.front.bytes() > 0 {
                 self.rotate(&subrange);
             }
             subrange.reclaimed.store(false, Relaxed);
         }
+        self.update_reserve();
         self.bury();
         self.throttle.unused.store(self.unused_bytes(), Relaxed);
         self.throttle.rounds.fetch_add(1, Relaxed);

@@ -103,7 +103,7 @@ impl Engine {
             let oldest = view.oldest_frozen().filter(|_| !space.dropped.load(Relaxed));
             oldest.is_some_and(|oldest| !self.is_published(oldest))
         };
-        self.subranges().iter().any(waits)
+        self.holders.now().iter().any(waits)
     }
 
     /// Whether every commit in a memtable that takes no more is published.

@@ -131,7 +131,10 @@ impl Engine {
     /// that none of them ends between this look at the tables and that at what is under way.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut all = self.subranges();
-        all.retain(|(space, _)| space.damage.get().is_none() && !space.dropped.load(Relaxed));
+        all.retain(|(space, subrange)| {
+            let left = space.damage.get().is_none() && !space.dropped.load(Relaxed);
+            left && (subrange.holds_something() || !subrange.view.load().tree.is_empty())
+        });
         let mut all: Vec<Candidate> = all.into_iter().map(|each| self.candidate(each)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;

@@ -25,7 +25,7 @@ use super::rebuild::Rebuild;
 use super::scan_zone::{self, ZoneScan};
 use super::signs::signs_of_loss;
 use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
-use crate::keyspace::Space;
+use crate::keyspace::{Space, Spaces};
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
 use crate::manifest::{Manifest, State, file};
@@ -102,7 +102,7 @@ impl Candidate {
 /// An open store's parts, ready to be put together.
 pub(crate) struct Recovered {
     pub manifest: Manifest,
-    pub spaces: BTreeMap<u32, Arc<Space>>,
+    pub spaces: Spaces,
     pub visible: Seq,
     pub graveyard: Arc<Graveyard>,
     pub tables: Option<Arc<Tables>>,
@@ -193,10 +193,10 @@ pub(crate) fn recover(
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         report.tables_swept = close(media, closing, tables.as_deref())?;
     }
-    let mut spaces = BTreeMap::new();
+    let mut spaces = Spaces::default();
     for (id, keyspace) in &state.keyspaces {
-        let of = |(owner, _): &(&Owner, &Arc<Memtable>)| owner.0 == *id;
-        let memtables = memtables.iter().filter(of).filter(|(_, memtable)| !memtable.is_empty());
+        let own = memtables.range((*id, 0)..=(*id, u32::MAX));
+        let memtables = own.filter(|(_, memtable)| !memtable.is_empty());
         let found = Found {
             memtables: memtables.map(|((_, id), memtable)| (*id, Arc::clone(memtable))).collect(),
             runs: runs.remove(id).unwrap_or_default(),
@@ -204,11 +204,11 @@ pub(crate) fn recover(
         };
         let subranges = subranges(media, keyspace, &found);
         let lost = decided.lost_from(*id);
-        spaces.insert(*id, Arc::new(Space::new(*id, &keyspace.name, subranges, lost)));
+        spaces.insert(Arc::new(Space::new(*id, &keyspace.name, subranges, lost)));
     }
     report.cut = decided.cut;
     report.elapsed = begun.elapsed();
-    let manifest = Manifest { state };
+    let manifest = Manifest::new(state);
     Ok(Recovered { manifest, spaces, visible: decided.cut, graveyard, tables, report })
 }
 

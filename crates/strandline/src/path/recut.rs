@@ -41,15 +41,19 @@ impl Engine {
     /// Draws the bounds of some keyspace anew if that is worth it. The caller holds the jobs and says in which subrange
     /// a merge is under way; no freeze is.
     pub(crate) fn recut(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
+        let mut limits = None;
         for space in self.spaces() {
             if !space.recut_due.swap(false, Relaxed) || space.damage.get().is_some() {
                 continue;
             }
-            self.note_heat();
+            let limits = limits.get_or_insert_with(|| {
+                self.note_heat();
+                self.cut_limits()
+            });
             let subranges = space.subranges();
             let facts: Vec<SubrangeFacts> =
                 subranges.iter().map(|subrange| self.cut_facts(subrange)).collect();
-            let done = match choose(&facts, &self.cut_limits()) {
+            let done = match choose(&facts, limits) {
                 Some(Cut::Split { at, parts }) => {
                     let old = &subranges[at..at + 1];
                     let keys = cut_keys(&subranges[at], parts);
@@ -114,7 +118,7 @@ impl Engine {
 
     /// Brings the heat of the subranges up to date when enough was written.
     fn note_heat(&self) {
-        let subranges = self.subranges();
+        let subranges = self.holders.now();
         let written: Vec<u64> = subranges.iter().map(|(_, subrange)| subrange.written()).collect();
         let all: u64 = written.iter().sum();
         if all < self.level0_bytes() / 8 {
@@ -184,7 +188,12 @@ impl Engine {
         sources.memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
         let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
         spares.iter().for_each(|zone| zone.retire());
-        self.leave_empty(&routes.subranges[here..here + keys.len() + 1]);
+        let fresh = &routes.subranges[here..here + keys.len() + 1];
+        self.leave_empty(fresh);
+        self.holders.count(fresh.len(), old.len());
+        if let Some(space) = self.space(space.id) {
+            fresh.iter().for_each(|subrange| self.holders.add(&space, subrange));
+        }
         edit.into_iter().for_each(Unended::end);
         drop(compactions);
         self.update_reserve();
@@ -193,8 +202,8 @@ impl Engine {
 
     /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
     fn next_subrange(&self, space: &Space, keys: &[Vec<u8>]) -> Option<u32> {
-        let manifest = self.manifest();
-        let (used, area) = self.manifest_use(&manifest);
+        let mut manifest = self.manifest();
+        let (used, area) = self.manifest_use(&mut manifest);
         let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
         let state = manifest.state.keyspaces.get(&space.id);
         (used + more as u64 <= area / 2).then(|| state.map_or(0, |state| state.next_subrange()))
