@@ -505,6 +505,7 @@ impl Keyspace {
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
     pub fn explain_get(&self, key: &[u8]) -> Result<(Option<u64>, Vec<TimedProbe>)> {
         let engine = self.engine();
+        engine.check_open("explain")?;
         let (view, seq) = engine.pin(&self.space, key)?;
         let mut recorder = Recorder::new();
         let found = engine.find_in(&view, &self.space, key, seq, &mut recorder)?;

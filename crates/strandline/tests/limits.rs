@@ -376,6 +376,8 @@ fn a_closed_store_says_so() {
     assert_eq!(kind_of(other.flush()), ErrorKind::Closed);
     assert_eq!(kind_of(other.compact()), ErrorKind::Closed);
     assert_eq!(kind_of(other.check()), ErrorKind::Closed);
+    assert_eq!(kind_of(other.work(1)), ErrorKind::Closed);
+    assert_eq!(kind_of(space.explain_get(b"a")), ErrorKind::Closed);
     drop(snapshot);
 }
 
