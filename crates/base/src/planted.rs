@@ -175,6 +175,20 @@ bugs! {
     DropFreesZonesFirst,
     /// The edit that drops a keyspace leaves its zones as they are.
     DropKeepsZones,
+    /// The inputs of a compaction leave the View, and are let go, before its edit is durable.
+    CompactionViewFirst,
+    /// The tables of one part of a compaction are installed twice.
+    PartInstalledTwice,
+    /// The tables of one part of a compaction are not installed.
+    PartForgotten,
+    /// A table in persistent memory is fenced by the thread that installs it, whichever wrote it.
+    PmTableFencedByInstaller,
+    /// One of the threads that recover does not flush what it accepted.
+    RecoveryThreadSkipsFlush,
+    /// What the threads that recover have flushed is fenced by the one that waits for them.
+    RecoveryFencedByOpener,
+    /// The number of an ingest is published before its tables are in the View.
+    IngestPublishedFirst,
     /// A fence returns before its frame of the log is synced.
     WalAcknowledgeUnsynced,
     /// Reading the log back takes frames whose bytes fail their checksum.
@@ -210,7 +224,7 @@ mod switch {
         static PLANTED: Cell<Option<super::Bug>> = const { Cell::new(None) };
     }
 
-    /// Plants `bug` on this thread, or none; campaigns run one world per thread.
+    /// Plants `bug` on this thread, or none. Threads that a world starts take it over: see [`heritage`].
     pub fn plant(bug: Option<super::Bug>) {
         PLANTED.set(bug);
     }
@@ -223,6 +237,22 @@ mod switch {
     /// Whether edits of this thread are refused.
     pub fn edits_are_refused() -> bool {
         REFUSED.get()
+    }
+
+    /// What is planted on this thread, for a thread that it starts.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Heritage(Option<super::Bug>);
+
+    /// What is planted on this thread, for one that it is about to start.
+    pub fn heritage() -> Heritage {
+        Heritage(PLANTED.get())
+    }
+
+    impl Heritage {
+        /// Plants the same on this thread.
+        pub fn accept(self) {
+            plant(self.0);
+        }
     }
 
     /// Whether `bug` is planted on this thread.
@@ -264,7 +294,7 @@ mod steps {
 #[cfg(feature = "planted")]
 pub use steps::{panic_in, panicked_in, step};
 #[cfg(feature = "planted")]
-pub use switch::{edits_are_refused, is, plant, refuse_edits};
+pub use switch::{Heritage, edits_are_refused, heritage, is, plant, refuse_edits};
 
 /// Whether edits are refused: never, in this build.
 #[cfg(not(feature = "planted"))]
@@ -277,6 +307,25 @@ pub const fn edits_are_refused() -> bool {
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn step(_name: &'static str) {}
+
+/// What is planted on a thread, for those that it starts: nothing, in this build.
+#[cfg(not(feature = "planted"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Heritage;
+
+/// What is planted on this thread, for one that it is about to start: nothing, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn heritage() -> Heritage {
+    Heritage
+}
+
+#[cfg(not(feature = "planted"))]
+impl Heritage {
+    /// Plants the same on this thread.
+    #[inline(always)]
+    pub const fn accept(self) {}
+}
 
 /// Whether `bug` is planted: never, in this build.
 #[cfg(not(feature = "planted"))]

@@ -10,7 +10,7 @@
 //! - **N5** S covers every value that was returned by a read.
 //! - **N6** After a further crash S has not fallen, and nothing shown is missing.
 //! - **N7** No space is leaked.
-//! - **N8** Recovery ends, and the store works on.
+//! - **N8** Recovery ends, and the store works on: it does not turn every write away.
 //!
 //! States are compared by sums of entry hashes, so that the check of one image costs a walk over what it
 //! shows; only a failed check looks at the bytes, to say what is wrong.

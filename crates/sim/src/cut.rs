@@ -196,26 +196,28 @@ impl Grades<'_> {
     }
 
     fn random(&mut self, limits: &CutLimits, rng: &mut Rng) -> bool {
-        for n in 0..limits.random {
-            for i in 0..self.doubts.len() {
-                let torn = match n % 3 {
-                    0 => 0,
-                    1 => 100,
-                    _ => 20,
-                };
-                self.choice[i] = if rng.percent(torn) {
-                    rng.below(self.doubts[i].count) as u16
-                } else if rng.percent(50) {
-                    self.kept[i]
-                } else {
-                    self.lost[i]
-                };
-            }
-            if !self.emit() {
-                return false;
-            }
-        }
-        true
+        (0..limits.random).all(|n| {
+            draw(self.doubts, n, rng, &mut self.choice);
+            self.emit()
+        })
+    }
+}
+
+/// A random choice, one outcome for each of `doubts`, the `n`-th at its point: whole ones, torn ones, and a mixture.
+pub fn draw(doubts: &[Doubt], n: usize, rng: &mut Rng, choice: &mut [u16]) {
+    let torn = match n % 3 {
+        0 => 0,
+        1 => 100,
+        _ => 20,
+    };
+    for (doubt, choice) in doubts.iter().zip(choice) {
+        *choice = if rng.percent(torn) {
+            rng.below(doubt.count) as u16
+        } else if rng.percent(50) {
+            doubt.kept
+        } else {
+            0
+        };
     }
 }
 

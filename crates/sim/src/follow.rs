@@ -12,7 +12,7 @@ use crate::files::Survivor;
 use crate::history::History;
 use crate::log::Log;
 use crate::media::{Media, patch, unpatch};
-use crate::op::Op;
+use crate::op::{Op, Value, Write};
 use crate::rng::Rng;
 use crate::run::run_ops;
 use crate::system::System;
@@ -30,6 +30,13 @@ pub(crate) struct Dive<'h> {
 
 /// Where the values written after a recovery begin to be numbered, times the depth.
 const IDS_PER_DEPTH: u32 = 10_000;
+
+/// Puts that a recovered store is asked to take one of, each behind some background work.
+const INSIST: u32 = 32;
+/// Their values are numbered from here on.
+const INSIST_IDS: u32 = 1 << 30;
+/// Kinds of background work that every system with background work has.
+const INSIST_KINDS: u8 = 4;
 
 impl<S: System> Explorer<'_, S> {
     /// Explores what was put off, one level further down.
@@ -116,6 +123,9 @@ impl<S: System> Explorer<'_, S> {
         let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
         guard(|| {
             run_ops(self.system, store, &rig.pm, ops, &schedule, history)?;
+            if history.took_nothing() {
+                self.insist(rig, store, history)?;
+            }
             history.finish()?;
             if self.fold(store)? != history.final_fold() {
                 let what = "a recovered store does not show what was written to it".to_string();
@@ -124,6 +134,26 @@ impl<S: System> Explorer<'_, S> {
             Ok(())
         })?;
         self.check_at_end(rig, history)
+    }
+
+    /// A recovered store that turned every commit away must take one once it has had time to make room: what power
+    /// failure took from it is no reason.
+    fn insist(&self, rig: &Rig, store: &S::Store, history: &mut History) -> Result<(), Violation> {
+        for n in 0..INSIST {
+            let value = Value { id: INSIST_IDS + n, len: 8 };
+            let put = Write::Put { keyspace: 0, key: b"k0".to_vec(), value };
+            let ops = [
+                Op::Background { thread: 0, kind: n as u8 % INSIST_KINDS },
+                Op::Commit { thread: 0, writes: vec![put], abandon: false },
+            ];
+            run_ops(self.system, store, &rig.pm, &ops, &[], history)?;
+            if !history.took_nothing() {
+                return Ok(());
+            }
+        }
+        let what =
+            format!("a recovered store turns every commit away, {INSIST} puts of 8 bytes too");
+        Err(Violation::new(Rule::N8, what))
     }
 
     /// The process dies, another one recovers from the memory it left, works, and then power fails.

@@ -85,13 +85,16 @@ pub struct History {
     /// acknowledged, and those that are loose by nature.
     loose: Vec<usize>,
     copies: Vec<Copy>,
+    /// Commits that were turned away.
+    refused: usize,
     /// What was beside the store when it was opened.
     base_facts: Vec<Fact>,
     /// The same, with what came since.
     facts: Vec<Fact>,
 }
 
-fn fold_of(state: &State) -> Fold {
+/// Tells a state from others.
+pub(crate) fn fold_of(state: &State) -> Fold {
     let sum = state.iter().fold(0u64, |s, ((ks, k), v)| s.wrapping_add(hash::entry(*ks, k, v)));
     Fold { sum, count: state.len() as u64 }
 }
@@ -103,14 +106,15 @@ fn remove(state: &mut State, fold: &mut Fold, key: &(u8, Vec<u8>)) {
     }
 }
 
-fn set(state: &mut State, fold: &mut Fold, at: (u8, Vec<u8>), bytes: Vec<u8>) {
+pub(crate) fn set(state: &mut State, fold: &mut Fold, at: (u8, Vec<u8>), bytes: Vec<u8>) {
     remove(state, fold, &at);
     fold.sum = fold.sum.wrapping_add(hash::entry(at.0, &at.1, &bytes));
     fold.count += 1;
     state.insert(at, bytes);
 }
 
-fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
+/// Changes a state, and its fold.
+pub(crate) fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
     match write {
         Write::Put { keyspace, key, value } => {
             set(state, fold, (*keyspace, key.clone()), value.bytes());
@@ -133,6 +137,27 @@ fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
             keys.iter().for_each(|key| remove(state, fold, key));
         }
     }
+}
+
+/// Those of the keys of `map` that a change touches.
+pub(crate) fn touched<'m, V>(
+    map: &'m mut BTreeMap<(u8, Vec<u8>), V>,
+    write: &Write,
+) -> Vec<(&'m (u8, Vec<u8>), &'m mut V)> {
+    let keyspace = write.keyspace();
+    let range = match write {
+        Write::Put { key, .. } | Write::Merge { key, .. } | Write::Delete { key, .. } => {
+            (keyspace, key.clone())..=(keyspace, key.clone())
+        }
+        Write::DeleteRange { from, to, .. } if from < to => {
+            (keyspace, from.clone())..=(keyspace, to.clone())
+        }
+        Write::DeleteRange { .. } => return Vec::new(),
+        Write::Make { .. } | Write::Drop { .. } => {
+            return map.iter_mut().filter(|(at, _)| at.0 == keyspace).collect();
+        }
+    };
+    map.range_mut(range).collect()
 }
 
 fn touches(write: &Write, in_keyspace: u8, at_key: &[u8]) -> bool {
@@ -271,6 +296,16 @@ impl History {
     /// Notes that a commit's failure was reported.
     pub fn give_up(&mut self, entry: usize, event: usize) {
         self.commits[entry].gave_up = event;
+    }
+
+    /// Notes that a commit was turned away.
+    pub fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
+    /// Whether commits were turned away, and none was taken.
+    pub(crate) fn took_nothing(&self) -> bool {
+        self.refused > 0 && self.commits.iter().all(|commit| commit.reserved == NEVER)
     }
 
     /// Notes that a read has settled which moment it shows.

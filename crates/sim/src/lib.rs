@@ -19,13 +19,19 @@
 //!
 //! A store joins by implementing [`System`]. Everything is deterministic: no time, no threads, no order of
 //! a hash table anywhere.
+//!
+//! But for one thing: a store with threads of its own can be watched, too. What its threads do stands in one order on the
+//! same tape ([`crew`]), what was asked and told is in a [`Diary`], and whoever runs it cuts the tape as above. Then only
+//! the operations follow from the seed, not the order of the threads.
 #![deny(unsafe_code)]
 
 pub mod beside;
 pub mod campaign;
 pub mod case;
 pub mod check;
+pub mod crew;
 pub mod cut;
+pub mod diary;
 pub mod explore;
 mod files;
 mod follow;
@@ -36,6 +42,7 @@ mod lazily;
 pub mod lazy;
 pub mod log;
 pub mod media;
+pub mod notes;
 pub mod op;
 pub mod pm;
 mod record;
@@ -48,7 +55,9 @@ pub use beside::Beside;
 pub use campaign::{Counters, Floors, Probe, Totals};
 pub use case::{Case, Failure};
 pub use check::{Rule, Violation};
+pub use crew::Schedule;
 pub use cut::CutLimits;
+pub use diary::Diary;
 pub use explore::{Explorer, Lazily, Limits};
 pub use history::History;
 pub use hunt::{Verdict, campaign, hunt, shrink};

@@ -325,6 +325,13 @@ impl Media {
         }
     }
 
+    /// The bytes that a power cut leaves that decides over the `torn` lines as `choice` says.
+    pub fn survivor(&self, torn: &[Torn], choice: &[u16]) -> Vec<u8> {
+        let mut image = self.durable.clone();
+        patch(&mut image, torn, choice);
+        image
+    }
+
     /// Every line whose content a power cut now would decide, by ascending index.
     pub fn torn(&mut self) -> Vec<Torn> {
         let durable = &self.durable;

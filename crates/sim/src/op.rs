@@ -89,6 +89,20 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// The keyspace that it changes.
+    pub fn keyspace(&self) -> u8 {
+        match *self {
+            Write::Put { keyspace, .. }
+            | Write::Delete { keyspace, .. }
+            | Write::DeleteRange { keyspace, .. }
+            | Write::Merge { keyspace, .. }
+            | Write::Make { keyspace }
+            | Write::Drop { keyspace } => keyspace,
+        }
+    }
+}
+
 /// One operation of a virtual thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pmem::{Domain, Region, Site};
 use ssd::{Call, Disk, Heed, Watch};
 
+use crate::crew::{Crew, Nudge, Schedule};
 use crate::log::{Log, StoreKind};
 use crate::media::{Media, Mode};
 use crate::sabotage::{Planted, Sabotage};
 
 /// Records every store, flush and fence on one region, and every call on one disk, in one order and with
-/// the virtual thread that made it.
+/// the thread that made it: the virtual one that a scheduler names, or a real one (see [`crew`](crate::crew)).
 ///
 /// The disk is a [`Memory`](ssd::Memory) that was made [`watched`](ssd::Memory::watched) by this.
 pub struct SimPm {
@@ -35,9 +36,21 @@ struct Tape {
     begun: u64,
     sabotage: Option<Planted>,
     struck: u64,
+    /// Real threads act, not virtual ones.
+    crew: Option<Crew>,
 }
 
 impl Tape {
+    /// The thread that acts.
+    fn acting(&mut self, scheduled: &AtomicU16) -> u16 {
+        self.crew.as_mut().map_or_else(|| scheduled.load(Relaxed), Crew::number)
+    }
+
+    /// What the acting thread does once it has let go of the tape.
+    fn nudge(&mut self, site: Option<Site>) -> Nudge {
+        self.crew.as_mut().map_or(Nudge::Nothing, |crew| crew.nudge(site))
+    }
+
     /// The fault in memory that is planted at `site`.
     fn sabotage(&self, site: Site) -> Option<Sabotage> {
         match self.sabotage {
@@ -84,6 +97,23 @@ impl SimPm {
         pm.set_begun(media.tick());
         pm.tape().base = Some(media);
         (pm, region)
+    }
+
+    /// As [`boot`](Self::boot), for real threads, which are nudged as `seed` says.
+    pub fn boot_for_threads(media: Media, seed: u64) -> (Arc<Self>, Region) {
+        let (pm, region) = Self::boot(media);
+        pm.tape().crew = Some(Crew::new(seed));
+        (pm, region)
+    }
+
+    /// Which real threads have acted, and how often they were held up.
+    pub fn schedule(&self) -> Schedule {
+        let tape = self.tape();
+        let crew = tape.crew.as_ref();
+        crew.map_or_else(Schedule::default, |crew| Schedule {
+            names: crew.names().to_vec(),
+            nudges: crew.nudges(),
+        })
     }
 
     /// A region that holds `bytes` and is watched by this recorder, which begins a new log; `reuse` is one
@@ -170,6 +200,7 @@ impl SimPm {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Only where one thread acts is fuel limited, so that no step of the count is lost.
     fn burn(&self) {
         let left = self.fuel.load(Relaxed);
         assert!(left > 0, "the run does not end: its budget of memory accesses is spent");
@@ -183,45 +214,62 @@ impl Domain for SimPm {
             return;
         }
         self.burn();
-        let bytes = region.bytes(at, len);
         // An aligned word is what `store_u64` stores; a copy of one is stored in one piece as well.
         let kind = match (nontemporal, len == 8 && at.is_multiple_of(8)) {
             (true, _) => StoreKind::NonTemporal,
             (false, true) => StoreKind::Word,
             (false, false) => StoreKind::Bulk,
         };
-        let thread = self.thread.load(Relaxed);
         let mut tape = self.tape();
+        let thread = tape.acting(&self.thread);
         let sabotage = tape.sabotage(site);
         let Tape { log, struck, .. } = &mut *tape;
+        // Read under the lock, so that of two stores to one place the later event has the bytes that are there in the end.
+        let word;
+        let bytes = match kind {
+            StoreKind::Word => {
+                word = region.load_u64(at).to_le_bytes();
+                &word[..]
+            }
+            StoreKind::Bulk | StoreKind::NonTemporal => region.bytes(at, len),
+        };
         match sabotage {
             Some(s) => *struck += u64::from(s.store(log, thread, at, bytes, kind)),
             None => log.store(site, thread, at, bytes, kind),
         }
+        let nudge = tape.nudge(Some(site));
+        drop(tape);
+        nudge.act();
     }
 
     fn flush(&self, _region: &Region, site: Site, at: u64, len: usize) {
         self.burn();
-        let thread = self.thread.load(Relaxed);
         let mut tape = self.tape();
+        let thread = tape.acting(&self.thread);
         let sabotage = tape.sabotage(site);
         let Tape { log, struck, .. } = &mut *tape;
         match sabotage {
             Some(s) => *struck += u64::from(s.flush(log, thread, at, len as u64)),
             None => log.flush(site, thread, at, len as u64),
         }
+        let nudge = tape.nudge(Some(site));
+        drop(tape);
+        nudge.act();
     }
 
     fn fence(&self, _region: &Region, site: Site) {
         self.burn();
-        let thread = self.thread.load(Relaxed);
         let mut tape = self.tape();
+        let thread = tape.acting(&self.thread);
         let sabotage = tape.sabotage(site);
         let Tape { log, struck, .. } = &mut *tape;
         match sabotage {
             Some(s) => *struck += u64::from(s.fence(log, thread)),
             None => log.fence(site, thread),
         }
+        let nudge = tape.nudge(Some(site));
+        drop(tape);
+        nudge.act();
     }
 
     fn load(&self, _region: &Region, _at: u64, _len: usize) {
@@ -233,13 +281,18 @@ impl Watch for SimPm {
     fn before(&self, call: Call, path: &Path) -> Heed {
         self.burn();
         let mut tape = self.tape();
-        match tape.sabotage {
+        // Here and not behind the call, which holds the disk.
+        let nudge = tape.nudge(None);
+        let heed = match tape.sabotage {
             Some(Planted::Disk(lie)) if lie.is_about(call, path) => {
                 tape.struck += 1;
                 lie.what
             }
             _ => Heed::Whole,
-        }
+        };
+        drop(tape);
+        nudge.act();
+        heed
     }
 
     fn now(&self) -> u64 {
@@ -248,7 +301,9 @@ impl Watch for SimPm {
     }
 
     fn changed(&self, call: Call, path: &Path, disk: &Disk) {
-        let (thread, path) = (self.thread.load(Relaxed), path.to_string_lossy().into_owned());
-        self.tape().log.disk(thread, call, path, disk.clone());
+        let path = path.to_string_lossy().into_owned();
+        let mut tape = self.tape();
+        let thread = tape.acting(&self.thread);
+        tape.log.disk(thread, call, path, disk.clone());
     }
 }

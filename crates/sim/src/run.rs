@@ -123,6 +123,7 @@ impl<'s, S: System> Thread<'s, S> {
             Progress::Refused if doing.reserved => {
                 return Err(Violation::new(Rule::N8, format!("refused after its reserve: {op}")));
             }
+            Progress::Refused if commit => history.refuse(),
             Progress::Refused => {}
         }
         self.doing = None;

@@ -251,6 +251,11 @@ impl Db {
     /// `ReadOnly`; `InvalidArgument` for another store's keyspace; `Closed` after a close, a drop of the
     /// keyspace, or a failure that made the store refuse writes. Nothing is written then.
     pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.engine().commit(&mut self.ops(batch)?)
+    }
+
+    /// The changes of a batch, if they are of this store.
+    pub(crate) fn ops<'b>(&self, batch: &'b Batch) -> Result<Vec<Op<'b>>> {
         let mut ops = Vec::with_capacity(batch.len());
         for change in &batch.changes {
             let space = self.own(&change.keyspace, "write")?;
@@ -259,7 +264,7 @@ impl Db {
             }
             ops.push(Op::new(space, change.kind, batch.key(change), batch.value(change)));
         }
-        self.engine().commit(&mut ops)
+        Ok(ops)
     }
 
     /// The inside of a keyspace, if it is one of this store.

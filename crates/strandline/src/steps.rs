@@ -18,7 +18,7 @@ use crate::path::open::{self, Access};
 use crate::path::read::Pinning;
 use crate::path::write::Commit;
 use crate::tree::tables::Shelf;
-use crate::{Db, Hooks, Keyspace, Options, WalSync};
+use crate::{Batch, Db, Hooks, Keyspace, Options, WalSync};
 
 /// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +151,11 @@ impl<'a> Write<'a> {
             State::Admitted(_) | State::Taken => None,
         }
     }
+}
+
+/// As [`Db::write`], of one change at least; tells the number of the last.
+pub fn write(db: &Db, batch: &Batch) -> Result<Seq> {
+    db.engine().commit_numbered(&mut db.ops(batch)?)
 }
 
 /// A point read that is carried on step by step.

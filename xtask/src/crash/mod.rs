@@ -6,6 +6,7 @@ mod hunt;
 mod mutants;
 mod plan;
 mod system;
+mod threaded;
 mod threads;
 mod whole;
 
@@ -20,14 +21,27 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let plan = plan::plan();
     let begun = Instant::now();
     let mut total = Counters::default();
+    let mut crowded = threaded::Counts::default();
     if args.campaigns {
-        explore::all(&plan, &args, &mut total)?;
+        let found = explore::all(&plan, &args, &mut total)?;
+        let also = threaded::all(&args, &mut crowded)?;
+        if !found && !also {
+            return Err(format!("no campaign is called {}", args.campaign));
+        }
     }
     let mut wrong = Vec::new();
     if args.mutants {
         wrong = hunt::all(&plan, &args, &mut total);
+        let (sought, survived) = threaded::hunt(&args);
+        total.totals.mutants += sought;
+        total.totals.killed += sought - survived.len() as u64;
+        wrong.extend(survived);
+        let known = mutants::mutants().iter().any(|mutant| mutant.name().starts_with(&args.bug));
+        if sought == 0 && !known {
+            return Err(format!("no mutant is called {}", args.bug));
+        }
     }
-    println!("{total}");
+    println!("{total}{crowded}");
     println!("{:>20} {:.1} s", "took", begun.elapsed().as_secs_f64());
     if !wrong.is_empty() {
         return Err(wrong.join("\n"));
@@ -35,6 +49,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if args.is_everything() {
         plan.floors
             .check(&total)
+            .and_then(|()| threaded::check_floors(&crowded))
             .map_err(|low| format!("the campaign proves too little:\n{low}"))?;
     }
     println!("ok");

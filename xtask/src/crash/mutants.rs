@@ -4,6 +4,8 @@ use base::planted::Bug;
 use pmem::Site;
 use sim::{Fault, Lie, Planted, Sabotage};
 
+use super::threaded;
+
 /// A planted fault.
 pub enum Mutant {
     /// The engine decides wrongly.
@@ -26,9 +28,10 @@ pub enum Equivalent {
     ChangesNothing(&'static str),
 }
 
-/// Every mutant.
+/// Every mutant, but for bugs that show only where there are several threads.
 pub fn mutants() -> Vec<Mutant> {
-    let logic = Bug::ALL.iter().map(|bug| Mutant::Logic(*bug));
+    let alone = Bug::ALL.iter().filter(|bug| !threaded::is_sought(**bug));
+    let logic = alone.map(|bug| Mutant::Logic(*bug));
     let persist = Site::ALL.iter().flat_map(|site| {
         Fault::ALL.map(|what| Mutant::Persist(Sabotage { site: *site, what }.into()))
     });
@@ -164,8 +167,8 @@ impl Mutant {
             (Fault::DropFence | Fault::FenceOnOtherThread, Site::RecoverAccepted) => {
                 Some(Equivalent::ChangesNothing(
                     "with the one thread that recovers here, the next fence on the way to the closing edit covers \
-                     these flushes too; that each of several threads fences its own is a test of the engine, in \
-                     tests/protocol.rs",
+                     these flushes too; that each of several threads fences its own is shown by the bug \
+                     RecoveryFencedByOpener, and by a test of the engine, in tests/protocol.rs",
                 ))
             }
             (Fault::PlainInsteadOfNt, Site::Format) => Some(Equivalent::ChangesNothing(

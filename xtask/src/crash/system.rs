@@ -57,13 +57,13 @@ pub struct Engine {
 }
 
 /// The directory of tables.
-const SST: &str = "/sst";
+pub const SST: &str = "/sst";
 /// The directory of the log.
-const WAL: &str = "/wal";
+pub const WAL: &str = "/wal";
 /// The directory of a store that is one, below another that is made with it.
 const STORE: &str = "/deep/store";
 /// Identifier of every store.
-const ID: u64 = 0x5eed;
+pub const ID: u64 = 0x5eed;
 /// Bytes that a power cut keeps or takes whole: some of them make a table.
 const SECTOR: usize = 512;
 
@@ -150,7 +150,7 @@ const WRITER_NAP: u8 = 10;
 const WAYS_TO_GIVE_UP: [u8; 4] = [3, 0, 1, 2];
 
 impl Engine {
-    fn options(&self) -> Options {
+    pub fn options(&self) -> Options {
         Options {
             memtable_bytes: self.memtable_bytes,
             level0: self.level0,

@@ -191,7 +191,7 @@ pub fn ingest(store: &Store, db: &Db, incoming: &mut Incoming) -> Result<Progres
     }
 }
 
-fn external(writes: &[Change]) -> Result<Vec<u8>> {
+pub fn external(writes: &[Change]) -> Result<Vec<u8>> {
     let options = WriterOptions { external: true, ..WriterOptions::default() };
     let mut writer = Writer::new(Vec::new(), options);
     for write in writes {
@@ -255,7 +255,7 @@ pub fn beside(disk: &Disk, keys: usize, options: &Options) -> Result<Vec<Beside>
 }
 
 /// Opens a checkpoint as a store of its own, and tells what it shows.
-fn open_copy(fs: &Arc<dyn Fs>, path: &Path, keys: usize, options: &Options) -> Result<Fold> {
+pub fn open_copy(fs: &Arc<dyn Fs>, path: &Path, keys: usize, options: &Options) -> Result<Fold> {
     let dir = path.join("sst");
     if !fs.exists(&dir.join("MANIFEST"))? {
         let text = format!("{} has no manifest", path.display());

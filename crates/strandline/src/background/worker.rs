@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use base::planted;
+
 use crate::caught::{caught, panicked};
 use crate::engine::Engine;
 use crate::path::job::Worked;
@@ -25,7 +27,11 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     for number in 0..engine.options.background_threads {
         let weak = Arc::downgrade(engine);
         let name = format!("strandline-bg{number}");
-        let spawned = std::thread::Builder::new().name(name).spawn(move || run(&weak, number));
+        let heritage = planted::heritage();
+        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            heritage.accept();
+            run(&weak, number);
+        });
         match spawned {
             Ok(thread) => workers.push(thread),
             // Writers would wait for work that nobody does.

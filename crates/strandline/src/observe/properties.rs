@@ -109,6 +109,8 @@ pub struct CompactionFigures {
     pub level0: u64,
     /// Compactions of other levels.
     pub levels: u64,
+    /// Of these, compactions that several threads could carry on at once, in parts.
+    pub parted: u64,
     /// Tables that only moved.
     pub moves: u64,
     /// Compactions that failed; their inputs stayed.

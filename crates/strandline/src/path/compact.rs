@@ -122,6 +122,7 @@ impl Compaction {
         } else {
             figures.levels += 1;
         }
+        figures.parted += u64::from(self.parts.len() > 1);
         figures.entries += self.entries;
         figures.read_bytes += self.inputs.table_bytes();
         figures.written_bytes += written.files;
@@ -381,6 +382,8 @@ impl Engine {
         } else {
             compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
         };
+        #[cfg(feature = "planted")]
+        let made = plant_parts(compaction, made);
         let late = planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync);
         let any_file = made.iter().any(|desc| desc.extent.is_none());
         if !moved && any_file && !late {
@@ -423,14 +426,38 @@ impl Engine {
                 changes.remove(at);
             }
         }
+        if planted::is(Bug::PmTableFencedByInstaller) {
+            let nothing = self.media.region.nothing_in_flight(pmem::Site::Table);
+            let _durable_says_who = self.media.region.fence(nothing);
+        }
+        let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.leaving));
+        let early = planted::is(Bug::CompactionViewFirst);
+        if early {
+            self.swap_trees(tables, space, left);
+            self.let_go(compaction, &gone, &dead);
+        }
         planted::step("before the edit of a compaction");
         let edit = self.edit(changes)?;
         planted::step("after the edit of a compaction");
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
-        let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.leaving));
         self.swap_trees(tables, space, left);
+        if !early {
+            self.let_go(compaction, &gone, &dead);
+        }
+        // They are the store's now, whatever happens to the compaction.
+        compaction.parts.iter().for_each(|part| lock(part).made.clear());
+        edit.end();
+        space.recut_due.store(true, Relaxed);
+        let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
+        self.count(compaction, written, freed);
+        Ok(())
+    }
+
+    /// C5: no edit names the inputs any more, nor a View. They go with their last readers.
+    fn let_go(&self, compaction: &Compaction, gone: &[Arc<Run>], dead: &[Arc<Zone>]) {
+        let (inputs, moved) = (&compaction.inputs, compaction.parts.is_empty());
         if let Some(memtable) = &inputs.leaving.memtable {
             memtable.busy.spend();
             self.throttle.froze(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
@@ -449,13 +476,6 @@ impl Engine {
             }
         }
         dead.iter().for_each(|zone| zone.retire());
-        // They are the store's now, whatever happens to the compaction.
-        compaction.parts.iter().for_each(|part| lock(part).made.clear());
-        edit.end();
-        space.recut_due.store(true, Relaxed);
-        let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
-        self.count(compaction, written, freed);
-        Ok(())
     }
 
     /// Counts a compaction that was installed.
@@ -539,6 +559,21 @@ impl Engine {
             self.throttle.draining(Some(compaction.entries.saturating_sub(compaction.passed())));
         }
     }
+}
+
+/// Planted bugs: the tables of the last part are forgotten, or come twice.
+#[cfg(feature = "planted")]
+fn plant_parts(compaction: &Compaction, mut made: Vec<TableDesc>) -> Vec<TableDesc> {
+    let Some(last) = compaction.parts.last().filter(|_| compaction.parts.len() > 1) else {
+        return made;
+    };
+    let last = lock(last).made.clone();
+    if planted::is(Bug::PartForgotten) {
+        made.truncate(made.len() - last.len());
+    } else if planted::is(Bug::PartInstalledTwice) {
+        made.extend(last);
+    }
+    made
 }
 
 /// Zones in which no run but `runs` names records.

@@ -164,6 +164,11 @@ impl Engine {
         }
         let seq = commit.number();
         self.await_visible(seq - 1)?;
+        if planted::is(Bug::IngestPublishedFirst) {
+            let last_seq = commit.publish(durable);
+            self.await_visible(last_seq)?;
+            return Ok(self.install_tables(tables, space, descs, seq)?.then_some(seq));
+        }
         if !self.install_tables(tables, space, descs, seq)? {
             return Ok(None);
         }

@@ -79,6 +79,10 @@ impl Rebuild<'_> {
         for together in stretches(&scanned, self.threads).map(|range| &scanned[range]) {
             let replayed = in_parallel(together, self.threads, |scanned| self.replay(*scanned));
             let mut replayed = replayed.into_iter().collect::<Result<Vec<Replayed>>>()?;
+            if planted::is(Bug::RecoveryFencedByOpener) {
+                let nothing = self.media.region.nothing_in_flight(Site::RecoverAccepted);
+                let _durable_says_who = self.media.region.fence(nothing);
+            }
             self.put_back(together, &replayed)?;
             for ((candidate, _), replayed) in together.iter().zip(&mut replayed) {
                 advance.by(candidate.limit);
@@ -153,8 +157,12 @@ impl Rebuild<'_> {
         })?;
         replayed.sealed = sealed;
         if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
-            let flushed = media.region.flush_range(Site::RecoverAccepted, start, sealed as usize);
-            let _durable = media.region.fence(flushed);
+            let skips = planted::is(Bug::RecoveryThreadSkipsFlush) && candidate.no % 2 == 1;
+            let len = if skips { 0 } else { sealed as usize };
+            let flushed = media.region.flush_range(Site::RecoverAccepted, start, len);
+            if !planted::is(Bug::RecoveryFencedByOpener) {
+                let _durable = media.region.fence(flushed);
+            }
         }
         Ok(replayed)
     }

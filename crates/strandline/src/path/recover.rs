@@ -379,9 +379,11 @@ pub(super) fn in_parallel<I: Sync, O: Send>(
     }
     let next = AtomicU64::new(0);
     let done: Mutex<Vec<(usize, O)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let heritage = planted::heritage();
     std::thread::scope(|scope| {
         for _ in 0..threads.min(items.len()) {
             scope.spawn(|| {
+                heritage.accept();
                 loop {
                     let at = next.fetch_add(1, Relaxed) as usize;
                     let Some(item) = items.get(at) else { return };

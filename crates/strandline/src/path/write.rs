@@ -67,6 +67,12 @@ impl Engine {
         if ops.is_empty() {
             return self.check_writable("write");
         }
+        self.commit_numbered(ops).map(|_last_seq| ())
+    }
+
+    /// As [`Engine::commit`], of one change at least; tells the number of the last.
+    #[inline]
+    pub(crate) fn commit_numbered<'a>(&self, ops: &'a mut [Op<'a>]) -> Result<Seq> {
         let mut commit = Commit::admit(self, Ops::Borrowed(ops))?;
         while let Err(lack) = commit.reserve() {
             commit.mend(lack)?;
@@ -75,7 +81,7 @@ impl Engine {
         let durable = commit.fence(copied)?;
         commit.index()?;
         let last_seq = commit.publish(durable);
-        self.await_visible(last_seq)
+        self.await_visible(last_seq).map(|()| last_seq)
     }
 
     /// W5's acknowledgement: returns when everything up to `seq` is visible. Spins a moment, then yields to

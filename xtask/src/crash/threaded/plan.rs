@@ -1,0 +1,201 @@
+//! Campaigns with real threads: what CI explores, how far, and what it must reach to count.
+
+use base::planted::Bug;
+use sim::Mode;
+use strandline::{Level0Form, WalSync};
+
+use super::judge::{Limits, World};
+use super::setup::Setup;
+use super::shape::{Shape, Work};
+use crate::crash::system::Engine;
+
+/// Worlds of one kind.
+pub struct Campaign {
+    pub name: &'static str,
+    pub setup: Setup,
+    pub shape: Shape,
+    pub mode: Mode,
+    pub limits: Limits,
+    /// Worlds that CI explores.
+    pub worlds: u64,
+}
+
+impl Campaign {
+    /// The world of a seed.
+    pub fn world(&self, seed: u64, bug: Option<Bug>) -> World {
+        let afterwards = Shape { ops: self.shape.ops / 4 + 8, whole: 4, ..self.shape.clone() };
+        let Campaign { setup, mode, limits, .. } = *self;
+        World { setup, shape: self.shape.clone(), afterwards, mode, limits, bug, seed }
+    }
+}
+
+const ENGINE: Engine = Engine {
+    keys: 24,
+    zones: 96,
+    zone_len: 2048,
+    manifest_len: 16 << 10,
+    memtable_bytes: 4096,
+    table_bytes: Some(1024),
+    level0: Level0Form::GlobalIndex,
+    pm_tables: 0,
+    journaled: false,
+    planted: None,
+};
+const SETUP: Setup =
+    Setup { engine: ENGINE, wal_sync: WalSync::Always, background: 3, recovery: 3 };
+/// All data in persistent memory: zones are cleaned.
+const IN_PM: Setup = Setup { engine: Engine { table_bytes: None, ..ENGINE }, ..SETUP };
+/// Tables of upper levels are extents, which threads fence.
+const PM_TABLES: Setup = Setup { engine: Engine { pm_tables: 40, zones: 128, ..ENGINE }, ..SETUP };
+/// Hundreds of keys: runs of tens of blocks, subranges that are split as it suits.
+const WIDE: Setup = Setup {
+    engine: Engine {
+        keys: 600,
+        zones: 256,
+        zone_len: 4096,
+        manifest_len: 64 << 10,
+        memtable_bytes: 64 << 10,
+        table_bytes: Some(16 << 10),
+        ..ENGINE
+    },
+    ..SETUP
+};
+const FLUSHED: Setup = Setup { engine: Engine { level0: Level0Form::Sst, ..ENGINE }, ..SETUP };
+const LOGGED: Setup = Setup { engine: Engine { journaled: true, ..ENGINE }, ..SETUP };
+/// What was acknowledged may go, but only from the end.
+const UNSYNCED: Setup = Setup { wal_sync: WalSync::Never, ..LOGGED };
+
+fn mixed() -> Shape {
+    Shape {
+        writers: 3,
+        ops: 120,
+        readers: 1,
+        whole: 12,
+        keys: ENGINE.keys,
+        hot: (2, 30),
+        value_lens: vec![8, 16, 90, 200, 300],
+        deletes: 12,
+        range_deletes: 3,
+        merges: 10,
+        batches: 20,
+        spare: 10,
+        works: vec![
+            Work::Flush,
+            Work::Compact,
+            Work::CompactRange,
+            Work::CompactRange,
+            Work::Split,
+            Work::Join,
+            Work::Keyspace,
+            Work::Keyspace,
+            Work::Keyspace,
+            Work::Ingest,
+            Work::Ingest,
+            Work::Checkpoint,
+        ],
+    }
+}
+
+/// Without tables nothing can be taken in.
+fn in_pm() -> Shape {
+    let mut shape = Shape { value_lens: vec![8, 16, 90, 120], ..mixed() };
+    shape.works.retain(|work| !matches!(work, Work::Ingest | Work::Checkpoint));
+    shape
+}
+
+fn wide() -> Shape {
+    Shape {
+        writers: 4,
+        ops: 700,
+        keys: WIDE.engine.keys,
+        hot: (3, 25),
+        value_lens: vec![8, 90, 120],
+        range_deletes: 1,
+        whole: 10,
+        ..mixed()
+    }
+}
+
+/// Edits that name no file are durable with the next sync only.
+fn unsynced() -> Shape {
+    let works = vec![Work::Sync, Work::Sync, Work::Flush, Work::Compact, Work::CompactRange];
+    Shape { spare: 0, works, whole: 20, ..mixed() }
+}
+
+/// Bugs that show only where several threads act, and the campaigns that reach each soonest.
+pub const BUGS: &[(Bug, &[&str])] = &[
+    (Bug::CompactionViewFirst, &["threads", "threads-flushes"]),
+    (Bug::PartInstalledTwice, &["threads"]),
+    (Bug::PartForgotten, &["threads"]),
+    (Bug::PmTableFencedByInstaller, &["threads-pm-tables"]),
+    (Bug::RecoveryThreadSkipsFlush, &["threads-in-pm", "threads"]),
+    (Bug::RecoveryFencedByOpener, &["threads-in-pm", "threads"]),
+    (Bug::IngestPublishedFirst, &["threads"]),
+];
+
+/// Worlds of each campaign after which a bug counts as a survivor.
+pub const HUNTED_MOST: u64 = 16;
+
+/// How far a hunt goes in one world: many kills, and cuts of the recoveries behind them.
+pub const HUNTING: Limits = Limits {
+    cuts: 24,
+    deep_cuts: 8,
+    images: 2,
+    lives: 3,
+    follow_one_in: 0,
+    dive_one_in: 12,
+    kill_one_in: 3,
+    copies_one_in: 0,
+};
+
+/// The least of each count, by its name.
+pub const FLOORS: &[(&str, u64)] = &[
+    ("worlds", 40),
+    ("schedules", 40),
+    ("images", 5_000),
+    ("in_flight", 1_000),
+    ("in_recovery", 1_000),
+    ("parallel_recoveries", 1_000),
+    ("kills", 300),
+    ("follows", 200),
+    ("copies", 100),
+    ("reads", 20_000),
+    ("checkpoints", 50),
+    ("ingests", 100),
+    ("drops", 100),
+    ("syncs", 20),
+    ("parted", 300),
+    ("splits", 10),
+];
+
+pub fn campaigns() -> Vec<Campaign> {
+    let limits = Limits {
+        cuts: 30,
+        deep_cuts: 4,
+        images: 3,
+        lives: 3,
+        follow_one_in: 12,
+        dive_one_in: 8,
+        kill_one_in: 6,
+        copies_one_in: 6,
+    };
+    let few = Limits { cuts: 12, images: 2, ..limits };
+    let campaign = |name, setup, shape, mode, limits, worlds| Campaign {
+        name,
+        setup,
+        shape,
+        mode,
+        limits,
+        worlds,
+    };
+    vec![
+        campaign("threads", SETUP, mixed(), Mode::Adr, limits, 12),
+        campaign("threads-in-pm", IN_PM, in_pm(), Mode::Adr, limits, 8),
+        campaign("threads-pm-tables", PM_TABLES, mixed(), Mode::Adr, limits, 8),
+        campaign("threads-flushes", FLUSHED, mixed(), Mode::Adr, limits, 6),
+        campaign("threads-eadr", SETUP, mixed(), Mode::Eadr, limits, 6),
+        campaign("threads-wide", WIDE, wide(), Mode::Adr, few, 4),
+        campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
+        campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
+    ]
+}

@@ -1,0 +1,125 @@
+//! What real threads do: drawn from a seed, though not the order in which they get to do it.
+
+use std::collections::BTreeSet;
+
+use sim::{Rng, Value, Write};
+
+/// What writers, readers and the one thread for the whole store are busy with. Percentages are of a thread's operations.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub writers: u32,
+    /// Operations of each writer.
+    pub ops: usize,
+    pub readers: u32,
+    /// Operations on the whole store.
+    pub whole: usize,
+    pub keys: usize,
+    /// So many of the keys get so many percent of the writes.
+    pub hot: (usize, u32),
+    pub value_lens: Vec<u32>,
+    pub deletes: u32,
+    pub range_deletes: u32,
+    pub merges: u32,
+    pub batches: u32,
+    /// Of the writes, percentage that goes to the keyspace that comes and goes.
+    pub spare: u32,
+    /// What is done to the whole store: each as often as it stands here.
+    pub works: Vec<Work>,
+}
+
+/// An operation on the whole store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Flush,
+    Compact,
+    CompactRange,
+    Split,
+    Join,
+    /// Makes the keyspace that comes and goes, or drops it.
+    Keyspace,
+    Ingest,
+    Checkpoint,
+    Sync,
+}
+
+/// Draws operations of one thread.
+pub struct Drawer<'a> {
+    pub shape: &'a Shape,
+    pub rng: Rng,
+    /// Identifiers of values, files and copies; no two threads have one in common.
+    pub next_id: u32,
+}
+
+impl Drawer<'_> {
+    pub fn id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub fn key(&mut self) -> Vec<u8> {
+        let (hot, percent) = self.shape.hot;
+        let among = if self.rng.percent(percent) { hot.max(1) } else { self.shape.keys };
+        format!("k{}", self.rng.below(among)).into_bytes()
+    }
+
+    fn value(&mut self) -> Value {
+        let len = self.shape.value_lens[self.rng.below(self.shape.value_lens.len())];
+        Value { id: self.id(), len }
+    }
+
+    /// A range of few keys.
+    pub fn range(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let key = self.key();
+        let mut end = key.clone();
+        end.push(b'~');
+        // Of one key and those that it is the beginning of, or up to another one.
+        if self.rng.one_in(4) {
+            let other = self.key();
+            return if key <= other { (key, other) } else { (other, key) };
+        }
+        (key, end)
+    }
+
+    /// The changes of a commit.
+    pub fn commit(&mut self) -> Vec<Write> {
+        let keyspace = match self.rng.percent(self.shape.spare) {
+            true => 2,
+            false => self.rng.below(2) as u8,
+        };
+        if self.rng.percent(self.shape.range_deletes) {
+            let (from, to) = self.range();
+            return vec![Write::DeleteRange { keyspace, from, to }];
+        }
+        let count = if self.rng.percent(self.shape.batches) { 2 + self.rng.below(3) } else { 1 };
+        (0..count)
+            .map(|at| {
+                // A batch goes to several keyspaces.
+                let keyspace = if at == 1 { self.rng.below(2) as u8 } else { keyspace };
+                self.change(keyspace)
+            })
+            .collect()
+    }
+
+    fn change(&mut self, keyspace: u8) -> Write {
+        let key = self.key();
+        if self.rng.percent(self.shape.deletes) {
+            return Write::Delete { keyspace, key };
+        }
+        if self.rng.percent(self.shape.merges) {
+            let operand = Value { id: self.id(), len: 8 };
+            return Write::Merge { keyspace, key, operand };
+        }
+        Write::Put { keyspace, key, value: self.value() }
+    }
+
+    /// What is in a file: some of the keys, each once.
+    pub fn file(&mut self, keyspace: u8) -> Vec<Write> {
+        let keys: BTreeSet<_> = (0..1 + self.rng.below(6)).map(|_| self.key()).collect();
+        keys.into_iter()
+            .map(|key| match self.rng.one_in(5) {
+                true => Write::Delete { keyspace, key },
+                false => Write::Put { keyspace, key, value: self.value() },
+            })
+            .collect()
+    }
+}
