@@ -399,6 +399,19 @@ impl Diary {
         broken(Rule::N2, difference(shown, &state_of(0)))
     }
 
+    /// The last `most` commits that had been asked for by `event`, in words, in the order of their numbers.
+    pub fn tell(&self, event: usize, most: usize) -> Vec<String> {
+        let asked: Vec<&Commit> =
+            self.commits.iter().filter(|each| each.during.begun < event).collect();
+        let last = asked.len().saturating_sub(most);
+        let word = |commit: &&Commit| {
+            let During { begun, done } = commit.during;
+            let writes: Vec<String> = commit.writes.iter().map(Write::to_string).collect();
+            format!("{} at events {begun} to {done}: {}", commit.number, writes.join(", "))
+        };
+        asked[last..].iter().map(word).collect()
+    }
+
     /// Copies that may be there at `event`, whether they must be, and what they show.
     pub fn copies(&self, event: usize) -> impl Iterator<Item = (u32, bool, Fold)> {
         let begun = self.copies.iter().filter(move |(copy, _)| copy.during.begun < event);

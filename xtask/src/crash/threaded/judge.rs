@@ -64,13 +64,16 @@ enum Before<'l> {
 pub struct Failure {
     pub violation: Violation,
     pub schedule: Schedule,
+    /// The turns of threads before it.
     pub turns: String,
+    /// What had been asked for and told shortly before.
+    pub diary: Vec<String>,
 }
 
 impl From<Box<Wrong>> for Failure {
     fn from(wrong: Box<Wrong>) -> Self {
         let Wrong { violation, schedule, turns } = *wrong;
-        Failure { violation, schedule, turns }
+        Failure { violation, schedule, turns, diary: Vec::new() }
     }
 }
 
@@ -84,7 +87,7 @@ impl Failure {
 /// Values of a life begin to be numbered here, times the depth.
 const IDS_PER_LIFE: u32 = 1 << 27;
 /// Of a life that goes on after a crash this share of the writes, in percent, must be taken.
-const TAKEN_LEAST: u64 = 50;
+const TAKEN_LEAST: u64 = 90;
 
 impl World {
     /// Lives the first life and cuts it, and those that follow.
@@ -245,10 +248,14 @@ impl Before<'_> {
     }
 }
 
+/// Events of the tape, and commits of the diary, told of a cut after which something is wrong.
+const TURNS: usize = 40;
+const COMMITS: usize = 16;
+
 fn failure(violation: Violation, life: &Life, event: usize) -> Failure {
-    let schedule = Schedule::default();
-    let turns = schedule.turns(&life.log, event, 40);
-    Failure { violation, schedule, turns }
+    let schedule = life.schedule.clone();
+    let turns = schedule.turns(&life.log, event, TURNS);
+    Failure { violation, schedule, turns, diary: life.diary.tell(event, COMMITS) }
 }
 
 /// A recovered store that turns writes away must have a reason, and space that power failure took is none.

@@ -48,6 +48,8 @@ pub struct Life {
     pub shown: Shown,
     pub diary: Diary,
     pub tally: Tally,
+    /// Who acted.
+    pub schedule: Schedule,
 }
 
 /// What happened inside.
@@ -64,6 +66,8 @@ pub struct Tally {
     /// Compactions with several parts.
     pub parted: u64,
     pub subranges: u64,
+    /// Some run has entries for tens of blocks.
+    pub long_runs: bool,
 }
 
 /// A life that broke a rule, with who acted before.
@@ -76,6 +80,8 @@ pub struct Wrong {
 
 /// A process that does not end by then hangs.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Entries that take some twenty blocks of a run.
+const LONG_RUN: u64 = 300;
 /// Turns told of a life that went wrong.
 const TURNS: usize = 40;
 
@@ -142,7 +148,7 @@ fn through(
     drop(db);
     let mut log = Log::default();
     pm.swap_log(&mut log);
-    Ok(Life { start, log, born, shown, diary, tally })
+    Ok(Life { start, log, born, shown, diary, tally, schedule: pm.schedule() })
 }
 
 fn crowded(
@@ -170,7 +176,10 @@ fn tally(notes: &[Notes], db: &Db) -> Tally {
     let ingests = sum(&|notes| notes.edits.iter().filter(|edit| edit.numbered).count());
     let is_drop = |write: &sim::Write| matches!(write, sim::Write::Drop { .. });
     let spaces = Spaces::of(db);
+    let properties = db.properties();
+    let mut runs = properties.keyspaces.iter().flat_map(|keyspace| &keyspace.runs);
     Tally {
+        long_runs: runs.any(|run| run.entries >= LONG_RUN),
         commits: sum(&|notes| notes.commits.len()),
         refused: notes.iter().map(|notes| notes.refused).sum(),
         checkpoints: sum(&|notes| notes.copies.len()),

@@ -62,19 +62,19 @@ pub fn check_floors(counts: &Counts) -> Result<(), String> {
 }
 
 fn tell(campaign: &Campaign, seed: u64, failure: &Failure) -> String {
-    let Failure { violation, schedule, turns } = failure;
+    let Failure { violation, schedule, turns, diary } = failure;
     let names: Vec<String> = schedule
         .names
         .iter()
         .enumerate()
         .map(|(number, name)| format!("T{number} {name}"))
         .collect();
+    let diary: String = diary.iter().map(|line| format!("\n    {line}")).collect();
     format!(
-        "campaign {}, seed {seed}\n{violation}\n  threads: {}; {:?}\n  last turns: {turns}\nto look for it again: cargo \
-         xtask crash --campaign {} --seed {seed} --no-mutants",
-        campaign.name,
+        "campaign {name}, seed {seed}\n{violation}\n  threads: {}; {:?}\n  last turns: {turns}\n  last commits:{diary}\nto look \
+         for it again: cargo xtask crash --campaign {name} --seed {seed} --no-mutants",
         names.join(", "),
         schedule.nudges,
-        campaign.name
+        name = campaign.name
     )
 }

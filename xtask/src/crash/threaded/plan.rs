@@ -54,12 +54,14 @@ const WIDE: Setup = Setup {
         zones: 256,
         zone_len: 4096,
         manifest_len: 64 << 10,
-        memtable_bytes: 64 << 10,
-        table_bytes: Some(16 << 10),
+        memtable_bytes: 48 << 10,
+        table_bytes: Some(4 << 10),
         ..ENGINE
     },
     ..SETUP
 };
+/// The same with all data in persistent memory: what a merge leaves is one long run.
+const WIDE_IN_PM: Setup = Setup { engine: Engine { table_bytes: None, ..WIDE.engine }, ..WIDE };
 const FLUSHED: Setup = Setup { engine: Engine { level0: Level0Form::Sst, ..ENGINE }, ..SETUP };
 const LOGGED: Setup = Setup { engine: Engine { journaled: true, ..ENGINE }, ..SETUP };
 /// What was acknowledged may go, but only from the end.
@@ -97,8 +99,8 @@ fn mixed() -> Shape {
 }
 
 /// Without tables nothing can be taken in.
-fn in_pm() -> Shape {
-    let mut shape = Shape { value_lens: vec![8, 16, 90, 120], ..mixed() };
+fn in_pm(shape: Shape) -> Shape {
+    let mut shape = Shape { value_lens: vec![8, 16, 90, 120], ..shape };
     shape.works.retain(|work| !matches!(work, Work::Ingest | Work::Checkpoint));
     shape
 }
@@ -123,6 +125,10 @@ fn unsynced() -> Shape {
 }
 
 /// Bugs that show only where several threads act, and the campaigns that reach each soonest.
+///
+/// That a compaction changes the View before its edit shows to readers: its outputs are not there yet. Of a freeze and a
+/// merge that order shows to nobody, so it is not among them: their run is durable before either, they hold what it
+/// replaces until they end, and whoever else would write an edit about the keyspace waits for its `admin`.
 pub const BUGS: &[(Bug, &[&str])] = &[
     (Bug::CompactionViewFirst, &["threads", "threads-flushes"]),
     (Bug::PartInstalledTwice, &["threads"]),
@@ -152,20 +158,21 @@ pub const HUNTING: Limits = Limits {
 pub const FLOORS: &[(&str, u64)] = &[
     ("worlds", 40),
     ("schedules", 40),
-    ("images", 5_000),
-    ("in_flight", 1_000),
-    ("in_recovery", 1_000),
-    ("parallel_recoveries", 1_000),
-    ("kills", 300),
-    ("follows", 200),
-    ("copies", 100),
-    ("reads", 20_000),
-    ("checkpoints", 50),
-    ("ingests", 100),
-    ("drops", 100),
-    ("syncs", 20),
-    ("parted", 300),
+    ("images", 15_000),
+    ("in_flight", 2_000),
+    ("in_recovery", 3_000),
+    ("parallel_recoveries", 2_000),
+    ("kills", 1_000),
+    ("follows", 400),
+    ("copies", 50),
+    ("reads", 50_000),
+    ("checkpoints", 80),
+    ("ingests", 150),
+    ("drops", 200),
+    ("syncs", 50),
+    ("parted", 500),
     ("splits", 10),
+    ("long_runs", 3),
 ];
 
 pub fn campaigns() -> Vec<Campaign> {
@@ -189,12 +196,13 @@ pub fn campaigns() -> Vec<Campaign> {
         worlds,
     };
     vec![
-        campaign("threads", SETUP, mixed(), Mode::Adr, limits, 12),
-        campaign("threads-in-pm", IN_PM, in_pm(), Mode::Adr, limits, 8),
+        campaign("threads", SETUP, mixed(), Mode::Adr, limits, 8),
+        campaign("threads-in-pm", IN_PM, in_pm(mixed()), Mode::Adr, limits, 8),
         campaign("threads-pm-tables", PM_TABLES, mixed(), Mode::Adr, limits, 8),
         campaign("threads-flushes", FLUSHED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-eadr", SETUP, mixed(), Mode::Eadr, limits, 6),
         campaign("threads-wide", WIDE, wide(), Mode::Adr, few, 4),
+        campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 4),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
     ]

@@ -16,6 +16,7 @@ pub struct Shape {
     pub keys: usize,
     /// So many of the keys get so many percent of the writes.
     pub hot: (usize, u32),
+    /// Lengths of values, ascending; the first two also in batches.
     pub value_lens: Vec<u32>,
     pub deletes: u32,
     pub range_deletes: u32,
@@ -62,9 +63,8 @@ impl Drawer<'_> {
         format!("k{}", self.rng.below(among)).into_bytes()
     }
 
-    fn value(&mut self) -> Value {
-        let len = self.shape.value_lens[self.rng.below(self.shape.value_lens.len())];
-        Value { id: self.id(), len }
+    fn value(&mut self, lens: &[u32]) -> Value {
+        Value { id: self.id(), len: lens[self.rng.below(lens.len())] }
     }
 
     /// A range of few keys.
@@ -90,17 +90,20 @@ impl Drawer<'_> {
             let (from, to) = self.range();
             return vec![Write::DeleteRange { keyspace, from, to }];
         }
-        let count = if self.rng.percent(self.shape.batches) { 2 + self.rng.below(3) } else { 1 };
+        if !self.rng.percent(self.shape.batches) {
+            return vec![self.change(keyspace, &self.shape.value_lens)];
+        }
+        // To several keyspaces, and of short values: a batch fits a quarter of a zone.
+        let count = 2 + self.rng.below(2);
         (0..count)
             .map(|at| {
-                // A batch goes to several keyspaces.
                 let keyspace = if at == 1 { self.rng.below(2) as u8 } else { keyspace };
-                self.change(keyspace)
+                self.change(keyspace, &self.shape.value_lens[..2])
             })
             .collect()
     }
 
-    fn change(&mut self, keyspace: u8) -> Write {
+    fn change(&mut self, keyspace: u8, lens: &[u32]) -> Write {
         let key = self.key();
         if self.rng.percent(self.shape.deletes) {
             return Write::Delete { keyspace, key };
@@ -109,7 +112,7 @@ impl Drawer<'_> {
             let operand = Value { id: self.id(), len: 8 };
             return Write::Merge { keyspace, key, operand };
         }
-        Write::Put { keyspace, key, value: self.value() }
+        Write::Put { keyspace, key, value: self.value(lens) }
     }
 
     /// What is in a file: some of the keys, each once.
@@ -118,7 +121,7 @@ impl Drawer<'_> {
         keys.into_iter()
             .map(|key| match self.rng.one_in(5) {
                 true => Write::Delete { keyspace, key },
-                false => Write::Put { keyspace, key, value: self.value() },
+                false => Write::Put { keyspace, key, value: self.value(&self.shape.value_lens) },
             })
             .collect()
     }

@@ -30,6 +30,8 @@ pub struct Counts {
     pub syncs: u64,
     pub parted: u64,
     pub splits: u64,
+    /// Lives at the end of which some run had tens of blocks.
+    pub long_runs: u64,
     /// Recoveries in which several threads flushed.
     pub parallel_recoveries: u64,
     pub events: u64,
@@ -65,6 +67,7 @@ impl Counts {
         self.drops += tally.drops;
         self.syncs += tally.syncs;
         self.parted += tally.parted;
+        self.long_runs += u64::from(tally.long_runs);
     }
 
     /// Counts an image, and the recovery from it.
@@ -117,6 +120,7 @@ impl Counts {
             ("syncs", &mut self.syncs),
             ("parted", &mut self.parted),
             ("splits", &mut self.splits),
+            ("long_runs", &mut self.long_runs),
             ("parallel_recoveries", &mut self.parallel_recoveries),
             ("events", &mut self.events),
         ]
