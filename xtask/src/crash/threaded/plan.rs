@@ -118,6 +118,12 @@ fn wide() -> Shape {
     }
 }
 
+/// Files taken in one after the other, while others write and read the same keys.
+fn ingests() -> Shape {
+    let works = vec![Work::Ingest, Work::Ingest, Work::Ingest, Work::Flush, Work::CompactRange];
+    Shape { writers: 2, readers: 2, whole: 60, spare: 0, works, ..mixed() }
+}
+
 /// Edits that name no file are durable with the next sync only.
 fn unsynced() -> Shape {
     let works = vec![Work::Sync, Work::Sync, Work::Flush, Work::Compact, Work::CompactRange];
@@ -136,7 +142,7 @@ pub const BUGS: &[(Bug, &[&str])] = &[
     (Bug::PmTableFencedByInstaller, &["threads-pm-tables"]),
     (Bug::RecoveryThreadSkipsFlush, &["threads-in-pm", "threads"]),
     (Bug::RecoveryFencedByOpener, &["threads-in-pm", "threads"]),
-    (Bug::IngestPublishedFirst, &["threads"]),
+    (Bug::IngestPublishedFirst, &["threads-ingests"]),
 ];
 
 /// Worlds of each campaign after which a bug counts as a survivor.
@@ -201,6 +207,7 @@ pub fn campaigns() -> Vec<Campaign> {
         campaign("threads-pm-tables", PM_TABLES, mixed(), Mode::Adr, limits, 8),
         campaign("threads-flushes", FLUSHED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-eadr", SETUP, mixed(), Mode::Eadr, limits, 6),
+        campaign("threads-ingests", SETUP, ingests(), Mode::Adr, limits, 4),
         campaign("threads-wide", WIDE, wide(), Mode::Adr, few, 4),
         campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 4),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
