@@ -70,15 +70,15 @@ pub struct Failure {
     pub diary: Vec<String>,
 }
 
-impl From<Box<Wrong>> for Failure {
+impl From<Box<Wrong>> for Box<Failure> {
     fn from(wrong: Box<Wrong>) -> Self {
         let Wrong { violation, schedule, turns } = *wrong;
-        Failure { violation, schedule, turns, diary: Vec::new() }
+        Box::new(Failure { violation, schedule, turns, diary: Vec::new() })
     }
 }
 
 impl Failure {
-    fn after(mut self, crash: String) -> Self {
+    fn after(mut self: Box<Self>, crash: String) -> Box<Self> {
         self.violation = self.violation.after(crash);
         self
     }
@@ -91,7 +91,7 @@ const TAKEN_LEAST: u64 = 90;
 
 impl World {
     /// Lives the first life and cuts it, and those that follow.
-    pub fn explore(&self, counts: &mut Counts) -> Result<(), Failure> {
+    pub fn explore(&self, counts: &mut Counts) -> Result<(), Box<Failure>> {
         let zeros = vec![0; self.setup.engine.region_len() as usize];
         let disk = Arc::new(System::disk(&self.setup.engine));
         let start = Start { media: Media::new(self.mode, &zeros), disk, blank: true };
@@ -121,7 +121,7 @@ struct Judge<'w> {
 
 impl Judge<'_> {
     /// Cuts a life, of which `before` says what must hold until it is open, at random events.
-    fn cut(&mut self, life: &Life, before: &Before<'_>, depth: usize) -> Result<(), Failure> {
+    fn cut(&mut self, life: &Life, before: &Before<'_>, depth: usize) -> Result<(), Box<Failure>> {
         let Limits { cuts, deep_cuts, images, kill_one_in, .. } = self.world.limits;
         let (from, most) = if depth == 0 { (life.born, cuts) } else { (0, deep_cuts) };
         let mut media = life.start.media.clone();
@@ -156,7 +156,7 @@ impl Judge<'_> {
     }
 
     /// The life that follows a cut.
-    fn next(&mut self, start: Start, cut: &Before<'_>, depth: usize) -> Result<(), Failure> {
+    fn next(&mut self, start: Start, cut: &Before<'_>, depth: usize) -> Result<(), Box<Failure>> {
         let Limits { lives, follow_one_in, dive_one_in, copies_one_in, .. } = self.world.limits;
         let Before::Cut { life, event, before, killed } = *cut else { return Ok(()) };
         let last = depth + 1 >= lives;
@@ -252,10 +252,10 @@ impl Before<'_> {
 const TURNS: usize = 40;
 const COMMITS: usize = 16;
 
-fn failure(violation: Violation, life: &Life, event: usize) -> Failure {
+fn failure(violation: Violation, life: &Life, event: usize) -> Box<Failure> {
     let schedule = life.schedule.clone();
     let turns = schedule.turns(&life.log, event, TURNS);
-    Failure { violation, schedule, turns, diary: life.diary.tell(event, COMMITS) }
+    Box::new(Failure { violation, schedule, turns, diary: life.diary.tell(event, COMMITS) })
 }
 
 /// A recovered store that turns writes away must have a reason, and space that power failure took is none.
