@@ -39,6 +39,7 @@ const ENGINE: Engine = Engine {
     level0: Level0Form::GlobalIndex,
     pm_tables: 0,
     journaled: false,
+    named: false,
     planted: None,
 };
 const SETUP: Setup =
