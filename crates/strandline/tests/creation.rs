@@ -9,7 +9,7 @@ use strandline::{Db, ErrorKind, Hooks, Options, PmSource, ReadOptions, Region};
 
 const STORE: &str = "/above/it/store";
 /// Survivors of one disk that are tried.
-const MOST: usize = 64;
+const MOST: usize = 24;
 
 fn options(pm: PmSource) -> Options {
     Options { pm, background_threads: 0, recovery_threads: 1, ..Options::default() }
