@@ -336,7 +336,7 @@ pub fn plan() -> Plan {
             ("copies_opened", 3_000),
             ("splits", 100),
             ("joins", 30),
-            ("remade", 300),
+            ("remade", 100),
             ("spaces_made", 50),
             ("spaces_dropped", 40),
         ],
