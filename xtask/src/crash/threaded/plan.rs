@@ -147,7 +147,7 @@ pub const BUGS: &[(Bug, &[&str])] = &[
 ];
 
 /// Worlds of each campaign after which a bug counts as a survivor.
-pub const HUNTED_MOST: u64 = 16;
+pub const HUNTED_MOST: u64 = 24;
 
 /// How far a hunt goes in one world: many kills, and cuts of the recoveries behind them.
 pub const HUNTING: Limits = Limits {
