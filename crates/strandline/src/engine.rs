@@ -24,6 +24,7 @@ use crate::level0::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
 use crate::manifest::edit::Change;
 use crate::media::Media;
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::zone::{Graveyard, Zone};
 use crate::options::Options;
 use crate::path::compact::Compactions;
@@ -224,8 +225,12 @@ impl Engine {
         Ok(edit)
     }
 
-    /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
+    /// Frees what nothing names any more: clears the words of dead zones, then hands out their space. A store that is
+    /// poisoned frees nothing: an edit that failed may name what was let go of, and only the next open knows.
     pub(crate) fn bury(&self) {
+        if self.poison.is_set() {
+            return;
+        }
         if let Err(said) = caught(|| self.bury_dead()) {
             // Which of it is free is not known any more.
             self.poison.set(panicked("free space", &said));
@@ -248,6 +253,14 @@ impl Engine {
         for extent in dead.extents {
             pool.release_extent(extent);
         }
+    }
+
+    /// Removes the files of tables that nothing names any more; none where an edit failed, as [`Engine::bury`].
+    ///
+    /// # Errors
+    /// As [`Tables::remove_dead`].
+    pub(crate) fn remove_dead_tables(&self, tables: &Tables) -> Result<()> {
+        if self.poison.is_set() { Ok(()) } else { tables.remove_dead() }
     }
 
     /// Bytes that nothing uses, the rest of zones that cleaning goes on filling included: what reclaiming
@@ -343,15 +356,15 @@ impl Engine {
     }
 
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
-    pub(crate) fn take_value_extent(&self, len: u64) -> Option<pool::Extent> {
+    pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
         self.bury();
         let pool = &self.media.pool;
-        let extent = pool.take_extent(len)?;
+        let hold = ExtentHold::take(pool, &self.graveyard, len)?;
         if pool.space().free_zones < self.reserved_zones(Claim::Put) {
-            pool.release_unwritten(extent);
+            hold.give_back_unwritten(pool);
             return None;
         }
-        Some(extent)
+        Some(hold)
     }
 
     /// Computes the reserve anew: index tables of all memtables, and of the longest merge. Called before

@@ -14,8 +14,8 @@ use crate::level0::run::Run;
 use crate::media::Media;
 use crate::memtable::Memtable;
 use crate::subrange::Span;
-use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
+use crate::tree::space::NewTable;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 
@@ -53,7 +53,7 @@ pub(crate) trait MergeTask: Send {
 pub(crate) enum Poll {
     Working,
     /// Complete: these tables, in key order, synced and verified; their directory is not synced yet.
-    Done(Vec<TableDesc>),
+    Done(Vec<NewTable>),
 }
 
 /// The limits of an engine.

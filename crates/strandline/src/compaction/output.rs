@@ -7,7 +7,6 @@ use base::bytes::compare;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
-use pool::Extent;
 use ssd::Read;
 use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
@@ -17,6 +16,7 @@ use crate::background::rate::RateLimit;
 use crate::ranges::Ranges;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
+use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
 
 /// Bytes compared at a time when a table is read back.
@@ -41,43 +41,13 @@ pub(crate) struct OutputOptions {
     pub rate: Option<Arc<RateLimit>>,
 }
 
-/// What there is of a table before anybody has its description: it goes with this, whatever ends it.
-struct Unnamed {
-    tables: Arc<Tables>,
-    id: u64,
-    /// Bytes of its file that are counted.
-    counted: u64,
-    extent: Option<Extent>,
-    kept: bool,
-}
-
-impl Unnamed {
-    fn new(tables: &Arc<Tables>) -> Unnamed {
-        let id = tables.take_id();
-        Unnamed { tables: Arc::clone(tables), id, counted: 0, extent: None, kept: false }
-    }
-
-    /// It has a description now.
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Unnamed {
-    fn drop(&mut self) {
-        if !self.kept {
-            self.tables.give_up_parts(self.id, self.counted, self.extent);
-        }
-    }
-}
-
 /// The tables of one merge.
 pub(crate) struct Output {
     tables: Arc<Tables>,
     options: OutputOptions,
     below: Option<Arc<Level>>,
     open: Option<Open>,
-    done: Vec<TableDesc>,
+    done: Vec<NewTable>,
     /// Range deletions that are not in a table yet, in key order. A table takes those that begin before the next one
     /// does, cut off there, so that tables stay disjoint.
     ranges: VecDeque<RangeDelete>,
@@ -87,7 +57,7 @@ pub(crate) struct Output {
 }
 
 struct Open {
-    name: Unnamed,
+    id: u64,
     writer: Writer<TableSink>,
     /// Bytes at which it is cut.
     full_at: u64,
@@ -169,8 +139,7 @@ impl Output {
 
     fn begin_table(&self, key: &[u8]) -> Result<Open> {
         let table_bytes = self.options.table_bytes;
-        let name = Unnamed::new(&self.tables);
-        let id = name.id;
+        let id = self.tables.take_id();
         let rate = self.options.rate.clone();
         let sink = TableSink::new(&self.tables, id, (self.options.place, table_bytes), rate)?;
         let full_at = sink.cut_at(table_bytes);
@@ -180,7 +149,7 @@ impl Output {
             ..self.options.writer.clone()
         };
         let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
-        Ok(Open { name, writer: Writer::new(sink, options), full_at, overlap_from })
+        Ok(Open { id, writer: Writer::new(sink, options), full_at, overlap_from })
     }
 
     /// Ends the table; the next begins at `next`.
@@ -214,16 +183,14 @@ impl Output {
         Ok(())
     }
 
-    fn finish(&self, open: Open) -> Result<TableDesc> {
+    fn finish(&self, open: Open) -> Result<NewTable> {
         planted::step("end a table");
-        let Open { mut name, writer, .. } = open;
-        let id = name.id;
-        let (sink, summary) = writer.finish()?;
+        let id = open.id;
+        let (sink, summary) = open.writer.finish()?;
         let written = sink.end()?;
-        name.extent = written.extent;
         let desc = TableDesc {
             id,
-            extent: written.extent,
+            extent: written.space.extent(),
             keyspace: self.options.keyspace,
             level: self.options.level,
             len: summary.len,
@@ -239,18 +206,13 @@ impl Output {
             smallest: summary.smallest,
             largest: summary.largest,
         };
-        if desc.extent.is_none() {
-            self.tables.count(desc.len);
-            name.counted = desc.len;
-        }
         planted::step("read a table back");
         verify(&*self.tables.open(&desc, None)?, &desc)?;
-        name.keep();
-        Ok(desc)
+        Ok(NewTable { desc, space: written.space })
     }
 
     /// Ends the last table and hands all of them over.
-    pub(crate) fn end(&mut self) -> Result<Vec<TableDesc>> {
+    pub(crate) fn end(&mut self) -> Result<Vec<NewTable>> {
         if let (None, Some(first)) = (&self.open, self.ranges.front()) {
             self.open = Some(self.begin_table(&first.begin)?);
         }
@@ -261,7 +223,7 @@ impl Output {
     /// Gives up what was written.
     pub(crate) fn abandon(&mut self) {
         self.open = None;
-        self.done.drain(..).for_each(|desc| self.tables.give_up(&desc));
+        self.done.clear();
     }
 }
 

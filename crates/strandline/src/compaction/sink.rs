@@ -9,13 +9,13 @@ use std::sync::Arc;
 use base::Result;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
-use pool::Extent;
 use ssd::Append;
 use sst::Sink;
 
 use super::placement::{self, Place};
 use crate::background::rate::RateLimit;
 use crate::tree::memory::PmTables;
+use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
 
 /// Bytes that a file is handed at once.
@@ -25,9 +25,12 @@ const BUFFER: usize = 1 << 20;
 pub(crate) struct TableSink {
     tables: Arc<Tables>,
     id: u64,
+    space: TableSpace,
     to: To,
     buffer: Vec<u8>,
     sum: Sum,
+    /// Bytes so far.
+    len: u64,
     rate: Option<Arc<RateLimit>>,
 }
 
@@ -40,8 +43,7 @@ enum To {
 pub(crate) struct Written {
     /// Checksum of all its bytes.
     pub sum: u64,
-    /// Where in persistent memory it lies; none: it is a file.
-    pub extent: Option<Extent>,
+    pub space: TableSpace,
 }
 
 impl TableSink {
@@ -54,6 +56,8 @@ impl TableSink {
     ) -> Result<TableSink> {
         let memory = tables.memory.as_ref().filter(|_| place == Place::Memory);
         let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
+        // What is there of a file goes with it, should anything fail from here on.
+        let space = TableSpace::file(tables, id);
         let to = match memory.filter(has_room) {
             Some(memory) => To::Memory(Arc::clone(memory)),
             None => To::File(tables.create(id, expected)?),
@@ -61,9 +65,11 @@ impl TableSink {
         Ok(TableSink {
             tables: Arc::clone(tables),
             id,
+            space,
             buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
             to,
             sum: Sum::default(),
+            len: 0,
             rate,
         })
     }
@@ -101,7 +107,7 @@ impl TableSink {
             && let Some(extent) = memory.write(&self.buffer)
         {
             self.take_rate();
-            return Ok(Written { sum, extent: Some(extent) });
+            return Ok(Written { sum, space: self.space.with_memory(extent) });
         }
         self.flush()?;
         if let To::File(file) = &mut self.to
@@ -109,13 +115,15 @@ impl TableSink {
         {
             file.sync()?;
         }
-        Ok(Written { sum, extent: None })
+        self.space.count(self.len);
+        Ok(Written { sum, space: self.space })
     }
 }
 
 impl Sink for TableSink {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
+        self.len += bytes.len() as u64;
         self.buffer.extend_from_slice(bytes);
         let most = match &self.to {
             To::File(_) => BUFFER,
@@ -171,7 +179,7 @@ mod tests {
         sum.update(&bytes);
         assert_eq!(written.sum, sum.value());
         let mut read = vec![0; len];
-        match (written.extent, &tables.memory) {
+        match (written.space.extent(), &tables.memory) {
             (Some(extent), Some(memory)) => {
                 let file = memory.open((id, extent, len as u64), None).expect("open");
                 file.read_at(0, &mut read).expect("read");
@@ -184,7 +192,10 @@ mod tests {
             }
         }
         assert!(read == bytes);
-        written.extent.is_some()
+        let in_memory = written.space.extent().is_some();
+        // As an edit that names it would.
+        written.space.set_named();
+        in_memory
     }
 
     #[test]

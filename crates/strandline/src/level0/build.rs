@@ -14,7 +14,8 @@ use super::run::{Meta, Run, RunDesc, ZoneUse, block_seed, encode_meta, line_seed
 use super::{BLOCK_ENTRIES, BLOCK_LEN, block};
 use crate::fences::FencesBuilder;
 use crate::media::{Entry, Leaf, Media, hash};
-use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::memtable::extent::ExtentHold;
+use crate::memtable::zone::{Graveyard, Zone};
 use crate::ranges::Ranges;
 
 /// Blocks gathered before they are written.
@@ -32,6 +33,7 @@ pub(crate) struct RunName {
 /// leaves nothing behind.
 pub(crate) struct RunBuilder {
     media: Arc<Media>,
+    graveyard: Arc<Graveyard>,
     name: RunName,
     seed: u64,
     entries: u64,
@@ -50,10 +52,16 @@ pub(crate) struct RunBuilder {
 
 impl RunBuilder {
     /// A builder for at most `entries_max` entries.
-    pub(crate) fn new(media: &Arc<Media>, name: RunName, entries_max: u64) -> RunBuilder {
+    pub(crate) fn new(
+        media: &Arc<Media>,
+        graveyard: &Arc<Graveyard>,
+        name: RunName,
+        entries_max: u64,
+    ) -> RunBuilder {
         let blocks = entries_max.div_ceil(BLOCK_ENTRIES as u64);
         RunBuilder {
             media: Arc::clone(media),
+            graveyard: Arc::clone(graveyard),
             name,
             seed: run_seed(media, name.id),
             entries: 0,
@@ -62,7 +70,7 @@ impl RunBuilder {
             pending: Vec::with_capacity(BLOCK_ENTRIES),
             last_key: None,
             batch: Vec::with_capacity(BATCH_BLOCKS * BLOCK_LEN),
-            blocks: PieceWriter::new(media, blocks * BLOCK_LEN as u64),
+            blocks: PieceWriter::new(media, graveyard, blocks * BLOCK_LEN as u64),
             blocks_written: 0,
             fences: FencesBuilder::default(),
             filter: FilterBuilder::new(entries_max),
@@ -126,7 +134,6 @@ impl RunBuilder {
         mut self,
         ranges: Ranges,
         zones: &BTreeMap<u32, Arc<Zone>>,
-        graveyard: &Arc<Graveyard>,
     ) -> Result<Option<(Run, Durable)>> {
         if planted::is(Bug::LoseLastEntry) && self.entries > 1 && self.pending.pop().is_some() {
             self.entries -= 1;
@@ -157,15 +164,16 @@ impl RunBuilder {
         let fences = self.fences.finish();
         let meta = Meta {
             zones: uses.iter().map(|u| (u.zone.no, u.zone.incarnation, u.live_bytes)).collect(),
-            extents: self.extents.iter().map(|hold| hold.extent).collect(),
+            extents: self.extents.iter().map(|hold| hold.extent()).collect(),
             ranges,
         };
         let meta_bytes = encode_meta(&fences, &meta);
         let filter_bytes = self.filter.finish(|line| line_seed(self.seed, line));
-        let mut filter = PieceWriter::new(&media, filter_bytes.len() as u64);
-        let mut meta_pieces = PieceWriter::new(&media, meta_bytes.len() as u64);
+        let mut filter = PieceWriter::new(&media, &self.graveyard, filter_bytes.len() as u64);
+        let mut meta_pieces = PieceWriter::new(&media, &self.graveyard, meta_bytes.len() as u64);
         let _durable = filter.push(&filter_bytes)?;
         let durable = meta_pieces.push(&meta_bytes)?;
+        let mut space = Vec::new();
         let desc = RunDesc {
             id: self.name.id,
             keyspace: self.name.keyspace,
@@ -173,12 +181,12 @@ impl RunBuilder {
             entries: self.entries,
             min_seq: self.min_seq,
             max_seq: self.max_seq,
-            blocks: self.blocks.finish(),
-            filter: filter.finish(),
-            meta: meta_pieces.finish(),
+            blocks: self.blocks.finish(&mut space),
+            filter: filter.finish(&mut space),
+            meta: meta_pieces.finish(&mut space),
             meta_sum: sum64(self.seed, &meta_bytes),
         };
-        let run = Run::new(&media, desc, fences, uses, self.extents, meta.ranges, graveyard);
+        let run = Run::new(&media, desc, fences, uses, self.extents, meta.ranges, space);
         Ok(Some((run, durable)))
     }
 }

@@ -7,6 +7,8 @@ use pmem::{Durable, Region, Site};
 use pool::Extent;
 
 use crate::media::Media;
+use crate::memtable::extent::ExtentHold;
+use crate::memtable::zone::Graveyard;
 
 /// The extents of one stream. All but the last are exactly one zone long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,19 +48,32 @@ impl Pieces {
     }
 }
 
-/// Writes a stream; whole lines at a time, extents taken as needed. Unless [`PieceWriter::finish`] is
-/// reached, dropping it gives the extents back.
+/// Writes a stream; whole lines at a time, extents taken as needed.
 pub(crate) struct PieceWriter {
     media: Arc<Media>,
-    pieces: Pieces,
+    graveyard: Arc<Graveyard>,
+    extents: Vec<ExtentHold>,
+    /// Bytes written.
+    len: u64,
     /// Bytes still to come, at most: the last extent need not be longer.
     expected: u64,
     room: u64,
 }
 
 impl PieceWriter {
-    pub(crate) fn new(media: &Arc<Media>, expected: u64) -> PieceWriter {
-        PieceWriter { media: Arc::clone(media), pieces: Pieces::default(), expected, room: 0 }
+    pub(crate) fn new(
+        media: &Arc<Media>,
+        graveyard: &Arc<Graveyard>,
+        expected: u64,
+    ) -> PieceWriter {
+        PieceWriter {
+            media: Arc::clone(media),
+            graveyard: Arc::clone(graveyard),
+            extents: Vec::new(),
+            len: 0,
+            expected,
+            room: 0,
+        }
     }
 
     /// Appends `bytes`, whole lines, durably: the next call may come from another thread, whose fence
@@ -72,11 +87,11 @@ impl PieceWriter {
                 self.grow(bytes.len() as u64)?;
             }
             let len = self.room.min(bytes.len() as u64);
-            let last = self.pieces.extents[self.pieces.extents.len() - 1];
+            let last = self.extents[self.extents.len() - 1].extent();
             let at = last.at + last.len - self.room;
             flight.join(media.region.copy_nt(Site::Run, at, &bytes[..len as usize]));
             self.room -= len;
-            self.pieces.len += len;
+            self.len += len;
             self.expected = self.expected.saturating_sub(len);
             bytes = &bytes[len as usize..];
         }
@@ -87,7 +102,8 @@ impl PieceWriter {
         let geometry = self.media.pool.geometry();
         let want = self.expected.max(at_least).min(geometry.zone_len());
         let len = want.next_multiple_of(geometry.grain_len());
-        let extent = self.media.pool.take_extent(len).ok_or_else(|| {
+        let taken = ExtentHold::take(&self.media.pool, &self.graveyard, len);
+        let hold = taken.ok_or_else(|| {
             Error::new(
                 ErrorKind::NoSpace,
                 "index",
@@ -97,30 +113,21 @@ impl PieceWriter {
                 ),
             )
         })?;
-        self.room = extent.len;
-        self.pieces.extents.push(extent);
+        self.room = hold.extent().len;
+        self.extents.push(hold);
         Ok(())
     }
 
-    /// Ends the stream; grains behind its end go back to the pool.
-    pub(crate) fn finish(mut self) -> Pieces {
+    /// Ends the stream; grains behind its end go back to the pool. Its extents belong to the caller, and are added to
+    /// `space`.
+    pub(crate) fn finish(mut self, space: &mut Vec<ExtentHold>) -> Pieces {
         let grain = self.media.pool.geometry().grain_len();
-        if let Some(last) = self.pieces.extents.last_mut() {
-            let used = (last.len - self.room).next_multiple_of(grain);
-            if used < last.len {
-                let rest = Extent { at: last.at + used, len: last.len - used };
-                self.media.pool.release_unwritten(rest);
-                last.len = used;
-            }
+        if let Some(last) = self.extents.last_mut() {
+            let used = (last.extent().len - self.room).next_multiple_of(grain);
+            last.shorten(&self.media.pool, used);
         }
-        std::mem::take(&mut self.pieces)
-    }
-}
-
-impl Drop for PieceWriter {
-    fn drop(&mut self) {
-        for extent in self.pieces.extents.drain(..) {
-            self.media.pool.release_extent(extent);
-        }
+        let extents = self.extents.iter().map(ExtentHold::extent).collect();
+        space.append(&mut self.extents);
+        Pieces { extents, len: self.len }
     }
 }

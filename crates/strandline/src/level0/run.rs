@@ -17,8 +17,9 @@ use super::{BLOCK_ENTRIES, BLOCK_LEN};
 use crate::busy::Busy;
 use crate::fences::{Fences, FencesBuilder};
 use crate::media::{Entry, Leaf, Media};
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::is_skipped;
-use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::memtable::zone::Zone;
 use crate::ranges::Ranges;
 use crate::subrange::Span;
 
@@ -79,7 +80,8 @@ pub(crate) struct Run {
     pub zones: Vec<ZoneUse>,
     pub extents: Vec<Arc<ExtentHold>>,
     pub ranges: Ranges,
-    graveyard: Arc<Graveyard>,
+    /// What it lies in.
+    space: Vec<ExtentHold>,
     /// A merge or compaction under way reads it.
     pub busy: Busy,
     bounds: OnceLock<(Vec<u8>, Vec<u8>)>,
@@ -200,7 +202,7 @@ impl Run {
         zones: Vec<ZoneUse>,
         extents: Vec<Arc<ExtentHold>>,
         ranges: Ranges,
-        graveyard: &Arc<Graveyard>,
+        space: Vec<ExtentHold>,
     ) -> Run {
         Run {
             seed: run_seed(media, desc.id),
@@ -210,7 +212,7 @@ impl Run {
             zones,
             extents,
             ranges,
-            graveyard: Arc::clone(graveyard),
+            space,
             busy: Busy::default(),
             bounds: OnceLock::new(),
             installed: AtomicBool::new(false),
@@ -256,7 +258,7 @@ impl Run {
             (zone.end - zone.start) / u64::from(zone.named_by().max(1))
         };
         let zones: u64 = self.zones.iter().map(part).sum();
-        let values: u64 = self.extents.iter().map(|hold| hold.extent.len).sum();
+        let values: u64 = self.extents.iter().map(|hold| hold.extent().len).sum();
         let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
         ((zones + values + self.desc.bytes()) as f64 * share) as u64
     }
@@ -602,10 +604,8 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if !self.installed.load(Ordering::Acquire) {
-            for extent in self.desc.extents() {
-                self.graveyard.bury_extent(*extent);
-            }
+        if *self.installed.get_mut() {
+            self.space.drain(..).for_each(ExtentHold::leave);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod brief;
 pub(crate) mod deletes;
+pub(crate) mod extent;
 mod kind;
 pub(crate) mod record;
 pub(crate) mod zone;
@@ -16,7 +17,8 @@ use base::Seq;
 use crate::busy::Busy;
 use crate::media::{Entry, Leaf, Media};
 use deletes::Deletes;
-use zone::{ExtentHold, Zone};
+use extent::ExtentHold;
+use zone::Zone;
 
 /// Versions of one key whose records are sent for together: few where the first mostly tells.
 const WALK_BATCH: usize = 32;

@@ -25,12 +25,6 @@ pub(crate) struct Zone {
     graveyard: Arc<Graveyard>,
 }
 
-/// An extent that holds a value.
-pub(crate) struct ExtentHold {
-    pub extent: Extent,
-    graveyard: Arc<Graveyard>,
-}
-
 /// Space that nothing in memory names any more, waiting to be made free by whoever next needs space.
 #[derive(Default)]
 pub(crate) struct Graveyard {
@@ -57,7 +51,8 @@ impl Graveyard {
         std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn bury_extent(&self, extent: Extent) {
+    /// Only the owner of an extent gives it away ([`super::extent`]).
+    pub(super) fn bury_extent(&self, extent: Extent) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).extents.push(extent);
     }
 }
@@ -120,17 +115,5 @@ impl Drop for Zone {
             dead.zones.push((self.no, self.incarnation));
             self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
         }
-    }
-}
-
-impl ExtentHold {
-    pub(crate) fn new(extent: Extent, graveyard: &Arc<Graveyard>) -> Arc<ExtentHold> {
-        Arc::new(ExtentHold { extent, graveyard: Arc::clone(graveyard) })
-    }
-}
-
-impl Drop for ExtentHold {
-    fn drop(&mut self) {
-        self.graveyard.bury_extent(self.extent);
     }
 }

@@ -15,6 +15,7 @@ use crate::background::throttle::HELP_DEBT;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::Space;
 use crate::memtable::Memtable;
+use crate::memtable::extent::ExtentHold;
 use crate::subrange::Subrange;
 use crate::view::View;
 
@@ -173,7 +174,7 @@ impl Engine {
     }
 
     /// Waits until an extent of `len` bytes can be had.
-    pub(crate) fn await_extent(&self, len: u64) -> Result<pool::Extent> {
+    pub(crate) fn await_extent(&self, len: u64) -> Result<ExtentHold> {
         self.await_space(len, || {
             let extent = self.take_value_extent(len);
             self.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);

@@ -30,6 +30,7 @@ use crate::snapshot::Horizon;
 use crate::subrange::Subrange;
 use crate::tree::copy::link_or_copy;
 use crate::tree::desc::TableDesc;
+use crate::tree::space::NewTable;
 use crate::tree::tables::{Shelf, Tables};
 use crate::view::View;
 
@@ -208,7 +209,14 @@ impl Engine {
             let polled = self.check_open("checkpoint").and_then(|()| task.poll(QUANTUM));
             match polled {
                 Ok(Poll::Working) => {}
-                Ok(Poll::Done(made)) => return Ok((made, merged)),
+                Ok(Poll::Done(made)) => {
+                    // They are the copy's: what is left of one that failed goes with its directory.
+                    let ours = |new: NewTable| {
+                        new.space.set_named();
+                        new.desc
+                    };
+                    return Ok((made.into_iter().map(ours).collect(), merged));
+                }
                 Err(error) => {
                     task.cancel();
                     return Err(error);

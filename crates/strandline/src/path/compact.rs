@@ -35,7 +35,7 @@ use crate::observe::properties::CompactionFigures;
 use crate::subrange::{CleanTail, Subrange};
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
-use crate::tree::tables::Tables;
+use crate::tree::space::NewTable;
 use crate::view::View;
 
 /// Bytes that a table takes in the manifest at most, its keys aside.
@@ -88,10 +88,10 @@ struct Written {
 }
 
 impl Written {
-    fn of(made: &[TableDesc]) -> Written {
+    fn of(made: &[NewTable]) -> Written {
         let of = |memory: bool| {
-            let there = made.iter().filter(|desc| desc.extent.is_some() == memory);
-            there.map(|desc| desc.len).sum()
+            let there = made.iter().filter(|new| new.desc.extent.is_some() == memory);
+            there.map(|new| new.desc.len).sum()
         };
         Written { files: of(false), memory: of(true) }
     }
@@ -101,7 +101,8 @@ impl Written {
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) task: Option<Box<dyn MergeTask>>,
-    pub(super) made: Vec<TableDesc>,
+    /// What was written, until it is installed.
+    pub(super) made: Vec<NewTable>,
 }
 
 impl Compaction {
@@ -153,7 +154,7 @@ impl Engine {
     /// Carries some compaction on by up to `quantum` entries, beginning one if it is due.
     pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
         let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
-        if let Err(error) = tables.remove_dead() {
+        if let Err(error) = self.remove_dead_tables(tables) {
             self.set_trouble(Some(&error));
         }
         let mut failed = false;
@@ -301,16 +302,12 @@ impl Engine {
         let _first_wins = self.damage_met.set(damage.to_string());
     }
 
-    /// Ends the parts of a compaction; what they made goes, unless an edit that failed may name it all the same: the next
-    /// open knows.
+    /// Ends the parts of a compaction; what they made goes.
     fn give_up(&self, compaction: &Compaction) {
         for part in &compaction.parts {
             let mut part = lock(part);
             part.task.take().into_iter().for_each(|mut task| task.cancel());
-            let made = part.made.drain(..);
-            if let Some(tables) = self.tables.as_ref().filter(|_| !self.poison.is_set()) {
-                made.for_each(|desc| tables.give_up(&desc));
-            }
+            part.made.clear();
         }
     }
 
@@ -376,27 +373,29 @@ impl Engine {
         let Some(tables) = &self.tables else { return Ok(()) };
         let (space, inputs) = (&compaction.space, &compaction.inputs);
         let moved = compaction.parts.is_empty();
-        let made: Vec<TableDesc> = if moved {
-            let tables = inputs.tables.iter();
-            tables.map(|(_, table)| table.desc_at(compaction.into)).collect()
-        } else {
-            compaction.parts.iter().flat_map(|part| lock(part).made.clone()).collect()
+        #[cfg(feature = "planted")]
+        let in_last = compaction.parts.last().map_or(0, |part| lock(part).made.len());
+        // From here on they are this call's: whoever gives the compaction up meanwhile finds none.
+        let parts = compaction.parts.iter();
+        let made: Vec<NewTable> =
+            parts.flat_map(|part| std::mem::take(&mut lock(part).made)).collect();
+        let tables_then: Vec<TableDesc> = match moved {
+            true => inputs.tables.iter().map(|(_, each)| each.desc_at(compaction.into)).collect(),
+            false => made.iter().map(|new| new.desc.clone()).collect(),
         };
         #[cfg(feature = "planted")]
-        let made = plant_parts(compaction, made);
+        let tables_then = plant_parts(compaction, tables_then, in_last);
         let late = planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync);
-        let any_file = made.iter().any(|desc| desc.extent.is_none());
-        if !moved && any_file && !late {
+        let any_file = made.iter().any(|new| new.desc.extent.is_none());
+        if any_file && !late {
             tables.sync_dir()?;
         }
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if space.dropped.load(Relaxed) {
-            // What was given up already is gone from the parts; tables that move go with the keyspace's.
-            self.give_up(compaction);
             return Ok(());
         }
         if !moved {
-            self.check_manifest_room(&made)?;
+            self.check_manifest_room(&tables_then)?;
         }
         let written = Written::of(&made);
         let gone = match &inputs.subrange {
@@ -409,7 +408,7 @@ impl Engine {
         {
             dead.extend(memtable.zones());
         }
-        let mut changes = inputs.changes(space.id, made, &dead);
+        let mut changes = inputs.changes(space.id, tables_then, &dead);
         if planted::is(Bug::FreeBeforeLevelEdit) {
             dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
         }
@@ -433,7 +432,7 @@ impl Engine {
         let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.leaving));
         let early = planted::is(Bug::CompactionViewFirst);
         if early {
-            self.swap_trees(tables, space, left);
+            self.swap_trees(space, Vec::new(), left);
             self.let_go(compaction, &gone, &dead);
         }
         planted::step("before the edit of a compaction");
@@ -442,12 +441,10 @@ impl Engine {
         if planted::is(Bug::EditBeforeDirectorySync) {
             tables.sync_dir()?;
         }
-        self.swap_trees(tables, space, left);
+        self.swap_trees(space, made, left);
         if !early {
             self.let_go(compaction, &gone, &dead);
         }
-        // They are the store's now, whatever happens to the compaction.
-        compaction.parts.iter().for_each(|part| lock(part).made.clear());
         edit.end();
         space.recut_due.store(true, Relaxed);
         let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
@@ -522,12 +519,12 @@ impl Engine {
         self.compactions().figures
     }
 
-    /// Gives all subranges the tables of the keyspace as the manifest has them; one of them has left something for
+    /// Gives all subranges the tables of the keyspace as the manifest has them, `made` among them; one of them has left something for
     /// these. To the others' keys nothing has happened, so that it does not matter who reads which tree meanwhile.
     pub(super) fn swap_trees(
         &self,
-        tables: &Arc<Tables>,
         space: &Space,
+        made: Vec<NewTable>,
         left: Option<(&Subrange, &Leaving)>,
     ) {
         let subranges = space.subranges();
@@ -535,7 +532,7 @@ impl Engine {
         let tree = {
             let manifest = self.manifest();
             let state = manifest.state.keyspaces.get(&space.id);
-            state.map_or_else(Tree::default, |state| Tree::new(tables, &state.levels, &before))
+            state.map_or_else(Tree::default, |state| Tree::new(&state.levels, &before, made))
         };
         let tree = Arc::new(tree);
         for subrange in &subranges {
@@ -563,15 +560,19 @@ impl Engine {
 
 /// Planted bugs: the tables of the last part are forgotten, or come twice.
 #[cfg(feature = "planted")]
-fn plant_parts(compaction: &Compaction, mut made: Vec<TableDesc>) -> Vec<TableDesc> {
-    let Some(last) = compaction.parts.last().filter(|_| compaction.parts.len() > 1) else {
+fn plant_parts(
+    compaction: &Compaction,
+    mut made: Vec<TableDesc>,
+    in_last: usize,
+) -> Vec<TableDesc> {
+    if compaction.parts.len() < 2 {
         return made;
-    };
-    let last = lock(last).made.clone();
+    }
+    let others = made.len() - in_last;
     if planted::is(Bug::PartForgotten) {
-        made.truncate(made.len() - last.len());
+        made.truncate(others);
     } else if planted::is(Bug::PartInstalledTwice) {
-        made.extend(last);
+        made.extend_from_within(others..);
     }
     made
 }

@@ -21,8 +21,8 @@ use crate::engine::{Claim, Engine};
 use crate::hooks;
 use crate::keyspace::Space;
 use crate::media::{Entry, hash};
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::record::Kind;
-use crate::memtable::zone::ExtentHold;
 use crate::snapshot::Horizon;
 
 /// Operands that are combined at least: a record is written for four that go.
@@ -118,7 +118,7 @@ impl Folder<'_> {
         let (entry, written) = self.copies.write(media, Site::Fold, &copy)?;
         // Another thread may carry the job on, and its fence would not cover this copy (I-PM-3).
         let _durable = media.region.fence(written);
-        self.extents.extend(hold.map(|(hold, _)| (hold.extent.at, hold)));
+        self.extents.extend(hold.map(|(hold, _)| (hold.extent().at, hold)));
         Ok(Some(entry))
     }
 

@@ -109,13 +109,18 @@ impl FreezeJob {
         let whose = (self.space.id, sharers.first().map_or(0, |subrange| subrange.id));
         let base_seq = self.memtable.zones().iter().map(|zone| zone.base_seq).min();
         Building {
-            builder: RunBuilder::new(&engine.media, name, self.memtable.index.len() as u64),
+            builder: RunBuilder::new(
+                &engine.media,
+                &engine.graveyard,
+                name,
+                self.memtable.index.len() as u64,
+            ),
             retention: Retention {
                 ranges: self.memtable.deletes.needed(&horizon),
                 horizon,
                 bottom,
             },
-            extents: extents.into_iter().map(|hold| (hold.extent.at, hold)).collect(),
+            extents: extents.into_iter().map(|hold| (hold.extent().at, hold)).collect(),
             copies: Copies::new(whose, base_seq.unwrap_or(0), CleanTail::default()),
             left: 0,
             last: None,
@@ -139,7 +144,7 @@ impl FreezeJob {
         let zones = self.memtable.zones().into_iter().chain(copied.iter().cloned());
         let zones: BTreeMap<u32, Arc<Zone>> = zones.map(|zone| (zone.no, zone)).collect();
         planted::step("end a freeze");
-        let built = building.builder.finish(ranges, &zones, &engine.graveyard)?;
+        let built = building.builder.finish(ranges, &zones)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
         let mut changes = Vec::new();
         let mut retired = Vec::new();

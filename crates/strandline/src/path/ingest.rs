@@ -33,6 +33,7 @@ use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::examine::{Copy, examine};
+use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 
 /// Times that a number is taken: older writes may come to the same keys in the moment before.
@@ -70,12 +71,11 @@ impl Engine {
             let text = "the store keeps all data in persistent memory; open it with ssd";
             return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));
         };
-        let mut descs = Vec::new();
-        let taken = take_in(tables, space.id, paths, &mut descs).and_then(|()| {
+        let taken = take_in(tables, space.id, paths).and_then(|made| {
             if planted::is(Bug::IngestRemovesSourceFirst) && options.move_files {
                 paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
             }
-            self.place(tables, space, &mut descs)
+            self.place(space, made)
         });
         match taken {
             Ok(seq) => {
@@ -86,23 +86,17 @@ impl Engine {
                 Ok(seq)
             }
             Err(error) => {
-                // Where it is not known whether an edit names them, the next open knows.
-                if !self.poison.is_set() {
-                    descs.iter().for_each(|desc| tables.give_up(desc));
-                    let _told_below = tables.remove_dead();
-                }
+                // The copies went with their owners.
+                let _told_below = self.remove_dead_tables(tables);
                 Err(error)
             }
         }
     }
 
     /// I2 to I5, as often as it takes.
-    fn place(
-        &self,
-        tables: &Arc<Tables>,
-        space: &Arc<Space>,
-        descs: &mut [TableDesc],
-    ) -> Result<Seq> {
+    fn place(&self, space: &Arc<Space>, mut made: Vec<NewTable>) -> Result<Seq> {
+        let descs: Vec<TableDesc> = made.iter().map(|new| new.desc.clone()).collect();
+        let descs = &descs;
         for _ in 0..ATTEMPTS {
             // Ahead of time, so that writers need not wait for it.
             if !matches!(self.in_the_way(space, descs, Seq::MAX)?, InTheWay::Nothing) {
@@ -112,7 +106,7 @@ impl Engine {
                 self.compact_down(space, hull(descs), Depth::Deepest)?;
             }
             self.await_compactions(space)?;
-            if let Some(seq) = self.try_place(tables, space, descs)? {
+            if let Some(seq) = self.try_place(space, descs, &mut made)? {
                 return Ok(seq);
             }
         }
@@ -135,12 +129,12 @@ impl Engine {
         Ok(())
     }
 
-    /// I2 to I5; `None` if others were quicker.
+    /// I2 to I5, of `made`, whose descriptors are `descs`; `None` if others were quicker.
     fn try_place(
         &self,
-        tables: &Arc<Tables>,
         space: &Arc<Space>,
-        descs: &mut [TableDesc],
+        descs: &[TableDesc],
+        made: &mut Vec<NewTable>,
     ) -> Result<Option<Seq>> {
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
         let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing))?;
@@ -167,9 +161,9 @@ impl Engine {
         if planted::is(Bug::IngestPublishedFirst) {
             let last_seq = commit.publish(durable);
             self.await_visible(last_seq)?;
-            return Ok(self.install_tables(tables, space, descs, seq)?.then_some(seq));
+            return Ok(self.install_tables(space, (descs, made), seq)?.then_some(seq));
         }
-        if !self.install_tables(tables, space, descs, seq)? {
+        if !self.install_tables(space, (descs, made), seq)? {
             return Ok(None);
         }
         let last_seq = commit.publish(durable);
@@ -181,9 +175,8 @@ impl Engine {
     /// I3 and I4; `false` if there is no level for some table, or older data in a memtable that may not be waited for.
     fn install_tables(
         &self,
-        tables: &Arc<Tables>,
         space: &Arc<Space>,
-        descs: &mut [TableDesc],
+        (descs, made): (&[TableDesc], &mut Vec<NewTable>),
         seq: Seq,
     ) -> Result<bool> {
         loop {
@@ -211,13 +204,13 @@ impl Engine {
                 continue;
             };
             let Some(levels) = placement(&space.tree(), descs) else { return Ok(false) };
-            for (desc, level) in descs.iter_mut().zip(levels) {
+            self.check_manifest_room(descs)?;
+            for (NewTable { desc, .. }, level) in made.iter_mut().zip(levels) {
                 (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
             }
-            self.check_manifest_room(descs)?;
-            let changes = descs.iter().map(|desc| Change::AddTable(Box::new(desc.clone())));
+            let changes = made.iter().map(|new| Change::AddTable(Box::new(new.desc.clone())));
             let edit = self.edit(changes.collect())?;
-            self.swap_trees(tables, space, None);
+            self.swap_trees(space, std::mem::take(made), None);
             edit.end();
             return Ok(true);
         }
@@ -292,13 +285,8 @@ impl Engine {
     }
 }
 
-/// I1: copies and checks; what was copied is in `descs`, also after an error.
-fn take_in(
-    tables: &Tables,
-    keyspace: u32,
-    paths: &[PathBuf],
-    descs: &mut Vec<TableDesc>,
-) -> Result<()> {
+/// I1: copies and checks. What was copied goes if anything fails.
+fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec<NewTable>> {
     if paths.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
@@ -306,28 +294,12 @@ fn take_in(
             "no files; name at least one",
         ));
     }
-    let mut failed = None;
-    for path in paths {
-        let id = tables.take_id();
-        match take_in_one(tables, id, path) {
-            Ok(desc) => {
-                tables.count(desc.len);
-                descs.push(TableDesc { id, keyspace, ..desc });
-            }
-            Err(error) => {
-                tables.bury(id, 0);
-                failed = Some(error);
-                break;
-            }
-        }
-    }
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let mut order: Vec<usize> = (0..descs.len()).collect();
-    order.sort_by(|a, b| descs[*a].smallest.cmp(&descs[*b].smallest));
+    let made = paths.iter().map(|path| take_in_one(tables, keyspace, path));
+    let made = made.collect::<Result<Vec<NewTable>>>()?;
+    let mut order: Vec<usize> = (0..made.len()).collect();
+    order.sort_by(|a, b| made[*a].desc.smallest.cmp(&made[*b].desc.smallest));
     for pair in order.windows(2) {
-        let (a, b) = (&descs[pair[0]], &descs[pair[1]]);
+        let (a, b) = (&made[pair[0]].desc, &made[pair[1]].desc);
         if !a.is_below(&b.smallest) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -341,10 +313,16 @@ fn take_in(
             ));
         }
     }
-    if planted::is(Bug::IngestBeforeDirectorySync) { Ok(()) } else { tables.sync_dir() }
+    if !planted::is(Bug::IngestBeforeDirectorySync) {
+        tables.sync_dir()?;
+    }
+    Ok(made)
 }
 
-fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {
+fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTable> {
+    let id = tables.take_id();
+    // What is there of the copy goes with it.
+    let mut space = TableSpace::file(tables, id);
     let fs = &*tables.shelf.fs;
     let source = fs.open(path)?;
     tables.check_room(source.len())?;
@@ -352,7 +330,9 @@ fn take_in_one(tables: &Tables, id: u64, path: &Path) -> Result<TableDesc> {
     let (_, sum) = copy(fs, &*source, &to)?;
     // The copy is what counts: the original may change at any time.
     let copy = Copy { file: fs.open(&to)?, name: path.display().to_string() };
-    Ok(TableDesc { sum, ..examine(copy)? })
+    let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
+    space.count(desc.len);
+    Ok(NewTable { desc, space })
 }
 
 /// For each table the deepest level such that neither it nor any above it overlaps the table.

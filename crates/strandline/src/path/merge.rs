@@ -110,14 +110,14 @@ impl MergeJob {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
             cursors: inputs.iter().map(Cursor::new).collect(),
-            builder: Some(RunBuilder::new(&engine.media, name, entries)),
+            builder: Some(RunBuilder::new(&engine.media, &engine.graveyard, name, entries)),
             retention: Retention {
                 ranges: union(&inputs, span, &horizon),
                 horizon,
                 bottom: choice.end == view.runs.len()
                     && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
             },
-            extents: holds.map(|hold| (hold.extent.at, Arc::clone(hold))).collect(),
+            extents: holds.map(|hold| (hold.extent().at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
             last: None,
             cleaner: Cleaner::new(engine, (space, subrange), &inputs, full.then_some(&tail)),
@@ -281,9 +281,8 @@ impl MergeJob {
         let mut zones: BTreeMap<u32, Arc<Zone>> =
             inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
         zones.extend(self.copies.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
-        let run = builder
-            .finish(self.retention.ranges(), &zones, &engine.graveyard)?
-            .map(|(run, _durable)| Arc::new(run));
+        let run =
+            builder.finish(self.retention.ranges(), &zones)?.map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
         let targets: BTreeSet<u32> = self.copies.targets.iter().map(|zone| zone.no).collect();

@@ -7,8 +7,8 @@ use base::{Error, ErrorKind, Result};
 
 use crate::keyspace::{Routes, Space};
 use crate::media::hash;
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::record::{self, Kind, Role, Shape};
-use crate::memtable::zone::ExtentHold;
 use crate::subrange::Subrange;
 
 /// One key's change within a commit.

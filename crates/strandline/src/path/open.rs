@@ -505,7 +505,7 @@ impl Engine {
             && !self.read_only
         {
             // What stays is removed by the next open.
-            let _left = tables.remove_dead();
+            let _left = self.remove_dead_tables(tables);
             if self.options.pm == PmSource::Heap {
                 tables.shelf.give_up(self.media.pool.id());
             }

@@ -13,7 +13,8 @@ use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
 use crate::manifest::{KeyspaceState, RunState, State};
 use crate::media::Media;
 use crate::memtable::Memtable;
-use crate::memtable::zone::{ExtentHold, Graveyard, Zone};
+use crate::memtable::extent::ExtentHold;
+use crate::memtable::zone::{Graveyard, Zone};
 use crate::subrange::{Span, Subrange};
 use crate::tree::Tree;
 use crate::view::View;
@@ -34,11 +35,10 @@ impl Zones<'_> {
 
     /// Claims the extent of a value.
     fn hold(&mut self, extent: pool::Extent) -> Result<Arc<ExtentHold>> {
-        if let Some(hold) = self.extents.get(&extent.at).filter(|hold| hold.extent == extent) {
+        if let Some(hold) = self.extents.get(&extent.at).filter(|hold| hold.extent() == extent) {
             return Ok(Arc::clone(hold));
         }
-        self.media.pool.claim_extent(extent)?;
-        let hold = ExtentHold::new(extent, &self.graveyard);
+        let hold = Arc::new(ExtentHold::claim(&self.media.pool, &self.graveyard, extent)?);
         self.extents.insert(extent.at, Arc::clone(&hold));
         Ok(hold)
     }
@@ -86,9 +86,8 @@ pub(super) fn open_runs<'s>(
 }
 
 fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run> {
-    for extent in desc.extents() {
-        media.pool.claim_extent(*extent)?;
-    }
+    let claim = |extent: &pool::Extent| ExtentHold::claim(&media.pool, &zones.graveyard, *extent);
+    let space: Vec<ExtentHold> = desc.extents().map(claim).collect::<Result<_>>()?;
     let (fences, meta) = load_meta(media, desc)?;
     let mut uses = Vec::with_capacity(meta.zones.len());
     for (no, incarnation, live_bytes) in &meta.zones {
@@ -109,7 +108,7 @@ fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run>
     for extent in meta.extents {
         holds.push(zones.hold(extent)?);
     }
-    let run = Run::new(media, desc.clone(), fences, uses, holds, meta.ranges, &zones.graveyard);
+    let run = Run::new(media, desc.clone(), fences, uses, holds, meta.ranges, space);
     run.set_installed();
     Ok(run)
 }

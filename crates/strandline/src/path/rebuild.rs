@@ -24,8 +24,9 @@ use crate::hooks::Advance;
 use crate::manifest::edit::Fate;
 use crate::media::{Leaf, Media, hash};
 use crate::memtable::Memtable;
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::record::{ExtentRef, Kind};
-use crate::memtable::zone::{ExtentHold, Graveyard};
+use crate::memtable::zone::Graveyard;
 
 /// Bytes of zones that a thread replays before their records are put back: enough to be worth a thread's start, and
 /// little enough to be in its cache still.
@@ -197,8 +198,8 @@ impl Rebuild<'_> {
                     })
                     .map(|(reference, len)| pool::Extent { at: reference.at, len })
                     .ok_or_else(|| media.damaged(found.at))?;
-                media.pool.claim_extent(extent)?;
-                memtable.hold_extent(ExtentHold::new(extent, self.graveyard));
+                let hold = ExtentHold::claim(&media.pool, self.graveyard, extent)?;
+                memtable.hold_extent(Arc::new(hold));
             }
         }
         Ok(())

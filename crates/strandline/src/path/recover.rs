@@ -28,7 +28,7 @@ use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
 use crate::keyspace::{Space, Spaces};
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
-use crate::manifest::{Manifest, State, file};
+use crate::manifest::{KeyspaceState, Manifest, State, file};
 use crate::media::Media;
 use crate::memtable::Memtable;
 use crate::memtable::zone::Graveyard;
@@ -249,13 +249,12 @@ fn open_trees(
             )),
         };
     };
-    let keyspaces = state.keyspaces.iter();
-    state.tables().try_for_each(|table| tables.claim(table))?;
-    Ok(keyspaces
-        .map(|(id, keyspace)| {
-            (*id, Arc::new(Tree::new(tables, &keyspace.levels, &Tree::default())))
-        })
-        .collect())
+    let tree = |(id, keyspace): (&u32, &KeyspaceState)| {
+        let claimed = keyspace.levels.tables().map(|table| tables.claim(table));
+        let claimed = claimed.collect::<Result<Vec<_>>>()?;
+        Ok((*id, Arc::new(Tree::new(&keyspace.levels, &Tree::default(), claimed))))
+    };
+    state.keyspaces.iter().map(tree).collect()
 }
 
 /// A planted bug: tables that cannot be opened are left out.
@@ -265,16 +264,16 @@ fn plant_torn_tables(
     tables: Option<&Arc<Tables>>,
     mut trees: BTreeMap<u32, Arc<Tree>>,
 ) -> Result<BTreeMap<u32, Arc<Tree>>> {
-    let Some(tables) = tables.filter(|_| planted::is(Bug::AcceptTornTable)) else {
+    if tables.is_none() || !planted::is(Bug::AcceptTornTable) {
         return Ok(trees);
-    };
+    }
     let internal = |broken: &str| Error::new(ErrorKind::Internal, "open", broken);
     for (id, tree) in &mut trees {
         let mut levels = state.keyspaces[id].levels.clone();
         for (level, table) in tree.tables().filter(|(_, table)| table.open().is_err()) {
             levels.remove(level as u8, &table.desc.smallest, table.desc.id).map_err(internal)?;
         }
-        *tree = Arc::new(Tree::new(tables, &levels, tree));
+        *tree = Arc::new(Tree::new(&levels, tree, Vec::new()));
     }
     Ok(trees)
 }

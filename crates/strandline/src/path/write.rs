@@ -26,8 +26,8 @@ use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
 use crate::keyspace::{Routes, Space};
 use crate::media::Leaf;
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
-use crate::memtable::zone::ExtentHold;
 use crate::ring::Ticket;
 use crate::view::View;
 
@@ -573,17 +573,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies a value to `extent`, durable, and tells what a record says of it.
+    /// Copies a value to the extent of `hold`, durable, and tells what a record says of it.
     pub(super) fn fill_extent(
         &self,
-        extent: pool::Extent,
+        hold: ExtentHold,
         value: &[u8],
     ) -> (Arc<ExtentHold>, [u8; record::EXTENT_REF_LEN]) {
-        let hold = ExtentHold::new(extent, &self.graveyard);
+        let extent = hold.extent();
         let region = &self.media.region;
         let dirty = region.copy(Site::Extent, extent.at, value);
         let _durable = region.fence(region.flush(dirty));
         let sum = self.media.extent_sum(extent.at, value);
-        (hold, ExtentRef { at: extent.at, len: value.len() as u64, sum }.encode())
+        (Arc::new(hold), ExtentRef { at: extent.at, len: value.len() as u64, sum }.encode())
     }
 }

@@ -3,15 +3,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::planted::{self, Bug};
 use base::{Error, Result};
 use pmem::Site;
 use pool::Extent;
 
+use super::space::TableSpace;
 use crate::compaction::placement;
 use crate::media::Media;
+use crate::memtable::extent::ExtentHold;
 use crate::memtable::zone::Graveyard;
 
 /// What tables take of the pool, and may take.
@@ -83,56 +85,43 @@ impl PmTables {
     }
 
     /// Makes `bytes` durable in an extent of their own; `None` if there is no room for them.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Option<Extent> {
-        let extent = self.take(bytes.len() as u64)?;
-        let flight = self.media.region.copy_nt(Site::Table, extent.at, bytes);
+    pub(crate) fn write(self: &Arc<PmTables>, bytes: &[u8]) -> Option<PmExtent> {
+        let taken = self.take(bytes.len() as u64)?;
+        let flight = self.media.region.copy_nt(Site::Table, taken.extent().at, bytes);
         let elsewhere = planted::is(Bug::PmTableFencedByInstaller);
         if !planted::is(Bug::PmTableUnfenced) && !elsewhere {
             let _durable = self.media.region.fence(flight);
         }
-        Some(extent)
+        Some(taken)
     }
 
-    fn take(&self, len: u64) -> Option<Extent> {
+    fn take(self: &Arc<PmTables>, len: u64) -> Option<PmExtent> {
         if !self.has_room(len) || len > self.len_max() {
             return None;
         }
         let pool = &self.media.pool;
-        let extent = pool.take_extent(len)?;
-        self.add(extent);
+        let hold = ExtentHold::take(pool, &self.graveyard, len)?;
+        let mut taken = self.owned(hold.extent(), Some(hold));
         // Others may have taken some at the same time.
         let kept = self.kept.load(Relaxed);
         if self.taken() > self.limit() || u64::from(pool.space().free_zones) < kept {
-            self.subtract(extent);
-            pool.release_unwritten(extent);
+            taken.hold.take().into_iter().for_each(|hold| hold.give_back_unwritten(pool));
             return None;
         }
-        Some(extent)
+        Some(taken)
     }
 
     /// Says, after an open, that a table lies in `extent`.
-    pub(crate) fn claim(&self, extent: Extent) -> Result<()> {
-        if !planted::is(Bug::ForgetPmTableExtent) {
-            self.media.pool.claim_extent(extent)?;
-        }
-        self.add(extent);
-        Ok(())
+    pub(crate) fn claim(self: &Arc<PmTables>, extent: Extent) -> Result<PmExtent> {
+        let claim = || ExtentHold::claim(&self.media.pool, &self.graveyard, extent);
+        let hold = if planted::is(Bug::ForgetPmTableExtent) { None } else { Some(claim()?) };
+        Ok(self.owned(extent, hold))
     }
 
-    /// Gives the extent of a table back that nothing names and nobody reads.
-    pub(crate) fn bury(&self, extent: Extent) {
-        self.subtract(extent);
-        self.graveyard.bury_extent(extent);
-    }
-
-    fn add(&self, extent: Extent) {
+    fn owned(self: &Arc<PmTables>, extent: Extent, hold: Option<ExtentHold>) -> PmExtent {
         self.taken.fetch_add(placement::share(extent.len, self.len_max()), Relaxed);
         self.count.fetch_add(1, Relaxed);
-    }
-
-    fn subtract(&self, extent: Extent) {
-        self.taken.fetch_sub(placement::share(extent.len, self.len_max()), Relaxed);
-        self.count.fetch_sub(1, Relaxed);
+        PmExtent { extent, hold, memory: Arc::clone(self) }
     }
 
     /// The pool, as messages call it.
@@ -144,7 +133,7 @@ impl PmTables {
     pub(crate) fn open(
         &self,
         (id, extent, len): (u64, Extent, u64),
-        hold: Option<Arc<PmHold>>,
+        hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<dyn ssd::Read>> {
         let name =
             format!("table {id} at offset {} of {}", extent.at, self.media.region.describe());
@@ -163,38 +152,36 @@ impl PmTables {
     }
 }
 
-/// What keeps an extent from being reused: a table has it, and whoever reads the table (I-TREE-4).
-pub(crate) struct PmHold {
+/// The extent of a table, counted among what tables take until it is dropped.
+pub(crate) struct PmExtent {
     extent: Extent,
+    hold: Option<ExtentHold>,
     memory: Arc<PmTables>,
-    dropped: AtomicBool,
 }
 
-impl PmHold {
-    pub(crate) fn new(extent: Extent, memory: &Arc<PmTables>) -> Arc<PmHold> {
-        Arc::new(PmHold { extent, memory: Arc::clone(memory), dropped: AtomicBool::new(false) })
+impl PmExtent {
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
     }
 
-    /// Marks that no durable edit names the table.
-    pub(crate) fn set_dropped(&self) {
-        let first = !self.dropped.swap(true, Ordering::AcqRel);
-        if first && frees_early() {
-            self.memory.bury(self.extent);
-        }
+    /// Lets go of it without freeing it: an edit names it.
+    pub(crate) fn leave(mut self) {
+        self.hold.take().into_iter().for_each(ExtentHold::leave);
+    }
+
+    /// A planted bug: it is free although a table lies in it.
+    pub(crate) fn plant_free(&self) {
+        self.hold.iter().for_each(ExtentHold::plant_free);
     }
 }
 
-impl Drop for PmHold {
+impl Drop for PmExtent {
     fn drop(&mut self) {
-        if *self.dropped.get_mut() && !frees_early() {
-            self.memory.bury(self.extent);
-        }
+        self.memory
+            .taken
+            .fetch_sub(placement::share(self.extent.len, self.memory.len_max()), Relaxed);
+        self.memory.count.fetch_sub(1, Relaxed);
     }
-}
-
-/// Planted bugs: an extent goes when its table is marked, not with the last reader.
-fn frees_early() -> bool {
-    planted::is(Bug::FreePmTableBeforeEdit) || planted::is(Bug::FreeMovedPmTable)
 }
 
 /// A table in persistent memory, as a file is read.
@@ -203,7 +190,7 @@ struct PmFile {
     at: u64,
     len: u64,
     name: PathBuf,
-    _hold: Option<Arc<PmHold>>,
+    _hold: Option<Arc<TableSpace>>,
 }
 
 impl ssd::Read for PmFile {

@@ -17,6 +17,7 @@ pub(crate) mod examine;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod owner;
+pub(crate) mod space;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod walk;
@@ -28,8 +29,8 @@ use base::{Result, Seq};
 
 use desc::{LEVELS, LevelsState};
 use level::{Level, verdict};
+use space::NewTable;
 use table::Table;
-use tables::Tables;
 
 use crate::found::Found;
 use crate::observe::explain::{Probe, Source, Trace};
@@ -42,15 +43,18 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tables that the manifest names, opened when first read; those of `before` are taken over.
-    pub(crate) fn new(tables: &Arc<Tables>, state: &LevelsState, before: &Tree) -> Tree {
-        let open: BTreeMap<u64, &Arc<Table>> =
-            before.tables().map(|(_, table)| (table.desc.id, table)).collect();
+    /// The tables that the manifest names, opened when first read: those of `before` and, since then, `made`. What it
+    /// does not name of either is let go of.
+    pub(crate) fn new(state: &LevelsState, before: &Tree, made: Vec<NewTable>) -> Tree {
+        let mut known: BTreeMap<u64, Arc<Table>> =
+            before.tables().map(|(_, table)| (table.desc.id, Arc::clone(table))).collect();
+        known.extend(made.into_iter().map(|new| (new.desc.id, Arc::new(Table::new(new)))));
         let mut tree = Tree::default();
         for (slot, level) in tree.levels.iter_mut().zip(state.levels()) {
-            let tables = level.map(|desc| match open.get(&desc.id) {
-                Some(table) => Arc::clone(table),
-                None => Arc::new(Table::new(tables, desc.clone())),
+            // Each table comes to the manifest together with its owner, which is here.
+            let tables = level.map(|desc| match known.remove(&desc.id) {
+                Some(table) => table,
+                None => panic!("table {} has no owner", desc.id),
             });
             *slot = Arc::new(Level::new(tables.collect()));
         }

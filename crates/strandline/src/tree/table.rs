@@ -1,7 +1,6 @@
 //! A table of the tree: what the manifest says of it, and its file or extent, opened when first read.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{Error, ErrorKind, Result};
@@ -10,7 +9,7 @@ use sst::Layout;
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
-use super::memory::PmHold;
+use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
 use crate::busy::Busy;
 use crate::compaction::output;
@@ -21,13 +20,10 @@ use crate::ranges::Ranges;
 pub(crate) struct Table {
     /// Its level is the one that it was opened in; see [`Table::desc_at`].
     pub desc: TableDesc,
-    tables: Arc<Tables>,
-    /// Where it lies in persistent memory.
-    hold: Option<Arc<PmHold>>,
+    space: Arc<TableSpace>,
     open: OnceLock<Open>,
     /// A compaction under way reads it.
     pub busy: Busy,
-    dropped: AtomicBool,
 }
 
 struct Open {
@@ -36,25 +32,25 @@ struct Open {
 }
 
 impl Table {
-    pub(crate) fn new(tables: &Arc<Tables>, desc: TableDesc) -> Table {
-        Table {
-            hold: tables.hold(&desc),
-            desc,
-            tables: Arc::clone(tables),
-            open: OnceLock::new(),
-            busy: Busy::default(),
-            dropped: AtomicBool::new(false),
-        }
+    /// A table that a durable edit names.
+    pub(crate) fn new(NewTable { desc, space }: NewTable) -> Table {
+        space.set_named();
+        let (space, open, busy) = (Arc::new(space), OnceLock::new(), Busy::default());
+        Table { desc, space, open, busy }
+    }
+
+    fn tables(&self) -> &Arc<Tables> {
+        self.space.tables()
     }
 
     /// Its file, if it is one.
     pub(crate) fn path(&self) -> Option<PathBuf> {
-        self.hold.is_none().then(|| self.tables.path(self.desc.id))
+        (!self.is_in_memory()).then(|| self.tables().path(self.desc.id))
     }
 
     /// Its file, or the pool.
     pub(crate) fn lies_in(&self) -> PathBuf {
-        let pool = self.tables.memory.as_ref().map(|memory| memory.pool());
+        let pool = self.tables().memory.as_ref().map(|memory| memory.pool());
         self.path().or(pool).unwrap_or_default()
     }
 
@@ -65,17 +61,17 @@ impl Table {
 
     /// Whether it lies in persistent memory.
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.hold.is_some()
+        self.space.extent().is_some()
     }
 
     /// A planted bug: its extent goes although an edit names it.
     pub(crate) fn plant_free(&self) {
-        self.hold.iter().for_each(|hold| hold.set_dropped());
+        self.space.set_dropped();
     }
 
     /// Its bytes.
     pub(crate) fn bytes(&self) -> Result<Arc<dyn ssd::Read>> {
-        self.tables.open(&self.desc, self.hold.clone())
+        self.tables().open(&self.desc, Some(Arc::clone(&self.space)))
     }
 
     /// What the manifest says of it where it stands in `level`.
@@ -96,8 +92,7 @@ impl Table {
     /// Marks that no durable edit names this table.
     pub(crate) fn set_dropped(&self) {
         self.busy.spend();
-        self.hold.iter().for_each(|hold| hold.set_dropped());
-        self.dropped.store(true, Ordering::Release);
+        self.space.set_dropped();
     }
 
     /// The open table.
@@ -163,7 +158,7 @@ impl Table {
             seq => layout.with_global_seq(seq),
         };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
-        let blocks = CachedBlocks::new(self.desc.id, file, &self.tables.cache);
+        let blocks = CachedBlocks::new(self.desc.id, file, &self.tables().cache);
         let table = Arc::new(sst::Table::new(Arc::new(layout), blocks));
         Ok(self.open.get_or_init(|| Open { table, ranges }))
     }
@@ -185,15 +180,5 @@ impl Table {
         let open = self.open()?;
         let file = File(Arc::clone(&open.blocks().file().0));
         Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Ahead::new(file))))
-    }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        if self.dropped.load(Ordering::Acquire) {
-            // An extent goes with its hold.
-            let file_len = if self.is_in_memory() { 0 } else { self.desc.len };
-            self.tables.bury(self.desc.id, file_len);
-        }
     }
 }

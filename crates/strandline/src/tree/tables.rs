@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
-use pool::Extent;
 use ssd::{Append, Fs};
 
 use super::desc::TableDesc;
-use super::memory::{PmHold, PmTables};
+use super::memory::PmTables;
 use super::owner;
+use super::space::{NewTable, TableSpace};
 use crate::cache::BlockCache;
 use crate::caught::{caught, panicked};
 
@@ -124,16 +124,11 @@ impl Tables {
         self.shelf.fs.create(&self.path(id))
     }
 
-    /// What keeps the extent of a table, if it lies in one.
-    pub(crate) fn hold(&self, desc: &TableDesc) -> Option<Arc<PmHold>> {
-        Some(PmHold::new(desc.extent?, self.memory.as_ref()?))
-    }
-
     /// Opens a table for reading, wherever it lies; `hold` keeps it there.
     pub(crate) fn open(
         &self,
         desc: &TableDesc,
-        hold: Option<Arc<PmHold>>,
+        hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => memory.open((desc.id, extent, desc.len), hold),
@@ -142,12 +137,14 @@ impl Tables {
     }
 
     /// Says, after an open, that the manifest names a table.
-    pub(crate) fn claim(&self, desc: &TableDesc) -> Result<()> {
+    pub(crate) fn claim(self: &Arc<Tables>, desc: &TableDesc) -> Result<NewTable> {
+        let mut space = TableSpace::file(self, desc.id);
+        space.set_named();
         match (desc.extent, &self.memory) {
-            (Some(extent), Some(memory)) => memory.claim(extent)?,
-            _ => self.count(desc.len),
+            (Some(extent), Some(memory)) => space = space.with_memory(memory.claim(extent)?),
+            _ => space.count(desc.len),
         }
-        Ok(())
+        Ok(NewTable { desc: desc.clone(), space })
     }
 
     /// A number that no table has had.
@@ -166,25 +163,12 @@ impl Tables {
     }
 
     /// Notes that a file of `len` bytes is there.
-    pub(crate) fn count(&self, len: u64) {
+    pub(super) fn count(&self, len: u64) {
         self.bytes.fetch_add(len, Relaxed);
     }
 
-    /// Gives up a table that no edit names.
-    pub(crate) fn give_up(&self, desc: &TableDesc) {
-        self.give_up_parts(desc.id, desc.len, desc.extent);
-    }
-
-    /// The same of table `id`, with `counted` bytes of a file or with an extent.
-    pub(crate) fn give_up_parts(&self, id: u64, counted: u64, extent: Option<Extent>) {
-        match (extent, &self.memory) {
-            (Some(extent), Some(memory)) => memory.bury(extent),
-            _ => self.bury(id, counted),
-        }
-    }
-
     /// Notes that the file of a table may go, `len` bytes of which were counted; of one that has none, what is cached.
-    pub(crate) fn bury(&self, id: u64, len: u64) {
+    pub(super) fn bury(&self, id: u64, len: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
     }
 

@@ -1,0 +1,97 @@
+//! The space of a table: a file, or an extent of the pool. It is an owned value, from the first byte that is written over the
+//! compaction that installs the table to the table itself, and what it owns goes once, when its last holder lets go of it
+//! (I-TREE-4). A [`TableDesc`] only names it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::planted::{self, Bug};
+use pool::Extent;
+
+use super::desc::TableDesc;
+use super::memory::PmExtent;
+use super::tables::Tables;
+
+/// A table that is written and durable, and that no edit names yet.
+pub(crate) struct NewTable {
+    pub desc: TableDesc,
+    pub space: TableSpace,
+}
+
+/// What a table lies in.
+pub(crate) struct TableSpace {
+    id: u64,
+    tables: Arc<Tables>,
+    /// Bytes of the file that are counted.
+    counted: u64,
+    /// Where in persistent memory it lies; none: in its file.
+    memory: Option<PmExtent>,
+    /// An edit names the table: what it lies in stays.
+    named: AtomicBool,
+}
+
+impl TableSpace {
+    /// The file of table `id`, which is being written or about to be.
+    pub(crate) fn file(tables: &Arc<Tables>, id: u64) -> TableSpace {
+        TableSpace {
+            id,
+            tables: Arc::clone(tables),
+            counted: 0,
+            memory: None,
+            named: AtomicBool::new(false),
+        }
+    }
+
+    /// As [`TableSpace::file`], of what lies in persistent memory instead.
+    pub(crate) fn with_memory(mut self, memory: PmExtent) -> TableSpace {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Counts the bytes of the file, which is whole now.
+    pub(crate) fn count(&mut self, len: u64) {
+        self.counted += len;
+        self.tables.count(len);
+    }
+
+    pub(crate) fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// Where in persistent memory it lies.
+    pub(crate) fn extent(&self) -> Option<Extent> {
+        self.memory.as_ref().map(PmExtent::extent)
+    }
+
+    /// Marks that a durable edit names the table.
+    pub(crate) fn set_named(&self) {
+        self.named.store(true, Ordering::Release);
+    }
+
+    /// Marks that no durable edit names it any more.
+    pub(crate) fn set_dropped(&self) {
+        let named = self.named.swap(false, Ordering::AcqRel);
+        if named && frees_early() {
+            self.memory.iter().for_each(PmExtent::plant_free);
+        }
+    }
+}
+
+impl Drop for TableSpace {
+    fn drop(&mut self) {
+        let memory = self.memory.take();
+        if *self.named.get_mut() {
+            memory.into_iter().for_each(PmExtent::leave);
+            return;
+        }
+        self.tables.bury(self.id, self.counted);
+        if frees_early() {
+            memory.into_iter().for_each(PmExtent::leave);
+        }
+    }
+}
+
+/// Planted bugs: an extent goes when its table is marked, not with the last reader.
+fn frees_early() -> bool {
+    planted::is(Bug::FreePmTableBeforeEdit) || planted::is(Bug::FreeMovedPmTable)
+}
