@@ -153,7 +153,7 @@ impl Engine {
         let copied = commit.copy();
         let durable = commit.fence(copied)?;
         commit.index()?;
-        for desc in &*descs {
+        for desc in descs {
             space.vacancies.fill_range(&desc.smallest, &desc.largest);
         }
         let seq = commit.number();
