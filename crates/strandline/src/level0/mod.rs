@@ -8,6 +8,7 @@ pub(crate) mod filter;
 pub(crate) mod pick;
 pub(crate) mod pieces;
 pub(crate) mod run;
+mod versions;
 
 /// Entries of one index block.
 pub(crate) const BLOCK_ENTRIES: usize = 15;
