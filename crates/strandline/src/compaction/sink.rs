@@ -168,8 +168,8 @@ mod tests {
         Arc::new(Tables::new(shelf, 0, 0).with_memory(memory))
     }
 
-    /// Writes `len` bytes in pieces of 100; tells whether they came to lie in persistent memory.
-    fn written(tables: &Arc<Tables>, place: Place, len: usize) -> bool {
+    /// Writes `len` bytes in pieces of 100.
+    fn written(tables: &Arc<Tables>, place: Place, len: usize) -> TableSpace {
         let id = tables.take_id();
         let mut sink = TableSink::new(tables, id, (place, 1000), None).expect("begins");
         let bytes: Vec<u8> = (0..len).map(|at| at as u8 ^ id as u8).collect();
@@ -192,29 +192,36 @@ mod tests {
             }
         }
         assert!(read == bytes);
-        let in_memory = written.space.extent().is_some();
-        // As an edit that names it would.
-        written.space.set_named();
-        in_memory
+        written.space
+    }
+
+    fn in_memory(spaces: &[TableSpace]) -> Vec<bool> {
+        spaces.iter().map(|space| space.extent().is_some()).collect()
     }
 
     #[test]
     fn what_has_no_room_in_persistent_memory_is_a_file() {
         let all = tables(12 * ZONE);
-        assert!(!written(&all, Place::Ssd, 300));
-        assert!(written(&all, Place::Memory, 300));
-        assert!(written(&all, Place::Memory, ZONE as usize));
-        assert!(!written(&all, Place::Memory, ZONE as usize + 1), "longer than a zone");
-        assert!(!written(&all, Place::Memory, 3 * ZONE as usize));
-        assert_eq!(all.memory.as_ref().expect("memory").taken(), 512 + ZONE);
+        let zone = ZONE as usize;
+        // Longer than a zone is no table in memory.
+        let lens = [300, zone, zone + 1, 3 * zone];
+        let mut spaces = vec![written(&all, Place::Ssd, 300)];
+        spaces.extend(lens.map(|len| written(&all, Place::Memory, len)));
+        assert_eq!(in_memory(&spaces), [false, true, true, false, false]);
+        let memory = all.memory.as_ref().expect("memory");
+        assert_eq!(memory.taken(), 512 + ZONE);
+        drop(spaces);
+        assert_eq!(memory.taken(), 0, "given back with the tables");
 
         let some = tables(3 * ZONE);
-        let fit = (0..10).filter(|_| written(&some, Place::Memory, 3000)).count();
+        let spaces: Vec<_> = (0..10).map(|_| written(&some, Place::Memory, 3000)).collect();
+        let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert_eq!(fit, 3, "each counts for a zone");
         assert_eq!(some.memory.as_ref().expect("memory").count(), 3);
 
         let free = tables(100 * ZONE);
-        let fit = (0..30).filter(|_| written(&free, Place::Memory, 3000)).count();
+        let spaces: Vec<_> = (0..30).map(|_| written(&free, Place::Memory, 3000)).collect();
+        let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert!(fit > 8, "{fit}");
         let memory = free.memory.as_ref().expect("memory");
         assert!(!memory.has_room(1), "what must stay free does");
