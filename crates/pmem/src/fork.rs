@@ -5,32 +5,39 @@
 //! compared with `getpid` would cost a system call, this costs one load.
 
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 const LEN: usize = 4096;
-const HERE: u64 = 1;
 
-/// True in the process that made it, false in its forks.
-#[derive(Debug)]
-pub struct SameProcess {
-    /// In a page that the kernel gives to forks filled with zeroes.
-    word: NonNull<AtomicU64>,
-}
+/// Numbers given to processes so far, here and in those that this one was forked from: no two of them share one.
+static PROCESSES: AtomicU64 = AtomicU64::new(0);
+static PAGE: OnceLock<Page> = OnceLock::new();
+
+/// A word that holds the number of this process, or zero: the kernel gives its page to forks filled with zeroes.
+struct Page(NonNull<AtomicU64>);
 
 // SAFETY: the word is an atomic in a mapping that lives as long as this.
-unsafe impl Send for SameProcess {}
+unsafe impl Send for Page {}
 // SAFETY: as above.
-unsafe impl Sync for SameProcess {}
+unsafe impl Sync for Page {}
 
-impl SameProcess {
-    /// True from now on. Where the kernel cannot wipe pages (before Linux 4.14), forks are not noticed.
-    ///
-    /// # Errors
-    /// `Io` if there is no page of memory.
-    pub fn begin() -> Result<SameProcess> {
+impl Page {
+    /// One page serves the whole process.
+    fn of_process() -> Result<&'static Page> {
+        match PAGE.get() {
+            Some(page) => Ok(page),
+            None => {
+                let page = Page::map()?;
+                Ok(PAGE.get_or_init(|| page))
+            }
+        }
+    }
+
+    fn map() -> Result<Page> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let page =
@@ -40,29 +47,49 @@ impl SameProcess {
         let _not_before_linux_4_14 = unsafe { madvise(page, LEN, Advice::LinuxWipeOnFork) };
         let word = NonNull::new(page.cast::<AtomicU64>())
             .unwrap_or_else(|| unreachable!("the kernel maps nothing at address zero"));
-        let this = SameProcess { word };
-        this.word().store(HERE, Ordering::Relaxed);
-        Ok(this)
+        Ok(Page(word))
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the mapping lives as long as `self`, is aligned to pages, and is reached as this atomic only.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's own, and nothing of it is borrowed any more.
+        let _only_an_address = unsafe { munmap(self.0.as_ptr().cast(), LEN) };
+    }
+}
+
+/// True in the process that made it, false in its forks.
+#[derive(Clone, Copy)]
+pub struct SameProcess {
+    page: &'static Page,
+    number: u64,
+}
+
+impl SameProcess {
+    /// True from now on. Where the kernel cannot wipe pages (before Linux 4.14), forks are not noticed.
+    ///
+    /// # Errors
+    /// `Io` if there is no page of memory.
+    pub fn begin() -> Result<SameProcess> {
+        let page = Page::of_process()?;
+        // Taken before it is written, so that a fork, whenever it is made, counts on from what its parent has in the page.
+        let next = PROCESSES.fetch_add(1, Ordering::Relaxed) + 1;
+        let word = page.word();
+        let before = word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
+        Ok(SameProcess { page, number: before.err().unwrap_or(next) })
     }
 
     /// Whether this is the process in which it began.
     #[inline]
     pub fn holds(&self) -> bool {
         // Relaxed: in the process it never changes, and a fork begins with the page wiped.
-        self.word().load(Ordering::Relaxed) == HERE
-    }
-
-    #[inline]
-    fn word(&self) -> &AtomicU64 {
-        // SAFETY: the mapping lives as long as `self`, is aligned to pages, and is reached as this atomic only.
-        unsafe { self.word.as_ref() }
-    }
-}
-
-impl Drop for SameProcess {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this one's own, and nothing of it is borrowed any more.
-        let _only_an_address = unsafe { munmap(self.word.as_ptr().cast(), LEN) };
+        self.page.word().load(Ordering::Relaxed) == self.number
     }
 }
 
@@ -102,8 +129,9 @@ mod tests {
         let here = SameProcess::begin().expect("a page");
         assert!(here.holds());
         assert!(in_fork(|| {
+            let before = here.holds();
             let own = SameProcess::begin().expect("a page");
-            !here.holds() && own.holds()
+            !before && !here.holds() && own.holds()
         }));
         assert!(here.holds());
     }
