@@ -123,7 +123,7 @@ impl<S: System> Explorer<'_, S> {
         let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
         guard(|| {
             run_ops(self.system, store, &rig.pm, ops, &schedule, history)?;
-            if history.took_nothing() {
+            if history.took_nothing() && self.system.makes_room() {
                 self.insist(rig, store, history)?;
             }
             history.finish()?;

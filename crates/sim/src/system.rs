@@ -86,6 +86,11 @@ pub trait System {
     /// Shows every visible entry once, in any order.
     fn visit(&self, store: &Self::Store, each: &mut Show<'_>) -> Result<()>;
 
+    /// Whether background work makes room in a store that turns commits away. One that only grows may refuse them for ever.
+    fn makes_room(&self) -> bool {
+        true
+    }
+
     /// The number up to which recovery accepted commits: every commit whose number is not above it
     /// counts. Only asked of a store that was just opened.
     fn cut(&self, store: &Self::Store) -> u64;

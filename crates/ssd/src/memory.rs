@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::call::Call;
 use crate::disk::{Disk, Heed};
 use crate::fs::{Append, Fs, Read};
-use crate::refused::{ends_early, not_a_file, refused};
+use crate::refused::{ends_early, link_refused, not_a_file, refused};
 use crate::watch::Watch;
 
 /// A file system in memory, for tests: deterministic, and its [`disk`](Self::disk) can be cut off at any
@@ -105,7 +105,11 @@ impl Shared {
     ) -> Result<()> {
         self.watched(call, to, act).map_err(|errno| {
             let there = self.state().disk.exists(from).unwrap_or(false);
-            refused(call.name(), if there { to } else { from }, errno)
+            let blamed = if there { to } else { from };
+            match call {
+                Call::Link => link_refused(blamed, errno),
+                _ => refused(call.name(), blamed, errno),
+            }
         })
     }
 

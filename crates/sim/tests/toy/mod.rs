@@ -387,6 +387,10 @@ impl System for Toy {
         store.cut
     }
 
+    fn makes_room(&self) -> bool {
+        false
+    }
+
     fn leaks(&self, store: &Open) -> u64 {
         store.inner.borrow().leaked
     }
