@@ -48,7 +48,7 @@ fn a_fork_is_refused_what_its_parent_has_opened_and_leaves_it_alone() {
         };
         assert!(in_fork(child), "{pm:?}");
         // The parent has its lock, its threads and its records.
-        for i in 0..20_000_u32 {
+        for i in 0..10_000_u32 {
             db.put(&i.to_be_bytes(), &[7; 100]).expect("put");
         }
         assert_eq!(db.get(b"before").expect("get").as_deref(), Some(&b"1"[..]));
