@@ -148,12 +148,8 @@ impl<B: Blocks> Cursor<B> {
         let passed: SmallVec<[u8; 64]> = SmallVec::from_slice(self.key());
         self.skip_forward()?;
         self.read_trailer()?;
-        if self.valid() && self.key() == &passed[..] {
-            // A key may have as many versions as the table has entries.
-            self.seek(&passed, 0)?;
-            while self.valid() && self.key() == &passed[..] {
-                self.next()?;
-            }
+        while self.valid() && self.key() == &passed[..] {
+            self.next()?;
         }
         Ok(())
     }

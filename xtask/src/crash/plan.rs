@@ -62,8 +62,8 @@ const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
 const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
 const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
 /// The same as users have them: directories with a name.
-const NAMED: Engine = Engine { named: true, ..LEVELS };
-const LOGGED_NAMED: Engine = Engine { named: true, ..LOGGED };
+const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
+const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
 /// Every key gets a table, which fits a zone.
