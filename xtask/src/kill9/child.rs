@@ -319,6 +319,12 @@ impl Child {
         Ok(())
     }
 
+    /// Whether a call of the device that failed on purpose may be the reason.
+    fn is_on_purpose(&self, error: &strandline::Error) -> bool {
+        self.faults == Faults::Injected
+            && matches!(error.kind(), ErrorKind::Io | ErrorKind::NoSpace)
+    }
+
     /// Makes a commit, again and again where it may be refused for a while.
     fn commit_at_last(
         &self,
@@ -331,13 +337,9 @@ impl Child {
             let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
             let committed = self.commit(lane, number, batch);
             drop(gate);
-            let refused = committed.as_ref().is_err_and(|error| {
-                matches!(error.kind(), ErrorKind::Io | ErrorKind::NoSpace)
-                    && self.faults == Faults::Injected
-                    && begun.elapsed() < PATIENCE
-            });
-            if !refused {
-                return committed;
+            match committed {
+                Err(error) if self.is_on_purpose(&error) && begun.elapsed() < PATIENCE => {}
+                committed => return committed,
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -375,7 +377,10 @@ impl Child {
                 self.read(rng.pick(&keys))?;
             }
             if rng.chance(1, 40) {
-                self.db.compact().map_err(|error| format!("compact: {error}"))?;
+                match self.db.compact() {
+                    Err(error) if self.is_on_purpose(&error) => {}
+                    compacted => compacted.map_err(|error| format!("compact: {error}"))?,
+                }
             }
             let properties = self.db.properties();
             if let Some(why) = properties.refusing_writes {
