@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_format_version_2() {
+    fn the_bytes_are_those_of_format_version_3() {
         let mut out = Vec::new();
         encode(&mut out, Binding { pool_id: 7, incarnation: 3 }, 4096, 2, b"edit");
         assert_eq!(out.len(), 64);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_those_of_format_version_2() {
+    fn the_words_are_those_of_format_version_3() {
         assert_eq!(encode(seed(1), 2, 0), 0x48F2_5E35_0000_0000);
         assert_eq!(encode(seed(1), 2, 300), 0xE110_EB3D_0000_012C);
     }

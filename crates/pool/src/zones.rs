@@ -269,7 +269,7 @@ mod tests {
     };
 
     #[test]
-    fn the_words_are_those_of_format_version_2() {
+    fn the_words_are_those_of_format_version_3() {
         let words = encode(1, 2, &SAMPLE);
         assert_eq!(words[1..], [0x3_0000_0004, 0x6_0000_0005, 7]);
         assert_eq!(words[0] as u32, 0x5A4E_4502);

@@ -63,10 +63,11 @@ impl MergeEngine for Cpu {
             streams.push(Stream::tables(tables.clone(), from)?);
         }
         let ranges = merge.retention.ranges().clip(from, merge.before.as_deref());
+        let (tables, output, below) = (&merge.tables, merge.output.clone(), merge.below.clone());
         Ok(Box::new(CpuTask {
             streams: Merging::new(&merge.media, streams),
             versions: Versions::default(),
-            output: Output::new(&merge.tables, merge.output.clone(), merge.below.clone(), ranges),
+            output: Output::new(tables, output, below, merge.limits(), ranges),
             passed: 0,
             merge,
         }))

@@ -3,11 +3,12 @@
 //! Outputs are files that nothing names until they are installed, so a merge that failed or was cancelled leaves
 //! nothing behind but files to remove, and may be done again by another engine.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use base::Result;
 
-use super::output::OutputOptions;
+use super::output::{Limits, OutputOptions};
 use super::retain::Retention;
 use crate::hooks::Called;
 use crate::level0::run::Run;
@@ -90,9 +91,22 @@ pub(crate) struct Merge {
     pub from: Option<Vec<u8>>,
     /// Only keys below this one.
     pub before: Option<Vec<u8>>,
+    /// What it was given of the level that it writes to, if nobody else writes there meanwhile.
+    pub bounds: Option<(Vec<u8>, Vec<u8>)>,
     pub retention: Retention,
     /// The level below the output: a new table is begun before it overlaps too much of it.
     pub below: Option<Arc<Level>>,
     pub output: OutputOptions,
     pub hooks: Arc<Called>,
+}
+
+impl Merge {
+    /// What bounds of its tables keep to.
+    pub(crate) fn limits(&self) -> Limits {
+        let (low, high) = self.bounds.clone().unzip();
+        Limits {
+            floor: self.from.clone().or(low),
+            ceiling: self.before.clone().map(Bound::Excluded).or(high.map(Bound::Included)),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Writes the tables that a merge yields: begun when needed, cut at a size, synced, read back and compared.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use base::bytes::compare;
@@ -14,6 +15,7 @@ use super::placement::Place;
 use super::sink::TableSink;
 use crate::background::rate::RateLimit;
 use crate::ranges::Ranges;
+use crate::tree::bounds;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
 use crate::tree::space::NewTable;
@@ -41,11 +43,20 @@ pub(crate) struct OutputOptions {
     pub rate: Option<Arc<RateLimit>>,
 }
 
+/// What the bounds of all tables of a merge keep to: what lies beyond belongs to others. Where it is not known, bounds are
+/// the keys themselves.
+pub(crate) struct Limits {
+    pub floor: Option<Vec<u8>>,
+    pub ceiling: Option<Bound<Vec<u8>>>,
+}
+
 /// The tables of one merge.
 pub(crate) struct Output {
     tables: Arc<Tables>,
     options: OutputOptions,
     below: Option<Arc<Level>>,
+    /// What the bounds of tables to come keep to: the floor rises with each.
+    limits: Limits,
     open: Option<Open>,
     done: Vec<NewTable>,
     /// Range deletions that are not in a table yet, in key order. A table takes those that begin before the next one
@@ -70,12 +81,14 @@ impl Output {
         tables: &Arc<Tables>,
         options: OutputOptions,
         below: Option<Arc<Level>>,
+        limits: Limits,
         ranges: Ranges,
     ) -> Output {
         Output {
             tables: Arc::clone(tables),
             options,
             below,
+            limits,
             open: None,
             done: Vec::new(),
             ranges: ranges.deletes().collect(),
@@ -152,13 +165,59 @@ impl Output {
         Ok(Open { id, writer: Writer::new(sink, options), full_at, overlap_from })
     }
 
-    /// Ends the table; the next begins at `next`.
+    /// Ends the table; `next` is the first key of the next one.
     fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        self.add_ranges(&mut open, next)?;
-        let written = self.finish(open)?;
+        let next = next.map(|next| self.begin_of(next));
+        self.add_ranges(&mut open, next.as_deref())?;
+        let written = self.finish(open, next.as_deref())?;
         self.done.push(written);
+        if next.is_some() {
+            self.limits.floor = next;
+        }
         Ok(())
+    }
+
+    /// Where the table whose first key is `next` begins, behind the last key: at a cut, if there is one between them.
+    fn begin_of(&self, next: &[u8]) -> Vec<u8> {
+        let behind = [&self.last_key[..], &[0]].concat();
+        match self.cut_below(next).filter(|cut| *cut >= &behind[..]) {
+            Some(cut) => cut.to_vec(),
+            None => bounds::lower(next, &behind),
+        }
+    }
+
+    /// The highest cut that is not above `key`.
+    fn cut_below(&self, key: &[u8]) -> Option<&[u8]> {
+        let below = self.options.cuts.partition_point(|cut| &cut[..] <= key);
+        self.options.cuts[..below].last().map(|cut| &cut[..])
+    }
+
+    /// The lowest cut above `key`.
+    fn cut_above(&self, key: &[u8]) -> Option<&[u8]> {
+        let below = self.options.cuts.partition_point(|cut| &cut[..] <= key);
+        self.options.cuts.get(below).map(|cut| &cut[..])
+    }
+
+    /// A lower bound for the table whose lowest key is `key`. It lies on the same side of all cuts.
+    fn lower_bound(&self, key: &[u8]) -> Vec<u8> {
+        let Some(floor) = self.limits.floor.as_deref() else { return key.to_vec() };
+        bounds::lower(key, self.cut_below(key).map_or(floor, |cut| floor.max(cut)))
+    }
+
+    /// An upper bound for the table whose highest key is `key`; the next one begins at `next`. It lies on the same side
+    /// of all cuts.
+    fn upper_bound(&self, key: &[u8], next: Option<&[u8]>) -> Vec<u8> {
+        let limit =
+            self.limits.ceiling.as_ref().map(|ceiling| ceiling.as_ref().map(|key| &key[..]));
+        let Some(ceiling) = next.map(Bound::Excluded).or(limit) else { return key.to_vec() };
+        match (ceiling, self.cut_above(key)) {
+            (Bound::Included(top) | Bound::Excluded(top), Some(cut)) if cut > top => {
+                bounds::upper(key, ceiling)
+            }
+            (_, Some(cut)) => bounds::upper(key, Bound::Excluded(cut)),
+            (ceiling, None) => bounds::upper(key, ceiling),
+        }
     }
 
     /// Adds the range deletions that begin before `next`, cut off there.
@@ -183,11 +242,17 @@ impl Output {
         Ok(())
     }
 
-    fn finish(&self, open: Open) -> Result<NewTable> {
+    fn finish(&self, open: Open, next: Option<&[u8]>) -> Result<NewTable> {
         planted::step("end a table");
         let id = open.id;
         let (sink, summary) = open.writer.finish()?;
         let written = sink.end()?;
+        // Beyond its last key there is only what a range deletion ends before.
+        let ends_before = summary.entries == 0 || summary.largest > self.last_key;
+        let largest = match ends_before {
+            true => summary.largest,
+            false => self.upper_bound(&summary.largest, next),
+        };
         let desc = TableDesc {
             id,
             extent: written.space.extent(),
@@ -197,14 +262,13 @@ impl Output {
             sum: written.sum,
             entries: summary.entries,
             range_deletes: summary.range_deletes,
-            // Beyond its last key there is only what a range deletion ends before.
-            ends_before: summary.entries == 0 || summary.largest > self.last_key,
+            ends_before,
             deletions: summary.deletions,
             min_seq: summary.min_seq,
             max_seq: summary.max_seq,
             global_seq: 0,
-            smallest: summary.smallest,
-            largest: summary.largest,
+            smallest: self.lower_bound(&summary.smallest),
+            largest,
         };
         planted::step("read a table back");
         verify(&*self.tables.open(&desc, None)?, &desc)?;

@@ -2,7 +2,9 @@
 //! `docs/format/manifest.md` is the format.
 
 use base::Seq;
+use base::bytes::common_prefix;
 use base::codec::{Reader, put_varint};
+use base::limits::KEY_BYTES_MAX;
 use pool::Extent;
 
 use crate::level0::pieces::Pieces;
@@ -75,6 +77,13 @@ pub(crate) enum Change {
     },
 }
 
+/// Bytes that so many tables take in an edit, as neighbours.
+pub(crate) fn tables_len<'t>(tables: impl Iterator<Item = &'t TableDesc>) -> u64 {
+    let (mut out, mut keys) = (Vec::new(), Keys::default());
+    tables.for_each(|table| put_table(&mut out, table, &mut keys));
+    out.len() as u64
+}
+
 /// A durable step of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
@@ -145,7 +154,35 @@ fn bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
     Some(reader.take(len)?.to_vec())
 }
 
-fn put_table(out: &mut Vec<u8>, table: &TableDesc) {
+/// Bounds of tables in an edit. Each is stored as what it does not share with the one before it: neighbours share much.
+#[derive(Default)]
+struct Keys {
+    last: Vec<u8>,
+}
+
+impl Keys {
+    fn put(&mut self, out: &mut Vec<u8>, key: &[u8]) {
+        let shared = common_prefix(&self.last, key);
+        put_varint(out, shared as u64);
+        put_bytes(out, &key[shared..]);
+        self.last.clear();
+        self.last.extend_from_slice(key);
+    }
+
+    fn take(&mut self, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+        let shared = usize::try_from(reader.varint()?).ok()?;
+        let mut key = self.last.get(..shared)?.to_vec();
+        let len = usize::try_from(reader.varint()?).ok()?;
+        key.extend_from_slice(reader.take(len)?);
+        if key.len() > KEY_BYTES_MAX {
+            return None;
+        }
+        self.last.clone_from(&key);
+        Some(key)
+    }
+}
+
+fn put_table(out: &mut Vec<u8>, table: &TableDesc, keys: &mut Keys) {
     put_varint(out, table.id);
     put_varint(out, u64::from(table.keyspace));
     out.push(table.level);
@@ -160,13 +197,17 @@ fn put_table(out: &mut Vec<u8>, table: &TableDesc) {
     ] {
         put_varint(out, word);
     }
-    put_bytes(out, &table.smallest);
-    put_bytes(out, &table.largest);
+    keys.put(out, &table.smallest);
+    keys.put(out, &table.largest);
     out.push(u8::from(table.ends_before));
     out.extend_from_slice(&table.sum.to_le_bytes());
 }
 
-fn table(reader: &mut Reader<'_>) -> Option<TableDesc> {
+/// A table whose bounds `key` reads.
+fn table<'r>(
+    reader: &mut Reader<'r>,
+    mut key: impl FnMut(&mut Reader<'r>) -> Option<Vec<u8>>,
+) -> Option<TableDesc> {
     Some(TableDesc {
         id: reader.varint()?,
         extent: None,
@@ -179,8 +220,8 @@ fn table(reader: &mut Reader<'_>) -> Option<TableDesc> {
         min_seq: reader.varint()?,
         max_seq: reader.varint()?,
         global_seq: reader.varint()?,
-        smallest: bytes(reader)?,
-        largest: bytes(reader)?,
+        smallest: key(reader)?,
+        largest: key(reader)?,
         ends_before: match reader.u8()? {
             0 => false,
             1 => true,
@@ -240,7 +281,7 @@ impl Change {
         )
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>, keys: &mut Keys) {
         match self {
             Change::Epoch(epoch) => {
                 out.push(1);
@@ -293,12 +334,12 @@ impl Change {
             }
             Change::AddTable(desc) => match desc.extent {
                 None => {
-                    out.push(9);
-                    put_table(out, desc);
+                    out.push(13);
+                    put_table(out, desc, keys);
                 }
                 Some(extent) => {
                     out.push(12);
-                    put_table(out, desc);
+                    put_table(out, desc, keys);
                     put_extent(out, extent);
                 }
             },
@@ -322,7 +363,7 @@ impl Change {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Option<Change> {
+    fn decode(reader: &mut Reader<'_>, keys: &mut Keys) -> Option<Change> {
         Some(match reader.u8()? {
             1 => Change::Epoch(id32(reader)?),
             2 => {
@@ -353,7 +394,7 @@ impl Change {
                 run: reader.varint()?,
                 table: reader.varint()?,
             },
-            9 => Change::AddTable(Box::new(table(reader)?)),
+            9 => Change::AddTable(Box::new(table(reader, bytes)?)),
             10 => Change::RemoveTable {
                 keyspace: id32(reader)?,
                 level: reader.u8()?,
@@ -369,10 +410,11 @@ impl Change {
                 Change::Subranges { keyspace, old, new }
             }
             12 => {
-                let desc = table(reader)?;
+                let desc = table(reader, |reader| keys.take(reader))?;
                 let extent = Some(extent(reader)?);
                 Change::AddTable(Box::new(TableDesc { extent, ..desc }))
             }
+            13 => Change::AddTable(Box::new(table(reader, |reader| keys.take(reader))?)),
             _ => return None,
         })
     }
@@ -383,8 +425,9 @@ impl Edit {
         let mut out = Vec::new();
         put_varint(&mut out, self.floor);
         put_varint(&mut out, self.changes.len() as u64);
+        let mut keys = Keys::default();
         for change in &self.changes {
-            change.encode(&mut out);
+            change.encode(&mut out, &mut keys);
         }
         out
     }
@@ -394,9 +437,9 @@ impl Edit {
         let mut reader = Reader::new(bytes);
         let floor = reader.varint()?;
         let count = reader.varint()?;
-        let mut changes = Vec::new();
+        let (mut changes, mut keys) = (Vec::new(), Keys::default());
         for _ in 0..count {
-            changes.push(Change::decode(&mut reader)?);
+            changes.push(Change::decode(&mut reader, &mut keys)?);
         }
         (reader.remaining() == 0).then_some(Edit { floor, changes })
     }

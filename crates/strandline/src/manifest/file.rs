@@ -16,7 +16,9 @@ pub(crate) const NAME: &str = "MANIFEST";
 /// Its name until it is whole.
 pub(crate) const STAGED: &str = "MANIFEST.new";
 const MAGIC: &[u8; 8] = b"strandmf";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The oldest form that is read: checkpoints are how stores of older versions come here.
+const OLDEST: u32 = 1;
 /// Magic, version, zeroes, length and checksum of what follows.
 const HEADER_LEN: usize = 32;
 
@@ -28,13 +30,13 @@ fn encode(state: &State) -> Vec<u8> {
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(&sum(len, &payload).to_le_bytes());
+    out.extend_from_slice(&sum(VERSION, len, &payload).to_le_bytes());
     out.extend_from_slice(&payload);
     out
 }
 
-fn sum(len: u64, payload: &[u8]) -> u64 {
-    sum64(mix(u64::from(VERSION), len), payload)
+fn sum(version: u32, len: u64, payload: &[u8]) -> u64 {
+    sum64(mix(u64::from(version), len), payload)
 }
 
 /// What is wrong with a file.
@@ -50,14 +52,14 @@ fn payload(bytes: &[u8]) -> Result<&[u8], Refusal> {
         return Err(Refusal::Damaged("does not begin as a manifest does"));
     }
     let Some(version) = reader.u32() else { return Err(short) };
-    if version != VERSION {
+    if !(OLDEST..=VERSION).contains(&version) {
         return Err(Refusal::Version(version));
     }
     let (Some(zeroes), Some(len), Some(stored)) = (reader.u32(), reader.u64(), reader.u64()) else {
         return Err(short);
     };
     let rest = &bytes[HEADER_LEN..];
-    if zeroes != 0 || rest.len() as u64 != len || sum(len, rest) != stored {
+    if zeroes != 0 || rest.len() as u64 != len || sum(version, len, rest) != stored {
         return Err(Refusal::Damaged("fails its checksum"));
     }
     Ok(rest)
@@ -96,7 +98,7 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<State>> {
             ErrorKind::NotSupported,
             "open",
             format!(
-                "{} has format {version}, this build reads {VERSION}; use the release that wrote it",
+                "{} has format {version}, this build reads {OLDEST} to {VERSION}; use the release that wrote it",
                 path.display()
             ),
         ),
@@ -117,6 +119,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_of_version_1_is_read() {
+        let table =
+            b"\x09\x05\x00\x03\x0a\x02\x00\x00\x01\x02\x00\x02ka\x02kb\x00\x07\0\0\0\0\0\0\0";
+        let payload = [b"\x02\x02\x02\x00\x07default", &table[..]].concat();
+        let mut old = MAGIC.to_vec();
+        old.extend_from_slice(&1_u32.to_le_bytes());
+        old.extend_from_slice(&[0; 4]);
+        old.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+        old.extend_from_slice(&sum(1, payload.len() as u64, &payload).to_le_bytes());
+        old.extend_from_slice(&payload);
+        let fs = ssd::Memory::default();
+        let dir = Path::new("/dir");
+        fs.create_dir_all(dir).expect("directory");
+        let mut file = fs.create(&dir.join(NAME)).expect("file");
+        file.append(&old).expect("written");
+        drop(file);
+        let state = read(&fs, dir).expect("read").expect("a state");
+        let tables: Vec<_> = state.tables().collect();
+        assert_eq!((tables[0].id, &tables[0].largest[..]), (5, &b"kb"[..]));
+    }
+
+    #[test]
     fn what_is_written_is_read_and_nothing_else_is() {
         let fs = ssd::Memory::default();
         let dir = Path::new("/dir");
@@ -134,8 +158,8 @@ mod tests {
             assert!(payload(&bad).is_err(), "changed at {at}");
         }
         let mut newer = good;
-        newer[8] = 2;
-        assert!(matches!(payload(&newer), Err(Refusal::Version(2))));
+        newer[8] = 3;
+        assert!(matches!(payload(&newer), Err(Refusal::Version(3))));
         remove(&fs, dir);
         assert!(read(&fs, dir).expect("none").is_none());
     }

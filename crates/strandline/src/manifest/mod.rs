@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_format_version_2() {
+    fn the_bytes_are_those_of_format_version_3() {
         let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x01\x02\x00\x07default";
         assert_eq!(State::fresh().encode_snapshot(), fresh);
     }

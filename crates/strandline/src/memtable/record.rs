@@ -452,7 +452,7 @@ mod tests {
 
     /// The example of docs/format/record.md.
     #[test]
-    fn the_bytes_are_those_of_format_version_2() {
+    fn the_bytes_are_those_of_format_version_3() {
         let seed = crate::media::record_seed(mix(7, 0x1_0000_0000) | 1, 65_536);
         let shape = Shape { kind: Kind::Put, role: Role::Solo, key_len: 5, value_len: 3 };
         let mut bytes = Vec::new();

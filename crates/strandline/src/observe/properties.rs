@@ -206,9 +206,9 @@ pub struct TableProperties {
     pub deletions: u64,
     /// Range deletions.
     pub range_deletes: u64,
-    /// Lowest key.
+    /// A string that no key is below: the lowest key, if it is not long.
     pub smallest: Vec<u8>,
-    /// Highest key.
+    /// A string that no key is above: the highest key, if it is not long.
     pub largest: Vec<u8>,
     /// Lowest sequence number of the entries.
     pub min_seq: Seq,

@@ -194,6 +194,7 @@ impl Engine {
             levels: vec![lower],
             from: None,
             before: None,
+            bounds: None,
             below: deeper.first().cloned(),
             retention: Retention {
                 ranges: Ranges::needed(deletes.iter().map(stretch), &horizon),

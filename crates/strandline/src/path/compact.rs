@@ -28,7 +28,7 @@ use crate::compaction::pick::{pick, pick_level0};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::run::Run;
-use crate::manifest::edit::Change;
+use crate::manifest::edit::{self, Change};
 use crate::memtable::Memtable;
 use crate::memtable::zone::Zone;
 use crate::observe::properties::CompactionFigures;
@@ -38,8 +38,6 @@ use crate::tree::desc::TableDesc;
 use crate::tree::space::NewTable;
 use crate::view::View;
 
-/// Bytes that a table takes in the manifest at most, its keys aside.
-const TABLE_CHANGE_BYTES: usize = 112;
 /// Compactions of level 0 that a compaction of deeper levels is taken to be for.
 const OTHERS_SPREAD: u32 = 3;
 /// How long a failed compaction is left alone.
@@ -340,7 +338,7 @@ impl Engine {
                 let picture = self.picture(compactions, &space, here, what, due.is_some());
                 let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
                 choice.map_or(Ok(None), |choice| {
-                    self.begin((&space, &subrange), &view, (&leaving, &scope), choice)
+                    self.begin(compactions, (&space, &subrange), &view, (&leaving, &scope), choice)
                 })
             };
             // What was marked is released as it goes.
@@ -395,7 +393,8 @@ impl Engine {
             return Ok(());
         }
         if !moved {
-            self.check_manifest_room(&tables_then)?;
+            let gone = inputs.tables.iter().map(|(_, table)| &table.desc);
+            self.check_manifest_room(&tables_then, edit::tables_len(gone))?;
         }
         let written = Written::of(&made);
         let gone = match &inputs.subrange {
@@ -496,12 +495,12 @@ impl Engine {
     }
 
     /// Refuses tables that the manifest has no room for: a snapshot of it must fit its area at every open, whatever
-    /// zones and runs there are by then.
-    pub(super) fn check_manifest_room(&self, made: &[TableDesc]) -> Result<()> {
+    /// zones and runs there are by then. What takes no more than the `gone` bytes that it replaces always has room, or
+    /// data could not be deleted.
+    pub(super) fn check_manifest_room(&self, made: &[TableDesc], gone: u64) -> Result<()> {
         let (used, area) = self.manifest_use(&mut self.manifest());
-        let keys: usize = made.iter().map(|desc| desc.smallest.len() + desc.largest.len()).sum();
-        let more = (made.len() * TABLE_CHANGE_BYTES + keys) as u64;
-        if used + more <= area / 4 * 3 {
+        let more = edit::tables_len(made.iter()).saturating_sub(gone);
+        if more == 0 || used + more <= area / 4 * 3 {
             return Ok(());
         }
         Err(Error::new(

@@ -130,7 +130,7 @@ impl Engine {
                 continue;
             };
             let choice = Choice::Level0 { into, onto };
-            match self.begin((space, &subrange), &view, (&leaving, &scope), choice)? {
+            match self.begin(compactions, (space, &subrange), &view, (&leaving, &scope), choice)? {
                 // There may be other subranges.
                 Some(begun) => return Ok(ByHand::Prepares(begun)),
                 None => busy = true,
@@ -162,8 +162,13 @@ impl Engine {
             let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
             // Level 0 must find levels that are free above what is held here for long.
             if let Some(choice) = slide(&picture) {
-                let begun =
-                    self.begin((space, &subranges[0]), &view, (&nothing, &scope), choice)?;
+                let begun = self.begin(
+                    compactions,
+                    (space, &subranges[0]),
+                    &view,
+                    (&nothing, &scope),
+                    choice,
+                )?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
             // A filter looks at what lies deepest only when somebody asks for it.
@@ -179,7 +184,7 @@ impl Engine {
             }
             (upper, into, onto)
         };
-        let begun = self.begin_with(space, &view, None, upper, (into, onto))?;
+        let begun = self.begin_with(compactions, space, &view, None, upper, (into, onto))?;
         Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
     }
 }

@@ -204,7 +204,7 @@ impl Engine {
                 continue;
             };
             let Some(levels) = placement(&space.tree(), descs) else { return Ok(false) };
-            self.check_manifest_room(descs)?;
+            self.check_manifest_room(descs, 0)?;
             for (NewTable { desc, .. }, level) in made.iter_mut().zip(levels) {
                 (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
             }

@@ -23,7 +23,9 @@ use crate::level0::pick::RUNS_ABOVE_LEVELS;
 use crate::options::Level0Form;
 use crate::subrange::{Span, Subrange};
 use crate::tree::Tree;
+use crate::tree::bounds;
 use crate::tree::desc::LEVELS;
+use crate::tree::level::Level;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use crate::view::View;
@@ -208,6 +210,7 @@ impl Engine {
     /// C2: claims the inputs and splits the work; `None` if somebody else was quicker.
     pub(super) fn begin(
         &self,
+        compactions: &Compactions,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         view: &View,
         (leaving, scope): (&Leaving, &Scope),
@@ -227,12 +230,14 @@ impl Engine {
             }
         };
         let first = scope.at(into).start;
-        self.begin_with(space, view, level0, upper, (into, first + onto.start..first + onto.end))
+        let onto = first + onto.start..first + onto.end;
+        self.begin_with(compactions, space, view, level0, upper, (into, onto))
     }
 
     /// As [`Engine::begin`], of what leaves some level 0, tables of some levels, and tables of the level that they go to.
     pub(super) fn begin_with(
         &self,
+        compactions: &Compactions,
         space: &Arc<Space>,
         view: &View,
         level0: Option<(Arc<Subrange>, Leaving)>,
@@ -257,7 +262,13 @@ impl Engine {
         let mut compaction = Compaction {
             space: Arc::clone(space),
             into,
-            bounds: inputs.bounds(self)?,
+            bounds: enclosing(
+                inputs.bounds(self)?,
+                compactions,
+                space,
+                view.tree.level(into),
+                into,
+            ),
             parts: Vec::new(),
             left: AtomicUsize::new(1),
             failure: OnceLock::new(),
@@ -276,7 +287,11 @@ impl Engine {
                 self.bury();
             }
             let output = OutputOptions { place: to, ..self.output_options(space, into) };
-            for merge in self.split(self.merge_of(tables, inputs, &view.tree, output)?) {
+            let whole = Merge {
+                bounds: Some(compaction.bounds.clone()),
+                ..self.merge_of(tables, inputs, &view.tree, output)?
+            };
+            for merge in self.split(whole) {
                 let task = self.merges.submit(merge)?;
                 compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
             }
@@ -305,6 +320,7 @@ impl Engine {
             levels: inputs.levels(),
             from: None,
             before: None,
+            bounds: None,
             below: deeper.first().cloned(),
             retention: Retention { ranges: inputs.ranges(&horizon)?, horizon, deeper },
             output,
@@ -337,6 +353,35 @@ impl Engine {
         let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
         froms.zip(befores).map(|(from, before)| Merge { from, before, ..merge.clone() }).collect()
     }
+}
+
+/// Bounds that enclose `hull` and may be shorter, but for which tables of `level` and those on their way there are as much
+/// apart from it as they were, and cuts lie on the same side.
+fn enclosing(
+    (low, high): (Vec<u8>, Vec<u8>),
+    compactions: &Compactions,
+    space: &Arc<Space>,
+    level: &Level,
+    into: usize,
+) -> (Vec<u8>, Vec<u8>) {
+    let met = level.overlapping(&low, &high);
+    let below = met.start.checked_sub(1).map(|at| &level.tables[at].desc.largest[..]);
+    let above = level.tables.get(met.end).map(|table| &table.desc.smallest[..]);
+    let mut arriving: Vec<&(Vec<u8>, Vec<u8>)> = Vec::new();
+    let there = |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
+    arriving.extend(compactions.under_way.iter().filter(there).map(|each| &each.bounds));
+    let ended = arriving.iter().map(|(_, end)| &end[..]).filter(|end| *end < &low[..]);
+    let begins = arriving.iter().map(|(begin, _)| &begin[..]).filter(|begin| *begin > &high[..]);
+    let subranges = space.subranges();
+    let cut =
+        subranges.iter().filter_map(|each| each.span.from()).filter(|cut| *cut <= &low[..]).max();
+    let next_cut =
+        subranges.iter().filter_map(|each| each.span.from()).find(|cut| *cut > &high[..]);
+    let floor = below.into_iter().chain(ended).max().map(|end| [end, &[0]].concat());
+    let floor = floor.as_deref().max(cut).unwrap_or_default();
+    let ceiling = above.into_iter().chain(begins).chain(next_cut).min();
+    let ceiling = ceiling.map_or(Bound::Unbounded, Bound::Excluded);
+    (bounds::lower(&low, floor), bounds::upper(&high, ceiling))
 }
 
 /// Whether tables need only be named in level `into`: they are one level's, which are disjoint, and lie where they are to.

@@ -30,7 +30,7 @@ pub(crate) struct TableDesc {
     pub max_seq: Seq,
     /// The sequence number of all entries of a table that was ingested, whatever is stored with them; 0: theirs count.
     pub global_seq: Seq,
-    /// Lowest and highest user key, of entries and of what range deletions cover.
+    /// What user keys of entries, and what range deletions cover, are not below and not above; see [`super::bounds`].
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
     /// `largest` itself is not part of the table: a range deletion ends before it.

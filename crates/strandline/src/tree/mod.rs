@@ -11,6 +11,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod blocks;
+pub(crate) mod bounds;
 pub(crate) mod copy;
 pub(crate) mod desc;
 pub(crate) mod examine;

@@ -1,0 +1,76 @@
+//! Keys of many kilobytes: what they take of the manifest.
+
+mod common;
+
+use common::{Place, noise};
+use ssd::Memory;
+use strandline::{Options, ReadOptions};
+
+const MIB: u64 = 1 << 20;
+
+fn options() -> Options {
+    Options {
+        pm_size: 8 * MIB,
+        zone_size: 64 << 10,
+        memtable_bytes: 512 << 10,
+        table_bytes: 256 << 10,
+        block_cache: MIB,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::default()
+    }
+}
+
+/// Keys that differ in their first bytes, and keys that differ in their last.
+fn scattered_key(i: u64, len: usize) -> Vec<u8> {
+    let mut key = (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes().to_vec();
+    while key.len() < len {
+        key.extend_from_slice(&noise(i, key.len() as u64));
+    }
+    key.truncate(len);
+    key
+}
+
+fn padded_key(i: u64, len: usize) -> Vec<u8> {
+    format!("{i:0len$}").into_bytes()
+}
+
+fn fill_and_read_back(len: usize, bytes: u64, key: fn(u64, usize) -> Vec<u8>) {
+    let place = Place::new(options().pm_size, Memory::default());
+    let count = bytes / len as u64;
+    let mut db = place.open(options());
+    for i in 0..count {
+        db.put(&key(i, len), &i.to_le_bytes()).unwrap_or_else(|error| {
+            panic!("key {i} of {count}, {len} bytes each: {error}");
+        });
+    }
+    for reopened in [false, true] {
+        if reopened {
+            db.close();
+            db = place.open(options());
+        }
+        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        iter.seek_to_first().expect("first");
+        let mut entries = 0;
+        while iter.valid() {
+            entries += 1;
+            iter.next().expect("next");
+        }
+        assert_eq!(entries, count);
+        for i in 0..count {
+            let value = db.get(&key(i, len)).expect("get");
+            assert_eq!(value.as_deref(), Some(&i.to_le_bytes()[..]), "key {i}");
+        }
+    }
+    db.close();
+}
+
+/// The manifest had the lowest and the highest key of every table, whole. With keys of 16,000 bytes some tables filled it,
+/// and every write was refused as if there were no space.
+#[test]
+fn long_keys_do_not_fill_the_manifest() {
+    for (len, bytes) in [(4000, 16 * MIB), (16_000, 16 * MIB)] {
+        fill_and_read_back(len, bytes, scattered_key);
+        fill_and_read_back(len, bytes, padded_key);
+    }
+}
