@@ -115,6 +115,21 @@ pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> R
     Ok(Log { payloads, end: at, torn_tail })
 }
 
+/// Gives edits in `area` of a region's `bytes` the checksums that they have, one after the other, as far as there are any.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn mend(bytes: &mut [u8], binding: Binding, area: Range<usize>) {
+    let mut at = area.start;
+    while let Some(edit) = bytes.get_mut(at..area.end).filter(|edit| edit.len() > HEADER) {
+        let mut len = [0; 4];
+        len.copy_from_slice(&edit[4..8]);
+        let len = u32::from_le_bytes(len) as usize;
+        let (true, Some(whole)) = (len <= edit.len() - HEADER, edit_len(len)) else { return };
+        let sum = sum32(binding.seed(at as u64), &edit[4..HEADER + len]);
+        edit[..4].copy_from_slice(&sum.to_le_bytes());
+        at += whole as usize;
+    }
+}
+
 fn damage(region: &Region, what: String) -> Error {
     Error::corruption(
         "open pool",

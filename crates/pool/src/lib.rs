@@ -33,6 +33,8 @@
 #![forbid(unsafe_code)]
 
 mod edit;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod geometry;
 mod grains;
 mod log;

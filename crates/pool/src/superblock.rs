@@ -244,6 +244,15 @@ fn decode(slot: &SlotBytes) -> Slot {
     }
 }
 
+/// Gives a slot the checksum that its bytes have.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn mend(slot: &mut [u8]) {
+    if let Some(slot) = slot.first_chunk_mut() {
+        let sum = checksum(slot);
+        put(slot, SUM_AT, sum);
+    }
+}
+
 fn checksum(slot: &SlotBytes) -> u64 {
     sum64(SUM_SEED, &slot[..SUM_AT])
 }

@@ -170,81 +170,25 @@ mod tests {
     use super::*;
 
     /// Tries with every input: enough to notice, few enough for every run of the tests.
-    const MUTANTS: u64 = 300;
+    const MUTANTS: usize = 300;
 
     fn folder(path: &str) -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
     }
 
-    fn inputs(target: &str) -> Vec<Vec<u8>> {
-        let mut found = Vec::new();
-        let from = if target == "table" { vec!["tests/golden".into()] } else { Vec::new() };
-        for folder in from
-            .into_iter()
-            .chain([format!("../../fuzz/corpus/{target}")])
-            .map(|f| self::folder(&f))
-        {
-            let Ok(files) = std::fs::read_dir(&folder) else { continue };
-            let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-            paths.retain(|path| path.extension().is_none_or(|end| end == "sst"));
-            paths.sort();
-            found.extend(paths.iter().map(|path| std::fs::read(path).unwrap()));
-        }
-        assert!(!found.is_empty(), "no inputs for {target}");
-        found
-    }
-
-    fn random(state: &mut u64) -> u64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        *state >> 33
-    }
-
-    fn mutate(bytes: &mut Vec<u8>, state: &mut u64) {
-        for _ in 0..1 + random(state) % 4 {
-            let at = random(state) as usize % bytes.len().max(1);
-            // Most that matters stands at the end of blocks and files.
-            let at =
-                if random(state) & 1 == 0 { at } else { bytes.len().saturating_sub(at % 64 + 1) };
-            match (random(state) % 8, bytes.get_mut(at)) {
-                (0, _) => bytes.truncate(at),
-                (1, Some(byte)) => *byte = 0,
-                (2, Some(byte)) => *byte = 0xff,
-                (3, Some(byte)) => *byte = byte.wrapping_add(1),
-                (4, Some(_)) => _ = bytes.remove(at),
-                (5, _) => bytes.insert(at.min(bytes.len()), random(state) as u8),
-                (_, Some(byte)) => *byte = random(state) as u8,
-                (_, None) => bytes.push(random(state) as u8),
-            }
-        }
-    }
-
     #[test]
     fn corpus_and_mutants() {
         for (name, target) in TARGETS {
-            let mut state = 7;
-            for input in inputs(name) {
-                for verify in [true, false] {
-                    target(&input, verify);
-                }
-                for _ in 0..MUTANTS {
-                    let mut mutant = input.clone();
-                    mutate(&mut mutant, &mut state);
-                    target(&mutant, false);
-                }
+            let mut inputs = testkit::corpus::inputs(&folder(&format!("../../fuzz/corpus/{name}")));
+            if name == "table" {
+                let golden = std::fs::read_dir(folder("tests/golden")).unwrap();
+                let mut golden: Vec<_> = golden.map(|file| file.unwrap().path()).collect();
+                golden.retain(|path| path.extension().is_some_and(|end| end == "sst"));
+                golden.sort();
+                inputs.extend(golden.iter().map(|path| std::fs::read(path).unwrap()));
             }
-        }
-    }
-
-    #[test]
-    fn noise() {
-        let mut state = 11;
-        for _ in 0..3000 {
-            let noise: Vec<u8> =
-                (0..random(&mut state) % 200).map(|_| random(&mut state) as u8).collect();
-            for (_, target) in TARGETS {
-                target(&noise, true);
-                target(&noise, false);
-            }
+            inputs.iter().for_each(|input| target(input, true));
+            testkit::corpus::replay(&inputs, MUTANTS, |input| target(input, false));
         }
     }
 }

@@ -41,6 +41,8 @@ mod engine;
 mod fences;
 mod found;
 mod front;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod holders;
 mod hooks;
 mod iter;

@@ -15,6 +15,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod corpus;
 mod model;
 mod op;
 mod rng;

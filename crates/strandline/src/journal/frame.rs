@@ -116,6 +116,22 @@ pub(super) fn seal(mut frames: &mut [u8], binding: Binding, mut at: u64, synced:
     }
 }
 
+/// Gives `frames` from `at` on the checksums that they have, one after the other, as far as there are any.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn mend(mut frames: &mut [u8], binding: Binding, mut at: u64) {
+    while let Some((header, rest)) = frames.split_first_chunk_mut::<HEADER_LEN>() {
+        let mut len = [0; 4];
+        len.copy_from_slice(&header[24..28]);
+        let len = u32::from_le_bytes(len) as usize;
+        let Some((payload, behind)) = rest.split_at_mut_checked(len) else { return };
+        header[8..16].copy_from_slice(&sum64(PAYLOAD_SEED, payload).to_le_bytes());
+        let sum = sum64(binding.seed(at), &header[8..]);
+        header[..8].copy_from_slice(&sum.to_le_bytes());
+        at += (HEADER_LEN + len) as u64;
+        frames = behind;
+    }
+}
+
 impl Header {
     /// The header at `at`, if that is what the bytes are.
     pub fn decode(bytes: &[u8], binding: Binding, at: u64) -> Option<Header> {
@@ -126,6 +142,10 @@ impl Header {
         }
         let (payload_sum, synced) = (fields.u64()?, fields.u64()?);
         let (len, ranges) = (fields.u32()? as usize, fields.u32()? as usize);
+        // What was durable lies before the frame; anything else would make the segment count beyond its end.
+        if synced > at {
+            return None;
+        }
         Some(Header { payload_sum, synced, len, ranges })
     }
 

@@ -38,6 +38,8 @@ use crate::options::WalSync;
 use live::Live;
 use replay::Past;
 use segment::{HEADER_LEN, Header};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use segment::{mend, path as segment_path};
 use writer::{Batch, Place, Writer};
 
 /// The file that is locked by whoever has the log open.

@@ -71,8 +71,23 @@ impl Header {
     }
 }
 
+/// Makes `bytes` segment `number` of a small region, with checksums that hold.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn mend(bytes: &mut [u8], number: u64) {
+    const REGION_MAX: u64 = 1 << 16;
+    let Some((front, frames)) = bytes.split_first_chunk_mut::<{ HEADER_LEN as usize }>() else {
+        return;
+    };
+    let word = |at: usize| u64::from_le_bytes(front.as_chunks().0[at]);
+    let (store, region_len) = (word(2), word(4) % REGION_MAX);
+    let header = Header { store, number, region_len, previous: word(5), first: word(6) };
+    *front = header.encode();
+    let binding = Binding { store: header.store, segment: number };
+    super::frame::mend(frames, binding, HEADER_LEN);
+}
+
 /// The file of segment `number`.
-pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
+pub(crate) fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:010}{SUFFIX}"))
 }
 

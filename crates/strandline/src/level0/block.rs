@@ -48,6 +48,13 @@ fn checksum(seed: u64, block: &[u8; BLOCK_LEN]) -> u32 {
     sum32(sum64(seed, &front[4..]), back)
 }
 
+/// Gives a block the checksum that it has.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn mend(block: &mut [u8; BLOCK_LEN], seed: u64) {
+    let sum = checksum(seed, block);
+    block[..4].copy_from_slice(&sum.to_le_bytes());
+}
+
 /// A block whose checksum holds.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {

@@ -1,0 +1,371 @@
+//! What fuzzing runs, for `fuzz/` and for the tests below. No input may panic, overrun or go on for ever.
+//!
+//! Every target looks at its input as it is, and once more with checksums that hold, since hardly any input passes them.
+
+use std::cell::OnceCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::LINE;
+use pmem::{Region, Site};
+use pool::{Format, Pool};
+use ssd::{Disk, Fs, Memory};
+
+use crate::journal;
+use crate::level0::block::Block;
+use crate::level0::run;
+use crate::level0::{BLOCK_LEN, block};
+use crate::manifest::State;
+use crate::manifest::edit::Edit;
+use crate::media::Media;
+use crate::memtable::brief::Brief;
+use crate::memtable::record::{self, Head};
+use crate::options::WalSync;
+use crate::path::scan_zone;
+
+/// One target: takes any bytes.
+pub type Body = fn(&[u8]);
+
+/// All targets by name.
+pub const TARGETS: [(&str, Body); 5] = [
+    ("edit", edit),
+    ("records", records),
+    ("run_block", run_block),
+    ("run_meta", run_meta),
+    ("segment", segment),
+];
+
+/// An edit of the manifest: decoded, applied to a new store's state.
+pub fn edit(data: &[u8]) {
+    let Some(edit) = Edit::decode(data) else { return };
+    assert_eq!(Edit::decode(&edit.encode()).as_ref(), Some(&edit), "an edit is what it encodes");
+    let Ok(state) = State::replay(&[State::fresh().encode_snapshot(), data.to_vec()]) else {
+        return;
+    };
+    let again = State::replay(&[state.encode_snapshot()]).expect("a snapshot is sound");
+    assert_eq!(again, state, "a snapshot is the state");
+    _ = state.to_string();
+}
+
+const ZONE: Format = Format { zone_len: 4 << 10, manifest_len: 512 };
+const BASE_SEQ: u64 = 1_000;
+
+thread_local! {
+    static MEDIA: OnceCell<Media> = const { OnceCell::new() };
+}
+
+fn new_media() -> Media {
+    let region = Arc::new(Region::heap(64 << 10, None).expect("region"));
+    let pool = Pool::create(Arc::clone(&region), ZONE, 7, b"").expect("pool");
+    let media = Media::new(pool, region, None);
+    media.set_zone(0, 1, BASE_SEQ);
+    media
+}
+
+/// A zone of records: scanned and put back as after a crash, every record looked at both ways.
+pub fn records(data: &[u8]) {
+    MEDIA.with(|media| {
+        let media = media.get_or_init(new_media);
+        let mut zone = data[..data.len().min(ZONE.zone_len as usize)].to_vec();
+        zone.resize(ZONE.zone_len as usize, 0);
+        let start = media.pool.geometry().zone_at(0);
+        scan_records(media, &zone);
+        let zone_seed = media.zone_seed(1);
+        for at in (0..zone.len()).step_by(LINE) {
+            let seed = crate::media::record_seed(zone_seed, start + at as u64);
+            record::mend(&mut zone[at..], seed, BASE_SEQ);
+            let bytes = &zone[at..];
+            let Some(head) = Head::decode(bytes, seed, BASE_SEQ) else { continue };
+            let Some(whole) = bytes.get(..head.len()) else { continue };
+            if let Some(brief) = Brief::verified(whole, seed, BASE_SEQ) {
+                assert!(head.verify(whole, seed), "both ways find the checksum");
+                let parts = |brief: Brief| {
+                    (brief.kind, brief.seq, brief.key_at, brief.key_len, brief.value_len)
+                };
+                assert_eq!(parts(brief), parts(head.brief()), "both ways find the same record");
+            }
+        }
+        scan_records(media, &zone);
+    });
+}
+
+fn scan_records(media: &Media, zone: &[u8]) {
+    let start = media.pool.geometry().zone_at(0);
+    let end = start + zone.len() as u64;
+    let _dirty = media.region.copy(Site::Record, start, zone);
+    let scan = scan_zone::scan(media, start, end, 0);
+    for cut in [0, BASE_SEQ + 10, u64::MAX] {
+        let mut keys = 0;
+        let replayed = scan_zone::replay(media, start..end, &scan, cut, cut == u64::MAX, |found| {
+            keys += found.key(media).len() + found.value(media).len();
+            Ok(())
+        });
+        assert!(replayed.expect("what was scanned is there") <= zone.len() as u64);
+        assert!(keys <= zone.len(), "records do not overlap");
+    }
+}
+
+/// Eight bytes of a seed, then a block of an index run.
+pub fn run_block(data: &[u8]) {
+    let Some((seed, bytes)) = data.split_first_chunk() else { return };
+    let seed = u64::from_le_bytes(*seed);
+    walk_block(bytes, seed);
+    if let Some(bytes) = bytes.first_chunk::<BLOCK_LEN>() {
+        let mut bytes = *bytes;
+        block::mend(&mut bytes, seed);
+        walk_block(&bytes, seed);
+    }
+}
+
+fn walk_block(bytes: &[u8], seed: u64) {
+    let Some(block) = Block::verified(bytes, seed) else { return };
+    for at in 0..block.len() {
+        _ = block.leaf(at).at();
+    }
+    assert_eq!(block.leaves(0, block.len()).count(), block.len());
+    for key in [&b""[..], b"key", bytes] {
+        _ = block.position(key);
+        assert!(block.tagged(base::checksum::key_hash(key)) < 1 << block.len());
+    }
+}
+
+/// The meta stream of an index run: fences, zones, extents, range deletions.
+pub fn run_meta(data: &[u8]) {
+    let Some((fences, meta)) = run::decode_meta(data) else { return };
+    for at in 0..fences.len().min(64) {
+        assert!(fences.rank(fences.separator(at), false) <= fences.len());
+    }
+    _ = meta.ranges.bounds();
+    let (_, again) = run::decode_meta(&run::encode_meta(&fences, &meta)).expect("what was encoded");
+    assert_eq!(again, meta, "a meta stream is what it encodes");
+}
+
+/// Two bytes with the length of a first segment of a log, that segment, a second one: read to save what is left, and
+/// opened to go on.
+pub fn segment(data: &[u8]) {
+    let Some((len, rest)) = data.split_first_chunk() else { return };
+    let (first, second) = rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()));
+    let (mut first, mut second) = (first.to_vec(), second.to_vec());
+    read_log(&first, &second);
+    journal::mend(&mut first, 1);
+    journal::mend(&mut second, 2);
+    read_log(&first, &second);
+}
+
+fn read_log(first: &[u8], second: &[u8]) {
+    let dir = Path::new("/wal");
+    let fs = Memory::new(Disk::new(512));
+    fs.create_dir_all(dir).expect("directory");
+    for (number, bytes) in [(1, first), (2, second)] {
+        if !bytes.is_empty() {
+            let mut file = fs.create(&journal::segment_path(dir, number)).expect("file");
+            file.append(bytes).and_then(|()| file.sync()).expect("write");
+        }
+    }
+    let setting = || journal::Setting {
+        fs: Arc::new(fs.clone()),
+        dir: dir.to_owned(),
+        sync: WalSync::Never,
+        lock: None,
+    };
+    _ = journal::read(setting());
+    let opened = journal::open(setting(), || Ok(None));
+    if let Ok(Some(region)) = opened {
+        let before = region.bytes(0, region.len() as usize).to_vec();
+        drop(region);
+        let again = journal::open(setting(), || Ok(None)).expect("a log that was opened");
+        let again = again.expect("the log is there");
+        assert!(again.bytes(0, before.len()) == before, "an open changes nothing");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use pool::Extent;
+    use sst::RangeDelete;
+
+    use super::*;
+    use crate::fences::FencesBuilder;
+    use crate::level0::pieces::Pieces;
+    use crate::level0::run::RunDesc;
+    use crate::manifest::edit::{Change, Fate};
+    use crate::media::Leaf;
+    use crate::memtable::record::{Kind, Role, Segment, Shape};
+    use crate::ranges::Ranges;
+    use crate::tree::desc::TableDesc;
+
+    fn folder(name: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name)
+    }
+
+    #[test]
+    fn corpus_and_mutants() {
+        for (name, target) in TARGETS {
+            testkit::corpus::replay(&testkit::corpus::inputs(&folder(name)), 300, target);
+        }
+    }
+
+    fn write(target: &str, name: &str, bytes: &[u8]) {
+        std::fs::create_dir_all(folder(target)).expect("folder");
+        std::fs::write(folder(target).join(name), bytes).expect("write");
+    }
+
+    /// Writes first inputs with the engine's own encoders.
+    #[test]
+    #[ignore = "writes to fuzz/corpus"]
+    fn make_corpus() {
+        make_edits();
+        make_records();
+        make_runs();
+        make_segments();
+    }
+
+    fn make_edits() {
+        let pieces = Pieces { extents: vec![Extent { at: 4096, len: 512 }], len: 300 };
+        let run = RunDesc {
+            id: 3,
+            keyspace: 0,
+            order: 2,
+            entries: 15,
+            min_seq: 1,
+            max_seq: 20,
+            blocks: pieces.clone(),
+            filter: pieces.clone(),
+            meta: pieces,
+            meta_sum: 5,
+        };
+        let table = |extent| TableDesc {
+            id: 4,
+            extent,
+            keyspace: 0,
+            level: 1,
+            len: 100,
+            sum: 9,
+            entries: 7,
+            deletions: 1,
+            range_deletes: 1,
+            min_seq: 1,
+            max_seq: 6,
+            global_seq: 0,
+            smallest: b"a".to_vec(),
+            largest: b"m".to_vec(),
+            ends_before: true,
+        };
+        let split = vec![(1, Vec::new()), (2, b"k".to_vec())];
+        let on = |changes: Vec<Change>| Edit { floor: 7, changes }.encode();
+        let subranges = Change::Subranges { keyspace: 0, old: vec![0], new: split };
+        let add = Change::AddRun { run: Box::new(run), subranges: vec![1, 2] };
+        let zone = |fate| Change::Zone { no: 1, incarnation: 1 << 32, fate };
+        write("edit", "snapshot", &State::fresh().encode_snapshot());
+        write("edit", "runs", &on(vec![subranges.clone(), add.clone()]));
+        let leave = |subrange| Change::LeaveRun { keyspace: 0, id: 3, subrange };
+        write("edit", "leave", &on(vec![subranges, add, leave(1), leave(2)]));
+        let extent = Some(Extent { at: 8192, len: 256 });
+        let tables = [None, extent].map(|extent| Change::AddTable(Box::new(table(extent))));
+        tables.into_iter().zip(["table", "table-in-pool"]).for_each(|(add, name)| {
+            let remove =
+                Change::RemoveTable { keyspace: 0, level: 1, id: 4, smallest: b"a".to_vec() };
+            write("edit", name, &on(vec![add, remove]));
+        });
+        let name = "orders".to_owned();
+        let create = Change::CreateKeyspace { id: 1, name };
+        write("edit", "keyspaces", &on(vec![create, Change::DropKeyspace { id: 1 }]));
+        let zones = [Fate::Live { keyspace: 0, sealed: 64 }, Fate::Frozen, Fate::Retired].map(zone);
+        let mut zones = zones.to_vec();
+        zones.push(Change::ForgetZone { no: 1, incarnation: 1 << 32 });
+        zones.push(Change::Epoch(2));
+        zones.push(Change::NextIds { keyspace: 4, run: 5, table: 6 });
+        write("edit", "zones", &on(zones));
+    }
+
+    fn make_records() {
+        let media = new_media();
+        let start = media.pool.geometry().zone_at(0);
+        let part = |place, records, index| {
+            Role::First(Segment { place, commit_records: 3, records, index, segments: 2 })
+        };
+        let all = [
+            (Kind::Put, Role::Solo, 1, false),
+            (Kind::Delete, Role::Solo, 2, true),
+            (Kind::Put, part(0, 2, 0), 3, false),
+            (Kind::Merge, Role::Follower, 4, false),
+            (Kind::RangeDelete, part(2, 1, 1), 5, true),
+            (Kind::PutExtent, Role::Solo, 6, false),
+            (Kind::Blank, Role::Solo, 7, false),
+            (Kind::Put, Role::Moved, 8, false),
+        ];
+        let mut zone = Vec::new();
+        for (kind, role, seq, wide) in all {
+            let value = vec![b'v'; if kind == Kind::PutExtent { 24 } else { 20 * seq }];
+            let shape = Shape { kind, role, key_len: 3, value_len: value.len() };
+            let at = start + zone.len() as u64;
+            let seed = crate::media::record_seed(media.zone_seed(1), at);
+            let seq = BASE_SEQ + seq as u64;
+            let place = record::Place { seed, base_seq: BASE_SEQ, wide };
+            record::encode(&mut zone, &shape, place, seq, BASE_SEQ, b"key", &value);
+        }
+        write("records", "all-kinds", &zone);
+    }
+
+    fn make_runs() {
+        let keys: Vec<String> = (0..15).map(|i| format!("/usr/share/doc/{:02}", i * 3)).collect();
+        let entries: Vec<(&[u8], Leaf)> = keys
+            .iter()
+            .map(|key| {
+                (key.as_bytes(), Leaf::new(64, 64, base::checksum::key_hash(key.as_bytes())))
+            })
+            .collect();
+        for count in [1, 15] {
+            let mut block = 9_u64.to_le_bytes().to_vec();
+            block.extend(block::encode(9, &entries[..count]));
+            write("run_block", &format!("entries-{count}"), &block);
+        }
+        let mut fences = FencesBuilder::default();
+        keys.iter().for_each(|key| fences.push_raw(key.as_bytes()));
+        let delete = |begin: &[u8], end: &[u8], seq| RangeDelete {
+            begin: begin.to_vec(),
+            end: end.to_vec(),
+            seq,
+        };
+        let meta = run::Meta {
+            zones: vec![(1, 1 << 32, 640)],
+            extents: vec![Extent { at: 4096, len: 512 }],
+            ranges: Ranges::new(&[delete(b"a", b"k", 5), delete(b"c", b"z", 9)]),
+        };
+        write("run_meta", "whole", &run::encode_meta(&fences.finish(), &meta));
+    }
+
+    fn make_segments() {
+        let fs = Memory::new(Disk::new(512));
+        let dir = Path::new("/wal");
+        fs.create_dir_all(dir).expect("directory");
+        let setting = || journal::Setting {
+            fs: Arc::new(fs.clone()),
+            dir: dir.to_owned(),
+            sync: WalSync::Always,
+            lock: None,
+        };
+        for round in 0..2 {
+            let region = journal::open(setting(), || Ok(Some((7, 4096)))).expect("open");
+            let region = region.expect("a region");
+            for at in [0, 256, 1024, 0] {
+                let bytes = vec![round + 1; 64 + at / 8];
+                let _durable = region.fence(region.copy_nt(Site::Record, at as u64, &bytes));
+            }
+        }
+        let bytes = |number| {
+            let file = fs.open(&journal::segment_path(dir, number)).expect("segment");
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).expect("read");
+            bytes
+        };
+        let (first, second) = (bytes(1), bytes(2));
+        let mut input = (first.len() as u16).to_le_bytes().to_vec();
+        input.extend(&first);
+        write("segment", "one", &input);
+        input.extend(&second);
+        write("segment", "two", &input);
+    }
+}

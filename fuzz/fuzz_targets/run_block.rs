@@ -1,0 +1,4 @@
+//! See `strandline::fuzz::run_block`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| strandline::fuzz::run_block(data));
