@@ -9,6 +9,7 @@ use crate::front::Front;
 use crate::level0::run::Run;
 use crate::media::Media;
 use crate::memtable::Memtable;
+use crate::ranges::Stretch;
 use crate::subrange::Span;
 use crate::tree::Tree;
 use crate::tree::level::Level;
@@ -103,6 +104,33 @@ impl View {
             }
         }
         Ok(0)
+    }
+
+    /// Rank of the first run among all sources, from the newest on.
+    pub(crate) fn first_run(&self) -> usize {
+        self.memtables.len()
+    }
+
+    /// Rank of the first level.
+    pub(crate) fn first_level(&self) -> usize {
+        self.first_run() + self.runs.len()
+    }
+
+    /// The newest source with a range deletion of `key` that is not younger than `at`: its rank, and the keys covered.
+    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Result<Option<(usize, Stretch<'_>)>> {
+        let memtables = self.memtables.iter().map(|memtable| memtable.deletes.covering(key, at));
+        let runs = self.runs.iter().map(|run| run.ranges.covering(key, at));
+        let mut ranked = (0..).zip(memtables.chain(runs));
+        let newest = ranked.find_map(|(rank, stretch)| Some((rank, stretch?)));
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        for (rank, (_, level)) in (self.first_level()..).zip(self.tree.levels()) {
+            if let Some(stretch) = level.covering(key, at)? {
+                return Ok(Some((rank, stretch)));
+            }
+        }
+        Ok(None)
     }
 
     /// The oldest memtable that waits to become a run or tables.

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{heap, numbered, small_levels};
+use common::{Place, heap, numbered, small_levels};
 use ssd::Fs;
 use strandline::{
     Db, Hooks, Keyspace, Level0Form, Options, PRESETS, PmSource, ReadOptions, Snapshot, SsdSource,
@@ -153,13 +153,79 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
     }
 }
 
+/// What is known to be vacant goes with the process: the first scan after an open walked all that a range deletion covers,
+/// although it lies in older runs and tables.
+#[test]
+fn after_an_open_a_range_deletion_is_enough_to_jump_over_what_is_older() {
+    for down in [false, true] {
+        let options = Options { memtable_bytes: 4 << 20, ..small_levels() };
+        let place = Place::new(16 << 20, ssd::Memory::default());
+        let db = place.open(options.clone());
+        for i in 0..4_000 {
+            db.put(&numbered(i), &[1; 40]).expect("put");
+        }
+        if down {
+            db.compact().expect("compact")
+        } else {
+            db.flush().expect("flush")
+        }
+        db.delete_range(&numbered(500), &numbered(3_500)).expect("delete range");
+        db.put(&numbered(2_000), b"later").expect("put");
+        drop(db);
+        let db = place.open(options);
+        let before = passed(&db);
+        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        for (from, next) in [(500, 2_000), (2_001, 3_500)] {
+            iter.seek(&numbered(from)).expect("seek");
+            assert_eq!(iter.key(), Some(&numbered(next)[..]));
+        }
+        for (from, next) in [(3_499, 2_000), (1_999, 499)] {
+            iter.seek_for_prev(&numbered(from)).expect("seek");
+            assert_eq!(iter.key(), Some(&numbered(next)[..]));
+        }
+        let walked = passed(&db) - before;
+        assert!(walked <= FEW, "down: {down}, {walked} entries walked");
+    }
+}
+
+/// As soon as there was one run, a flush kept the tombstone of every message, although each had come and gone between two
+/// flushes: the first scan after an open walked them all.
+#[test]
+fn a_flush_drops_tombstones_of_keys_that_nothing_older_holds() {
+    const DEPTH: u64 = 50;
+    for ssd in [SsdSource::Auto, SsdSource::None] {
+        let options = Options { memtable_bytes: 8 << 20, ssd: ssd.clone(), ..small_levels() };
+        let place = Place::new(16 << 20, ssd::Memory::default());
+        let open = || match ssd {
+            SsdSource::None => Db::open_region(Arc::clone(&place.region), options.clone()),
+            _ => place.try_open(options.clone()),
+        };
+        let db = open().expect("open");
+        for message in 0..3_000 {
+            db.put(&numbered(message), &[7; 20]).expect("put");
+            if let Some(head) = message.checked_sub(DEPTH) {
+                db.delete(&numbered(head)).expect("delete");
+            }
+            if message % 1_000 == 999 {
+                db.flush().expect("flush");
+            }
+        }
+        drop(db);
+        let db = open().expect("open");
+        let [low, _] = ends(&db, None);
+        assert_eq!(low.0, Some(numbered(3_000 - DEPTH)));
+        // At each flush so many were there whose tombstones came with the next.
+        assert!(low.1 <= 3 * DEPTH, "{} entries walked", low.1);
+    }
+}
+
 /// What a store should hold.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A store and what it should hold, with snapshots of both.
 struct Pair {
     db: Db,
-    model: BTreeMap<Vec<u8>, Vec<u8>>,
+    model: Model,
     held: Vec<(Snapshot, Model)>,
     rng: Rng,
 }

@@ -40,6 +40,8 @@ impl Way {
 
 /// A walk over one source.
 pub(crate) struct Cursor {
+    /// The source's place in its View, the newest's being 0.
+    pub rank: usize,
     source: Source,
     way: Way,
     at: Seq,
@@ -73,6 +75,7 @@ impl Cursor {
     fn new(source: Source, way: Way, at: Seq) -> Cursor {
         Cursor {
             decides_late: way == Way::Backward && matches!(source, Source::Run { .. }),
+            rank: 0,
             source,
             way,
             at,

@@ -19,7 +19,7 @@ use base::planted::{self, Bug};
 use super::copies::Copies;
 use super::fold::{Extents, Folder, OPERANDS_MIN};
 use super::job::Progress;
-use super::versions::Retention;
+use super::versions::{Older, Retention};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::build::{RunBuilder, RunName};
@@ -73,6 +73,7 @@ impl FreezeJob {
             None => self.building(engine),
         };
         planted::step("freeze");
+        building.retention.older = Some(Older::than_memtables(&views(&self.sharers())));
         let mut done = 0;
         while done < quantum {
             let keys = BATCH_KEYS.min(quantum - done);
@@ -83,6 +84,8 @@ impl FreezeJob {
                 return Ok(Progress::Done);
             }
         }
+        // Meanwhile what is older may go, and its space with it.
+        building.retention.older = None;
         self.building = Some(building);
         Ok(Progress::More)
     }
@@ -92,10 +95,10 @@ impl FreezeJob {
         planted::step("begin a freeze");
         // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
         let sharers = self.sharers();
-        let newest = sharers.iter().flat_map(|subrange| subrange.view.load().runs.first().cloned());
+        let views = views(&sharers);
+        let newest = views.iter().filter_map(|view| view.runs.first());
         let above = newest.map(|run| run.desc.order + 1).max().unwrap_or(0);
-        let bottom = sharers.iter().all(|subrange| {
-            let view = subrange.view.load();
+        let bottom = views.iter().all(|view| {
             view.runs.is_empty()
                 && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables))
         });
@@ -119,6 +122,7 @@ impl FreezeJob {
                 ranges: self.memtable.deletes.needed(&horizon),
                 horizon,
                 bottom,
+                older: None,
             },
             extents: extents.into_iter().map(|hold| (hold.extent().at, hold)).collect(),
             copies: Copies::new(whose, base_seq.unwrap_or(0), CleanTail::default()),
@@ -258,4 +262,9 @@ impl Building {
         }
         Ok(())
     }
+}
+
+/// What these subranges read.
+fn views(subranges: &[Arc<Subrange>]) -> Vec<Arc<View>> {
+    subranges.iter().map(|subrange| subrange.view.load_full()).collect()
 }

@@ -116,6 +116,7 @@ impl MergeJob {
                 horizon,
                 bottom: choice.end == view.runs.len()
                     && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
+                older: None,
             },
             extents: holds.map(|hold| (hold.extent().at, Arc::clone(hold))).collect(),
             versions: Vec::new(),

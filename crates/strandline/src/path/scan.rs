@@ -202,18 +202,23 @@ impl Scan {
         self.current = Place::Nowhere;
         self.cursors.clear();
         self.walks.clear();
-        for memtable in &self.view.memtables {
-            if !memtable.index.is_empty() {
-                self.cursors.push(Cursor::memtable(media, memtable, from, way, self.at)?);
-            }
+        let memtables = self.view.memtables.iter().enumerate();
+        for (rank, memtable) in memtables.filter(|(_, memtable)| !memtable.index.is_empty()) {
+            let mut cursor = Cursor::memtable(media, memtable, from, way, self.at)?;
+            cursor.rank = rank;
+            self.cursors.push(cursor);
         }
-        for run in &self.view.runs {
-            self.cursors.push(Cursor::run(media, run, from, way, self.at)?);
+        for (rank, run) in (self.view.first_run()..).zip(&self.view.runs) {
+            let mut cursor = Cursor::run(media, run, from, way, self.at)?;
+            cursor.rank = rank;
+            self.cursors.push(cursor);
         }
-        for (_, level) in self.view.tree.levels() {
+        for (rank, (_, level)) in (self.view.first_level()..).zip(self.view.tree.levels()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
-                self.walks.push(Walk::new(level, within, from, way, self.at)?);
+                let mut walk = Walk::new(level, within, from, way, self.at)?;
+                walk.rank = rank;
+                self.walks.push(walk);
             }
         }
         Ok(())

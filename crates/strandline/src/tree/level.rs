@@ -8,6 +8,7 @@ use sst::{Handle, Hit, Search};
 use super::table::Table;
 use crate::fences::{Fences, FencesBuilder};
 use crate::found::Found;
+use crate::ranges::Stretch;
 use crate::subrange::Span;
 
 /// The tables of one level (I-TREE-1).
@@ -95,6 +96,14 @@ impl Level {
     /// Number of the newest range deletion of `key` here that is not younger than `at`; 0 if there is none.
     pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
         self.table_of(key).map_or(Ok(0), |table| self.deleted_in(table, key, at))
+    }
+
+    /// The keys around `key` that the newest range deletion of it here covers that is not younger than `at`.
+    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Result<Option<Stretch<'_>>> {
+        match self.table_of(key).filter(|_| self.has_ranges) {
+            Some(table) => Ok(table.ranges()?.covering(key, at)),
+            None => Ok(None),
+        }
     }
 
     /// Positions of the tables that may have keys of `span`.

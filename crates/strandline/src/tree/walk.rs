@@ -18,6 +18,8 @@ const PASSED_MAX: usize = 64;
 
 /// A walk over a level.
 pub(crate) struct Walk {
+    /// The level's place in its View, the newest source's being 0.
+    pub rank: usize,
     level: Arc<Level>,
     way: Way,
     at: Seq,
@@ -50,6 +52,7 @@ impl Walk {
         at: Seq,
     ) -> Result<Walk> {
         let mut walk = Walk {
+            rank: 0,
             level: Arc::clone(level),
             within,
             way,

@@ -1,4 +1,7 @@
-//! How a scan gets over what is gone: a vacancy in one go, all else key by key, which it tells the scans that come.
+//! How a scan gets over what is gone: by vacancies, by range deletions, and key by key.
+//!
+//! A vacancy is left behind in one go, by all sources. Where none is known, as after an open, the keys that a range deletion
+//! covers are left behind by the sources that are older than the one that has it; newer ones may have newer versions.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -7,7 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::Result;
 
 use super::{Scan, as_slice};
+use crate::iter::{Cursor, Way};
 use crate::path::stretch::LOOK_EVERY;
+use crate::ranges::Stretch as Covered;
+use crate::tree::walk::Walk;
 use crate::vacancies::{Known, WORTH_A_VACANCY};
 
 impl Scan {
@@ -17,7 +23,7 @@ impl Scan {
         if walks_all { None } else { self.space.vacancies.known() }
     }
 
-    /// Passes the current key, which is deleted, and the vacancy that it is in.
+    /// Passes the current key, which is deleted, and more that is.
     pub(super) fn pass_deleted(&mut self) -> Result<()> {
         let mut stretch = std::mem::take(&mut self.stretch);
         stretch.pass(self.key().unwrap_or_default(), self.way);
@@ -30,7 +36,51 @@ impl Scan {
         {
             return self.position(from);
         }
-        self.pass()
+        if self.deletes_ranges { self.pass_covered() } else { self.pass() }
+    }
+
+    /// Passes the current key, and in the sources below the newest range deletion of it all that this covers.
+    fn pass_covered(&mut self) -> Result<()> {
+        let (view, way, at) = (Arc::clone(&self.view), self.way, self.at);
+        let here = self.key().unwrap_or_default().to_vec();
+        let Some((rank, covered)) = view.covering(&here, at)? else { return self.pass() };
+        let from = match way {
+            Way::Forward => Bound::Included(covered.end),
+            Way::Backward => Bound::Excluded(covered.begin),
+        };
+        let is_within = |key: &[u8], Covered { begin, end, .. }: &Covered<'_>| match way {
+            Way::Forward => key < *end,
+            Way::Backward => key >= *begin,
+        };
+        let media = &*self.media;
+        for cursor in &mut self.cursors {
+            let Some(key) = cursor.head.as_ref().map(|head| media.key(head)) else { continue };
+            if cursor.rank > rank && is_within(key, &covered) {
+                let rank = cursor.rank;
+                *cursor = match rank.checked_sub(view.first_run()) {
+                    None => Cursor::memtable(media, &view.memtables[rank], from, way, at)?,
+                    Some(run) => Cursor::run(media, &view.runs[run], from, way, at)?,
+                };
+                cursor.rank = rank;
+            } else if key == here {
+                cursor.advance(media)?;
+            }
+        }
+        for walk in &mut self.walks {
+            if walk.head().is_none() {
+                continue;
+            }
+            if walk.rank > rank && is_within(walk.key(), &covered) {
+                let rank = walk.rank;
+                let level = view.tree.level(1 + rank - view.first_level());
+                let within = level.within(&self.subrange.span);
+                *walk = Walk::new(level, within, from, way, at)?;
+                walk.rank = rank;
+            } else if walk.key() == here {
+                walk.advance()?;
+            }
+        }
+        Ok(())
     }
 
     /// The scan shows a key, leaves the subrange or ends: what it has passed may be known as vacant.
