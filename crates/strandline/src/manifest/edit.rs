@@ -6,6 +6,7 @@ use base::bytes::common_prefix;
 use base::codec::{Reader, put_varint};
 use base::limits::KEY_BYTES_MAX;
 use pool::Extent;
+use sst::SEQ_MAX;
 
 use crate::level0::pieces::Pieces;
 use crate::level0::run::RunDesc;
@@ -435,7 +436,7 @@ impl Edit {
     /// Decodes an edit; total, and nothing may follow it.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Edit> {
         let mut reader = Reader::new(bytes);
-        let floor = reader.varint()?;
+        let floor = reader.varint().filter(|floor| *floor <= SEQ_MAX)?;
         let count = reader.varint()?;
         let (mut changes, mut keys) = (Vec::new(), Keys::default());
         for _ in 0..count {

@@ -23,6 +23,7 @@ use base::checksum::{mix, sum32};
 use base::codec::{Reader, put_varint, varint_len};
 use base::planted::{self, Bug};
 use base::{LINE, Seq};
+use sst::SEQ_MAX;
 
 pub(crate) use super::kind::Kind;
 
@@ -296,6 +297,10 @@ impl Head {
         } else {
             base_seq.checked_add(u64::from(reader.u32()?))?
         };
+        // Tables could not hold it, and sums of it might overflow.
+        if seq > SEQ_MAX {
+            return None;
+        }
         let (distance, unknown) = match (role_bits, wide) {
             (0, false) => (u64::from(reader.u8()?), UNKNOWN_U8),
             (0 | 1, _) => (u64::from(reader.u32()?), UNKNOWN_U32),

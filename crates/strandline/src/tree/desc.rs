@@ -94,7 +94,7 @@ fn level_of(level: u8) -> Option<usize> {
 }
 
 fn has_entries(desc: &TableDesc) -> Result<(), Broken> {
-    if desc.entries + desc.range_deletes > 0 && desc.len > 0 {
+    if (desc.entries > 0 || desc.range_deletes > 0) && desc.len > 0 {
         Ok(())
     } else {
         Err("a table has entries")
