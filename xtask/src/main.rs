@@ -1,7 +1,8 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `kill9`, `soak`, `tidy`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `kill9`, `soak`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
+mod fullness;
 mod kill9;
 mod soak;
 mod tidy;
@@ -12,13 +13,14 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("crash") => crash::run(&args[1..]),
+        Some("fullness") => fullness::run(&args[1..]),
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
         Some("soak") => soak::run(&args[1..]),
         Some(soak::CHILD) => soak::child(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash|kill9|soak|tidy [options]".into()),
+        _ => Err("usage: cargo xtask crash|fullness|kill9|soak|tidy [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -124,7 +124,9 @@ impl Fs for Posix {
 
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(|e| refused("ask free space", dir, e))?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        // Some file systems do not count.
+        let counts = stat.f_blocks > 0;
+        Ok(if counts { stat.f_bavail.saturating_mul(stat.f_frsize) } else { u64::MAX })
     }
 
     fn describe(&self) -> String {

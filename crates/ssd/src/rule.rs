@@ -16,6 +16,8 @@ pub enum Failure {
     NoSpace,
     /// `EDQUOT`; nothing is done.
     Quota,
+    /// `EMFILE`; nothing is done.
+    NoDescriptors,
     /// `EINTR`; nothing is done. Back ends repeat interrupted system calls, so who sees this is told of one
     /// that could not be.
     Interrupted,
@@ -30,10 +32,11 @@ pub enum Failure {
 
 impl Failure {
     /// Every failure.
-    pub const ALL: [Failure; 7] = [
+    pub const ALL: [Failure; 8] = [
         Failure::Io,
         Failure::NoSpace,
         Failure::Quota,
+        Failure::NoDescriptors,
         Failure::Interrupted,
         Failure::Short,
         Failure::LosesPages,
@@ -44,6 +47,7 @@ impl Failure {
         match self {
             Failure::NoSpace => Errno::NOSPC,
             Failure::Quota => Errno::DQUOT,
+            Failure::NoDescriptors => Errno::MFILE,
             Failure::Unsupported => Errno::OPNOTSUPP,
             Failure::Interrupted => Errno::INTR,
             Failure::Io | Failure::Short | Failure::LosesPages => Errno::IO,

@@ -34,6 +34,7 @@ use crate::ring::{Gate, Ring};
 use crate::snapshot::Snapshots;
 use crate::subrange::Subrange;
 use crate::tree::memory::PmTables;
+use crate::tree::room::Writes;
 use crate::tree::tables::Tables;
 use crate::view::View;
 
@@ -263,12 +264,15 @@ impl Engine {
         if self.poison.is_set() { Ok(()) } else { tables.remove_dead() }
     }
 
-    /// Bytes that nothing uses, the rest of zones that cleaning goes on filling included: what reclaiming
+    /// Bytes that nothing uses, the rest of zones that cleaning goes on filling and room in files included: what reclaiming
     /// raises, if it can raise anything.
     pub(crate) fn unused_bytes(&self) -> u64 {
         let holders = self.holders.now();
         let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
-        self.media.pool.space().free + tails
+        let room = self.tables.as_ref().map(|tables| &tables.room);
+        let files =
+            room.filter(|room| room.limit() < u64::MAX).map_or(0, |room| room.left(Writes::Relief));
+        self.media.pool.space().free + tails + files
     }
 
     /// Grants a zone for records from `base_seq` on, if `claim` may have one: its header is durable, so
@@ -301,7 +305,17 @@ impl Engine {
     /// Whether there is a zone that `claim` may have.
     pub(crate) fn may_grant(&self, claim: Claim) -> bool {
         self.bury();
-        self.media.pool.space().free_zones > self.reserved_zones(claim)
+        let has_room = claim != Claim::Put || self.room_for_writers() > 0;
+        has_room && self.media.pool.space().free_zones > self.reserved_zones(claim)
+    }
+
+    /// Bytes that writers may take before files would have no room for all that is in persistent memory. Memtables that are
+    /// being filled do not count: there are as many of them however small the limit is.
+    pub(crate) fn room_for_writers(&self) -> u64 {
+        let Some(tables) = &self.tables else { return u64::MAX };
+        let space = self.media.pool.space();
+        let to_come = (space.total - space.free).saturating_sub(self.filled_room());
+        tables.room.for_writers().saturating_sub(tables.room.taken() + to_come)
     }
 
     /// Zones that must stay free when `claim` takes one.
@@ -334,7 +348,7 @@ impl Engine {
         let pool = &self.media.pool;
         let free = u64::from(pool.space().free_zones) * pool.geometry().zone_len();
         let tables = self.pm_tables().map_or(0, |memory| memory.unused());
-        free.saturating_sub(self.kept_from_writers() + tables)
+        free.saturating_sub(self.kept_from_writers() + tables).min(self.room_for_writers())
     }
 
     /// Bytes for memtables beside level 0: one that is filled and two that wait, but at least a zone that is filled and
@@ -358,6 +372,9 @@ impl Engine {
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
     pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
         self.bury();
+        if self.room_for_writers() < len {
+            return None;
+        }
         let pool = &self.media.pool;
         let hold = ExtentHold::take(pool, &self.graveyard, len)?;
         if pool.space().free_zones < self.reserved_zones(Claim::Put) {

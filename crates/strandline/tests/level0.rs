@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::{
-    Contents, TempDir, assert_nothing_leaked, dump, kind_of, numbered as key, small_levels,
+    Contents, TempDir, assert_nothing_leaked, dump, kind_of, noise, numbered as key, small_levels,
 };
 use strandline::{
     Batch, Db, ErrorKind, Level0Form, Options, PmSource, ReadOptions, SsdSource, steps,
@@ -231,26 +231,35 @@ fn a_number_of_subranges_is_kept_in_every_form() {
     }
 }
 
-/// The device refuses: memtables stay, are read, and go once it takes them.
+/// No more is taken than there is room for: it stays, is read, and goes on once there is more. It was taken until the pool
+/// was full, and could not be flushed.
 #[test]
-fn what_cannot_be_flushed_stays() {
+fn what_is_taken_can_be_flushed() {
     let dir = TempDir::new("level0-full");
-    let with = Options { ssd_size: 40 << 10, ..options(Level0Form::Sst) };
+    let with = Options { ssd_size: 400 << 10, ..options(Level0Form::Sst) };
     let db = Db::open(dir.join("db"), with.clone()).expect("open");
-    let mut refused = None;
     let mut model = BTreeMap::new();
-    for at in 0..2000 {
-        db.put(&key(at), &[7; 100]).expect("put");
-        model.insert(key(at), vec![7; 100]);
-        if at % 200 == 199 && refused.is_none() {
-            refused = db.flush().err();
+    let refused = (0..20_000).find_map(|at| {
+        let refused = db.put(&key(at), &noise(at, 0)).err();
+        if refused.is_none() {
+            model.insert(key(at), noise(at, 0));
         }
-    }
-    assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+        refused
+    });
+    let refused = refused.expect("there is little room");
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    assert!(refused.context().contains("ssd_size"), "{refused}");
+    assert!(model.len() > 1000, "{} taken", model.len());
+    assert!(all(&db) == model);
+    db.flush().expect("what was taken has room");
     assert!(all(&db) == model);
     drop(db);
     let db = Db::open(dir.join("db"), Options { ssd_size: 0, ..with }).expect("open");
     assert!(all(&db) == model);
+    for at in 20_000..30_000 {
+        db.put(&key(at), &noise(at, 1)).expect("put");
+        model.insert(key(at), noise(at, 1));
+    }
     db.flush().expect("flush");
     assert_eq!(shape(&db).0, 0);
     assert!(all(&db) == model);

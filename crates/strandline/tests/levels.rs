@@ -272,10 +272,10 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
             }
         };
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        assert!(error.context().contains("/sst"), "names what is full: {error}");
         for i in 0..acknowledged {
             assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
         }
-        assert!(db.properties().ssd.expect("levels").trouble.is_some());
         drop(db);
         // A larger device, the same files.
         let disk = Memory::default();

@@ -8,6 +8,7 @@ mod merging;
 pub(crate) mod output;
 pub(crate) mod pick;
 pub(crate) mod placement;
+mod relief;
 pub(crate) mod retain;
 #[cfg(test)]
 mod schedule;

@@ -18,13 +18,14 @@ use crate::ranges::Ranges;
 use crate::tree::bounds;
 use crate::tree::desc::TableDesc;
 use crate::tree::level::Level;
+use crate::tree::room::Writes;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
 
 /// Bytes compared at a time when a table is read back.
 const READ_BACK: usize = 1 << 20;
 /// A table is cut when it overlaps this many times its size of the level below.
-const OVERLAP_MAX: u64 = 10;
+pub(super) const OVERLAP_MAX: u64 = 10;
 
 /// Where tables go and what they look like.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub(crate) struct OutputOptions {
     pub keyspace_name: String,
     pub level: u8,
     pub place: Place,
+    /// What the room in files that it takes is for.
+    pub writes: Writes,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
     /// Keys at which a table ends, whatever its size, in order: where subranges begin, which then have tables of their own.
@@ -154,7 +157,8 @@ impl Output {
         let table_bytes = self.options.table_bytes;
         let id = self.tables.take_id();
         let rate = self.options.rate.clone();
-        let sink = TableSink::new(&self.tables, id, (self.options.place, table_bytes), rate)?;
+        let OutputOptions { place, writes, .. } = self.options;
+        let sink = TableSink::new(&self.tables, id, (place, table_bytes), writes, rate)?;
         let full_at = sink.cut_at(table_bytes);
         let options = WriterOptions {
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
@@ -326,6 +330,7 @@ mod tests {
     use ssd::{Fs, Memory};
 
     use super::*;
+    use crate::tree::room::Room;
     use crate::tree::tables::Shelf;
 
     /// It was taken for damage of what is merged, after which the keyspace was never compacted again.
@@ -333,9 +338,9 @@ mod tests {
     fn a_table_that_reads_back_otherwise_is_no_damage() {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
-        let tables = Tables::new(Shelf { fs, dir: "/sst".into() }, 0, 0);
+        let tables = Tables::new(Shelf { fs, dir: "/sst".into() }, Room::unlimited(), 0);
         let id = tables.take_id();
-        let mut file = tables.create(id, 7).expect("create");
+        let mut file = tables.create(id).expect("create");
         file.append(b"a table").expect("append");
         let mut sum = Sum::default();
         sum.update(b"a table");

@@ -11,6 +11,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use super::relief;
 use crate::tree::desc::LEVELS;
 
 /// How much larger a level is than the one above, at most.
@@ -30,6 +31,8 @@ pub(crate) struct TableFacts<'t> {
     pub largest: &'t [u8],
     /// A compaction under way reads it.
     pub busy: bool,
+    /// What part of its entries deletes others, in thousandths; all of them, where it deletes a range.
+    pub deletes: u32,
 }
 
 /// What is known of level 0.
@@ -68,6 +71,20 @@ pub(crate) struct Picture<'t> {
     pub level0_bytes: u64,
     /// Somebody waits for persistent memory.
     pub pressed: bool,
+    pub room: RoomFacts,
+}
+
+/// What is known of the room in files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoomFacts {
+    /// Bytes that a merge of whole levels may write before its inputs go.
+    pub levels: u64,
+    /// The same of what frees space.
+    pub relief: u64,
+    /// Bytes at which a table is cut.
+    pub cut_at: u64,
+    /// Writers are refused for want of it.
+    pub short: bool,
 }
 
 /// What to compact. Tables are named by their position in their level.
@@ -81,6 +98,8 @@ pub(crate) enum Choice {
     /// Table `table` of level `from` into the next level, whose tables `onto` it overlaps; where there are none, the
     /// table only moves.
     Table { from: usize, table: usize, onto: Range<usize> },
+    /// Table `table` of a level, in several that overlap less of the next level each.
+    Parted { level: usize, table: usize },
 }
 
 /// How large levels should be.
@@ -94,7 +113,7 @@ pub(crate) struct Targets {
 
 impl<'t> Picture<'t> {
     /// Tables of a level.
-    fn level(&self, number: usize) -> &[TableFacts<'t>] {
+    pub(super) fn level(&self, number: usize) -> &[TableFacts<'t>] {
         &self.levels[number - 1]
     }
 
@@ -150,10 +169,50 @@ pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
     Targets { base, bytes: targets }
 }
 
-/// The next compaction, if one is worth it.
+/// The next compaction, if one is worth it. What has no room for what it writes gives way to what makes some; but where
+/// that is nothing, who waits had better see it fail: how much is left of what is merged only the merge finds out.
 pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
+    if let Some(choice) = relief::of_deletes(picture).filter(|_| picture.room.short) {
+        return Some(choice);
+    }
+    let waited_for = picture.pressed || picture.level0.waits;
+    match usual(picture) {
+        Some(choice) if fits(picture, &choice) => Some(choice),
+        Some(choice) => relief::any(picture).or(Some(choice).filter(|_| waited_for)),
+        None if picture.room.short && waited_for => relief::any(picture),
+        None => None,
+    }
+}
+
+/// As [`pick`], of level 0 only.
+pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
+    level0(picture).filter(|choice| fits(picture, choice))
+}
+
+/// Whether there is room for all that a merge reads.
+fn fits(picture: &Picture<'_>, choice: &Choice) -> bool {
+    let RoomFacts { levels, relief, .. } = picture.room;
+    let overlapped = |into: usize, onto: &Range<usize>| bytes(&picture.level(into)[onto.clone()]);
+    match choice {
+        Choice::Level0 { into, onto } => picture.level0.bytes + overlapped(*into, onto) <= relief,
+        Choice::Levels { from, onto } => {
+            let filled = from.clone().filter(|number| !picture.level(*number).is_empty());
+            let above: u64 = from.clone().map(|number| bytes(picture.level(number))).sum();
+            let moves = filled.count() == 1 && onto.is_empty();
+            moves || above + overlapped(from.end, onto) <= levels
+        }
+        Choice::Table { from, table, onto } => {
+            let table = picture.level(*from)[*table].bytes;
+            onto.is_empty() || table + overlapped(from + 1, onto) <= relief
+        }
+        Choice::Parted { level, table } => picture.level(*level)[*table].bytes <= relief,
+    }
+}
+
+/// The next compaction where there is room enough.
+fn usual(picture: &Picture<'_>) -> Option<Choice> {
     // It costs little, and writers wait for it.
-    if let Some(choice) = pick_level0(picture) {
+    if let Some(choice) = level0(picture) {
         return Some(choice);
     }
     let targets = picture.targets();
@@ -179,8 +238,8 @@ pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
     None
 }
 
-/// As [`pick`], of level 0 only.
-pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
+/// Level 0, if it is due.
+fn level0(picture: &Picture<'_>) -> Option<Choice> {
     let level0 = picture.is_level0_due().then_some(&picture.level0)?;
     // Runs that have none of its keys any more: it has only to leave them.
     let Some((smallest, largest)) = level0.bounds else {
@@ -279,21 +338,28 @@ fn pick_table(picture: &Picture<'_>, level: usize) -> Option<Choice> {
     Some(Choice::Table { from: level, table, onto })
 }
 
-fn bytes(tables: &[TableFacts<'_>]) -> u64 {
+pub(super) fn bytes(tables: &[TableFacts<'_>]) -> u64 {
     tables.iter().map(|table| table.bytes).sum()
 }
 
 /// Lowest and highest key of tables of one level and of what overlaps them.
-fn hull<'t>(tables: &[TableFacts<'t>], (low, high): (&'t [u8], &'t [u8])) -> (&'t [u8], &'t [u8]) {
+pub(super) fn hull<'t>(
+    tables: &[TableFacts<'t>],
+    (low, high): (&'t [u8], &'t [u8]),
+) -> (&'t [u8], &'t [u8]) {
     let ends = tables.first().zip(tables.last());
     ends.map_or((low, high), |(first, last)| (low.min(first.smallest), high.max(last.largest)))
 }
 
-fn is_busy(tables: &[TableFacts<'_>]) -> bool {
+pub(super) fn is_busy(tables: &[TableFacts<'_>]) -> bool {
     tables.iter().any(|table| table.busy)
 }
 
-fn overlapping(tables: &[TableFacts<'_>], smallest: &[u8], largest: &[u8]) -> Range<usize> {
+pub(super) fn overlapping(
+    tables: &[TableFacts<'_>],
+    smallest: &[u8],
+    largest: &[u8],
+) -> Range<usize> {
     let first = tables.partition_point(|table| table.largest < smallest);
     first..first + tables[first..].partition_point(|table| table.smallest <= largest)
 }
@@ -311,6 +377,7 @@ mod tests {
             arriving: Vec::new(),
             level0_bytes: 100,
             pressed,
+            room: RoomFacts { levels: u64::MAX, relief: u64::MAX, cut_at: 10, short: false },
         };
         for line in text.split('|') {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -332,7 +399,13 @@ mod tests {
                     let due = bytes >= 100 || pressed && bytes > 0;
                     picture.level0 = Level0Facts { bytes, bounds, busy, due, waits: false };
                 } else {
-                    picture.levels[level - 1].push(TableFacts { bytes, smallest, largest, busy });
+                    picture.levels[level - 1].push(TableFacts {
+                        bytes,
+                        smallest,
+                        largest,
+                        busy,
+                        deletes: 0,
+                    });
                 }
             }
         }
@@ -353,6 +426,7 @@ mod tests {
             Some(Choice::Table { from, table, onto }) => {
                 format!("{table} of {from} onto {onto:?}")
             }
+            Some(Choice::Parted { level, table }) => format!("part {table} of {level}"),
         }
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use testkit::Rng;
 
-use super::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts, pick, pick_level0};
+use super::pick::{
+    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, pick, pick_level0,
+};
 use crate::tree::desc::LEVELS;
 
 /// Keys of a table, each with its newest number.
@@ -83,6 +85,7 @@ impl Sim {
                         smallest: &table.smallest,
                         largest: &table.largest,
                         busy: table.busy,
+                        deletes: (table.id % 4 * 250) as u32,
                     });
                     facts.collect()
                 }),
@@ -97,6 +100,7 @@ impl Sim {
                     .collect(),
                 level0_bytes: LEVEL0_BYTES,
                 pressed,
+                room: self.room(pressed),
             };
             pick_level0(&picture).or_else(|| pick(&picture))
         };
@@ -106,6 +110,17 @@ impl Sim {
             return;
         };
         self.take(choice);
+    }
+
+    /// Now and then there is little room, or none but for what frees some.
+    fn room(&self, pressed: bool) -> RoomFacts {
+        let little = pressed && self.seq.is_multiple_of(3);
+        RoomFacts {
+            levels: if little { 0 } else { u64::MAX },
+            relief: if little { self.seq % 7 } else { u64::MAX },
+            cut_at: 1,
+            short: little,
+        }
     }
 
     fn take(&mut self, choice: Choice) {
@@ -122,6 +137,7 @@ impl Sim {
             Choice::Table { from, table, onto } => {
                 (false, ids(from, table..table + 1).collect(), from + 1, onto)
             }
+            Choice::Parted { level, table } => (false, Vec::new(), level, table..table + 1),
         };
         let one_level = upper.windows(2).all(|pair| pair[0].0 == pair[1].0);
         let moves = !whole && onto.is_empty() && one_level;

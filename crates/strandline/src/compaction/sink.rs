@@ -15,6 +15,7 @@ use sst::Sink;
 use super::placement::{self, Place};
 use crate::background::rate::RateLimit;
 use crate::tree::memory::PmTables;
+use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
 
@@ -29,8 +30,7 @@ pub(crate) struct TableSink {
     to: To,
     buffer: Vec<u8>,
     sum: Sum,
-    /// Bytes so far.
-    len: u64,
+    writes: Writes,
     rate: Option<Arc<RateLimit>>,
 }
 
@@ -52,6 +52,7 @@ impl TableSink {
         tables: &Arc<Tables>,
         id: u64,
         (place, expected): (Place, u64),
+        writes: Writes,
         rate: Option<Arc<RateLimit>>,
     ) -> Result<TableSink> {
         let memory = tables.memory.as_ref().filter(|_| place == Place::Memory);
@@ -60,7 +61,7 @@ impl TableSink {
         let space = TableSpace::file(tables, id);
         let to = match memory.filter(has_room) {
             Some(memory) => To::Memory(Arc::clone(memory)),
-            None => To::File(tables.create(id, expected)?),
+            None => To::File(tables.create(id)?),
         };
         Ok(TableSink {
             tables: Arc::clone(tables),
@@ -69,7 +70,7 @@ impl TableSink {
             buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
             to,
             sum: Sum::default(),
-            len: 0,
+            writes,
             rate,
         })
     }
@@ -84,8 +85,9 @@ impl TableSink {
 
     fn flush(&mut self) -> Result<()> {
         if let To::Memory(_) = &self.to {
-            self.to = To::File(self.tables.create(self.id, self.buffer.len() as u64)?);
+            self.to = To::File(self.tables.create(self.id)?);
         }
+        self.space.take(self.buffer.len() as u64, self.writes)?;
         self.take_rate();
         if let To::File(file) = &mut self.to {
             file.append(&self.buffer)?;
@@ -115,7 +117,6 @@ impl TableSink {
         {
             file.sync()?;
         }
-        self.space.count(self.len);
         Ok(Written { sum, space: self.space })
     }
 }
@@ -123,7 +124,6 @@ impl TableSink {
 impl Sink for TableSink {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
-        self.len += bytes.len() as u64;
         self.buffer.extend_from_slice(bytes);
         let most = match &self.to {
             To::File(_) => BUFFER,
@@ -150,6 +150,7 @@ mod tests {
     use super::*;
     use crate::media::Media;
     use crate::memtable::zone::Graveyard;
+    use crate::tree::room::Room;
     use crate::tree::tables::Shelf;
 
     const ZONE: u64 = 4096;
@@ -165,13 +166,14 @@ mod tests {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
         let shelf = Shelf { fs, dir: "/sst".into() };
-        Arc::new(Tables::new(shelf, 0, 0).with_memory(memory))
+        Arc::new(Tables::new(shelf, Room::unlimited(), 0).with_memory(memory))
     }
 
     /// Writes `len` bytes in pieces of 100.
     fn written(tables: &Arc<Tables>, place: Place, len: usize) -> TableSpace {
         let id = tables.take_id();
-        let mut sink = TableSink::new(tables, id, (place, 1000), None).expect("begins");
+        let mut sink =
+            TableSink::new(tables, id, (place, 1000), Writes::Levels, None).expect("begins");
         let bytes: Vec<u8> = (0..len).map(|at| at as u8 ^ id as u8).collect();
         bytes.chunks(100).for_each(|piece| sink.append(piece).expect("append"));
         let written = sink.end().expect("end");

@@ -302,7 +302,7 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
     SsdProperties {
         dir: tables.dir().to_owned(),
         fs: tables.shelf.fs.describe(),
-        bytes: tables.bytes(),
+        bytes: tables.room.taken(),
         limit: engine.options.ssd_size,
         pm_bytes: tables.memory.as_ref().map_or(0, |memory| memory.taken()),
         pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),

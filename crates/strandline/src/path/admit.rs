@@ -234,7 +234,11 @@ impl Engine {
     #[cold]
     fn no_space(&self, len: u64) -> Error {
         let space = self.media.pool.space();
-        if let Some(trouble) = self.last_trouble() {
+        let full = self.tables.as_ref().filter(|_| self.room_for_writers() < len);
+        // What failed for want of room in files failed for that.
+        let trouble = self.last_trouble();
+        let trouble = trouble.filter(|each| full.is_none() || each.kind() != ErrorKind::NoSpace);
+        if let Some(trouble) = trouble {
             return Error::new(
                 trouble.kind(),
                 "write",
@@ -244,6 +248,17 @@ impl Engine {
                     trouble.context()
                 ),
             );
+        }
+        if let Some(tables) = full {
+            let text = format!(
+                "tables in {} take {} of {} bytes, and {} are on their way from persistent memory (the rest is kept for \
+                 what frees space); delete keys, raise ssd_size or make room on the device",
+                tables.dir().display(),
+                tables.room.taken(),
+                tables.room.limit(),
+                space.total - space.free
+            );
+            return Error::new(ErrorKind::NoSpace, "write", text);
         }
         Error::new(
             ErrorKind::NoSpace,

@@ -30,6 +30,7 @@ use crate::snapshot::Horizon;
 use crate::subrange::Subrange;
 use crate::tree::copy::link_or_copy;
 use crate::tree::desc::TableDesc;
+use crate::tree::room::Room;
 use crate::tree::space::NewTable;
 use crate::tree::tables::{Shelf, Tables};
 use crate::view::View;
@@ -85,7 +86,8 @@ impl Engine {
         let now = self.manifest().state.clone();
         let mut state =
             State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
-        let tables = Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, 0, 0);
+        let tables =
+            Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, Room::unlimited(), 0);
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);
         // A View goes as soon as its part is copied, and with it the space that it holds.

@@ -155,6 +155,7 @@ impl Engine {
         if let Err(error) = self.remove_dead_tables(tables) {
             self.set_trouble(Some(&error));
         }
+        tables.look_at_device();
         let mut failed = false;
         let mut under_way = {
             let mut compactions = self.compactions();

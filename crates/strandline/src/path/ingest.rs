@@ -33,6 +33,7 @@ use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::examine::{Copy, examine};
+use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 
@@ -325,13 +326,12 @@ fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTa
     let mut space = TableSpace::file(tables, id);
     let fs = &*tables.shelf.fs;
     let source = fs.open(path)?;
-    tables.check_room(source.len())?;
+    space.take(source.len(), Writes::Levels)?;
     let to = tables.path(id);
     let (_, sum) = copy(fs, &*source, &to)?;
     // The copy is what counts: the original may change at any time.
     let copy = Copy { file: fs.open(&to)?, name: path.display().to_string() };
     let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
-    space.count(desc.len);
     Ok(NewTable { desc, space })
 }
 

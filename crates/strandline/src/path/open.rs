@@ -31,6 +31,7 @@ use crate::options::check::{check, check_level0, check_pm_tables, check_threads}
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::memory::PmTables;
 use crate::tree::owner;
+use crate::tree::room::Room;
 use crate::tree::tables::{Shelf, Tables};
 
 pub(super) const POOL: &str = "pool";
@@ -440,7 +441,8 @@ fn assemble(
     let cache = options.block_cache.min(options.dram_budget / 2);
     let graveyard = Arc::new(Graveyard::default());
     let memory = PmTables::new(&media, &graveyard, options.pm_tables);
-    let tables = shelf.map(|shelf| Tables::new(shelf, options.ssd_size, cache).with_memory(memory));
+    let room = Room::new(options.ssd_size, options.table_bytes);
+    let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
     let tables = tables.map(Arc::new);
     let progress = hooks.recovery_progress.as_deref();
     let recovered = recover(

@@ -14,7 +14,9 @@ use super::leaving::Leaving;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;
 use crate::compaction::output::OutputOptions;
-use crate::compaction::pick::{Arriving, Choice, Level0Facts, Picture, TableFacts, targets};
+use crate::compaction::pick::{
+    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, targets,
+};
 use crate::compaction::placement::{self, Place};
 use crate::compaction::retain::Retention;
 use crate::engine::Engine;
@@ -26,6 +28,7 @@ use crate::tree::Tree;
 use crate::tree::bounds;
 use crate::tree::desc::LEVELS;
 use crate::tree::level::Level;
+use crate::tree::room::{Room, Writes};
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use crate::view::View;
@@ -140,7 +143,9 @@ impl Engine {
         let mut all: Vec<Candidate> = all.into_iter().map(|each| self.candidate(each)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
-        let due = due(&facts, self.level0_bytes(), pressed);
+        // What came down to more than files have room for could not leave at once.
+        let files = self.room_facts().relief;
+        let due = due(&facts, self.level0_bytes().min(files), pressed);
         due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
         all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
         all
@@ -160,13 +165,16 @@ impl Engine {
             Level0Form::Sst if !self.awaits_cut(&space) => 0,
             Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
         };
+        // Range deletions free files, but hold next to nothing.
+        let frees = self.throttle.has_waiters() && self.room_for_writers() == 0;
+        let has_runs = !leaving.runs.is_empty();
         let facts = SubrangeFacts {
             bytes: leaving.bytes(&subrange),
             held: leaving.held_bytes(&subrange),
             overlap,
             heat: subrange.heat.load(Relaxed),
             busy: leaving.is_busy(),
-            full: leaving.memtable.is_some() || leaving.runs.len() > unmerged,
+            full: leaving.memtable.is_some() || leaving.runs.len() > unmerged || frees && has_runs,
         };
         Candidate { space, subrange, view, leaving, scope, facts, due: None }
     }
@@ -204,6 +212,18 @@ impl Engine {
             arriving: arriving.collect(),
             level0_bytes: self.level0_share(space.routes.load().subranges.len()),
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
+            room: self.room_facts(),
+        }
+    }
+
+    fn room_facts(&self) -> RoomFacts {
+        let room = self.tables.as_ref().map(|tables| &tables.room);
+        let left = |writes| room.map_or(0, |room| room.left(writes));
+        RoomFacts {
+            levels: left(Writes::Levels),
+            relief: left(Writes::Relief),
+            cut_at: room.map_or(u64::MAX, Room::cut_at),
+            short: self.room_for_writers() == 0,
         }
     }
 
@@ -228,6 +248,7 @@ impl Engine {
             Choice::Table { from, table, onto } => {
                 (None, vec![(from, vec![level(from).swap_remove(table)])], from + 1, onto)
             }
+            Choice::Parted { level, table } => (None, Vec::new(), level, table..table + 1),
         };
         let first = scope.at(into).start;
         let onto = first + onto.start..first + onto.end;
@@ -252,6 +273,9 @@ impl Engine {
             return Ok(None);
         }
         let lower = view.tree.level(into).tables[onto].to_vec();
+        let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
+        let one = above == 1 || above == 0 && lower.len() == 1;
+        let writes = if level0.is_some() || one { Writes::Relief } else { Writes::Levels };
         let levels = upper.into_iter().chain([(into, lower)]);
         let each = |(level, tables): (usize, Vec<Arc<Table>>)| {
             tables.into_iter().map(move |table| (level, table))
@@ -286,7 +310,7 @@ impl Engine {
                 inputs.tables.iter().for_each(|(_, table)| table.plant_free());
                 self.bury();
             }
-            let output = OutputOptions { place: to, ..self.output_options(space, into) };
+            let output = OutputOptions { place: to, writes, ..self.output_options(space, into) };
             let whole = Merge {
                 bounds: Some(compaction.bounds.clone()),
                 ..self.merge_of(tables, inputs, &view.tree, output)?
@@ -335,7 +359,8 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             place: Place::Ssd,
-            table_bytes: self.options.table_bytes,
+            writes: Writes::Levels,
+            table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(),
             rate: self.rate.clone(),

@@ -31,6 +31,7 @@ use crate::options::{Options, PmSource, SsdSource};
 use crate::ranges::{Ranges, stretch};
 use crate::salvage::{self, Entries, Entry};
 use crate::snapshot::Horizon;
+use crate::tree::room::Room;
 use crate::tree::tables::Tables;
 
 const REPAIR: &str = "repair";
@@ -234,7 +235,8 @@ impl Left {
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let tables = Tables::new(open::shelf_left(ground, places.tables.clone()), 0, 0);
+        let tables =
+            Tables::new(open::shelf_left(ground, places.tables.clone()), Room::unlimited(), 0);
         let ids = tables.shelf.present()?;
         let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);

@@ -10,7 +10,7 @@ use std::ops::Bound;
 use base::bytes::common_prefix;
 
 /// Bytes of a key that a bound keeps at least.
-const EXACT: usize = 64;
+pub(crate) const EXACT: usize = 64;
 
 /// A string that is not above `key` and not below `floor`, which is not above `key`.
 pub(crate) fn lower(key: &[u8], floor: &[u8]) -> Vec<u8> {

@@ -18,6 +18,7 @@ pub(crate) mod examine;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod owner;
+pub(crate) mod room;
 pub(crate) mod space;
 pub(crate) mod table;
 pub(crate) mod tables;

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::Result;
 use base::planted::{self, Bug};
 use pool::Extent;
 
 use super::desc::TableDesc;
 use super::memory::PmExtent;
+use super::room::Writes;
 use super::tables::Tables;
 
 /// A table that is written and durable, and that no edit names yet.
@@ -48,10 +50,17 @@ impl TableSpace {
         self
     }
 
-    /// Counts the bytes of the file, which is whole now.
+    /// Takes room in files for so many more bytes.
+    pub(crate) fn take(&mut self, len: u64, writes: Writes) -> Result<()> {
+        self.tables.take_room(len, writes)?;
+        self.counted += len;
+        Ok(())
+    }
+
+    /// Counts the bytes of the file, which is there.
     pub(crate) fn count(&mut self, len: u64) {
         self.counted += len;
-        self.tables.count(len);
+        self.tables.room.count(len);
     }
 
     pub(crate) fn tables(&self) -> &Arc<Tables> {

@@ -86,6 +86,10 @@ impl Table {
             smallest: &self.desc.smallest,
             largest: &self.desc.largest,
             busy: self.busy.is_taken(),
+            deletes: match self.desc {
+                TableDesc { range_deletes: 1.., .. } => 1000,
+                TableDesc { deletions, entries, .. } => (deletions * 1000 / entries.max(1)) as u32,
+            },
         }
     }
 

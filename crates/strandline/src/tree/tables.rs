@@ -12,6 +12,7 @@ use ssd::{Append, Fs};
 use super::desc::TableDesc;
 use super::memory::PmTables;
 use super::owner;
+use super::room::{Room, Writes};
 use super::space::{NewTable, TableSpace};
 use crate::cache::BlockCache;
 use crate::caught::{caught, panicked};
@@ -60,25 +61,25 @@ pub(crate) struct Tables {
     /// Where tables may also be.
     pub memory: Option<Arc<PmTables>>,
     pub cache: Arc<BlockCache>,
-    /// Bytes that files may take; 0: what the device has.
-    limit: u64,
+    /// What files may take.
+    pub room: Room,
     next: AtomicU64,
-    /// Bytes of files that tables or dead tables have.
-    bytes: AtomicU64,
     dead: Mutex<VecDeque<(u64, u64)>>,
+    /// Bytes of files that were removed since the directory was synced for that.
+    removed: AtomicU64,
 }
 
 impl Tables {
-    /// Tables on `shelf` of at most `limit` bytes, with `cache` bytes of block cache.
-    pub(crate) fn new(shelf: Shelf, limit: u64, cache: u64) -> Tables {
+    /// Tables on `shelf` that have `room`, with `cache` bytes of block cache.
+    pub(crate) fn new(shelf: Shelf, room: Room, cache: u64) -> Tables {
         Tables {
             shelf,
             memory: None,
-            limit,
+            room,
             cache: Arc::new(BlockCache::new(cache)),
             next: AtomicU64::new(1),
-            bytes: AtomicU64::new(0),
             dead: Mutex::default(),
+            removed: AtomicU64::new(0),
         }
     }
 
@@ -101,26 +102,36 @@ impl Tables {
         &self.shelf.dir
     }
 
-    /// Refuses a table of `len` bytes where the limit leaves no room for it.
-    pub(crate) fn check_room(&self, len: u64) -> Result<()> {
-        let used = self.bytes();
-        if self.limit == 0 || used + len <= self.limit {
-            return Ok(());
+    /// Asks the device how much more it takes.
+    pub(crate) fn look_at_device(&self) {
+        // A device that does not say is found to be full when it is.
+        let ask = || self.shelf.fs.free_bytes(&self.shelf.dir).unwrap_or(u64::MAX);
+        let (mut free, removed) = (ask(), self.removed.load(Relaxed));
+        // Files that were removed may take room until their directory is synced, which matters where it is short.
+        if removed > free / 8 && self.sync_dir().is_ok() {
+            self.removed.fetch_sub(removed, Relaxed);
+            free = ask();
         }
-        Err(Error::new(
-            ErrorKind::NoSpace,
-            "compact",
-            format!(
-                "tables in {} take {used} of {} bytes; raise ssd_size, or delete keys and compact",
-                self.shelf.dir.display(),
-                self.limit
-            ),
-        ))
+        self.room.note_device(free);
     }
 
-    /// Makes the file of the new table `id`, which will have about `len` bytes.
-    pub(crate) fn create(&self, id: u64, len: u64) -> Result<Box<dyn Append>> {
-        self.check_room(len)?;
+    /// Takes room in files for `len` bytes.
+    ///
+    /// # Errors
+    /// `NoSpace`, where there is none for what is written.
+    pub(super) fn take_room(&self, len: u64, writes: Writes) -> Result<()> {
+        self.room.take(len, writes).map_err(|taken| {
+            let text = format!(
+                "tables in {} take {taken} of {} bytes; raise ssd_size, or delete keys and compact",
+                self.shelf.dir.display(),
+                self.room.limit()
+            );
+            Error::new(ErrorKind::NoSpace, "compact", text)
+        })
+    }
+
+    /// Makes the file of the new table `id`; room for it is taken as it is written.
+    pub(crate) fn create(&self, id: u64) -> Result<Box<dyn Append>> {
         self.shelf.fs.create(&self.path(id))
     }
 
@@ -157,16 +168,6 @@ impl Tables {
         self.shelf.fs.sync_dir(&self.shelf.dir)
     }
 
-    /// Bytes of all files, those whose last reader has yet to leave included.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-
-    /// Notes that a file of `len` bytes is there.
-    pub(super) fn count(&self, len: u64) {
-        self.bytes.fetch_add(len, Relaxed);
-    }
-
     /// Notes that the file of a table may go, `len` bytes of which were counted; of one that has none, what is cached.
     pub(super) fn bury(&self, id: u64, len: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
@@ -193,7 +194,8 @@ impl Tables {
             if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
                 dead().push_back((id, len));
             } else {
-                self.bytes.fetch_sub(len, Relaxed);
+                self.room.give_back(len);
+                self.removed.fetch_add(len, Relaxed);
             }
         }
     }

@@ -1,0 +1,145 @@
+//! What files of tables may take, and for what: a limit, of which a part is kept for what frees space.
+//!
+//! A merge writes its output before its inputs go, so that files which had taken all they may could never give any of it
+//! back. So the first to be refused are writers of values, while all that persistent memory has taken still has room in files,
+//! and deletions, too; then merges of whole levels. A table that is merged with what it overlaps of the next level may take all
+//! there is: the deleted and the overwritten go that way.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Tables, as large as they are cut, that each part of the reserve holds: one, and what it overlaps of the level below.
+const RESERVED_TABLES: u64 = 12;
+/// Each part of the reserve is at most one of so many of all room.
+const RESERVE_SHARE: u64 = 16;
+/// Smaller tables are not worth their names.
+const TABLE_BYTES_MIN: u64 = 1 << 10;
+
+/// What room is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Whole levels, or files that come from elsewhere.
+    Levels,
+    /// What frees space: level 0 on its way to tables, which frees persistent memory, or one table that is merged with what it
+    /// overlaps.
+    Relief,
+}
+
+/// Room for files.
+pub(crate) struct Room {
+    /// Bytes that the options allow.
+    given: u64,
+    /// Bytes at which a table is cut where there is room enough.
+    table_bytes: u64,
+    /// Bytes that the device had for all files, those that are there included, when it was asked last.
+    device: AtomicU64,
+    /// Bytes of files that tables or dead tables have.
+    taken: AtomicU64,
+}
+
+impl Room {
+    /// Room for `limit` bytes, or, if that is 0, for what the device has, in tables cut at `table_bytes`.
+    pub(crate) fn new(limit: u64, table_bytes: u64) -> Room {
+        Room {
+            given: if limit == 0 { u64::MAX } else { limit },
+            table_bytes,
+            device: AtomicU64::new(u64::MAX),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    /// As much as the device has.
+    pub(crate) fn unlimited() -> Room {
+        Room::new(0, u64::MAX)
+    }
+
+    /// Notes how many bytes more the device takes.
+    pub(super) fn note_device(&self, free: u64) {
+        self.device.store(self.taken().saturating_add(free), Relaxed);
+    }
+
+    /// Bytes that files may take.
+    pub(crate) fn limit(&self) -> u64 {
+        self.given.min(self.device.load(Relaxed))
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    /// Bytes at which a table is cut: where there is little room, a merge of one table must not need much of it.
+    pub(crate) fn cut_at(&self) -> u64 {
+        let share = self.limit() / (RESERVED_TABLES * RESERVE_SHARE);
+        self.table_bytes.min(share.max(TABLE_BYTES_MIN))
+    }
+
+    /// Bytes that `writes` may still take.
+    pub(crate) fn left(&self, writes: Writes) -> u64 {
+        self.most(writes).saturating_sub(self.taken())
+    }
+
+    /// Bytes that files and what is still to become files may take before writers are refused.
+    pub(crate) fn for_writers(&self) -> u64 {
+        self.limit().saturating_sub(2 * self.reserve())
+    }
+
+    fn most(&self, writes: Writes) -> u64 {
+        match writes {
+            Writes::Levels => self.limit().saturating_sub(self.reserve()),
+            Writes::Relief => self.limit(),
+        }
+    }
+
+    fn reserve(&self) -> u64 {
+        RESERVED_TABLES.saturating_mul(self.cut_at()).min(self.limit() / 4)
+    }
+
+    /// Takes `len` bytes; those that are taken, if there is no room for them.
+    pub(super) fn take(&self, len: u64, writes: Writes) -> Result<(), u64> {
+        let most = self.most(writes);
+        let take = |taken: u64| taken.checked_add(len).filter(|sum| *sum <= most);
+        self.taken.fetch_update(Relaxed, Relaxed, take).map(drop)
+    }
+
+    /// Counts `len` bytes that are there.
+    pub(super) fn count(&self, len: u64) {
+        self.taken.fetch_add(len, Relaxed);
+    }
+
+    /// Gives `len` bytes back.
+    pub(super) fn give_back(&self, len: u64) {
+        self.taken.fetch_sub(len, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_reserve_is_taken_by_what_frees_space_alone() {
+        let room = Room::new(192 * MIB, 32 * MIB);
+        assert_eq!(room.cut_at(), MIB, "a table and ten that it overlaps are a sixteenth");
+        assert_eq!(room.for_writers(), 168 * MIB);
+        room.count(170 * MIB);
+        assert_eq!((room.left(Writes::Levels), room.left(Writes::Relief)), (10 * MIB, 22 * MIB));
+        assert_eq!(room.take(11 * MIB, Writes::Levels), Err(170 * MIB));
+        assert_eq!(room.take(11 * MIB, Writes::Relief), Ok(()));
+        assert_eq!(room.left(Writes::Levels), 0);
+        room.give_back(100 * MIB);
+        assert_eq!(room.left(Writes::Levels), 99 * MIB);
+    }
+
+    #[test]
+    fn the_limit_is_what_the_device_has_or_less() {
+        let room = Room::new(0, 32 * MIB);
+        assert_eq!((room.limit(), room.cut_at()), (u64::MAX, 32 * MIB));
+        room.count(10 * MIB);
+        room.note_device(90 * MIB);
+        assert_eq!(room.limit(), 100 * MIB);
+        let small = Room::new(4 << 10, 32 * MIB);
+        assert_eq!((small.cut_at(), small.for_writers()), (1 << 10, 2 << 10));
+    }
+}

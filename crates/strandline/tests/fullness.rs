@@ -1,0 +1,167 @@
+//! What is full takes writes again once data is deleted or dropped, without a reopen, whatever it was that filled.
+
+mod common;
+
+use common::{Place, ends, heap, noise, scattered};
+use ssd::{Call, Disk, Failure, Faulty, Memory, Rule};
+use strandline::{Db, ErrorKind, Keyspace, Options, SsdSource};
+
+const MIB: u64 = 1 << 20;
+const POOL: u64 = 2 * MIB;
+/// Less than the pool, so that either may be what fills.
+const FILES: u64 = 3 * MIB / 2;
+/// More than any of the stores below takes.
+const PUTS_MAX: u64 = 100_000;
+/// Times that the first of the presets is filled, and the others are.
+const ROUNDS: [u64; 2] = [3, 2];
+/// Of the puts of the first round, in percent, what each later one takes: what lies where differs.
+const TAKEN_AGAIN: u64 = 90;
+
+/// Presets whose level 0 is drained to SSD, with persistent memory that is given; `classic` makes its own.
+const PRESETS: [&str; 5] = ["auto", "log-free", "wal-to-sst", "re-lsm", "l0l1-pm"];
+
+/// What fills.
+#[derive(Clone, Copy, Debug)]
+enum Resource {
+    Pool,
+    Limit,
+    Device,
+}
+
+/// How all data goes.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Keys,
+    Range,
+    Keyspace,
+}
+
+fn options(preset: &str, ssd_size: u64) -> Options {
+    Options {
+        pm_size: POOL,
+        ssd_size,
+        zone_size: 16 << 10,
+        memtable_bytes: 32 << 10,
+        block_cache: MIB,
+        background_threads: 0,
+        recovery_threads: 1,
+        ..Options::preset(preset).expect("preset")
+    }
+}
+
+fn open(preset: &str, resource: Resource) -> Db {
+    match resource {
+        Resource::Pool => {
+            let without = Options { ssd: SsdSource::None, ..options(preset, 0) };
+            Db::open_region(heap(POOL), without).expect("open")
+        }
+        Resource::Limit => Place::new(POOL, Memory::default()).open(options(preset, FILES)),
+        Resource::Device => {
+            let device = Memory::with_capacity(Disk::default(), FILES);
+            Place::new(POOL, device).open(options(preset, 0))
+        }
+    }
+}
+
+/// Puts until one is refused; how many were not.
+fn fill(space: &Keyspace, round: u64) -> u64 {
+    for i in 0..PUTS_MAX {
+        if let Err(error) = space.put(&scattered(i), &noise(i, round)) {
+            let full = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Io);
+            assert!(full && error.context().len() > 10, "{error}");
+            return i;
+        }
+    }
+    panic!("{PUTS_MAX} puts do not fill the store");
+}
+
+fn delete_all(db: &Db, way: Way, count: u64) -> strandline::Result<()> {
+    match way {
+        Way::Keys => (0..count).try_for_each(|i| db.delete(&scattered(i))),
+        Way::Range => db.delete_range(b"", b"z"),
+        Way::Keyspace => db.drop_keyspace("filled"),
+    }
+}
+
+fn assert_comes_back(preset: &str, resource: Resource, way: Way) {
+    let db = open(preset, resource);
+    let mut first = 0;
+    for round in 0..ROUNDS[usize::from(preset != PRESETS[0])] {
+        let what = format!("{preset}, {resource:?}, {way:?}, round {round}");
+        let space = match way {
+            Way::Keyspace => db.create_keyspace("filled").expect("create"),
+            Way::Keys | Way::Range => db.default_keyspace().clone(),
+        };
+        let count = fill(&space, round);
+        first = if round == 0 { count } else { first };
+        assert!(count * 100 >= first * TAKEN_AGAIN, "{what}: {first} puts, then {count}");
+        for i in (0..count).step_by(101) {
+            let found = space.get(&scattered(i)).expect("get");
+            assert_eq!(found, Some(noise(i, round)), "{what}: key {i}");
+        }
+        delete_all(&db, way, count).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    let files = db.properties().ssd.map_or(0, |ssd| ssd.bytes);
+    assert!(files <= FILES, "{preset}: {files} bytes of files");
+    assert!(db.check().expect("check").damage.is_empty());
+}
+
+fn assert_all_come_back(way: Way) {
+    ends(move || {
+        for preset in PRESETS {
+            assert_comes_back(preset, Resource::Limit, way);
+            assert_comes_back(preset, Resource::Device, way);
+        }
+        // The others have tables.
+        for preset in &PRESETS[..2] {
+            assert_comes_back(preset, Resource::Pool, way);
+        }
+    });
+}
+
+/// The error of a full store says to delete keys. But a compaction writes its output before its inputs go: files that had
+/// taken all they may left no room for any, and each delete, compaction and put was refused for ever.
+#[test]
+fn a_full_store_of_which_all_keys_are_deleted_is_filled_again() {
+    assert_all_come_back(Way::Keys);
+}
+
+/// Where level 0 held next to nothing but the deletion of the range, it was not due to leave, so that the deletion never
+/// met what it deletes.
+#[test]
+fn a_full_store_of_which_all_is_deleted_as_a_range_is_filled_again() {
+    assert_all_come_back(Way::Range);
+}
+
+/// Files that are removed may take room until their directory is synced, which nothing did.
+#[test]
+fn a_full_store_whose_keyspace_is_dropped_is_filled_again() {
+    assert_all_come_back(Way::Keyspace);
+}
+
+/// Without descriptors nothing leaves persistent memory. Once there are some, everything goes on by itself.
+#[test]
+fn a_store_that_ran_out_of_descriptors_is_filled_when_it_has_some() {
+    ends(|| {
+        for preset in PRESETS {
+            let fs = std::sync::Arc::new(Faulty::new(Memory::default()));
+            let place = Place { region: heap(POOL), fs: std::sync::Arc::clone(&fs) as _ };
+            place.fs.create_dir_all("/sst".as_ref()).expect("directory");
+            let db = place.open(options(preset, FILES));
+            let space = db.default_keyspace();
+            let whole = fill(space, 0);
+            db.delete_range(b"", b"z").expect("delete");
+            let none = |call| Rule::new(1, Failure::NoDescriptors).of(call).on(".sst").for_ever();
+            fs.set_rules(vec![none(Call::Create), none(Call::Open)]);
+            let few = fill(space, 1);
+            assert!(few < whole, "{preset}: {few} puts without descriptors, {whole} with some");
+            fs.set_rules(Vec::new());
+            let rest = (few..PUTS_MAX).find(|i| space.put(&scattered(*i), &noise(*i, 1)).is_err());
+            let again = rest.expect("the store fills");
+            assert!(again * 100 >= whole * TAKEN_AGAIN, "{preset}: {whole} puts, then {again}");
+            for i in (0..again).step_by(101) {
+                assert_eq!(space.get(&scattered(i)).expect("get"), Some(noise(i, 1)));
+            }
+        }
+    });
+}
