@@ -20,6 +20,8 @@ pub(crate) trait Backing: Send + Sync {
     fn describe(&self) -> String;
     /// Why the region's durability is what it is.
     fn durability_note(&self) -> String;
+    /// Gives up the lock that keeps others from the bytes.
+    fn unlock(&self) {}
     fn is_read_only(&self) -> bool {
         false
     }

@@ -42,6 +42,9 @@ pub trait Journal: Send + Sync {
     /// Those of the device; see [`failure`](Self::failure).
     fn sync(&self) -> Result<()>;
 
+    /// Nothing is written any more: others may have the log.
+    fn let_go(&self) {}
+
     /// What a completed write is worth, and why it is not more.
     fn durability(&self) -> (Durability, String);
 

@@ -102,6 +102,18 @@ impl Region {
         (!taken).then(|| Owner(Arc::clone(self)))
     }
 
+    /// Gives up what keeps others from the bytes, as if the region were gone. The caller has seen the last slice of them
+    /// go, and neither reads nor writes them any more (I-PM-4).
+    pub fn let_go(&self) {
+        self.backing.unlock();
+        self.journal.iter().for_each(|journal| journal.let_go());
+    }
+
+    /// Whether the bytes are this process's own, and go with it: others have them by their [`Journal`] only.
+    pub fn is_private(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The public face: a store, its keyspaces, snapshots and iterators. Every method is a line or two over
 //! [`crate::path`].
 
+mod iterator;
 mod views;
 
 use std::ops::Bound;
@@ -11,10 +12,11 @@ use base::{Error, ErrorKind, Result, Seq};
 use pmem::{Durability, Region};
 use ssd::Fs;
 
+pub use iterator::Iter;
+
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
-use crate::iter::Way;
 use crate::keyspace::Space;
 use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
@@ -27,6 +29,7 @@ use crate::path::open::{self, Access};
 use crate::path::recover::Report;
 use crate::path::scan::Scan;
 use crate::tree::tables::Shelf;
+use crate::usage::Visit;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
 #[derive(Clone)]
@@ -190,6 +193,7 @@ impl Db {
 
     /// Makes a keyspace; `Exists` if there is one of that name. Durable when it returns.
     pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        let _call = self.engine().call("create keyspace")?;
         Ok(self.keyspace_of(self.engine().create_space(name)?))
     }
 
@@ -200,6 +204,7 @@ impl Db {
 
     /// Drops a keyspace with everything in it; later use of its handles fails with `Closed`.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let _call = self.engine().call("drop keyspace")?;
         self.engine().drop_space(name)
     }
 
@@ -294,6 +299,7 @@ impl Db {
     /// As [`Db::sync`], and with `wal_sync = never` makes all of that survive power failure. If the device that has the log
     /// refuses, the store takes no more writes.
     pub fn sync_wal(&self) -> Result<()> {
+        let _call = self.engine().call("sync")?;
         self.engine().sync_wal()
     }
 
@@ -304,6 +310,7 @@ impl Db {
     /// `NoSpace` if an index run or table does not fit: what is written stays in memtables; `Corruption` if a record
     /// fails its checksum; with `level0=sst` those of the device that holds the tables; `ReadOnly`; `Closed`.
     pub fn flush(&self) -> Result<()> {
+        let _call = self.engine().call("flush")?;
         self.engine().flush()
     }
 
@@ -312,6 +319,7 @@ impl Db {
     /// # Errors
     /// As [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
+        let _call = self.engine().call("compact")?;
         self.engine().flush()?;
         self.engine().compact()
     }
@@ -328,6 +336,7 @@ impl Db {
         from: Option<&[u8]>,
         to: Option<&[u8]>,
     ) -> Result<()> {
+        let _call = self.engine().call("compact")?;
         self.engine().compact_range(self.own(keyspace, "compact")?, (from, to))
     }
 
@@ -342,6 +351,7 @@ impl Db {
     /// `Exists` if there is something at `target`; `NotFound` if the directory that should hold it is missing;
     /// `Corruption` if a record or table is damaged, or damage took records; `NoSpace`, `Io`; `Closed`.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Seq> {
+        let _call = self.engine().call("checkpoint")?;
         self.engine().checkpoint(target.as_ref())
     }
 
@@ -360,12 +370,14 @@ impl Db {
         paths: &[PathBuf],
         options: IngestOptions,
     ) -> Result<Seq> {
+        let _call = self.engine().call("ingest")?;
         self.engine().ingest(self.own(keyspace, "ingest")?, paths, options)
     }
 
     /// Does a bounded amount of background work on this thread; `true` if there is nothing to do, or nothing that
     /// can be done now. For stores opened with `background_threads = 0`.
     pub fn work(&self, entries: usize) -> Result<bool> {
+        let _call = self.engine().call("work")?;
         Ok(self.engine().work(entries)? != Worked::Did)
     }
 
@@ -392,11 +404,13 @@ impl Db {
     /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are, and
     /// that of every key newer versions lie above older ones; returns what is damaged, and what the open found.
     pub fn check(&self) -> Result<crate::path::check::CheckReport> {
+        let _call = self.engine().call("check")?;
         crate::path::check::check(self.engine())
     }
 
-    /// Ends use of the store: reads and writes through other handles get `Closed` from now on. Nothing needs to be
-    /// written. Open iterators go on over what they hold; the pool can be opened again once all handles are gone.
+    /// Ends use of the store: calls through other handles get `Closed` from now on, calls under way end. Nothing needs to be
+    /// written. The store can be opened again when this returns, whatever handles are left; only a call that does not end
+    /// within ten seconds keeps it until it ends. An iterator still shows what it stood on, and does not move any more.
     pub fn close(self) {
         self.handle.engine.close();
     }
@@ -503,8 +517,8 @@ impl Keyspace {
         let snapshot = Snapshot { handle: Arc::clone(&self.handle), seq };
         let unbounded = |bound: &KeyBound| bound.clone().unwrap_or(Bound::Unbounded);
         let (lower, upper) = (unbounded(&options.lower), unbounded(&options.upper));
-        let scan = Scan::new(engine, &self.space, seq, lower, upper)?;
-        Ok(Iter { scan, _snapshot: snapshot })
+        let scan = |visit: &Arc<Visit>| Scan::new(engine, visit, &self.space, seq, (lower, upper));
+        Iter::new(engine.visit(), scan, snapshot)
     }
 
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
@@ -530,68 +544,5 @@ impl Snapshot {
 impl Drop for Snapshot {
     fn drop(&mut self) {
         self.handle.engine.snapshots.release(self.seq);
-    }
-}
-
-/// An iterator in key order, both ways. After an error its position is undefined until the next seek.
-pub struct Iter {
-    // Declared first: the scan goes before the snapshot that keeps its versions.
-    scan: Scan,
-    _snapshot: Snapshot,
-}
-
-impl Iter {
-    /// Positions on the first key not less than `key`.
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.scan.seek(Bound::Included(key), Way::Forward)
-    }
-
-    /// Positions on the last key not greater than `key`.
-    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.scan.seek(Bound::Included(key), Way::Backward)
-    }
-
-    /// Positions on the first key.
-    pub fn seek_to_first(&mut self) -> Result<()> {
-        self.scan.seek(Bound::Unbounded, Way::Forward)
-    }
-
-    /// Positions on the last key.
-    pub fn seek_to_last(&mut self) -> Result<()> {
-        self.scan.seek(Bound::Unbounded, Way::Backward)
-    }
-
-    /// Moves to the next key; nothing happens if the iterator is not valid.
-    #[inline]
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "a cursor that may fail, as RocksDB's users know it"
-    )]
-    pub fn next(&mut self) -> Result<()> {
-        self.scan.step(Way::Forward)
-    }
-
-    /// Moves to the previous key; nothing happens if the iterator is not valid.
-    #[inline]
-    pub fn prev(&mut self) -> Result<()> {
-        self.scan.step(Way::Backward)
-    }
-
-    /// Whether the iterator stands on a key.
-    #[inline]
-    pub fn valid(&self) -> bool {
-        self.scan.valid()
-    }
-
-    /// The key, if the iterator stands on one.
-    #[inline]
-    pub fn key(&self) -> Option<&[u8]> {
-        self.scan.key()
-    }
-
-    /// The value, if the iterator stands on a key. A value kept outside its record is verified here.
-    #[inline]
-    pub fn value(&self) -> Result<Option<&[u8]>> {
-        self.scan.value()
     }
 }

@@ -36,6 +36,7 @@ use crate::subrange::Subrange;
 use crate::tree::memory::PmTables;
 use crate::tree::room::Writes;
 use crate::tree::tables::Tables;
+use crate::usage::Usage;
 use crate::view::View;
 
 /// An open store.
@@ -78,6 +79,10 @@ pub(crate) struct Engine {
     pub closed: AtomicBool,
     /// A fork of this process has a copy of the store, and must leave what it stands for alone.
     pub process: SameProcess,
+    /// What is in use; others may open a store that is closed when nothing is.
+    pub usage: Usage,
+    /// They may.
+    pub gone: Mutex<bool>,
     pub workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
     /// Bytes of the pool that the background thread maps ahead; 0 if the pool was mapped whole.
@@ -159,6 +164,8 @@ impl Engine {
             scans_passed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             process,
+            usage: Usage::default(),
+            gone: Mutex::default(),
             workers: Mutex::default(),
             recovery: report,
             prefault_to,
@@ -239,6 +246,10 @@ impl Engine {
     }
 
     fn bury_dead(&self) {
+        if self.closed.load(Ordering::Relaxed) {
+            // The next open finds out what is free.
+            return;
+        }
         let dead = self.graveyard.take();
         if dead.zones.is_empty() && dead.extents.is_empty() {
             return;

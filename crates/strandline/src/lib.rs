@@ -64,6 +64,7 @@ mod snapshot;
 pub mod steps;
 mod subrange;
 mod tree;
+mod usage;
 mod vacancies;
 mod view;
 

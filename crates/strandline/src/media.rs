@@ -1,7 +1,7 @@
 //! Records by location: the leaf words that every index stores, and what they resolve to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base::bytes::compare;
 use base::checksum::{key_hash, mix, sum64};
@@ -80,7 +80,7 @@ pub(crate) struct Media {
     data_at: u64,
     zone_shift: u32,
     /// Held while the store may write.
-    _owner: Option<Owner>,
+    owner: Mutex<Option<Owner>>,
 }
 
 /// A record that passed its checks, or was glanced at, as numbers, so that holders need not borrow the pool.
@@ -130,7 +130,13 @@ impl Media {
         let zones = (0..geometry.zones()).map(|_| ZoneFact::default()).collect();
         let data_at = geometry.zone_at(0);
         let zone_shift = geometry.zone_len().trailing_zeros();
-        Media { pool, region, zones, data_at, zone_shift, _owner: owner }
+        Media { pool, region, zones, data_at, zone_shift, owner: Mutex::new(owner) }
+    }
+
+    /// Lets others have the region: nothing of it is read or written any more.
+    pub(crate) fn let_go(&self) {
+        drop(self.owner.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.region.let_go();
     }
 
     /// Seed of the checksums of a zone's records, bound to the pool and the zone's incarnation.

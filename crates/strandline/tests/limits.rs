@@ -378,6 +378,10 @@ fn a_closed_store_says_so() {
     assert_eq!(kind_of(other.check()), ErrorKind::Closed);
     assert_eq!(kind_of(other.work(1)), ErrorKind::Closed);
     assert_eq!(kind_of(space.explain_get(b"a")), ErrorKind::Closed);
+    assert_eq!(kind_of(other.sync_wal()), ErrorKind::Closed);
+    assert_eq!(kind_of(other.drop_keyspace("b")), ErrorKind::Closed);
+    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    assert_eq!(kind_of(space.get_with(b"a", &at)), ErrorKind::Closed);
     drop(snapshot);
 }
 

@@ -5,8 +5,13 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use common::{TempDir, assert_nothing_leaked, dump, heap, small};
-use strandline::{Batch, Db, Hooks, Options, ReadOptions, RecoveryProgress, RecoveryStep, steps};
+use common::{
+    TempDir, assert_nothing_leaked, dump, ends, heap, kind_of, numbered, small, small_levels,
+};
+use strandline::{
+    Batch, Db, ErrorKind, Hooks, Options, PmSource, ReadOptions, RecoveryProgress, RecoveryStep,
+    steps,
+};
 use testkit::Rng;
 
 fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
@@ -245,4 +250,102 @@ fn a_hot_key_comes_back_in_order_on_any_number_of_threads() {
         db.flush().expect("flush");
         assert!(db.check().expect("check").damage.is_empty());
     }
+}
+
+/// A store that was closed stayed locked as long as any handle of it was left: a keyspace, a batch that names one, a snapshot,
+/// an iterator. Its last handle gone, the lock went; a server that kept one could not reopen what it had closed.
+#[test]
+fn a_store_that_is_closed_can_be_opened_whatever_handles_are_left() {
+    for pm in [PmSource::Auto, PmSource::Dram] {
+        let dir = TempDir::new("closed");
+        let options = Options { pm, pm_size: 8 << 20, zone_size: 16 << 10, ..Options::default() };
+        let open = || Db::open(dir.path(), options.clone());
+        let db = open().expect("open");
+        let long = vec![5; 40 << 10];
+        for (key, value) in [(b"a", &b"1"[..]), (b"b", &long), (b"c", b"3")] {
+            db.put(key, value).expect("put");
+        }
+        let (other, space, snapshot) = (db.clone(), db.default_keyspace().clone(), db.snapshot());
+        let mut batch = Batch::new();
+        batch.put(&space, b"a", b"late");
+        let iter = || space.iter(&ReadOptions::default()).expect("iter");
+        let (mut first, mut second, unmoved) = (iter(), iter(), iter());
+        first.seek_to_first().expect("seek");
+        second.seek(b"b").expect("seek");
+        assert_eq!(second.value().expect("value").map(<[u8]>::len), Some(long.len()));
+        db.close();
+        let db = open().expect("open again");
+        // All that the pool has is written over, and the iterators show what they stood on.
+        for i in 0..40_000 {
+            db.put(&numbered(i % 64), &[9; 400]).expect("put");
+        }
+        assert_eq!(first.key(), Some(&b"a"[..]));
+        assert_eq!(first.value().expect("value"), Some(&b"1"[..]));
+        assert_eq!(second.key(), Some(&b"b"[..]));
+        assert_eq!(second.value().expect("value"), Some(&long[..]));
+        assert!(!unmoved.valid());
+        for iter in [&mut first, &mut second] {
+            assert_eq!(kind_of(iter.next()), ErrorKind::Closed);
+            assert!(!iter.valid() && iter.key().is_none());
+            assert_eq!(iter.value().expect("nothing"), None);
+            assert_eq!(kind_of(iter.seek_to_first()), ErrorKind::Closed);
+        }
+        let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+        assert_eq!(kind_of(other.write(&batch)), ErrorKind::Closed);
+        assert_eq!(kind_of(space.get_with(b"a", &at)), ErrorKind::Closed);
+        assert_eq!(kind_of(space.iter(&at).map(drop)), ErrorKind::Closed);
+        drop((first, second, unmoved, batch, snapshot, space, other));
+        assert_eq!(db.get(b"c").expect("get").as_deref(), Some(&b"3"[..]));
+        assert!(db.check().expect("check").damage.is_empty());
+        assert_eq!(kind_of(open().map(drop)), ErrorKind::Busy);
+    }
+}
+
+/// Calls are under way on several threads when the store is closed, and it is opened at once.
+#[test]
+fn a_store_is_closed_under_readers_and_writers_and_opened_at_once() {
+    ends(|| {
+        let dir = TempDir::new("closed-under");
+        let options = Options { memtable_bytes: 8 << 10, ..small_levels() };
+        let mut written = 0_u64;
+        for round in 0..8_u64 {
+            let options = Options { background_threads: (round % 3) as u32, ..options.clone() };
+            let db = Db::open(dir.path(), options).expect("open");
+            let there = dump(db.default_keyspace(), &ReadOptions::default());
+            assert_eq!(there.len() as u64, written, "round {round}");
+            let space = db.default_keyspace().clone();
+            let until_closed = |result: strandline::Result<()>| match result {
+                Ok(()) => true,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+                    false
+                }
+            };
+            written += std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let put = |i: &u64| until_closed(space.put(&numbered(written + i), &[7; 100]));
+                    (0..).take_while(put).count() as u64
+                });
+                let reader = scope.spawn(|| {
+                    for i in 0.. {
+                        let got = space.get(&numbered(i % (written + 1)));
+                        let right =
+                            |got: Option<Vec<u8>>| assert!(got.is_none_or(|v| v == [7; 100]));
+                        if !until_closed(got.map(right)) {
+                            return;
+                        }
+                    }
+                });
+                let flusher = scope.spawn(|| while until_closed(db.clone().flush()) {});
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                db.clone().close();
+                // Handles of all of them are left.
+                let again = Db::open(dir.path(), small_levels()).expect("open at once");
+                drop(again);
+                reader.join().expect("reads");
+                flusher.join().expect("flushes");
+                writer.join().expect("writes")
+            });
+        }
+    });
 }

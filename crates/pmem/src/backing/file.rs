@@ -291,6 +291,11 @@ impl FileLock {
         PoolFile::acquire("lock", path, mode, create).map(|file| FileLock { file })
     }
 
+    /// Gives the lock back, before it is dropped.
+    pub fn release(&self) {
+        lock::release(self.file.file.as_fd());
+    }
+
     /// The file system that the file is on if it is one of memory, so that a sync there is worth nothing.
     pub fn volatile_file_system(&self) -> Option<String> {
         let fs = rustix::fs::fstatfs(&self.file.file).ok()?;

@@ -59,6 +59,12 @@ pub(super) fn acquire(
     }
 }
 
+/// Gives the lock back before the file is closed.
+pub(super) fn release(file: BorrowedFd<'_>) {
+    // What cannot be given back goes with the file.
+    let _sooner = flock(file, FlockOperation::Unlock);
+}
+
 /// Whether this process has the file open by another descriptor than `file`.
 fn is_open_elsewhere(file: BorrowedFd<'_>, stat: &Stat) -> bool {
     let this = file.as_raw_fd().to_string();

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use base::{Error, ErrorKind, Result};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstatfs};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::platform::{Device, direct_durability, file_system};
-use super::{Backing, OpenMode};
+use super::{Backing, OpenMode, lock};
 use crate::cacheline;
 use crate::durability::Durability;
 
@@ -22,7 +22,7 @@ pub(super) struct Mapping {
     path: PathBuf,
     note: String,
     /// Holds the lock; closed after the bytes are unmapped.
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread.
@@ -76,7 +76,7 @@ impl Mapping {
             }
         };
         let base = NonNull::new(base.cast()).ok_or_else(|| refused(Errno::NOMEM))?;
-        Ok((Self { base, len: size, mode, path, note, _file: file }, durability))
+        Ok((Self { base, len: size, mode, path, note, file }, durability))
     }
 
     /// Maps every page now. Where the kernel cannot do it in one call each page is touched, so no one else
@@ -172,6 +172,10 @@ impl Backing for Mapping {
 
     fn durability_note(&self) -> String {
         self.note.clone()
+    }
+
+    fn unlock(&self) {
+        lock::release(self.file.as_fd());
     }
 
     fn is_read_only(&self) -> bool {

@@ -250,6 +250,10 @@ impl Journal for Log {
         self.failure().map_or(Ok(()), Err)
     }
 
+    fn let_go(&self) {
+        self.lock.iter().for_each(FileLock::release);
+    }
+
     fn durability(&self) -> (Durability, String) {
         let dir = self.place.dir.display();
         let volatile = self.lock.as_ref().and_then(FileLock::volatile_file_system);

@@ -169,12 +169,8 @@ impl Engine {
         // Handles may keep the keyspace; they must not keep its zones.
         for subrange in &subranges {
             *subrange.clean_tail() = CleanTail::default();
-            let empty = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
-            subrange.view.store(Arc::new(View {
-                number: 0,
-                front: Arc::clone(&subrange.front),
-                ..empty
-            }));
+            self.usage.note_replaced(subrange);
+            self.empty(subrange);
         }
         edit.end();
         drop((runs, views, zones, tree));
@@ -203,6 +199,7 @@ impl Engine {
         let pass = self.gate.enter_to_switch();
         let before = space.routes.swap(Arc::clone(&routes));
         drop(pass);
+        dropped.iter().for_each(|subrange| self.usage.note_replaced(subrange));
         drop(before);
         routes.subranges.iter().for_each(|subrange| self.holders.add(space, subrange));
         space.dropped.store(false, Relaxed);

@@ -41,6 +41,7 @@ impl Engine {
     /// Does some background work. What goes wrong there is the store's failure, not this write's: if it is not poisoned,
     /// the work is done again, and there is just no more space than before.
     fn help(&self) -> Result<Worked> {
+        let _call = self.call("write")?;
         self.work(QUANTUM).or_else(|_noted| self.check_writable("write").and(Ok(Worked::Short)))
     }
 
@@ -59,6 +60,7 @@ impl Engine {
     /// Freezes the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
     #[cold]
     pub(crate) fn look_after(&self, space: &Space, key: &[u8]) -> Result<()> {
+        let _call = self.call("write")?;
         let subrange = space.subrange_of(key);
         if self.is_full(&subrange.view.load()) {
             self.rotate_if_full(space, &subrange);
@@ -190,7 +192,7 @@ impl Engine {
         len: u64,
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let _waiting = self.throttle.wait();
+        let (_waiting, _call) = (self.throttle.wait(), self.call("write")?);
         let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
         let mut most_unused = 0;
         let since = Instant::now();

@@ -82,7 +82,7 @@ impl Engine {
     fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<(Seq, State)> {
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
-        let (views, cut) = self.cut();
+        let (views, cut) = self.cut()?;
         let now = self.manifest().state.clone();
         let mut state =
             State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
@@ -126,7 +126,7 @@ impl Engine {
 
     /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
     /// each shows everything up to it, and only memtables hold anything newer.
-    fn cut(&self) -> (Vec<Pinned>, Seq) {
+    fn cut(&self) -> Result<(Vec<Pinned>, Seq)> {
         // No keyspace comes or goes meanwhile.
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -145,8 +145,9 @@ impl Engine {
                     && newest.all(|newest| newest <= seq)
             };
             if views.iter().all(current) {
-                return (views, seq);
+                return Ok((views, seq));
             }
+            self.check_open("checkpoint")?;
             std::thread::yield_now();
         }
     }

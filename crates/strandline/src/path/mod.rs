@@ -7,6 +7,7 @@ pub(crate) mod admit;
 mod chain;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod close;
 pub(crate) mod compact;
 mod compact_range;
 mod copies;

@@ -487,30 +487,4 @@ impl Engine {
             view.active().push_zone(zone);
         }
     }
-
-    /// Stops background work and refuses everything from now on. What is durable stays so; nothing needs
-    /// to be written.
-    pub(crate) fn close(&self) {
-        if !self.process.holds() {
-            return;
-        }
-        self.closed.store(true, std::sync::atomic::Ordering::Release);
-        self.rate.iter().for_each(|rate| rate.lift());
-        self.signal.raise();
-        let mut workers = self.workers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for worker in workers.drain(..) {
-            // The pool's lock goes with the threads, so that the store can be opened again at once. A panic
-            // in one was caught and poisoned the store.
-            let _ended = worker.join();
-        }
-        if let Some(tables) = &self.tables
-            && !self.read_only
-        {
-            // What stays is removed by the next open.
-            let _left = self.remove_dead_tables(tables);
-            if self.options.pm == PmSource::Heap {
-                tables.shelf.give_up(self.media.pool.id());
-            }
-        }
-    }
 }

@@ -77,6 +77,7 @@ impl Engine {
             if let Some(pinned) = Pinning::begin(self, space, key).end(self, space, key) {
                 return Ok(pinned);
             }
+            self.check_open("read")?;
             if space.dropped.load(Relaxed) {
                 return Err(dropped(space));
             }
@@ -96,6 +97,7 @@ impl Engine {
             if view.is_current() {
                 return Ok((subrange, view));
             }
+            self.check_open("read")?;
             if space.dropped.load(Relaxed) {
                 return Err(dropped(space));
             }
@@ -251,6 +253,7 @@ impl Engine {
             if views.iter().all(|(view, _)| view.is_current()) {
                 return Ok((views, seq));
             }
+            self.check_open("read")?;
             if space.dropped.load(Relaxed) {
                 return Err(dropped(space));
             }

@@ -261,6 +261,7 @@ impl Engine {
         }
         let before = space.routes.swap(routes);
         drop(pass);
+        old.iter().for_each(|subrange| self.usage.note_replaced(subrange));
         drop(before);
         spares
     }

@@ -298,6 +298,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 std::thread::yield_now();
             }
             Lack::View => {
+                self.engine.check_writable("write")?;
                 for group in &self.groups {
                     let space = self.ops[group.ops.start].space;
                     if space.dropped.load(Relaxed) {
@@ -566,6 +567,7 @@ impl Engine {
 
     /// Copies a long value to an extent of its own, durable before W2.
     fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
+        let _call = self.call("write")?;
         let len = op.value.len() as u64;
         let (hold, reference) = self.fill_extent(self.await_extent(len)?, op.value);
         op.kind = Kind::PutExtent;
