@@ -73,6 +73,12 @@ bugs! {
     LoseLastEntry,
     /// The superblock's second slot is not brought to the same content before the old log is reused.
     OneSuperblockSlot,
+    /// The superblock names a log whose snapshot is not durable yet.
+    SuperblockBeforeLog,
+    /// Areas that the log leaves are free before the superblock names others.
+    LogAreasFreedEarly,
+    /// An open takes the log's areas for free space.
+    LogAreasUnclaimed,
     /// Cleaning forgets to carry a moved record's sequence number.
     CleanRenumbers,
     /// A compaction is installed although the directory with its tables is not synced.

@@ -9,19 +9,20 @@
 //! the low end of the least worn and extents from the high end, short ones in zones that are broken already, so that zones
 //! stay whole. The **wear table** counts how much was granted in each zone. **Volatile objects** of any length lie in extents that nothing
 //! names. The **manifest log** holds the edits of the pool's owner; this crate carries their bytes and does not read them.
+//! When its snapshots outgrow the two areas, it moves to longer ones, which are extents.
 //!
 //! # The contract
 //!
-//! - **I-POOL-1** Which grains are in use is volatile. After an open nothing is in use; the owner claims
-//!   what it reaches from the manifest, then calls [`Pool::sweep`], and only then is space handed out.
+//! - **I-POOL-1** Which grains are in use is volatile. After an open nothing is in use but areas of the log; the owner
+//!   claims what it reaches from the manifest, then calls [`Pool::sweep`], and only then is space handed out.
 //!   So there is no allocator state that could disagree with the manifest, and nothing can leak.
 //! - **I-POOL-2** No grain has two owners: taking gives free grains only, claiming what is claimed
 //!   is [`Corruption`](base::ErrorKind::Corruption), releasing what is not taken panics.
 //! - **I-POOL-3** A zone's state changes by one 8-byte store to its word. A power cut in a grant leaves
 //!   a word that does not verify ([`HeaderState::Torn`]): the zone was never used.
 //! - **I-POOL-4** At every moment one durable superblock slot names a log area whose snapshot is
-//!   durable. Therefore a slot is overwritten only while the other one is valid and durable, and an area
-//!   only while neither slot names it.
+//!   durable. Therefore a slot is overwritten only while the other one is valid and durable, an area
+//!   only while neither slot says that the log is there, and areas are free only when neither slot names them.
 //! - **I-POOL-5** Edits are numbered from 0 and each is fenced before the next is written. An
 //!   edit that fails its check with a valid one behind it is damage; without one it is a torn tail,
 //!   and that place is never appended to: an opened log ends, and [`Pool::log_begin`] starts another.

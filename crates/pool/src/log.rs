@@ -1,4 +1,9 @@
-//! The manifest log: appending, beginning anew in the other area, and making durable what was found.
+//! The manifest log: appending, beginning anew in the other area or in larger ones, and making durable what was found.
+//!
+//! A log begins with a snapshot, and ends when its area is full. The more of the area the snapshot takes the sooner it is
+//! full, so areas grow: a snapshot that takes more than three quarters goes to areas of twice the length at least, which are
+//! extents of the pool, and one that takes very little to smaller ones. Each edit thus pays for a snapshot's bytes a few
+//! times its own. Where there is no room for larger areas the snapshot stays where it is, as long as it fits.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -8,7 +13,11 @@ use pmem::{Durable, Region, Site};
 
 use crate::edit::{self, Binding};
 use crate::pool::Pool;
-use crate::superblock::{self, SLOT_LEN, SLOTS, Slot, Superblock};
+use crate::space::Extent;
+use crate::superblock::{self, Areas, SLOT_LEN, SLOTS, Slot, Superblock};
+
+/// The part of the data that a log area may take: there are two, and what they say is of use while there is room for more.
+const AREA_SHARE: u64 = 8;
 
 /// What an opened log held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +97,7 @@ impl Pool {
         if !log.begun {
             return Err(self.log_error(ErrorKind::Internal, APPEND, "it was opened, not begun"));
         }
-        self.check_len(APPEND, payload.len())?;
+        check_len(self.region(), APPEND, log.superblock.areas.len, payload.len())?;
         if !self.has_room(&log, payload.len()) {
             return Err(self.log_error(
                 ErrorKind::NoSpace,
@@ -100,38 +109,100 @@ impl Pool {
         log.write(self.region(), Site::ManifestEdit, superblock, at, number, payload)
     }
 
-    /// Begins a new log, whose first payload is `snapshot`, in the area that is not in use. Power may fail
-    /// at any moment: the next open finds the old log or the new one, whole.
+    /// Begins a new log, whose first payload is `snapshot`, in the area that is not in use, or in larger or smaller
+    /// areas, if it is time. Power may fail at any moment: the next open finds the old log or the new one, whole.
     ///
     /// # Errors
     /// - `ReadOnly`: so is the region.
-    /// - `LimitExceeded`: no manifest area could hold the snapshot.
+    /// - `LimitExceeded`: the areas do not hold the snapshot, and the pool has no room for larger ones.
     /// - `Closed`: an earlier change of the log panicked half way.
     pub fn log_begin(&self, snapshot: &[u8]) -> Result<Durable> {
+        self.log_begin_for(snapshot, 0)
+    }
+
+    /// As [`Pool::log_begin`], in areas that are to have room for a snapshot of `coming` bytes, if the pool has.
+    ///
+    /// # Errors
+    /// As [`Pool::log_begin`].
+    pub fn log_begin_for(&self, snapshot: &[u8], coming: u64) -> Result<Durable> {
         const BEGIN: &str = "begin manifest log";
         let mut log = self.lock_log(BEGIN)?;
         self.check_writable(BEGIN)?;
-        self.check_len(BEGIN, snapshot.len())?;
         if !log.settled {
             let _durable = self.settle(&mut log)?;
         }
+        let old = log.superblock;
+        let fitting = self.fitting_len(old.areas.len, coming.max(snapshot.len() as u64));
+        let freed_early = fitting.is_some() && planted::is(Bug::LogAreasFreedEarly);
+        if freed_early {
+            self.release_areas(old.areas);
+        }
+        let areas = fitting.and_then(|len| self.take_areas(len)).unwrap_or(old.areas);
+        check_len(self.region(), BEGIN, areas.len, snapshot.len())?;
         let next = Superblock {
-            generation: log.superblock.generation + 1,
-            area: 1 - log.superblock.area,
-            incarnation: log.superblock.incarnation + 1,
-            ..log.superblock
+            generation: old.generation + 1,
+            areas,
+            area: 1 - old.area,
+            incarnation: old.incarnation + 1,
+            ..old
         };
         let region = self.region();
-        let at = self.geometry().area(next.area).start;
-        let before = self.geometry().area(1 - next.area);
+        if planted::is(Bug::SuperblockBeforeLog) {
+            let _planted = next.write(region, Site::Superblock, SLOTS[0])?;
+            let _planted = next.write(region, Site::Superblock, SLOTS[1])?;
+        }
+        let at = next.log().start;
         let _snapshot = log.write(region, Site::ManifestSnapshot, next, at, 0, snapshot)?;
         let mut durable = next.write(region, Site::Superblock, SLOTS[0])?;
         if !planted::is(Bug::OneSuperblockSlot) {
             durable = next.write(region, Site::Superblock, SLOTS[1])?;
         }
-        region.discard(before.start, before.end - before.start);
+        // Only now does no slot name what was there (I-POOL-4).
+        region.discard(old.log().start, old.areas.len);
+        if areas != old.areas && !freed_early {
+            self.release_areas(old.areas);
+        }
         log.begun = true;
         Ok(durable)
+    }
+
+    /// Bytes in the log's area. A snapshot should leave a quarter of it.
+    pub fn log_area_len(&self) -> u64 {
+        self.peek_log().superblock.areas.len
+    }
+
+    /// Bytes for each area of a log whose snapshot has `len` bytes, if `now` is too few or far too many.
+    fn fitting_len(&self, now: u64, len: u64) -> Option<u64> {
+        let mut fitting = now;
+        if 16 * len <= now {
+            fitting = (4 * len).next_power_of_two().max(self.geometry().manifest_len());
+        }
+        while 4 * len > 3 * fitting && 2 * fitting <= self.geometry().capacity() / AREA_SHARE {
+            fitting *= 2;
+        }
+        (fitting != now).then_some(fitting)
+    }
+
+    /// Areas of `len` bytes each, if the pool has room for them.
+    fn take_areas(&self, len: u64) -> Option<Areas> {
+        let fixed = Areas::fixed(self.geometry());
+        if len <= fixed.len {
+            return Some(fixed);
+        }
+        if !self.space.hands_out() {
+            return None;
+        }
+        let first = self.take_extent(len)?;
+        let Some(second) = self.take_extent(len) else {
+            self.release_unwritten(first);
+            return None;
+        };
+        Some(Areas { len: first.len, at: [first.at, second.at] })
+    }
+
+    fn release_areas(&self, areas: Areas) {
+        let extents: Option<[Extent; 2]> = areas.extents(self.geometry());
+        extents.into_iter().flatten().for_each(|extent| self.release_extent(extent));
     }
 
     /// Offset and length of each superblock slot that fails its check. One of two will do, and an open for writing
@@ -161,7 +232,7 @@ impl Pool {
     fn settle(&self, log: &mut Log) -> Result<Durable> {
         let region = self.region();
         let table = self.geometry().zone_table();
-        let area = self.geometry().area(log.superblock.area).start;
+        let area = log.superblock.log().start;
         let flush = |at, len| {
             region.flush_range(Site::RecoverManifest, at, usize::try_from(len).unwrap_or(0))
         };
@@ -199,8 +270,8 @@ impl Pool {
     }
 
     fn has_room(&self, log: &Log, payload_len: usize) -> bool {
-        let area = self.geometry().area(log.superblock.area);
-        edit::edit_len(payload_len).is_some_and(|len| len <= area.end - log.end)
+        let end = log.superblock.log().end;
+        edit::edit_len(payload_len).is_some_and(|len| len <= end - log.end)
     }
 
     fn check_writable(&self, operation: &'static str) -> Result<()> {
@@ -210,18 +281,13 @@ impl Pool {
         Ok(())
     }
 
-    fn check_len(&self, operation: &'static str, payload_len: usize) -> Result<()> {
-        let area_len = self.geometry().manifest_len();
-        check_len(self.region(), operation, area_len, payload_len)
-    }
-
     #[cold]
     fn log_error(&self, kind: ErrorKind, operation: &'static str, why: &str) -> Error {
         Error::new(kind, operation, format!("{}: {why}", self.region().describe()))
     }
 }
 
-/// Refuses a payload that no manifest area could hold.
+/// Refuses a payload that a log area of `area_len` bytes cannot hold.
 pub(crate) fn check_len(
     region: &Region,
     operation: &'static str,
@@ -236,8 +302,8 @@ pub(crate) fn check_len(
         ErrorKind::LimitExceeded,
         operation,
         format!(
-            "{what}: {payload_len} bytes do not fit a manifest area of {area_len}; \
-             create the pool anew with longer areas"
+            "{what}: {payload_len} bytes do not fit a log area of {area_len}, and the pool has no room for \
+             longer ones; delete data or drop keyspaces, or make a larger pool (pm_size)"
         ),
     ))
 }

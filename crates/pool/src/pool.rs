@@ -11,7 +11,7 @@ use crate::geometry::{Format, Geometry, HEADER_LEN};
 use crate::log::{self, Log, Replay};
 use crate::objects::Slabs;
 use crate::space::SpaceMap;
-use crate::superblock::{self, SLOTS, Superblock};
+use crate::superblock::{self, Areas, SLOTS, Superblock};
 use crate::wear;
 
 /// A formatted region: its layout, its space and its manifest log. See the [crate] for the contract.
@@ -56,10 +56,11 @@ impl Pool {
             grain_len: geometry.grain_len(),
             manifest_len: geometry.manifest_len(),
             generation: 1,
+            areas: Areas::fixed(&geometry),
             area: 0,
             incarnation: 1,
         };
-        log::check_len(&region, "create pool", geometry.manifest_len(), snapshot.len())?;
+        log::check_len(&region, "create pool", superblock.areas.len, snapshot.len())?;
         let mut log = Log::created(superblock);
         let _durable = superblock::begin_format(&region);
         if planted::is(Bug::SuperblockFirst) {
@@ -71,7 +72,7 @@ impl Pool {
         // Zeroes need not be kept: a journal begins with them.
         let (areas, end) = (geometry.area(0).start, geometry.area(1).end);
         region.discard(areas, end - areas);
-        let area = geometry.area(superblock.area).start;
+        let area = superblock.log().start;
         let _durable = log.write(&region, Site::Format, superblock, area, 0, snapshot)?;
         // Slot A still says that the creation is under way, until B says that it is done.
         let _durable = superblock.write(&region, Site::Format, SLOTS[1])?;
@@ -100,16 +101,22 @@ impl Pool {
                 ),
             ));
         }
-        let geometry = superblock.geometry().map_err(|why| {
-            Error::corruption(
-                "open pool",
-                format!("superblock of {what}: {why}; restore a copy of the pool"),
-            )
-        })?;
+        let damaged = |why: String| {
+            let text = format!("superblock of {what}: {why}; restore a copy of the pool");
+            Error::corruption("open pool", text)
+        };
+        let geometry = superblock.geometry().map_err(damaged)?;
+        if !superblock.areas.are_sound(&geometry) {
+            return Err(damaged(format!("log areas at {:?}", superblock.areas.at)));
+        }
         let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };
-        let read = edit::read_log(&region, binding, geometry.area(superblock.area))?;
+        let read = edit::read_log(&region, binding, superblock.log())?;
         let log = Log::opened(superblock, read.end, read.payloads.len());
         let pool = Self::assemble(region, geometry, log, false);
+        if !planted::is(Bug::LogAreasUnclaimed) {
+            let moved = superblock.areas.extents(&geometry);
+            moved.into_iter().flatten().try_for_each(|extent| pool.claim_extent(extent))?;
+        }
         Ok((pool, Replay { payloads: read.payloads, torn_tail: read.torn_tail }))
     }
 
@@ -118,8 +125,7 @@ impl Pool {
     pub fn remains(region: &Arc<Region>) -> Vec<Pool> {
         let pools = superblock::guesses(region).into_iter().filter_map(|superblock| {
             let geometry = superblock.geometry().ok()?;
-            let start = geometry.area(superblock.area).start;
-            let log = Log::opened(superblock, start, 0);
+            let log = Log::opened(superblock, superblock.areas.at[0], 0);
             let whole = geometry.data().start <= region.len();
             whole.then(|| Self::assemble(Arc::clone(region), geometry, log, false))
         });

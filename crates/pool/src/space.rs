@@ -70,6 +70,11 @@ impl SpaceMap {
         result
     }
 
+    /// Whether claims are complete (I-POOL-1).
+    pub fn hands_out(&self) -> bool {
+        self.lock().hand_out
+    }
+
     pub fn claim_zone(&self, no: u32) -> bool {
         self.change(|state| state.grains.claim_zone(no))
     }

@@ -1,9 +1,10 @@
-//! The superblock: what a pool is, and which log area is the current one. It is kept twice.
+//! The superblock: what a pool is, where the log areas are, and which of them is the current one. It is kept twice.
 //!
 //! Magic, version and checksum keep their places in every format version, so that any version can tell
 //! another version from damage.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use base::checksum::sum64;
 use base::codec::Reader;
@@ -11,6 +12,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::{Durable, Region, Site};
 
 use crate::geometry::{Format, Geometry};
+use crate::space::Extent;
 use crate::zones;
 
 /// The format version that this build writes and reads.
@@ -39,6 +41,8 @@ pub(crate) struct Superblock {
     pub manifest_len: u64,
     /// Raised by every change; the valid slot with the higher one wins.
     pub generation: u64,
+    /// Where the log areas are.
+    pub areas: Areas,
     /// Log area in use: 0 or 1.
     pub area: u32,
     /// Life of that area; never used twice.
@@ -59,6 +63,42 @@ pub(crate) enum Slot {
     Damaged,
     /// Nothing of ours.
     Foreign,
+}
+
+/// The two log areas: those in front of the data, with which a pool begins, or extents of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Areas {
+    /// Bytes in each.
+    pub len: u64,
+    pub at: [u64; 2],
+}
+
+impl Areas {
+    /// Those in front of the data.
+    pub fn fixed(geometry: &Geometry) -> Areas {
+        let at = [geometry.area(0).start, geometry.area(1).start];
+        Areas { len: geometry.manifest_len(), at }
+    }
+
+    pub fn range(&self, area: u32) -> Range<u64> {
+        let start = self.at[usize::from(area != 0)];
+        start..start + self.len
+    }
+
+    /// The extents that they are, if they are no longer those in front of the data.
+    pub fn extents(&self, geometry: &Geometry) -> Option<[Extent; 2]> {
+        let moved = *self != Areas::fixed(geometry);
+        moved.then(|| self.at.map(|at| Extent { at, len: self.len }))
+    }
+
+    /// Whether they lie where areas may. That they are extents of nobody else, claims prove.
+    pub fn are_sound(&self, geometry: &Geometry) -> bool {
+        let data = geometry.data();
+        let inside = |at: &u64| {
+            *at >= data.start && at.checked_add(self.len).is_some_and(|end| end <= data.end)
+        };
+        *self == Areas::fixed(geometry) || self.len > 0 && self.at.iter().all(inside)
+    }
 }
 
 type SlotBytes = [u8; SLOT_LEN];
@@ -85,6 +125,9 @@ impl Superblock {
         put(&mut slot, 56, self.generation);
         put(&mut slot, 64, u64::from(self.area));
         put(&mut slot, 72, self.incarnation);
+        put(&mut slot, 80, self.areas.len);
+        put(&mut slot, 88, self.areas.at[0]);
+        put(&mut slot, 96, self.areas.at[1]);
         let sum = checksum(&slot);
         put(&mut slot, SUM_AT, sum);
         slot
@@ -102,7 +145,13 @@ impl Superblock {
             generation: fields.u64()?,
             area: u32::try_from(fields.u64()?).ok().filter(|area| *area < 2)?,
             incarnation: fields.u64()?,
+            areas: Areas { len: fields.u64()?, at: [fields.u64()?, fields.u64()?] },
         })
+    }
+
+    /// The log area in use.
+    pub fn log(&self) -> Range<u64> {
+        self.areas.range(self.area)
     }
 
     /// Makes the slot at `at` hold this content, durably.
@@ -196,6 +245,7 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
                     };
                     let grain_len = geometry.grain_len();
                     let (generation, area, incarnation) = (0, 0, 0);
+                    let areas = Areas::fixed(&geometry);
                     guesses.push(Superblock {
                         pool_id,
                         pool_len,
@@ -203,6 +253,7 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
                         grain_len,
                         manifest_len,
                         generation,
+                        areas,
                         area,
                         incarnation,
                     });
@@ -284,6 +335,7 @@ mod tests {
         generation: 9,
         area: 1,
         incarnation: 10,
+        areas: Areas { len: 8192, at: [4096, 12_288] },
     };
 
     /// The bytes are a promise: a change here is a new format version.
@@ -304,12 +356,12 @@ mod tests {
                 "0000000000000009",
                 "0000000000000001",
                 "000000000000000a",
+                "0000000000002000",
+                "0000000000001000",
+                "0000000000003000",
                 "0000000000000000",
                 "0000000000000000",
-                "0000000000000000",
-                "0000000000000000",
-                "0000000000000000",
-                "5fe4803f78a5de7b",
+                "2aaa43df136879b9",
             ]
         );
     }

@@ -44,7 +44,7 @@ impl Pool {
     /// log go on changing while they are looked at.
     pub fn view(&self) -> View {
         let log = self.peek_log();
-        let area = self.geometry().area(log.superblock.area);
+        let area = log.superblock.log();
         View {
             superblock: log.superblock,
             // Slots change under the lock that is held here.
@@ -88,10 +88,11 @@ impl fmt::Display for View {
         }
         writeln!(
             f,
-            "log in area {area}, incarnation {incarnation}\n  edits      {}\n  bytes      {} of {}",
+            "log in area {area} at {}, incarnation {incarnation}\n  edits      {}\n  bytes      {} of {}",
+            self.superblock.log().start,
             self.edits,
             self.log_used,
-            geometry.manifest_len()
+            self.superblock.areas.len
         )?;
         writeln!(
             f,

@@ -74,3 +74,32 @@ fn long_keys_do_not_fill_the_manifest() {
         fill_and_read_back(len, bytes, padded_key);
     }
 }
+
+/// The manifest's two areas were as long as the pool was made with. When they were full, no compaction was installed any
+/// more, and not even deleting everything helped.
+#[test]
+fn tables_beyond_the_first_areas_of_the_manifest_have_room_in_the_pool() {
+    let options = Options { table_bytes: 1 << 10, zone_size: 16 << 10, ..options() };
+    let place = Place::new(options.pm_size, Memory::default());
+    let mut db = place.open(options.clone());
+    for i in 0..2200_u64 {
+        db.put(&i.to_be_bytes(), &noise(i, 0)).unwrap_or_else(|error| panic!("key {i}: {error}"));
+    }
+    db.compact().expect("compact");
+    db.close();
+    db = place.open(options.clone());
+    let levels = &db.properties().keyspaces[0].levels;
+    let tables: usize = levels.iter().map(|level| level.tables.len()).sum();
+    assert!(tables > 1400, "{tables} tables do not fill the first areas");
+    for i in 0..2200_u64 {
+        assert_eq!(db.get(&i.to_be_bytes()).expect("get"), Some(noise(i, 0)));
+    }
+    db.delete_range(b"", &[0xff; 9]).expect("delete");
+    db.compact().expect("compact");
+    db.close();
+    db = place.open(options);
+    for i in 0..2000_u64 {
+        db.put(&i.to_be_bytes(), &noise(i, 1)).expect("put");
+    }
+    assert_eq!(db.get(&7_u64.to_be_bytes()).expect("get"), Some(noise(7, 1)));
+}

@@ -55,6 +55,9 @@ impl Mutant {
         use Bug::*;
         match self {
             Mutant::Logic(SequenceBeforeView | IgnoreSnapshots | CleanRenumbers) => &["readers"],
+            Mutant::Logic(SuperblockBeforeLog | LogAreasFreedEarly | LogAreasUnclaimed) => {
+                &["grows"]
+            }
             Mutant::Logic(FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone) => &["churn"],
             Mutant::Logic(
                 SkipDirectorySync

@@ -50,6 +50,8 @@ const CUT_LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 8192, 
 const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
 /// Level 0 is compacted at 6 KiB; every key or two get a table.
 const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };
+/// An area of the manifest that is soon too small.
+const GROWS: Engine = Engine { zones: 80, manifest_len: 512, ..CUT_LEVELS };
 /// Memtables go to tables as they are.
 const FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..LEVELS };
 const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS };
@@ -298,6 +300,7 @@ pub fn plan() -> Plan {
         campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 24),
         campaign("cuts", CUT, cuts(), Mode::Adr, long.clone(), 50),
         campaign("cut-levels", CUT_LEVELS, cut_levels.clone(), Mode::Adr, wide.clone(), 30),
+        campaign("grows", GROWS, whole(), Mode::Adr, wide.clone(), 12),
         campaign("flushes", FLUSHED, flushes.clone(), Mode::Adr, wide.clone(), 10),
         campaign("flushes-cut", FLUSHED_CUT, cut_levels.clone(), Mode::Adr, wide.clone(), 8),
         campaign("runs", UNMERGED, cut_levels, Mode::Adr, wide.clone(), 16),

@@ -29,6 +29,11 @@ fn tiny(snapshot: &[u8]) -> Pool {
     Pool::create(heap(TINY_LEN), TINY, ID, snapshot).unwrap()
 }
 
+/// With room for longer log areas.
+fn roomy(snapshot: &[u8]) -> Pool {
+    Pool::create(heap(16 * TINY_LEN), TINY, ID, snapshot).unwrap()
+}
+
 /// A copy of a region's bytes.
 fn image(region: &Region) -> Vec<u8> {
     region.bytes(0, region.len() as usize).to_vec()

@@ -17,11 +17,11 @@ fn a_pool_prints_what_it_is() {
     assert_eq!(
         pool.view().to_string(),
         "\
-pool 000000005eed1dea, format 2, 32768 bytes
+pool 000000005eed1dea, format 3, 32768 bytes
   generation 2
   slot A     valid
   slot B     valid
-log in area 1, incarnation 2
+log in area 1 at 9344, incarnation 2
   edits      2
   bytes      128 of 4096
 16 zones of 1024 bytes at 16384, grains of 256

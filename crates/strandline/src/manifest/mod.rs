@@ -322,7 +322,7 @@ impl Manifest {
 
     /// Makes `changes` durable under `floor` (the highest published sequence number), then applies them.
     ///
-    /// An edit that does not fit the log area begins the other one with a snapshot that includes it.
+    /// An edit that does not fit the log area begins the other one, or a larger one, with a snapshot that includes it.
     pub(crate) fn commit(
         &mut self,
         pool: &Pool,
@@ -363,6 +363,11 @@ impl Manifest {
         } else {
             pool.log_begin(&self.state.encode_snapshot())
         }
+    }
+
+    /// Begins the log anew in areas that have room for a snapshot of `coming` bytes, if the pool has.
+    pub(crate) fn make_room(&self, pool: &Pool, coming: u64) -> Result<Durable> {
+        pool.log_begin_for(&self.state.encode_snapshot(), coming)
     }
 
     fn forget_size(&mut self, id: u32) {

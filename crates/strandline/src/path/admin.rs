@@ -70,15 +70,16 @@ impl Engine {
     /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
     fn room_for_keyspace(&self) -> Result<u32> {
         let mut manifest = self.manifest();
-        let (used, area) = self.manifest_use(&mut manifest);
-        let used = used + NAME_BYTES_MAX as u64;
-        if used > area / 2 {
+        // Twice its size: half is for runs.
+        let wanted = |used| 2 * (used + NAME_BYTES_MAX as u64);
+        let (used, area) = self.manifest_room(&mut manifest, wanted)?;
+        if wanted(used) > area {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 "create keyspace",
                 format!(
-                    "{} keyspaces and their runs take {used} of {area} bytes in the manifest; drop some, \
-                     or make a larger pool (pm_size)",
+                    "{} keyspaces and their runs take {used} of {area} bytes in the manifest, and persistent memory has \
+                     no room for a larger one; delete data, drop some, or make a larger pool (pm_size)",
                     manifest.state.keyspaces.len()
                 ),
             ));
@@ -87,11 +88,31 @@ impl Engine {
     }
 
     /// Bytes that keyspaces, runs and tables take in a snapshot of the manifest, and how many there are beside what it
-    /// says of zones.
-    pub(crate) fn manifest_use(&self, manifest: &mut Manifest) -> (u64, u64) {
-        let geometry = self.media.pool.geometry();
-        let zones = u64::from(geometry.zones()) * ZONE_CHANGE_BYTES;
-        (manifest.keyspace_bytes(), geometry.manifest_len().saturating_sub(zones))
+    /// says of zones: as many as are `wanted`, which it computes from the first, if the pool has room for them.
+    ///
+    /// # Errors
+    /// Those of a journal, which poison the store.
+    pub(super) fn manifest_room(
+        &self,
+        manifest: &mut Manifest,
+        wanted: impl Fn(u64) -> u64,
+    ) -> Result<(u64, u64)> {
+        let pool = &self.media.pool;
+        let zones = u64::from(pool.geometry().zones()) * ZONE_CHANGE_BYTES;
+        let used = manifest.keyspace_bytes();
+        let room = || pool.log_area_len().saturating_sub(zones);
+        if wanted(used) > room() {
+            match manifest.make_room(pool, wanted(used) + zones) {
+                Ok(_durable) => {}
+                // It stays as it is.
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => {}
+                Err(error) => {
+                    self.poison.set(&error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok((used, room()))
     }
 
     /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one

@@ -495,21 +495,26 @@ impl Engine {
         self.options.background_threads.max(1)
     }
 
-    /// Refuses tables that the manifest has no room for: a snapshot of it must fit its area at every open, whatever
-    /// zones and runs there are by then. What takes no more than the `gone` bytes that it replaces always has room, or
-    /// data could not be deleted.
+    /// Refuses tables that the manifest has no room for, even in a larger area: a snapshot of it must fit its area at every
+    /// open, whatever zones and runs there are by then. What takes no more than the `gone` bytes that it replaces always has
+    /// room, or data could not be deleted.
     pub(super) fn check_manifest_room(&self, made: &[TableDesc], gone: u64) -> Result<()> {
-        let (used, area) = self.manifest_use(&mut self.manifest());
         let more = edit::tables_len(made.iter()).saturating_sub(gone);
-        if more == 0 || used + more <= area / 4 * 3 {
+        if more == 0 {
+            return Ok(());
+        }
+        let (used, area) =
+            self.manifest_room(&mut self.manifest(), |used| (used + more).div_ceil(3) * 4)?;
+        if used + more <= area / 4 * 3 {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::NoSpace,
             "compact",
             format!(
-                "tables, runs and keyspaces take {used} of {area} bytes in the manifest, and {} more tables need \
-                 {more}; make a larger pool (pm_size), or larger tables (table_bytes)",
+                "tables, runs and keyspaces take {used} of {area} bytes in the manifest, {} more tables need {more}, and \
+                 persistent memory has no room for a larger one; delete data or drop keyspaces, or make a larger pool \
+                 (pm_size), or larger tables (table_bytes)",
                 made.len()
             ),
         ))

@@ -203,10 +203,12 @@ impl Engine {
     /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
     fn next_subrange(&self, space: &Space, keys: &[Vec<u8>]) -> Option<u32> {
         let mut manifest = self.manifest();
-        let (used, area) = self.manifest_use(&mut manifest);
         let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
+        // Twice its size: half is for runs.
+        let wanted = |used| 2 * (used + more as u64);
+        let (used, area) = self.manifest_room(&mut manifest, wanted).ok()?;
         let state = manifest.state.keyspaces.get(&space.id);
-        (used + more as u64 <= area / 2).then(|| state.map_or(0, |state| state.next_subrange()))
+        (wanted(used) <= area).then(|| state.map_or(0, |state| state.next_subrange()))
     }
 
     /// What `old` with its sources becomes when cut at `keys`: the subranges, and that some have nothing in some runs.
