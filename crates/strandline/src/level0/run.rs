@@ -138,9 +138,16 @@ pub(crate) fn encode_meta(fences: &Fences, meta: &Meta) -> Vec<u8> {
 pub(crate) fn decode_meta(bytes: &[u8]) -> Option<(Fences, Meta)> {
     let mut reader = Reader::new(bytes);
     let mut fences = FencesBuilder::default();
+    let mut before: &[u8] = &[];
     for _ in 0..reader.varint()? {
         let len = usize::try_from(reader.varint()?).ok()?;
-        fences.push_raw(reader.take(len)?);
+        let separator = reader.take(len)?;
+        // The search over them relies on their order.
+        if separator < before {
+            return None;
+        }
+        fences.push_raw(separator);
+        before = separator;
     }
     let mut meta = Meta::default();
     for _ in 0..reader.varint()? {
