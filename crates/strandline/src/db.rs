@@ -29,7 +29,6 @@ use crate::path::open::{self, Access};
 use crate::path::recover::Report;
 use crate::path::scan::Scan;
 use crate::tree::tables::Shelf;
-use crate::usage::Visit;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
 #[derive(Clone)]
@@ -409,8 +408,8 @@ impl Db {
     }
 
     /// Ends use of the store: calls through other handles get `Closed` from now on, calls under way end. Nothing needs to be
-    /// written. The store can be opened again when this returns, whatever handles are left; only a call that does not end
-    /// within ten seconds keeps it until it ends. An iterator still shows what it stood on, and does not move any more.
+    /// written. The store can be opened again when this returns, whatever handles are left; only an iterator, or a call that
+    /// does not end within ten seconds, keeps it until it ends. Iterators go on over what they hold.
     pub fn close(self) {
         self.handle.engine.close();
     }
@@ -517,8 +516,9 @@ impl Keyspace {
         let snapshot = Snapshot { handle: Arc::clone(&self.handle), seq };
         let unbounded = |bound: &KeyBound| bound.clone().unwrap_or(Bound::Unbounded);
         let (lower, upper) = (unbounded(&options.lower), unbounded(&options.upper));
-        let scan = |visit: &Arc<Visit>| Scan::new(engine, visit, &self.space, seq, (lower, upper));
-        Iter::new(engine.visit(), scan, snapshot)
+        let iterating = engine.iterate()?;
+        let scan = Scan::new(engine, &self.space, seq, lower, upper)?;
+        Ok(Iter::new(scan, snapshot, iterating))
     }
 
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.

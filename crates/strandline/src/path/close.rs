@@ -1,12 +1,11 @@
 //! Closing a store while handles of it are left: background work stops, calls end, then others may open it.
 //!
 //! When the lock goes, others may write the memory of the store, so nothing of it may be in use then: no call, no View of a
-//! get or put, no move of an iterator. Fronts are closed first, so that no View is found current any more; then the last to
-//! leave lets go. What an iterator lends is a copy, where others could change the original; what it holds it keeps, and never
-//! looks at again.
+//! get or put, no iterator, which lends that memory. Fronts are closed first, so that no View is found current any more; then
+//! the last to leave lets go.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,6 @@ use crate::front::Front;
 use crate::options::PmSource;
 use crate::subrange::Subrange;
 use crate::tree::Tree;
-use crate::usage::{Visit, Visited};
 use crate::view::View;
 
 /// How long a close waits for calls of other threads: each looks whether the store is closed as it goes on.
@@ -26,84 +24,42 @@ const WAIT_STEP: Duration = Duration::from_micros(100);
 /// A front that only its subrange and the View that it was closed with hold.
 const UNUSED: usize = 2;
 
-/// A front, and how many may hold it when nothing of the store is in use.
-struct Left {
-    front: Weak<Front>,
-    expected: usize,
-}
-
 /// A call under way that may touch memory or files of the store without a View.
 pub(crate) struct Call<'e>(&'e Engine);
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.0.usage.end();
+        self.0.usage.calls.end();
         self.0.leave();
     }
 }
 
-/// An iterator's part in the store.
-pub(crate) struct Visiting {
-    engine: Arc<Engine>,
-    visit: Arc<Visit>,
-    no: u64,
-}
+/// An iterator, which keeps a store that is closed from others.
+pub(crate) struct Iterating(Arc<Engine>);
 
-/// A move of an iterator under way.
-pub(crate) struct Moving<'v>(&'v Visiting);
-
-impl Visiting {
-    /// Begins a move, if the store is not closed.
-    #[inline]
-    pub(crate) fn begin(&mut self) -> Result<Moving<'_>> {
-        self.visit.moving.swap(true, SeqCst);
-        let moving = Moving(self);
-        // Behind the mark, as in `call`.
-        self.engine.check_open("iterate")?;
-        Ok(moving)
-    }
-
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    pub(crate) fn visit(&self) -> &Arc<Visit> {
-        &self.visit
-    }
-}
-
-impl Drop for Moving<'_> {
-    #[inline]
+impl Drop for Iterating {
     fn drop(&mut self) {
-        self.0.visit.moving.store(false, Release);
-        if self.0.engine.closed.load(Relaxed) {
-            self.0.engine.leave();
-        }
-    }
-}
-
-impl Drop for Visiting {
-    fn drop(&mut self) {
-        self.engine.usage.end_visit(self.no);
-        self.engine.leave();
+        self.0.usage.iterators.end();
+        self.0.leave();
     }
 }
 
 impl Engine {
     /// Begins a call, if the store is not closed.
     pub(crate) fn call(&self, operation: &'static str) -> Result<Call<'_>> {
-        self.usage.begin();
+        self.usage.calls.begin();
         let call = Call(self);
         // Behind the count: who closes the store looks at it behind the mark.
         self.check_open(operation)?;
         Ok(call)
     }
 
-    /// Begins an iterator.
-    pub(crate) fn visit(self: &Arc<Self>) -> Visiting {
-        let visit = Arc::new(Visit::default());
-        let no = self.usage.begin_visit(&visit);
-        Visiting { engine: Arc::clone(self), visit, no }
+    /// Begins an iterator, if the store is not closed.
+    pub(crate) fn iterate(self: &Arc<Self>) -> Result<Iterating> {
+        self.usage.iterators.begin();
+        let iterating = Iterating(Arc::clone(self));
+        self.check_open("iterate")?;
+        Ok(iterating)
     }
 
     /// Stops background work and refuses everything from now on; then lets others open the store, as soon as nothing of
@@ -118,10 +74,13 @@ impl Engine {
         self.let_go_soon();
     }
 
-    /// Lets others open the store once nothing of it is in use, or leaves that to the call that lasts longest.
+    /// Lets others open the store once nothing of it is in use, or leaves that to the call or iterator that lasts longest.
     fn let_go_soon(&self) {
         let until = Instant::now() + CALLS_END;
         while !self.leave_to_others() && Instant::now() < until {
+            if self.usage.calls.is_zero() && !self.usage.iterators.is_zero() {
+                return;
+            }
             std::thread::sleep(WAIT_STEP);
         }
     }
@@ -147,7 +106,7 @@ impl Engine {
 
     /// The last to leave a closed store lets others in.
     fn leave(&self) {
-        if self.closed.load(SeqCst) && self.usage.is_idle() {
+        if self.closed.load(SeqCst) && self.is_idle() {
             let _in_use_elsewhere = self.leave_to_others();
         }
     }
@@ -159,21 +118,23 @@ impl Engine {
             return true;
         }
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*gone && self.usage.is_idle() && self.leave_views() {
+        if !*gone && self.is_idle() && self.leave_views() {
             self.media.let_go();
             *gone = true;
         }
         *gone
     }
 
+    fn is_idle(&self) -> bool {
+        self.usage.calls.is_zero() && self.usage.iterators.is_zero()
+    }
+
     /// Closes all fronts and puts empty Views behind them; tells whether no other View is in use. No call is under way that
-    /// would put others there, and what an iterator holds it does not touch any more.
+    /// would put others there.
     fn leave_views(&self) -> bool {
-        // By address of the front, how many Views of it may be left.
-        let mut fronts: BTreeMap<usize, Left> = BTreeMap::new();
-        let mut add = |front: Weak<Front>| {
-            fronts.entry(front.as_ptr().addr()).or_insert(Left { front, expected: UNUSED });
-        };
+        // By address, as subranges may share one.
+        let mut fronts: BTreeMap<usize, Weak<Front>> = BTreeMap::new();
+        let mut add = |front: Weak<Front>| _ = fronts.insert(front.as_ptr().addr(), front);
         for space in self.spaces() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
@@ -185,14 +146,7 @@ impl Engine {
             replaced.subrange.upgrade().iter().for_each(|subrange| self.empty(subrange));
             add(replaced.front.clone());
         });
-        let visited = self.usage.visited();
-        for Visited { view, .. } in &visited {
-            let left = fronts.get_mut(&Arc::as_ptr(&view.front).addr());
-            left.into_iter().for_each(|left| left.expected += 1);
-        }
-        // Besides the iterators only this thread holds their Views.
-        visited.iter().all(|each| Arc::strong_count(&each.view) == each.visits + 1)
-            && fronts.values().all(|left| left.front.strong_count() <= left.expected)
+        fronts.values().all(|front| front.strong_count() <= UNUSED)
     }
 
     /// Readers and writers find no View of a subrange current from now on.

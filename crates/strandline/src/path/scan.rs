@@ -24,7 +24,6 @@ use crate::media::{Entry, Media};
 use crate::memtable::record::Kind;
 use crate::subrange::Subrange;
 use crate::tree::walk::Walk;
-use crate::usage::Visit;
 use crate::view::View;
 use sst::EntryKind;
 
@@ -38,8 +37,6 @@ pub(crate) struct Scan {
     upper: Bound<Vec<u8>>,
     subrange: Arc<Subrange>,
     view: Arc<View>,
-    /// Is told which View the scan holds.
-    visit: Arc<Visit>,
     way: Way,
     /// Where the scan ends, or leaves the subrange, going its way.
     far: Bound<Vec<u8>>,
@@ -72,14 +69,6 @@ enum Place {
     Table(usize),
 }
 
-/// What a record says, where it lies.
-pub(crate) struct InPool<'s> {
-    pub kind: Kind,
-    pub key: &'s [u8],
-    /// As [`Media::stored_value`] has it, or what a merge came to.
-    pub value: &'s [u8],
-}
-
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) => Bound::Included(key),
@@ -89,17 +78,17 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl Scan {
-    /// A scan at snapshot `at`, which the caller keeps registered, as his `visit`. Positioned nowhere.
+    /// A scan at snapshot `at`, which the caller keeps registered. Positioned nowhere.
     pub(crate) fn new(
         engine: &Arc<Engine>,
-        visit: &Arc<Visit>,
         space: &Arc<Space>,
         at: Seq,
-        (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        lower: Bound<Vec<u8>>,
+        upper: Bound<Vec<u8>>,
     ) -> Result<Scan> {
+        engine.check_open("iterate")?;
         let (subrange, view) =
             engine.pin_subrange(space, |routes| Arc::clone(&routes.subranges[0]))?;
-        visit.hold(&view);
         Ok(Scan {
             engine: Arc::clone(engine),
             media: Arc::clone(&engine.media),
@@ -109,7 +98,6 @@ impl Scan {
             upper,
             subrange,
             view,
-            visit: Arc::clone(visit),
             way: Way::Forward,
             far: Bound::Unbounded,
             goes_on: false,
@@ -135,16 +123,6 @@ impl Scan {
     #[inline]
     fn record(&self, at: usize) -> Option<&Entry> {
         self.cursors.get(at)?.head.as_ref()
-    }
-
-    /// What the scan stands on, if it lies in the pool.
-    #[inline]
-    pub(crate) fn in_pool(&self) -> Option<InPool<'_>> {
-        let Place::Record(at) = self.current else { return None };
-        let entry = self.record(at)?;
-        let merged = self.merged.as_deref();
-        let value = merged.unwrap_or_else(|| self.media.stored_value(entry));
-        Some(InPool { kind: entry.kind, key: self.media.key(entry), value })
     }
 
     /// The key the scan stands on.
@@ -182,6 +160,7 @@ impl Scan {
 
     /// Positions on the first key from `from` on, going `way`, within the bounds.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        self.engine.check_open("iterate")?;
         let near = match way {
             Way::Forward => self.lower.clone(),
             Way::Backward => self.upper.clone(),
@@ -268,7 +247,6 @@ impl Scan {
         if !same || !self.view.is_current() {
             let pick = |routes: &Routes| Arc::clone(&routes.subranges[pick(routes)]);
             (self.subrange, self.view) = self.engine.pin_subrange(&self.space, pick)?;
-            self.visit.hold(&self.view);
         }
         Ok(())
     }
