@@ -166,6 +166,11 @@ impl Pool {
         Ok(durable)
     }
 
+    /// The log's areas, where they are extents of the data.
+    pub fn log_extents(&self) -> Option<[Extent; 2]> {
+        self.peek_log().superblock.areas.extents(self.geometry())
+    }
+
     /// Bytes in the log's area. A snapshot should leave a quarter of it.
     pub fn log_area_len(&self) -> u64 {
         self.peek_log().superblock.areas.len

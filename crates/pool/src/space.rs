@@ -200,6 +200,16 @@ impl Pool {
         }
     }
 
+    /// All that is free, in order; neighbours are one.
+    pub fn free_extents(&self) -> Vec<Extent> {
+        let (start, grain_len) = (self.geometry().data().start, self.geometry().grain_len());
+        let extent = |grains: std::ops::Range<u64>| Extent {
+            at: start + grains.start * grain_len,
+            len: (grains.end - grains.start) * grain_len,
+        };
+        self.space.lock().grains.free_runs().map(extent).collect()
+    }
+
     /// Total and free bytes and zones; takes no lock.
     pub fn space(&self) -> Space {
         Space {

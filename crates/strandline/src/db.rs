@@ -400,8 +400,9 @@ impl Db {
         &self.handle.engine.media.region
     }
 
-    /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are, and
-    /// that of every key newer versions lie above older ones; returns what is damaged, and what the open found.
+    /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are,
+    /// that of every key newer versions lie above older ones, and that each piece of space has one owner; returns what is
+    /// damaged, leaked or owned twice, and what the open found.
     pub fn check(&self) -> Result<crate::path::check::CheckReport> {
         let _call = self.engine().call("check")?;
         crate::path::check::check(self.engine())

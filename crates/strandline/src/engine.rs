@@ -482,37 +482,6 @@ impl Engine {
         self.regrants.load(Ordering::Relaxed)
     }
 
-    /// Zones whose words say that they are granted but which neither a memtable nor a run holds: those that a merge
-    /// under way moves records to are among them.
-    pub(crate) fn leaked_zones(&self) -> u64 {
-        self.bury();
-        let mut held = BTreeSet::new();
-        for (_, subrange) in self.subranges() {
-            let view = subrange.view.load();
-            held.extend(view.memtables.iter().flat_map(|m| m.zones()).map(|zone| zone.no));
-            held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
-        }
-        let geometry = self.media.pool.geometry();
-        let granted = (0..geometry.zones())
-            .filter(|no| !matches!(self.media.pool.header(*no), pool::HeaderState::Free));
-        granted.filter(|no| !held.contains(no)).count() as u64
-    }
-
-    /// Tables that the manifest does not name, those that are being written or whose file or extent has yet to go among
-    /// them.
-    pub(crate) fn leaked_tables(&self) -> Result<u64> {
-        let Some(tables) = &self.tables else { return Ok(0) };
-        // What stays counts as a leak.
-        let _left = tables.remove_dead();
-        let present = tables.shelf.present()?;
-        let manifest = self.manifest();
-        let named = manifest.state.files();
-        let in_memory = manifest.state.tables().count() - named.len();
-        let held = self.pm_tables().map_or(0, |memory| memory.count());
-        let files = present.iter().filter(|id| !named.contains(id)).count();
-        Ok(files as u64 + held.saturating_sub(in_memory as u64))
-    }
-
     /// What the block cache may take of the budget for DRAM.
     pub(crate) fn cache_bytes(&self) -> u64 {
         self.tables.as_ref().map_or(0, |tables| tables.cache.budget())

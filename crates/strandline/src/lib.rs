@@ -84,7 +84,8 @@ pub use options::{
 };
 pub use path::check::CheckReport;
 pub use path::ingest::IngestOptions;
+pub use path::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use path::recover::{Damage, Report as RecoveryReport};
 pub use path::repair::{LostRange, RepairReport, repair};
 pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
-pub use pool::{HeaderState, Wear, ZoneHeader, ZoneKind};
+pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};

@@ -30,8 +30,12 @@ impl Count {
         self.0.fetch_sub(1, SeqCst);
     }
 
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+
     pub(crate) fn is_zero(&self) -> bool {
-        self.0.load(SeqCst) == 0
+        self.get() == 0
     }
 }
 

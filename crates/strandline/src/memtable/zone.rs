@@ -34,7 +34,7 @@ pub(crate) struct Graveyard {
 }
 
 /// Contents of the graveyard.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Dead {
     /// Zone number and incarnation.
     pub zones: Vec<(u32, u64)>,
@@ -49,6 +49,11 @@ impl Graveyard {
 
     pub(crate) fn take(&self) -> Dead {
         std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What waits to be made free.
+    pub(crate) fn waiting(&self) -> Dead {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Only the owner of an extent gives it away ([`super::extent`]).

@@ -3,6 +3,7 @@
 use base::Result;
 
 use super::order;
+use super::owners::SpaceReport;
 use super::recover::Damage;
 use crate::compaction::output;
 use crate::engine::Engine;
@@ -31,6 +32,8 @@ pub struct CheckReport {
     pub entries: u64,
     /// Places that fail.
     pub damage: Vec<Damage>,
+    /// Who owns the space of the store.
+    pub space: SpaceReport,
 }
 
 /// Verifies all records, runs and tables of all keyspaces, each by itself and their order among each other.
@@ -38,6 +41,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     engine.check_open("check")?;
     let mut report =
         CheckReport { damage: engine.recovery.damage.clone(), ..CheckReport::default() };
+    report.space = engine.owners()?;
     let media = &*engine.media;
     report.damage.extend(media.pool.damaged_slots().into_iter().map(|(at, len)| Damage {
         file: None,

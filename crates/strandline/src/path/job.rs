@@ -45,6 +45,11 @@ enum Chosen {
 }
 
 impl Jobs {
+    /// Whether none is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.freeze.is_none() && self.merges.is_empty()
+    }
+
     /// Sees to it that there is a job whose turn it is, if there is work at all.
     fn turn(&mut self, engine: &Engine) -> Option<Turn> {
         // What could not be frozen for want of space may fit once a merge has freed some.

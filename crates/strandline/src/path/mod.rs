@@ -27,6 +27,7 @@ pub(crate) mod op;
 pub(crate) mod open;
 mod open_dram;
 mod order;
+pub(crate) mod owners;
 pub(crate) mod place;
 mod reached;
 pub(crate) mod read;

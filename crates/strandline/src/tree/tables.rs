@@ -173,6 +173,12 @@ impl Tables {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
     }
 
+    /// Tables whose files are to be removed.
+    pub(crate) fn dead_ids(&self) -> BTreeSet<u64> {
+        let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        dead.iter().map(|(id, _)| *id).collect()
+    }
+
     /// Removes the files of dead tables. What cannot be removed now stays dead, and counts, until the next call, or the
     /// next open's sweep.
     ///

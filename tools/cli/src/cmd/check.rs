@@ -1,7 +1,7 @@
 //! `check`: what is damaged, as far as the store can still be read.
 
 use serde_json::{Value, json};
-use strandline::{CheckReport, Damage, ErrorKind};
+use strandline::{CheckReport, Damage, Doubled, ErrorKind, Owned, Owner, Place, SpaceReport};
 
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
@@ -27,12 +27,14 @@ pub fn run(context: &Context) -> Outcome {
             "tables": report.tables,
             "entries": report.entries,
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
+            "space": space_json(&report.space),
         }))?;
     } else {
         print(&report, &mut out)?;
     }
     out.finish()?;
-    Ok(if report.damage.is_empty() { OK } else { NEGATIVE })
+    let misplaced = !report.space.leaked.is_empty() || !report.space.doubled.is_empty();
+    Ok(if report.damage.is_empty() && !misplaced { OK } else { NEGATIVE })
 }
 
 fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
@@ -42,6 +44,7 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
         let (tables, entries) = (human::count(report.tables), human::count(report.entries));
         out.line(format_args!("{tables} tables with {entries} entries verified"))?;
     }
+    print_space(&report.space, out)?;
     if report.damage.is_empty() {
         return out.line("no damage");
     }
@@ -55,6 +58,66 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
         vec![file, zone, damage.at.to_string(), damage.len.to_string(), what(damage).into()]
     }));
     out.table(&rows)
+}
+
+/// Kind, keyspace and number of an owner.
+fn parts(owner: &Owner) -> (&'static str, &str, Option<u64>) {
+    match owner {
+        Owner::Zone { keyspace, no } => ("zone", keyspace, Some(u64::from(*no))),
+        Owner::Value { keyspace } => ("value", keyspace, None),
+        Owner::Run { keyspace, id } => ("run", keyspace, Some(*id)),
+        Owner::Table { keyspace, id } => ("table", keyspace, Some(*id)),
+        Owner::Manifest => ("manifest", "", None),
+        Owner::Going => ("going", "", None),
+        Owner::Free => ("free", "", None),
+    }
+}
+
+/// Says what has no owner, or two; who owns what the JSON form tells.
+fn print_space(space: &SpaceReport, out: &mut Out) -> Result<(), Failure> {
+    for place in &space.leaked {
+        out.line(format_args!("leaked: {}; the next open for writing frees it", lies(place)))?;
+    }
+    for Doubled { place, owners: [one, other] } in &space.doubled {
+        let (one, other) = (named(one), named(other));
+        out.line(format_args!("owned twice: {}, by {one} and by {other}", lies(place)))?;
+    }
+    Ok(())
+}
+
+fn lies(place: &Place) -> String {
+    match place {
+        Place::Pool(extent) => format!("{} bytes at {} of the pool", extent.len, extent.at),
+        Place::File(id) => format!("the file of table {id}"),
+    }
+}
+
+fn named(owner: &Owner) -> String {
+    match parts(owner) {
+        (kind, "", _) => kind.into(),
+        (kind, keyspace, Some(id)) => format!("{kind} {id} of keyspace {keyspace}"),
+        (kind, keyspace, None) => format!("a {kind} of keyspace {keyspace}"),
+    }
+}
+
+fn space_json(space: &SpaceReport) -> Value {
+    let owner = |owner: &Owner| {
+        let (kind, keyspace, id) = parts(owner);
+        json!({ "kind": kind, "keyspace": keyspace, "id": id })
+    };
+    let place = |place: &Place| match place {
+        Place::Pool(extent) => json!({ "offset": extent.at, "bytes": extent.len }),
+        Place::File(id) => json!({ "table": id }),
+    };
+    let owned =
+        |owned: &Owned| json!({ "owner": owner(&owned.owner), "place": place(&owned.place) });
+    let doubled = |doubled: &Doubled| json!({ "place": place(&doubled.place), "owners": doubled.owners.each_ref().map(owner) });
+    json!({
+        "whole": space.whole,
+        "owned": space.owned.iter().map(owned).collect::<Vec<Value>>(),
+        "leaked": space.leaked.iter().map(place).collect::<Vec<Value>>(),
+        "doubled": space.doubled.iter().map(doubled).collect::<Vec<Value>>(),
+    })
 }
 
 pub fn damage_json(damage: &Damage) -> Value {

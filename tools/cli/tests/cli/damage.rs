@@ -9,6 +9,15 @@ fn a_sound_store_has_none() {
     assert_eq!(text, "500 records and 0 index blocks verified\nno damage\n");
     let json = store.run(&["check", "--json"]).ok().json();
     assert_eq!((&json["readable"], &json["records"]), (&true.into(), &500.into()));
+    let space = &json["space"];
+    assert_eq!(
+        (&space["whole"], &space["owned"][0]["owner"]["kind"]),
+        (&true.into(), &"zone".into())
+    );
+    assert_eq!(
+        (space["leaked"].as_array(), space["doubled"].as_array()),
+        (Some(&vec![]), Some(&vec![]))
+    );
 }
 
 #[test]

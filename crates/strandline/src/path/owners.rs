@@ -1,0 +1,310 @@
+//! Who owns the space of a store: every grain of the pool, and every file of a table, has one owner.
+//!
+//! Owners are found from what is reachable: Views, memtables and runs in them, tables, and what waits to be freed. What the
+//! pool has handed out and none of them has is leaked; what two of them have is owned twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use base::{Result, Seq};
+use pool::Extent;
+
+use crate::engine::Engine;
+use crate::keyspace::{Sources, Space};
+use crate::tree::Tree;
+use crate::tree::desc::TableDesc;
+
+/// Who owns a piece of space.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "keyspaces by name, the rest by number")]
+pub enum Owner {
+    /// A zone with records.
+    Zone { keyspace: String, no: u32 },
+    /// A value outside its record.
+    Value { keyspace: String },
+    /// The index of a run.
+    Run { keyspace: String, id: u64 },
+    /// A table.
+    Table { keyspace: String, id: u64 },
+    /// Areas of the manifest's log that are beyond the first.
+    Manifest,
+    /// Nothing names it any more; it is free when space is asked for next.
+    Going,
+    /// Nobody, and the pool knows: it is handed out next.
+    Free,
+}
+
+/// Where a piece of space is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Bytes of the pool.
+    Pool(Extent),
+    /// The file of a table, by the table's number.
+    File(u64),
+}
+
+/// A piece of space that has an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// Where it is.
+    pub place: Place,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+/// A piece of space that two have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubled {
+    /// Where it is.
+    pub place: Place,
+    /// Who has it.
+    pub owners: [Owner; 2],
+}
+
+/// Who owns what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpaceReport {
+    /// All that is taken and has an owner.
+    pub owned: Vec<Owned>,
+    /// What is taken and nobody has. Empty unless the report is `whole`.
+    pub leaked: Vec<Place>,
+    /// What two have. Empty unless the report is `whole`.
+    pub doubled: Vec<Doubled>,
+    /// No commit, iterator or background work had space in hand while this was found out; else nothing is said of leaks.
+    pub whole: bool,
+}
+
+/// What sources and tables hold.
+enum Held<'t> {
+    Zone(u32),
+    Value(Extent),
+    /// Of a run by its number, a piece of its index.
+    Run(u64, Extent),
+    Table(&'t TableDesc),
+}
+
+/// Calls `each` once for all that `sources` and `trees` hold. Memtables and runs share zones and values: what has the same hold
+/// of one is the same owner.
+fn held<'t>(
+    sources: &Sources,
+    trees: impl IntoIterator<Item = &'t Tree>,
+    mut each: impl FnMut(Held<'_>),
+) {
+    let Sources { memtables, runs } = sources;
+    let in_memtables = memtables.iter().flat_map(|memtable| memtable.zones());
+    let in_runs = runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+    let zones: BTreeMap<usize, u32> =
+        in_memtables.chain(in_runs).map(|zone| (Arc::as_ptr(&zone).addr(), zone.no)).collect();
+    zones.into_values().for_each(|no| each(Held::Zone(no)));
+    let in_memtables = memtables.iter().flat_map(|memtable| memtable.extents());
+    let in_runs = runs.iter().flat_map(|run| run.extents.iter().cloned());
+    let values = in_memtables.chain(in_runs);
+    let values: BTreeMap<usize, Extent> =
+        values.map(|hold| (Arc::as_ptr(&hold).addr(), hold.extent())).collect();
+    values.into_values().for_each(|extent| each(Held::Value(extent)));
+    for run in runs {
+        run.desc.extents().for_each(|extent| each(Held::Run(run.desc.id, *extent)));
+    }
+    for (_, table) in trees.into_iter().flat_map(Tree::tables) {
+        each(Held::Table(&table.desc));
+    }
+}
+
+/// What changes when space is taken or given back.
+#[derive(PartialEq, Eq)]
+struct Moment {
+    next: Seq,
+    space: pool::Space,
+    /// A commit, a call, an iterator or a compaction is under way.
+    busy: bool,
+}
+
+/// How often is looked again where something seems to be leaked: what is dead is taken from one list, then freed.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+impl Engine {
+    /// Finds the owner of everything. The caller has begun a call.
+    ///
+    /// # Errors
+    /// Those of the device that holds the tables.
+    pub(crate) fn owners(&self) -> Result<SpaceReport> {
+        let mut looks = 1;
+        loop {
+            let report = self.look_for_owners()?;
+            let sound = report.leaked.is_empty() && report.doubled.is_empty();
+            if sound || looks == LOOKS {
+                return Ok(report);
+            }
+            looks += 1;
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    /// Zones whose words say that they are granted but which neither a memtable nor a run holds: those that a merge
+    /// under way moves records to are among them.
+    pub(crate) fn leaked_zones(&self) -> u64 {
+        self.bury();
+        let mut held = BTreeSet::new();
+        for (_, subrange) in self.subranges() {
+            let view = subrange.view.load();
+            held.extend(view.memtables.iter().flat_map(|m| m.zones()).map(|zone| zone.no));
+            held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
+        }
+        let geometry = self.media.pool.geometry();
+        let granted = (0..geometry.zones())
+            .filter(|no| !matches!(self.media.pool.header(*no), pool::HeaderState::Free));
+        granted.filter(|no| !held.contains(no)).count() as u64
+    }
+
+    /// Tables that the manifest does not name, those that are being written or whose file or extent has yet to go among
+    /// them.
+    pub(crate) fn leaked_tables(&self) -> Result<u64> {
+        let Some(tables) = &self.tables else { return Ok(0) };
+        // What stays counts as a leak.
+        let _left = tables.remove_dead();
+        let present = tables.shelf.present()?;
+        let manifest = self.manifest();
+        let named = manifest.state.files();
+        let in_memory = manifest.state.tables().count() - named.len();
+        let held = self.pm_tables().map_or(0, |memory| memory.count());
+        let files = present.iter().filter(|id| !named.contains(id)).count();
+        Ok(files as u64 + held.saturating_sub(in_memory as u64))
+    }
+
+    fn look_for_owners(&self) -> Result<SpaceReport> {
+        // What is frozen or merged meanwhile has space that no View shows yet.
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.moment();
+        let mut report = SpaceReport { owned: self.owned(), ..SpaceReport::default() };
+        self.find_in_pool(&mut report);
+        self.find_files(&mut report)?;
+        report.whole = !before.busy && before == self.moment() && jobs.is_idle();
+        if !report.whole {
+            report.leaked.clear();
+            report.doubled.clear();
+        }
+        Ok(report)
+    }
+
+    fn moment(&self) -> Moment {
+        let compactions = self.compactions.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = self.gate.next_seq();
+        let in_flight = self.ring.visible() + 1 != next;
+        // One call is the one that asks.
+        let used = self.usage.calls.get() > 1 || !self.usage.iterators.is_zero();
+        let busy = in_flight || used || !compactions.under_way.is_empty();
+        Moment { next, space: self.media.pool.space(), busy }
+    }
+
+    /// What is reachable.
+    fn owned(&self) -> Vec<Owned> {
+        let mut owned = Vec::new();
+        let mut own = |place, owner| owned.push(Owned { place, owner });
+        for space in self.spaces() {
+            self.owned_by(&space, &mut own);
+        }
+        let areas = self.media.pool.log_extents();
+        areas.into_iter().flatten().for_each(|area| own(Place::Pool(area), Owner::Manifest));
+        let dead = self.graveyard.waiting();
+        let zones = dead.zones.iter().map(|(no, _)| self.zone_place(*no));
+        zones.for_each(|place| own(place, Owner::Going));
+        dead.extents.iter().for_each(|extent| own(Place::Pool(*extent), Owner::Going));
+        self.add_held(&mut owned);
+        owned
+    }
+
+    /// Adds the zones that cleaning goes on filling, where no View shows them yet.
+    fn add_held(&self, owned: &mut Vec<Owned>) {
+        let known: BTreeSet<Place> = owned.iter().map(|owned| owned.place).collect();
+        for (_, subrange) in self.subranges() {
+            let zone = subrange.clean_tail().zone.as_ref().map(|zone| self.zone_place(zone.no));
+            let beside = zone.filter(|place| !known.contains(place));
+            owned.extend(beside.map(|place| Owned { place, owner: Owner::Going }));
+        }
+    }
+
+    fn owned_by(&self, space: &Space, own: &mut impl FnMut(Place, Owner)) {
+        let keyspace = || space.name.clone();
+        held(&Sources::of(space), [&*space.tree()], |held| {
+            let owner = match &held {
+                Held::Zone(no) => Owner::Zone { keyspace: keyspace(), no: *no },
+                Held::Value(_) => Owner::Value { keyspace: keyspace() },
+                Held::Run(id, _) => Owner::Run { keyspace: keyspace(), id: *id },
+                Held::Table(desc) => Owner::Table { keyspace: keyspace(), id: desc.id },
+            };
+            own(self.place_held(&held), owner);
+        });
+    }
+
+    fn place_held(&self, held: &Held<'_>) -> Place {
+        match held {
+            Held::Zone(no) => self.zone_place(*no),
+            Held::Value(extent) | Held::Run(_, extent) => Place::Pool(*extent),
+            Held::Table(desc) => desc.extent.map_or(Place::File(desc.id), Place::Pool),
+        }
+    }
+
+    fn zone_place(&self, no: u32) -> Place {
+        let geometry = self.media.pool.geometry();
+        Place::Pool(Extent { at: geometry.zone_at(no), len: geometry.zone_len() })
+    }
+
+    /// Goes through the pool from its start: each byte is free or has one owner.
+    fn find_in_pool(&self, report: &mut SpaceReport) {
+        let pool = &self.media.pool;
+        let in_pool = |owned: &Owned| match owned.place {
+            Place::Pool(extent) => Some((extent, owned.owner.clone())),
+            Place::File(_) => None,
+        };
+        let free = pool.free_extents().into_iter().map(|extent| (extent, Owner::Free));
+        let mut all: Vec<(Extent, Owner)> =
+            report.owned.iter().filter_map(in_pool).chain(free).collect();
+        all.sort();
+        let data = pool.geometry().data();
+        let piece = |from: u64, to: u64| Place::Pool(Extent { at: from, len: to - from });
+        let (mut upto, mut last) = (data.start, Owner::Free);
+        for (extent, owner) in all {
+            let end = extent.at + extent.len;
+            if extent.at > upto {
+                report.leaked.push(piece(upto, extent.at));
+            } else if extent.at < upto {
+                let owners = [last.clone(), owner.clone()];
+                report.doubled.push(Doubled { place: piece(extent.at, upto.min(end)), owners });
+            }
+            if end > upto {
+                (upto, last) = (end, owner);
+            }
+        }
+        if upto < data.end {
+            report.leaked.push(piece(upto, data.end));
+        }
+    }
+
+    /// Each file of a table belongs to one that some keyspace has, or waits to be removed.
+    fn find_files(&self, report: &mut SpaceReport) -> Result<()> {
+        let Some(tables) = &self.tables else { return Ok(()) };
+        let mut owners: BTreeMap<u64, Vec<Owner>> = BTreeMap::new();
+        for owned in &report.owned {
+            if let Place::File(id) = owned.place {
+                owners.entry(id).or_default().push(owned.owner.clone());
+            }
+        }
+        let dead = tables.dead_ids();
+        for id in tables.shelf.present()?.into_iter().collect::<BTreeSet<u64>>() {
+            match owners.get(&id).map_or(&[][..], Vec::as_slice) {
+                [] if dead.contains(&id) => {
+                    report.owned.push(Owned { place: Place::File(id), owner: Owner::Going });
+                }
+                [] => report.leaked.push(Place::File(id)),
+                [_] => {}
+                [one, other, ..] => {
+                    let owners = [one.clone(), other.clone()];
+                    report.doubled.push(Doubled { place: Place::File(id), owners });
+                }
+            }
+        }
+        Ok(())
+    }
+}
