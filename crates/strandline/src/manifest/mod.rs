@@ -264,8 +264,9 @@ struct Before {
 
 impl State {
     fn before(&self, edit: &Edit) -> Before {
-        let keyspaces = edit.changes.iter().filter_map(Change::keyspace);
-        let zones = edit.changes.iter().filter_map(Change::zone);
+        // Each is copied once, however many changes are about it.
+        let keyspaces: BTreeSet<u32> = edit.changes.iter().filter_map(Change::keyspace).collect();
+        let zones: BTreeSet<u32> = edit.changes.iter().filter_map(Change::zone).collect();
         let (epoch, floor, next_keyspace) = (self.epoch, self.floor, self.next_keyspace);
         let (next_run, next_table) = (self.next_run, self.next_table);
         let (none, no_zones) = (BTreeMap::new(), BTreeMap::new());
@@ -279,8 +280,8 @@ impl State {
                 keyspaces: none,
                 zones: no_zones,
             },
-            keyspaces: keyspaces.map(|id| (id, self.keyspaces.get(&id).cloned())).collect(),
-            zones: zones.map(|no| (no, self.zones.get(&no).copied())).collect(),
+            keyspaces: keyspaces.iter().map(|id| (*id, self.keyspaces.get(id).cloned())).collect(),
+            zones: zones.iter().map(|no| (*no, self.zones.get(no).copied())).collect(),
         }
     }
 
