@@ -108,8 +108,8 @@ impl Subrange {
     /// Whether it holds persistent memory beside tables, or has a zone to fill.
     pub(crate) fn holds_something(&self) -> bool {
         let view = self.view.load();
-        let fills = self.front.bytes() > 0 || self.front.room() > 0;
-        !self.front.is_closed() && (fills || view.memtables.len() > 1 || !view.runs.is_empty())
+        let waits = view.memtables.len() > 1 || !view.runs.is_empty();
+        !self.front.is_closed() && (waits || self.front.holds_something())
     }
 
     /// Bytes written since the heat was last noted.
