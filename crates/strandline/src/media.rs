@@ -189,6 +189,7 @@ impl Media {
         read().or_else(|| if self.region.load_u64(at) == word { None } else { read() })
     }
 
+    #[inline]
     fn verified_with(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(Head, &[u8])> {
         self.steady(at, || {
             let (head, bytes) = self.head_under(at, seed, base_seq)?;

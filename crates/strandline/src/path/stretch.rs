@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use base::Seq;
+use smallvec::SmallVec;
 
 use crate::iter::Way;
 use crate::vacancies::{Known, Walked, after};
@@ -14,8 +15,9 @@ pub(super) const LOOK_EVERY: u64 = if cfg!(feature = "planted") { 1 } else { 8 }
 #[derive(Default)]
 pub(super) struct Stretch {
     pub entries: u64,
-    /// Where the stretch begins, if that is known: going forward its first key, going backward the first behind it.
-    near: Vec<u8>,
+    /// Where the stretch begins, if that is known: going forward its first key, going backward the first behind it. Every
+    /// seek sets it, so a short one is not on the heap.
+    near: SmallVec<[u8; 32]>,
     has_near: bool,
     /// The key passed last.
     last: Vec<u8>,
@@ -26,10 +28,10 @@ impl Stretch {
     pub(super) fn begin(&mut self, from: Bound<&[u8]>, way: Way) {
         self.end();
         self.has_near = (from, way) != (Bound::Unbounded, Way::Backward);
-        self.near.clear();
-        if let Bound::Included(key) | Bound::Excluded(key) = from {
-            self.near.extend_from_slice(key);
-        }
+        self.near = match from {
+            Bound::Included(key) | Bound::Excluded(key) => SmallVec::from_slice(key),
+            Bound::Unbounded => SmallVec::new(),
+        };
         let behind = matches!(
             (from, way),
             (Bound::Excluded(_), Way::Forward) | (Bound::Included(_), Way::Backward)

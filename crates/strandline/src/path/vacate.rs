@@ -16,14 +16,14 @@ use crate::vacancies::Token;
 pub(super) struct Vacating<'a>(Vec<(&'a Arc<Space>, Token)>);
 
 impl<'a> Vacating<'a> {
-    /// W1: announces the ranges that `ops` delete.
+    /// W1: announces the ranges that `ops` delete, if any does.
     #[inline]
-    pub(super) fn announce(ops: &[Op<'a>]) -> Vacating<'a> {
-        let deletes = ops.iter().any(|op| op.kind == Kind::RangeDelete);
-        if !deletes || planted::is(Bug::VacancyAnnouncedLate) {
-            return Vacating::default();
+    pub(super) fn announce(ops: &[Op<'a>]) -> Option<Vacating<'a>> {
+        if !ops.iter().any(|op| op.kind == Kind::RangeDelete) {
+            return None;
         }
-        Vacating::announce_all(ops)
+        let late = planted::is(Bug::VacancyAnnouncedLate);
+        Some(if late { Vacating::default() } else { Vacating::announce_all(ops) })
     }
 
     fn announce_all(ops: &[Op<'a>]) -> Vacating<'a> {
@@ -45,9 +45,6 @@ impl<'a> Vacating<'a> {
         if planted::is(Bug::VacancyAnnouncedLate) {
             *self = Vacating::announce_all(ops);
         }
-        if self.0.is_empty() {
-            return;
-        }
         let oldest = engine.snapshots.oldest(&engine.ring);
         for (space, token) in self.0.drain(..) {
             space.vacancies.vacate(token, last_seq, oldest);
@@ -55,22 +52,18 @@ impl<'a> Vacating<'a> {
     }
 }
 
-/// W4: takes the keys that `ops` make live out of the vacancies.
+/// W4: takes the key that `op` makes live out of the vacancies.
 #[inline]
-pub(super) fn fill_vacancies(ops: &[Op<'_>]) {
-    for op in ops {
-        let deletes = matches!(op.kind, Kind::Delete | Kind::RangeDelete);
-        if !deletes && !op.space.vacancies.is_empty() {
-            op.space.vacancies.fill(op.key);
-        }
+pub(super) fn fill_vacancy(op: &Op<'_>) {
+    let deletes = matches!(op.kind, Kind::Delete | Kind::RangeDelete);
+    if !deletes && !op.space.vacancies.is_empty() {
+        op.space.vacancies.fill(op.key);
     }
 }
 
 impl Drop for Vacating<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.0.is_empty() {
-            self.0.drain(..).for_each(|(space, token)| space.vacancies.withdraw(token));
-        }
+        self.0.drain(..).for_each(|(space, token)| space.vacancies.withdraw(token));
     }
 }

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use sst::RangeDelete;
 
 use super::op::{Op, Ops, Stored, check_limits, operand_too_long};
-use super::vacate::{Vacating, fill_vacancies};
+use super::vacate::{Vacating, fill_vacancy};
 use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
 use crate::keyspace::{Routes, Space};
@@ -57,7 +57,8 @@ pub(crate) struct Commit<'e, 'a> {
     number: Seq,
     published: Seq,
     indexed: bool,
-    vacating: Vacating<'a>,
+    /// Of a commit that deletes ranges.
+    vacating: Option<Vacating<'a>>,
 }
 
 impl Engine {
@@ -142,7 +143,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             number: 0,
             published: 0,
             indexed: false,
-            vacating: Vacating::default(),
+            vacating: None,
         };
         commit.group();
         let bytes: u64 = commit.groups.iter().map(|group| group.lengths.wide).sum();
@@ -416,7 +417,6 @@ impl<'e, 'a> Commit<'e, 'a> {
         if std::mem::replace(&mut self.indexed, true) {
             return Ok(());
         }
-        fill_vacancies(&self.ops);
         let media = &*self.engine.media;
         if self.ops.len() > 1 {
             for group in &self.groups {
@@ -428,8 +428,11 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
         }
         let mut indexed = Ok(());
-        self.add_range_deletes();
+        if self.vacating.is_some() {
+            self.add_range_deletes();
+        }
         self.for_each_record(|group, op, shape, place, at| {
+            fill_vacancy(op);
             let memtable = group.view.active();
             let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
             let seq = self.number + u64::from(op.place);
@@ -444,7 +447,6 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     /// Adds the commit's range deletions to the memtables, those of one memtable together.
-    #[inline]
     fn add_range_deletes(&self) {
         for group in &self.groups {
             let of_group = self.ops[group.ops.clone()].iter();
@@ -465,7 +467,9 @@ impl<'e, 'a> Commit<'e, 'a> {
     pub(crate) fn publish(mut self, durable: Durable) -> Seq {
         self.phase = Phase::Closed;
         let last_seq = self.number + self.ops.len() as u64 - 1;
-        self.vacating.vacate(self.engine, &self.ops, last_seq);
+        if let Some(vacating) = &mut self.vacating {
+            vacating.vacate(self.engine, &self.ops, last_seq);
+        }
         if let Some(ticket) = self.ticket {
             self.engine.ring.complete(ticket, durable);
         }
@@ -493,7 +497,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     /// Gives the commit up: its records become void, durably, before its number is published.
     fn void(&mut self) {
-        drop(std::mem::take(&mut self.vacating));
+        self.vacating = None;
         let region = &*self.engine.media.region;
         let mut flight = region.nothing_in_flight(Site::Void);
         let filled = self.phase == Phase::Copied;
