@@ -3,9 +3,10 @@
 //! The versions of the key are walked once: sources from new to old, by one cursor each, and in each source from the
 //! newest visible version down, up to the first value or deletion. Point reads and scans both come here.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use base::{Result, Seq};
+use bumpalo::Bump;
 use sst::EntryKind;
 
 use crate::engine::Engine;
@@ -18,22 +19,14 @@ use crate::view::View;
 /// The operands of a key so far, the newest first, and what they are merged into.
 struct Chain<'m> {
     media: &'m Media,
-    operands: Vec<Operand<'m>>,
-    /// Operands of tables one behind the other: their blocks may leave the cache.
-    copied: Vec<u8>,
-    base: Option<Operand<'m>>,
+    /// Values of tables, copied: their blocks may leave the cache. Records stay, since the View is pinned.
+    copies: &'m Bump,
+    operands: Vec<&'m [u8]>,
+    base: Option<&'m [u8]>,
     /// Nothing older counts.
     ended: bool,
     /// Versions and bytes of values of the source being walked.
     walked: (u64, u64),
-}
-
-/// Where the bytes of an operand are.
-enum Operand<'m> {
-    /// In persistent memory, which the pinned View keeps.
-    Record(&'m [u8]),
-    /// In [`Chain::copied`].
-    Copied(Range<usize>),
 }
 
 impl Engine {
@@ -47,26 +40,18 @@ impl Engine {
         newest: Seq,
         trace: &mut impl Trace,
     ) -> Result<Vec<u8>> {
-        let mut chain = Chain::new(&self.media);
+        let copies = Bump::new();
+        let mut chain = Chain::new(&self.media, &copies);
         chain.walk(view, key, newest, trace)?;
-        let operands: Vec<&[u8]> =
-            chain.operands.iter().rev().map(|operand| chain.bytes(operand)).collect();
-        let existing = chain.base.as_ref().map(|base| chain.bytes(base));
-        hooks::merge(&self.hooks, &space.name, key, existing, &operands)
+        chain.operands.reverse();
+        hooks::merge(&self.hooks, &space.name, key, chain.base, &chain.operands)
     }
 }
 
 impl<'m> Chain<'m> {
-    fn new(media: &'m Media) -> Chain<'m> {
-        let (operands, copied) = (Vec::new(), Vec::new());
-        Chain { media, operands, copied, base: None, ended: false, walked: (0, 0) }
-    }
-
-    fn bytes<'c>(&'c self, operand: &'c Operand<'m>) -> &'c [u8] {
-        match operand {
-            Operand::Record(bytes) => bytes,
-            Operand::Copied(range) => &self.copied[range.clone()],
-        }
+    fn new(media: &'m Media, copies: &'m Bump) -> Chain<'m> {
+        let operands = Vec::new();
+        Chain { media, copies, operands, base: None, ended: false, walked: (0, 0) }
     }
 
     /// Takes in what the sources of `view` have of `key`, from version `newest` down.
@@ -111,11 +96,8 @@ impl<'m> Chain<'m> {
                 let mut cursor = open.cursor();
                 cursor.seek(key, newest)?;
                 while cursor.valid() && cursor.key() == key {
-                    let copy = |copied: &mut Vec<u8>| {
-                        let from = copied.len();
-                        copied.extend_from_slice(cursor.value());
-                        Operand::Copied(from..copied.len())
-                    };
+                    let copies = self.copies;
+                    let copy = || &*copies.alloc_slice_copy(cursor.value());
                     if self.take(cursor.seq(), cursor.kind(), deleted, copy).is_break() {
                         break;
                     }
@@ -132,7 +114,7 @@ impl<'m> Chain<'m> {
 
     fn record(&mut self, entry: &Entry, deleted: Seq) -> Result<ControlFlow<()>> {
         let value = self.media.value(entry)?;
-        Ok(self.take(entry.seq, entry.kind.of_entry(), deleted, |_| Operand::Record(value)))
+        Ok(self.take(entry.seq, entry.kind.of_entry(), deleted, || value))
     }
 
     /// Takes the next older version in, from a source where a range deletion of number `deleted` covers the key.
@@ -141,7 +123,7 @@ impl<'m> Chain<'m> {
         seq: Seq,
         kind: EntryKind,
         deleted: Seq,
-        hold: impl FnOnce(&mut Vec<u8>) -> Operand<'m>,
+        value: impl FnOnce() -> &'m [u8],
     ) -> ControlFlow<()> {
         // All that one file brought has one number: its range deletions spare its keys.
         self.ended = seq < deleted;
@@ -151,12 +133,12 @@ impl<'m> Chain<'m> {
         self.walked.0 += 1;
         match kind {
             EntryKind::Merge => {
-                let operand = hold(&mut self.copied);
-                self.walked.1 += self.bytes(&operand).len() as u64;
+                let operand = value();
+                self.walked.1 += operand.len() as u64;
                 self.operands.push(operand);
             }
             EntryKind::Value => {
-                self.base = Some(hold(&mut self.copied));
+                self.base = Some(value());
                 self.ended = true;
             }
             EntryKind::Delete | EntryKind::SingleDelete => self.ended = true,
