@@ -1,4 +1,5 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `kill9`, `soak`, `tidy`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `kill9`, `soak`,
+//! `storm`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
@@ -19,8 +20,9 @@ fn main() -> ExitCode {
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
         Some("soak") => soak::run(&args[1..]),
         Some(soak::CHILD) => soak::child(&args[1..]),
+        Some("storm") => soak::storm::run(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash|fullness|kill9|soak|tidy [options]".into()),
+        _ => Err("usage: cargo xtask crash|fullness|kill9|soak|storm|tidy [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

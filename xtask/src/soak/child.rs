@@ -46,7 +46,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let out = announce()?;
     let (db, device) = open(&order, &options, &fuse).map_err(failed)?;
     let faults = if device.is_some() { Faults::Injected } else { Faults::None };
-    let told = Told::new(out.try_clone().map_err(|error| error.to_string())?);
+    let told = Told::new(Some(out.try_clone().map_err(|error| error.to_string())?));
     let child = Child::new(db, order.plan, out, faults)?;
     let beside = order.dir.with_extension("beside");
     let company = Company { child: &child, device, fuse, told, beside, options, seed };

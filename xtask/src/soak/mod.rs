@@ -15,6 +15,7 @@ pub mod child;
 mod damage;
 mod guest;
 mod hooks;
+pub mod storm;
 mod tally;
 mod told;
 

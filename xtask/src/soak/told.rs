@@ -1,19 +1,23 @@
-//! What the company of the lanes has done, as it is told to the parent.
+//! What the company of the lanes has done, as it is told to a parent.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::kill9::message::{Count, Message, tell};
 
-/// Counters of a child, told whenever one changes.
+/// Counters of a child, told whenever one changes; of a process without a parent, only counted.
 pub struct Told {
-    out: File,
+    out: Option<File>,
     counts: [AtomicU64; Count::ALL.len()],
 }
 
 impl Told {
-    pub fn new(out: File) -> Told {
+    pub fn new(out: Option<File>) -> Told {
         Told { out, counts: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    pub fn count(&self, of: Count) -> u64 {
+        self.counts[of as usize].load(Relaxed)
     }
 
     pub fn dropped(&self) {
@@ -52,7 +56,9 @@ impl Told {
     }
 
     fn tell(&self, of: Count, is: u64) {
-        // A parent that is gone is noticed by the thread that watches for it.
-        let _parent = tell(&self.out, &[Message::Count { of, is }]);
+        if let Some(out) = &self.out {
+            // A parent that is gone is noticed by the thread that watches for it.
+            let _parent = tell(out, &[Message::Count { of, is }]);
+        }
     }
 }
