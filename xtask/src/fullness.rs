@@ -94,7 +94,8 @@ fn open(preset: &str, resource: &str) -> strandline::Result<Filled> {
     let options = Options {
         pm: PmSource::Heap,
         pm_size: POOL,
-        ssd_size: if resource == "ssd_size" { FILES } else { 0 },
+        // Where descriptors run out, this is what fills once there are some.
+        ssd_size: if ["ssd_size", "descriptors"].contains(&resource) { FILES } else { 0 },
         zone_size: 32 << 10,
         memtable_bytes: 64 << 10,
         background_threads: 2,
