@@ -63,6 +63,10 @@ bugs! {
     VoidVisible,
     /// Recovery treats a commit with a void segment as a hole.
     VoidIsHole,
+    /// A value outside its record keeps its space when no record names it any more.
+    ValueExtentKept,
+    /// The index of a run keeps its space when a merge has replaced the run.
+    RunIndexKept,
     /// Zones and extents that nothing reaches stay allocated after an open.
     SkipLeakSweep,
     /// A zone is freed before the edit that retires it is durable.

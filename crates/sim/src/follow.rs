@@ -131,7 +131,7 @@ impl<S: System> Explorer<'_, S> {
                 let what = "a recovered store does not show what was written to it".to_string();
                 return Err(Violation::new(Rule::N8, what));
             }
-            Ok(())
+            self.check_space(store)
         })?;
         self.check_at_end(rig, history)
     }

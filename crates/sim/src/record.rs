@@ -46,9 +46,21 @@ impl<S: System> Explorer<'_, S> {
             let what = "the store does not show what was written to it".to_string();
             return Err(Violation::new(Rule::N2, what));
         }
+        self.check_space(&store)?;
         rig.spare = self.system.close(store);
         self.check_at_end(rig, &history)?;
         Ok(history)
+    }
+
+    /// N7 of a store that has worked and come to rest: each piece of its space has one owner.
+    pub(crate) fn check_space(&self, store: &S::Store) -> Result<(), Violation> {
+        match self.system.misplaced(store) {
+            0 => Ok(()),
+            pieces => {
+                let what = format!("{pieces} pieces of space have no owner, or two");
+                Err(Violation::new(Rule::N7, what))
+            }
+        }
     }
 
     /// What lies beside the store once a run has ended.

@@ -98,6 +98,11 @@ pub trait System {
     /// Objects allocated that nothing reaches; zero unless space is leaked.
     fn leaks(&self, store: &Self::Store) -> u64;
 
+    /// Pieces of space that have no owner, or two, in a store that has come to rest. Nothing may be written.
+    fn misplaced(&self, _store: &Self::Store) -> u64 {
+        0
+    }
+
     /// The directory of what lies beside the store, if it ever has any.
     fn beside_dir(&self) -> Option<&'static str> {
         None

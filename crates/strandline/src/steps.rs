@@ -280,6 +280,14 @@ pub fn leaked_zones(keyspace: &Keyspace) -> u64 {
     keyspace.engine_for_steps().leaked_zones()
 }
 
+/// Pieces of space that have no owner, or two. Nothing else may have space in hand.
+pub fn misplaced(keyspace: &Keyspace) -> Result<u64> {
+    let engine = keyspace.engine_for_steps();
+    let _call = engine.call("check")?;
+    let space = engine.owners()?;
+    Ok((space.leaked.len() + space.doubled.len()) as u64)
+}
+
 /// Files of tables that the manifest does not name.
 pub fn leaked_tables(keyspace: &Keyspace) -> Result<u64> {
     keyspace.engine_for_steps().leaked_tables()

@@ -120,6 +120,8 @@ impl Mutant {
                 &["creation", "creation-wal"]
             }
             Mutant::Logic(WalForgetLive | WalKeepOldest | WalSkipChecksum) => &["wal-wraps"],
+            Mutant::Logic(ValueExtentKept) => &["extents-churn"],
+            Mutant::Logic(RunIndexKept) => &["churn"],
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {

@@ -267,6 +267,7 @@ pub fn plan() -> Plan {
     let logged_few = Limits { levels: 2, ..logged.clone() };
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
+    let extents_churn = Shape { value_lens: vec![8, 200, 300], ..churn() };
     let flushes = Shape { merges: 25, range_deletes: 6, ..levels() };
     let pm_readers = Shape { keys: 8, reads: 25, abandons: 0, reopens: 0, ..pm_tables() };
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
@@ -279,11 +280,12 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 660),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 260),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 50),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 40),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
         campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 28),
+        campaign("extents-churn", ROOMY, extents_churn, Mode::Adr, wide.clone(), 16),
         campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 50),
         campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 8),
         campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 32),

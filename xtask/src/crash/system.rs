@@ -460,6 +460,10 @@ impl System for Engine {
         steps::leaked_zones(space) + steps::leaked_tables(space).unwrap_or(1)
     }
 
+    fn misplaced(&self, store: &Store) -> u64 {
+        steps::misplaced(store.db.default_keyspace()).unwrap_or(1)
+    }
+
     fn probe(&self, store: &Store) -> Probe {
         let mut probe = *store.probe.borrow();
         let space = store.db.default_keyspace();

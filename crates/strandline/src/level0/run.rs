@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use base::checksum::{mix, sum64};
 use base::codec::{Reader, put_varint};
+use base::planted::{self, Bug};
 use base::{Error, LINE, Result, Seq};
 use pool::Extent;
 use sst::RangeDelete;
@@ -538,8 +539,12 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if *self.installed.get_mut() {
+        if *self.installed.get_mut() || planted::is(Bug::RunIndexKept) {
             self.space.drain(..).for_each(ExtentHold::leave);
+        }
+        if planted::is(Bug::ValueExtentKept) {
+            let last = self.extents.drain(..).filter_map(Arc::into_inner);
+            last.for_each(ExtentHold::leave);
         }
     }
 }

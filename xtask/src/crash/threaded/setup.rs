@@ -100,7 +100,9 @@ impl Setup {
         })?;
         let space = db.default_keyspace();
         let leaks = match quiet {
-            true => steps::leaked_zones(space) + steps::leaked_tables(space)?,
+            true => {
+                steps::leaked_zones(space) + steps::leaked_tables(space)? + steps::misplaced(space)?
+            }
             false => 0,
         };
         Ok(Shown { cut: db.recovery().cut, state, leaks })
