@@ -56,7 +56,8 @@ impl FreezeJob {
     /// `None` if somebody is at the memtable.
     pub(crate) fn begin(space: &Arc<Space>, memtable: &Arc<Memtable>) -> Option<FreezeJob> {
         let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
-        memtable.busy.take().then_some(FreezeJob { space, memtable, building: None })
+        // Made only with the mark, which it releases when it goes.
+        memtable.busy.take().then(|| FreezeJob { space, memtable, building: None })
     }
 
     pub(crate) fn space(&self) -> &Arc<Space> {
@@ -267,4 +268,27 @@ impl Building {
 /// What these subranges read.
 fn views(subranges: &[Arc<Subrange>]) -> Vec<Arc<View>> {
     subranges.iter().map(|subrange| subrange.view.load_full()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmem::Region;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::{Db, SsdSource};
+
+    /// A freeze that found the mark taken released it: a compaction and a freeze could be at one memtable.
+    #[test]
+    fn a_freeze_that_is_not_begun_leaves_the_mark_to_its_taker() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let options = Options { background_threads: 0, ssd: SsdSource::None, ..Options::default() };
+        let db = Db::open_region(region, options).expect("open");
+        let space = db.default_keyspace().space();
+        let view = space.subranges()[0].view.load_full();
+        let memtable = view.memtables.first().expect("the active one");
+        assert!(memtable.busy.take());
+        assert!(FreezeJob::begin(space, memtable).is_none());
+        assert!(memtable.busy.is_taken());
+    }
 }
