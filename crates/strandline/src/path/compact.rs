@@ -390,7 +390,8 @@ impl Engine {
             tables.sync_dir()?;
         }
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        if space.dropped.load(Relaxed) {
+        // A drop gives compactions up under `admin`, and takes what they made; it may have been refused since.
+        if space.dropped.load(Relaxed) || compaction.failure.get().is_some() {
             return Ok(());
         }
         if !moved {
