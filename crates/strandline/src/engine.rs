@@ -77,6 +77,8 @@ pub(crate) struct Engine {
     /// Deleted entries that scans have passed.
     pub scans_passed: AtomicU64,
     pub closed: AtomicBool,
+    /// Of a store that is closed: background work has ended.
+    pub stopped: AtomicBool,
     /// A fork of this process has a copy of the store, and must leave what it stands for alone.
     pub process: SameProcess,
     /// What is in use; others may open a store that is closed when nothing is.
@@ -163,6 +165,7 @@ impl Engine {
             stepped: AtomicBool::new(false),
             scans_passed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             process,
             usage: Usage::default(),
             gone: Mutex::default(),

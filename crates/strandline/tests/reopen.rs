@@ -3,14 +3,16 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::{
     TempDir, assert_nothing_leaked, dump, ends, heap, kind_of, numbered, small, small_levels,
 };
 use strandline::{
-    Batch, Db, ErrorKind, Hooks, Options, PmSource, ReadOptions, RecoveryProgress, RecoveryStep,
-    steps,
+    Batch, CompactionFilter, Db, Decision, ErrorKind, Hooks, Options, PmSource, ReadOptions,
+    RecoveryProgress, RecoveryStep, steps,
 };
 use testkit::Rng;
 
@@ -356,5 +358,54 @@ fn a_store_is_closed_under_readers_and_writers_and_opened_at_once() {
                 writer.join().expect("writes")
             });
         }
+    });
+}
+
+/// Keeps background threads in a compaction until it is told.
+#[derive(Default)]
+struct Holdup {
+    entered: AtomicBool,
+    over: AtomicBool,
+}
+
+impl CompactionFilter for Holdup {
+    fn decide(&self, _keyspace: &str, _level: usize, _key: &[u8], _value: &[u8]) -> Decision {
+        let thread = std::thread::current();
+        if thread.name().is_some_and(|name| name.starts_with("strandline-bg")) {
+            self.entered.store(true, SeqCst);
+            while !self.over.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Decision::Keep
+    }
+}
+
+/// A close waited for background threads. A call that ended meanwhile through another handle let others in, and the
+/// compaction then wrote its edit into a store that was theirs.
+#[test]
+fn a_store_is_not_let_go_before_its_background_work_has_ended() {
+    ends(|| {
+        let dir = TempDir::new("closed-over-work");
+        let options = || Options { memtable_bytes: 8 << 10, ..small_levels() };
+        let holdup = Arc::new(Holdup::default());
+        let filter = Arc::clone(&holdup) as Arc<dyn CompactionFilter>;
+        let hooks = Hooks { compaction_filter: Some(filter), ..Hooks::default() };
+        let background = Options { background_threads: 1, ..options() };
+        let db = Db::open_with(dir.path(), background, hooks).expect("open");
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..).take_while(|i| db.put(&numbered(*i), &[7; 100]).is_ok()).count());
+            while !holdup.entered.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            scope.spawn(|| db.clone().close());
+            while db.get(b"key").is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(kind_of(db.flush()), ErrorKind::Closed);
+            assert_eq!(kind_of(Db::open(dir.path(), options()).map(drop)), ErrorKind::Busy);
+            holdup.over.store(true, SeqCst);
+        });
+        drop(Db::open(dir.path(), options()).expect("open again"));
     });
 }

@@ -5,7 +5,7 @@
 //! the last to leave lets go.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{Ordering::SeqCst, fence};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,21 @@ use crate::view::View;
 /// How long a close waits for calls of other threads: each looks whether the store is closed as it goes on.
 const CALLS_END: Duration = Duration::from_secs(10);
 const WAIT_STEP: Duration = Duration::from_micros(100);
-/// A front that only its subrange and the View that it was closed with hold.
-const UNUSED: usize = 2;
+/// Holds of a front whose subrange is there: that subrange's, and that of the View which the front was closed with.
+const OWN_HOLDS: usize = 2;
+
+/// A front that was closed, and its subrange, if that is there.
+struct Held {
+    front: Weak<Front>,
+    subrange: Option<Arc<Subrange>>,
+}
+
+impl Held {
+    /// Whether no View is in use: each holds the front. Where the subrange is gone, they are all that hold it.
+    fn is_unused(&self) -> bool {
+        self.front.strong_count() <= if self.subrange.is_some() { OWN_HOLDS } else { 0 }
+    }
+}
 
 /// A call under way that may touch memory or files of the store without a View.
 pub(crate) struct Call<'e>(&'e Engine);
@@ -49,8 +62,7 @@ impl Engine {
     pub(crate) fn call(&self, operation: &'static str) -> Result<Call<'_>> {
         self.usage.calls.begin();
         let call = Call(self);
-        // Behind the count: who closes the store looks at it behind the mark.
-        self.check_open(operation)?;
+        self.check_open_in_order(operation)?;
         Ok(call)
     }
 
@@ -58,8 +70,15 @@ impl Engine {
     pub(crate) fn iterate(self: &Arc<Self>) -> Result<Iterating> {
         self.usage.iterators.begin();
         let iterating = Iterating(Arc::clone(self));
-        self.check_open("iterate")?;
+        self.check_open_in_order("iterate")?;
         Ok(iterating)
+    }
+
+    /// As [`Engine::check_open`], behind a count: who closes the store looks at the count behind the mark, so that one of the
+    /// two sees the other.
+    fn check_open_in_order(&self, operation: &'static str) -> Result<()> {
+        fence(SeqCst);
+        self.check_open(operation)
     }
 
     /// Stops background work and refuses everything from now on; then lets others open the store, as soon as nothing of
@@ -70,6 +89,7 @@ impl Engine {
         }
         if !self.closed.swap(true, SeqCst) {
             self.stop();
+            self.stopped.store(true, SeqCst);
         }
         self.let_go_soon();
     }
@@ -125,28 +145,34 @@ impl Engine {
         *gone
     }
 
+    /// Whether background work has ended, and no call or iterator is under way.
     fn is_idle(&self) -> bool {
-        self.usage.calls.is_zero() && self.usage.iterators.is_zero()
+        self.stopped.load(SeqCst) && self.usage.calls.is_zero() && self.usage.iterators.is_zero()
     }
 
     /// Closes all fronts and puts empty Views behind them; tells whether no other View is in use. No call is under way that
     /// would put others there.
     fn leave_views(&self) -> bool {
-        // By address, as subranges may share one.
-        let mut fronts: BTreeMap<usize, Weak<Front>> = BTreeMap::new();
-        let mut add = |front: Weak<Front>| _ = fronts.insert(front.as_ptr().addr(), front);
+        // By address, as subranges may share one. A subrange that is left stays until its front has been looked at.
+        let mut fronts: BTreeMap<usize, Held> = BTreeMap::new();
+        let mut add = |front: Weak<Front>, subrange: Option<Arc<Subrange>>| {
+            let held =
+                fronts.entry(front.as_ptr().addr()).or_insert(Held { front, subrange: None });
+            held.subrange = held.subrange.take().or(subrange);
+        };
         for space in self.spaces() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
                 self.empty(&subrange);
-                add(Arc::downgrade(&subrange.front));
+                add(Arc::downgrade(&subrange.front), Some(subrange));
             }
         }
         self.usage.each_replaced(|replaced| {
-            replaced.subrange.upgrade().iter().for_each(|subrange| self.empty(subrange));
-            add(replaced.front.clone());
+            let subrange = replaced.subrange.upgrade();
+            subrange.iter().for_each(|subrange| self.empty(subrange));
+            add(replaced.front.clone(), subrange);
         });
-        fronts.values().all(|front| front.strong_count() <= UNUSED)
+        fronts.values().all(Held::is_unused)
     }
 
     /// Readers and writers find no View of a subrange current from now on.
