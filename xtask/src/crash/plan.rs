@@ -280,7 +280,7 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 260),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 660),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 50),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 40),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
