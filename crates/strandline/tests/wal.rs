@@ -515,6 +515,29 @@ fn of_several_writers_none_hangs_when_the_log_fails() {
     }
 }
 
+/// Where the log failed under the edit of a drop, the keyspace could not be read any more, though nothing says that it is gone.
+#[test]
+fn a_keyspace_whose_drop_poisons_the_store_can_be_read() {
+    let fs = Arc::new(Faulty::new(Memory::default()));
+    let place = Place::make(Arc::clone(&fs) as Arc<dyn Fs>, WalSync::Always);
+    let db = place.open(0).expect("open");
+    let other = db.create_keyspace("other").expect("create");
+    other.put(b"key", b"value").expect("put");
+    fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Append).on("wal").for_ever()]);
+    assert_eq!(kind_of(db.drop_keyspace("other")), ErrorKind::Io);
+    assert_eq!(other.get(b"key").expect("get"), Some(b"value".to_vec()));
+    let mut iter = other.iter(&ReadOptions::default()).expect("iter");
+    iter.seek_to_first().expect("seek");
+    assert_eq!(iter.key(), Some(&b"key"[..]));
+    assert_eq!(kind_of(other.put(b"key", b"other")), ErrorKind::Closed);
+    assert_eq!(kind_of(db.drop_keyspace("other")), ErrorKind::Closed);
+    drop((iter, other, db));
+    fs.set_rules(Vec::new());
+    let db = place.open(0).expect("open");
+    let found = db.keyspace("other").ok().map(|other| other.get(b"key").expect("get"));
+    assert!(found.is_none_or(|value| value == Some(b"value".to_vec())));
+}
+
 /// A disk whose syncs take a while, counted.
 struct Slow {
     fs: Memory,

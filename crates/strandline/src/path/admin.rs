@@ -199,13 +199,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives a keyspace whose drop was refused, before anything was written, fronts that take writes: the memtables that took
-    /// them until then wait to become runs. Where it is not known what was written, the store is poisoned. The caller holds
-    /// `admin`.
+    /// Gives a keyspace whose drop was refused fronts that take writes: the memtables that took them until then wait to become
+    /// runs. Where it is not known whether the drop was written, the store is poisoned: the keyspace can be read, and that is
+    /// all. The caller holds `admin`.
     fn take_back(&self, space: &Arc<Space>, dropped: &[Arc<Subrange>]) {
-        if self.poison.is_set() {
-            return;
-        }
         let again = |subrange: &Arc<Subrange>| {
             let view = subrange.view.load_full();
             let filled = |memtable: &&Arc<Memtable>| memtable.bytes.load(Relaxed) > 0;
