@@ -48,7 +48,7 @@ const OWN_SHARE: u64 = 4;
 pub(crate) struct MergeJob {
     space: Arc<Space>,
     subrange: Arc<Subrange>,
-    inputs: Vec<Arc<Run>>,
+    inputs: Marked,
     cursors: Vec<Cursor>,
     builder: Option<RunBuilder>,
     retention: Retention,
@@ -92,10 +92,9 @@ impl MergeJob {
         engine: &Engine,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
         view: &View,
-        choice: std::ops::Range<usize>,
+        (choice, inputs): (std::ops::Range<usize>, Marked),
     ) -> MergeJob {
         let full = choice.end == view.runs.len() && choice.start == 0;
-        let inputs: Vec<Arc<Run>> = view.runs[choice.clone()].to_vec();
         let span = &subrange.span;
         let entries = inputs.iter().map(|run| run.entries_within(span)).sum();
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
@@ -139,14 +138,10 @@ impl MergeJob {
         view: &View,
         choice: std::ops::Range<usize>,
     ) -> Option<MergeJob> {
-        let inputs = &view.runs[choice.clone()];
-        let taken = inputs.iter().take_while(|run| run.busy.take()).count();
+        let inputs = Marked::take(&view.runs[choice.clone()])?;
         // Once they are marked, they stay where they are.
-        if taken < inputs.len() || !subrange.reads(None, inputs) {
-            inputs[..taken].iter().for_each(|run| run.busy.release());
-            return None;
-        }
-        Some(MergeJob::new(engine, (space, subrange), view, choice))
+        let there = subrange.reads(None, &inputs);
+        there.then(|| MergeJob::new(engine, (space, subrange), view, (choice, inputs)))
     }
 
     pub(crate) fn subrange(&self) -> &Arc<Subrange> {
@@ -398,9 +393,34 @@ fn union(runs: &[Arc<Run>], span: &Span, horizon: &Horizon) -> Ranges {
     Ranges::needed(all.iter().flat_map(Ranges::stretches), horizon)
 }
 
-impl Drop for MergeJob {
+/// Runs that one merge has marked busy, until it ends.
+struct Marked(Vec<Arc<Run>>);
+
+impl Marked {
+    /// Marks all of `runs`, or none where another has one of them.
+    fn take(runs: &[Arc<Run>]) -> Option<Marked> {
+        let mut marked = Marked(Vec::with_capacity(runs.len()));
+        for run in runs {
+            if !run.busy.take() {
+                return None;
+            }
+            marked.0.push(Arc::clone(run));
+        }
+        Some(marked)
+    }
+}
+
+impl std::ops::Deref for Marked {
+    type Target = [Arc<Run>];
+
+    fn deref(&self) -> &[Arc<Run>] {
+        &self.0
+    }
+}
+
+impl Drop for Marked {
     fn drop(&mut self) {
-        self.inputs.iter().for_each(|run| run.busy.release());
+        self.0.iter().for_each(|run| run.busy.release());
     }
 }
 
