@@ -253,6 +253,7 @@ impl Engine {
             // The next open finds out what is free.
             return;
         }
+        let _moving = self.graveyard.moving.raised();
         let dead = self.graveyard.take();
         if dead.zones.is_empty() && dead.extents.is_empty() {
             return;
@@ -302,6 +303,7 @@ impl Engine {
             return None;
         }
         let pool = &self.media.pool;
+        let _moving = self.graveyard.moving.raised();
         let no = pool.take_zone()?;
         let count = self.grants.fetch_add(1, Ordering::Relaxed);
         let grant = if planted::is(Bug::ReuseIncarnation) { no } else { count };

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::sync::{Arc, Barrier};
+
 use common::{TempDir, numbered, small_levels};
-use strandline::{Db, Options, Owner, ReadOptions, SpaceReport};
+use strandline::{Db, Hooks, MergeOperator, Options, Owner, ReadOptions, SpaceReport};
 
 /// A store with zones, long values, runs and tables in both tiers.
 fn filled(dir: &TempDir) -> Db {
@@ -67,4 +69,57 @@ fn check_says_who_owns_each_piece_of_space() {
     };
     let read = space(&read_only);
     assert_eq!((read.leaked, read.doubled), (vec![], vec![]));
+}
+
+/// An operator that waits, on the thread of the reader, until it is let go.
+struct Waits {
+    reader: std::thread::ThreadId,
+    reached: Barrier,
+    go: Barrier,
+}
+
+impl MergeOperator for Waits {
+    fn merge(&self, _: &str, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        if std::thread::current().id() == self.reader {
+            self.reached.wait();
+            self.go.wait();
+        }
+        Some(operands.concat())
+    }
+}
+
+/// A get that took its time held a View that nothing leads to, and what it held was reported as leaked.
+#[test]
+fn what_a_slow_get_reads_is_not_leaked() {
+    let dir = TempDir::new("slow-get");
+    let hook = Arc::new(Waits {
+        reader: std::thread::current().id(),
+        reached: Barrier::new(2),
+        go: Barrier::new(2),
+    });
+    let merge_operator = Some(Arc::clone(&hook) as Arc<dyn MergeOperator>);
+    let hooks = Hooks { merge_operator, ..Hooks::default() };
+    let db = Db::open_with(dir.path(), small_levels(), hooks).expect("open");
+    let slow = numbered(1);
+    db.default_keyspace().merge(&slow, b"operand").expect("merge");
+    for i in 2..4000 {
+        db.put(&numbered(i), &[3; 200]).expect("put");
+    }
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            hook.reached.wait();
+            db.delete_range(b"", b"\xff").expect("delete");
+            db.compact().expect("compact");
+            while !db.work(4096).expect("work") {}
+            let held = db.check().expect("check").space;
+            hook.go.wait();
+            held
+        });
+        assert_eq!(db.get(&slow).expect("get"), Some(b"operand".to_vec()));
+        let held = other.join().expect("the other thread");
+        assert_eq!((held.whole, held.leaked, held.doubled), (false, vec![], vec![]));
+    });
+    while !db.work(4096).expect("work") {}
+    let let_go = space(&db);
+    assert_eq!((let_go.leaked, let_go.doubled), (vec![], vec![]));
 }

@@ -11,18 +11,27 @@ use pool::{Extent, Pool};
 
 use super::zone::Graveyard;
 
+/// What becomes of an extent when its owner goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It waits to be made free.
+    Buried,
+    /// It was given back, or stays taken, since an edit names it.
+    Left,
+}
+
 /// The owner of an extent.
 pub(crate) struct ExtentHold {
     extent: Extent,
-    /// Where the extent goes; none: it stays taken, since an edit names it.
-    graveyard: Option<Arc<Graveyard>>,
+    graveyard: Arc<Graveyard>,
+    end: End,
 }
 
 impl ExtentHold {
     /// Takes `len` bytes of the pool.
     pub(crate) fn take(pool: &Pool, graveyard: &Arc<Graveyard>, len: u64) -> Option<ExtentHold> {
-        let extent = pool.take_extent(len)?;
-        Some(ExtentHold { extent, graveyard: Some(Arc::clone(graveyard)) })
+        let _moving = graveyard.moving.raised();
+        Some(ExtentHold::new(pool.take_extent(len)?, graveyard))
     }
 
     /// Says, after an open, that `extent` is in use.
@@ -32,7 +41,12 @@ impl ExtentHold {
         extent: Extent,
     ) -> Result<ExtentHold> {
         pool.claim_extent(extent)?;
-        Ok(ExtentHold { extent, graveyard: Some(Arc::clone(graveyard)) })
+        Ok(ExtentHold::new(extent, graveyard))
+    }
+
+    fn new(extent: Extent, graveyard: &Arc<Graveyard>) -> ExtentHold {
+        graveyard.owners.begin();
+        ExtentHold { extent, graveyard: Arc::clone(graveyard), end: End::Buried }
     }
 
     /// Its name.
@@ -43,7 +57,7 @@ impl ExtentHold {
 
     /// Gives it back at once; nothing was written there.
     pub(crate) fn give_back_unwritten(mut self, pool: &Pool) {
-        self.graveyard = None;
+        self.end = End::Left;
         pool.release_unwritten(self.extent);
     }
 
@@ -58,19 +72,20 @@ impl ExtentHold {
 
     /// Lets go of it without freeing it: an edit names it, and the next open claims it.
     pub(crate) fn leave(mut self) {
-        self.graveyard = None;
+        self.end = End::Left;
     }
 
     /// A planted bug: it is free although something lies in it, which must [`ExtentHold::leave`] it later.
     pub(crate) fn plant_free(&self) {
-        self.graveyard.iter().for_each(|graveyard| graveyard.bury_extent(self.extent));
+        self.graveyard.bury_extent(self.extent);
     }
 }
 
 impl Drop for ExtentHold {
     fn drop(&mut self) {
-        if let Some(graveyard) = &self.graveyard {
-            graveyard.bury_extent(self.extent);
+        if self.end == End::Buried {
+            self.graveyard.bury_extent(self.extent);
         }
+        self.graveyard.owners.end();
     }
 }

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::Seq;
 use pool::Extent;
 
+use crate::usage::Count;
+
 /// A zone that holds records.
 pub(crate) struct Zone {
     pub no: u32,
@@ -31,6 +33,10 @@ pub(crate) struct Graveyard {
     dead: Mutex<Dead>,
     /// Retired zones that somebody still holds.
     dying: AtomicUsize,
+    /// Owners of zones and extents that there are.
+    pub(crate) owners: Count,
+    /// Threads between the free space of the pool and an owner, or what waits here.
+    pub(crate) moving: Count,
 }
 
 /// Contents of the graveyard.
@@ -70,6 +76,7 @@ impl Zone {
         base_seq: Seq,
         graveyard: &Arc<Graveyard>,
     ) -> Arc<Zone> {
+        graveyard.owners.begin();
         Arc::new(Zone {
             no,
             incarnation,
@@ -120,5 +127,6 @@ impl Drop for Zone {
             dead.zones.push((self.no, self.incarnation));
             self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
         }
+        self.graveyard.owners.end();
     }
 }

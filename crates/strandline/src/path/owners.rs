@@ -2,6 +2,9 @@
 //!
 //! Owners are found from what is reachable: Views, memtables and runs in them, tables, and what waits to be freed. What the
 //! pool has handed out and none of them has is leaked; what two of them have is owned twice.
+//!
+//! **I-OWNER-1** Owners in memory are counted, and so are threads that carry space from or to its owner. Where more are alive
+//! than are found, a get reads what nothing else leads to, or a job lets go of it: then nothing is said of leaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -71,7 +74,7 @@ pub struct SpaceReport {
     pub leaked: Vec<Place>,
     /// What two have. Empty unless the report is `whole`.
     pub doubled: Vec<Doubled>,
-    /// No commit, iterator or background work had space in hand while this was found out; else nothing is said of leaks.
+    /// No call, iterator or background work had space in hand while this was found out; else nothing is said of leaks.
     pub whole: bool,
 }
 
@@ -111,12 +114,23 @@ fn held<'t>(
     }
 }
 
+/// Owners of space: values in memory whose end frees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Owners {
+    /// Of zones and extents.
+    pool: usize,
+    /// Of tables, wherever they lie.
+    tables: usize,
+}
+
 /// What changes when space is taken or given back.
 #[derive(PartialEq, Eq)]
 struct Moment {
     next: Seq,
     space: pool::Space,
-    /// A commit, a call, an iterator or a compaction is under way.
+    /// All there are, whatever holds them: a get that reads an old View does, and nothing else leads there.
+    owners: Owners,
+    /// A commit, a call, an iterator or a compaction is under way, or space is between its owner and what is free.
     busy: bool,
 }
 
@@ -177,10 +191,12 @@ impl Engine {
         // What is frozen or merged meanwhile has space that no View shows yet.
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.moment();
-        let mut report = SpaceReport { owned: self.owned(), ..SpaceReport::default() };
+        let (owned, reached) = self.owned();
+        let mut report = SpaceReport { owned, ..SpaceReport::default() };
         self.find_in_pool(&mut report);
         self.find_files(&mut report)?;
-        report.whole = !before.busy && before == self.moment() && jobs.is_idle();
+        let unreached = before.owners.pool > reached.pool || before.owners.tables > reached.tables;
+        report.whole = !before.busy && !unreached && before == self.moment() && jobs.is_idle();
         if !report.whole {
             report.leaked.clear();
             report.doubled.clear();
@@ -194,25 +210,37 @@ impl Engine {
         let in_flight = self.ring.visible() + 1 != next;
         // One call is the one that asks.
         let used = self.usage.calls.get() > 1 || !self.usage.iterators.is_zero();
-        let busy = in_flight || used || !compactions.under_way.is_empty();
-        Moment { next, space: self.media.pool.space(), busy }
+        let tables = self.tables.as_ref();
+        let moving = !self.graveyard.moving.is_zero()
+            || tables.is_some_and(|tables| !tables.moving.is_zero());
+        let busy = in_flight || used || moving || !compactions.under_way.is_empty();
+        let owners = Owners {
+            pool: self.graveyard.owners.get(),
+            tables: tables.map_or(0, |tables| tables.owners.get()),
+        };
+        Moment { next, space: self.media.pool.space(), owners, busy }
     }
 
-    /// What is reachable.
-    fn owned(&self) -> Vec<Owned> {
+    /// What is reachable, and by how many owners.
+    fn owned(&self) -> (Vec<Owned>, Owners) {
         let mut owned = Vec::new();
-        let mut own = |place, owner| owned.push(Owned { place, owner });
         for space in self.spaces() {
-            self.owned_by(&space, &mut own);
+            self.owned_by(&space, &mut |place, owner| owned.push(Owned { place, owner }));
         }
+        self.add_held(&mut owned);
+        let count = |is: fn(&Owned) -> bool| owned.iter().filter(|owned| is(owned)).count();
+        let owners = Owners {
+            pool: count(|owned| matches!(owned.place, Place::Pool(_))),
+            tables: count(|owned| matches!(owned.owner, Owner::Table { .. })),
+        };
+        let mut own = |place, owner| owned.push(Owned { place, owner });
         let areas = self.media.pool.log_extents();
         areas.into_iter().flatten().for_each(|area| own(Place::Pool(area), Owner::Manifest));
         let dead = self.graveyard.waiting();
         let zones = dead.zones.iter().map(|(no, _)| self.zone_place(*no));
         zones.for_each(|place| own(place, Owner::Going));
         dead.extents.iter().for_each(|extent| own(Place::Pool(*extent), Owner::Going));
-        self.add_held(&mut owned);
-        owned
+        (owned, owners)
     }
 
     /// Adds the zones that cleaning goes on filling, where no View shows them yet.

@@ -35,6 +35,7 @@ pub(crate) struct TableSpace {
 impl TableSpace {
     /// The file of table `id`, which is being written or about to be.
     pub(crate) fn file(tables: &Arc<Tables>, id: u64) -> TableSpace {
+        tables.owners.begin();
         TableSpace {
             id,
             tables: Arc::clone(tables),
@@ -91,12 +92,13 @@ impl Drop for TableSpace {
         let memory = self.memory.take();
         if *self.named.get_mut() {
             memory.into_iter().for_each(PmExtent::leave);
-            return;
+        } else {
+            self.tables.bury(self.id, self.counted);
+            if frees_early() {
+                memory.into_iter().for_each(PmExtent::leave);
+            }
         }
-        self.tables.bury(self.id, self.counted);
-        if frees_early() {
-            memory.into_iter().for_each(PmExtent::leave);
-        }
+        self.tables.owners.end();
     }
 }
 

@@ -16,6 +16,7 @@ use super::room::{Room, Writes};
 use super::space::{NewTable, TableSpace};
 use crate::cache::BlockCache;
 use crate::caught::{caught, panicked};
+use crate::usage::Count;
 
 /// Where the tables of a store are.
 #[derive(Clone)]
@@ -65,6 +66,10 @@ pub(crate) struct Tables {
     pub room: Room,
     next: AtomicU64,
     dead: Mutex<VecDeque<(u64, u64)>>,
+    /// Owners of the space of tables that there are.
+    pub owners: Count,
+    /// Threads that take a dead table from the list, but have yet to remove its file.
+    pub moving: Count,
     /// Bytes of files that were removed since the directory was synced for that.
     removed: AtomicU64,
 }
@@ -79,6 +84,8 @@ impl Tables {
             cache: Arc::new(BlockCache::new(cache)),
             next: AtomicU64::new(1),
             dead: Mutex::default(),
+            owners: Count::default(),
+            moving: Count::default(),
             removed: AtomicU64::new(0),
         }
     }
@@ -189,6 +196,7 @@ impl Tables {
     }
 
     fn remove_each(&self) {
+        let _moving = self.moving.raised();
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
         let count = dead().len();
         // One at a time: whatever stops this, the others stay dead.
