@@ -88,7 +88,7 @@ impl<S: System> Explorer<'_, S> {
         let born = rig.pm.mark();
         let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
         let ops = if work { self.afterwards(point, rng.bits()) } else { Vec::new() };
-        self.work(rig, &store, &ops, &mut history, &mut rng)
+        self.work(point.case, rig, &store, &ops, &mut history, &mut rng)
             .map_err(|v| v.after(point.describe_cut(choice) + &then(&ops)))?;
         let mut log = Log::default();
         rig.pm.swap_log(&mut log);
@@ -114,6 +114,7 @@ impl<S: System> Explorer<'_, S> {
     /// A few operations on a recovered store, and a look at what it shows then.
     fn work(
         &mut self,
+        case: &Case,
         rig: &Rig,
         store: &S::Store,
         ops: &[Op],
@@ -124,7 +125,7 @@ impl<S: System> Explorer<'_, S> {
         guard(|| {
             run_ops(self.system, store, &rig.pm, ops, &schedule, history)?;
             if history.took_nothing() && self.system.makes_room() {
-                self.insist(rig, store, history)?;
+                self.insist(case, rig, store, history)?;
             }
             history.finish()?;
             if self.fold(store)? != history.final_fold() {
@@ -138,10 +139,16 @@ impl<S: System> Explorer<'_, S> {
 
     /// A recovered store that turned every commit away must take one once it has had time to make room: what power
     /// failure took from it is no reason.
-    fn insist(&self, rig: &Rig, store: &S::Store, history: &mut History) -> Result<(), Violation> {
+    fn insist(
+        &self,
+        case: &Case,
+        rig: &Rig,
+        store: &S::Store,
+        history: &mut History,
+    ) -> Result<(), Violation> {
         for n in 0..INSIST {
             let value = Value { id: INSIST_IDS + n, len: 8 };
-            let put = Write::Put { keyspace: 0, key: b"k0".to_vec(), value };
+            let put = Write::Put { keyspace: 0, key: case.afterwards.keys.key(0), value };
             let ops = [
                 Op::Background { thread: 0, kind: n as u8 % INSIST_KINDS },
                 Op::Commit { thread: 0, writes: vec![put], abandon: false },
@@ -190,7 +197,7 @@ impl<S: System> Explorer<'_, S> {
         let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
         let mut rng = Rng::fork(point.case.seed, media.hash());
         let ops = self.afterwards(point, rng.bits());
-        self.work(&rig, &store, &ops, &mut history, &mut rng)?;
+        self.work(point.case, &rig, &store, &ops, &mut history, &mut rng)?;
         let mut log = Log::default();
         rig.pm.swap_log(&mut log);
         rig.spare = self.system.close(store);

@@ -63,7 +63,7 @@ pub use history::History;
 pub use hunt::{Verdict, campaign, hunt, shrink};
 pub use log::{DiskCall, Event, Log, StoreKind};
 pub use media::{Media, Mode};
-pub use op::{Op, Shape, Value, Write};
+pub use op::{Keys, Op, Shape, Value, Write};
 pub use pm::SimPm;
 pub use rng::Rng;
 pub use sabotage::{Fault, Lie, Planted, Sabotage};

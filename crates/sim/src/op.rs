@@ -230,6 +230,32 @@ impl fmt::Display for Op {
     }
 }
 
+/// The keys of a workload: numbers behind a prefix.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// Distinct ones.
+    pub count: usize,
+    prefix: &'static str,
+}
+
+impl Keys {
+    /// `k0` and so on.
+    pub const fn short(count: usize) -> Keys {
+        Keys { count, prefix: "" }
+    }
+
+    /// The same behind as many bytes as an engine may want to leave out.
+    pub const fn long(count: usize) -> Keys {
+        let prefix = "////////////////////////////////////////////////////////////////////////";
+        Keys { count, prefix }
+    }
+
+    /// Key `number`.
+    pub fn key(&self, number: usize) -> Vec<u8> {
+        format!("{}k{number}", self.prefix).into_bytes()
+    }
+}
+
 /// What a random workload is made of. Percentages are of all operations; the rest are puts.
 #[derive(Clone, Debug)]
 pub struct Shape {
@@ -238,7 +264,7 @@ pub struct Shape {
     /// Operations.
     pub ops: usize,
     /// Distinct keys.
-    pub keys: usize,
+    pub keys: Keys,
     /// Keyspaces.
     pub keyspaces: u8,
     /// Lengths of values to draw from.
@@ -291,7 +317,7 @@ impl Default for Shape {
         Self {
             threads: 3,
             ops: 6,
-            keys: 3,
+            keys: Keys::short(3),
             keyspaces: 1,
             value_lens: vec![8, 16],
             deletes: 15,
@@ -418,7 +444,7 @@ impl Shape {
     }
 
     fn key(&self, rng: &mut Rng) -> Vec<u8> {
-        format!("k{}", rng.below(self.keys.max(1))).into_bytes()
+        self.keys.key(rng.below(self.keys.count.max(1)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What CI explores, how far, and what it must reach to count.
 
 use pmem::Site;
-use sim::{CutLimits, Floors, Lazily, Limits, Mode, Shape};
+use sim::{CutLimits, Floors, Keys, Lazily, Limits, Mode, Shape};
 use ssd::Call;
 use strandline::Level0Form;
 
@@ -31,7 +31,7 @@ pub struct Plan {
 }
 
 const ROOMY: Engine = Engine {
-    keys: 8,
+    keys: Keys::short(8),
     zones: 30,
     // Eight records of two lines.
     zone_len: 1024,
@@ -40,6 +40,7 @@ const ROOMY: Engine = Engine {
     table_bytes: None,
     level0: Level0Form::GlobalIndex,
     pm_tables: 0,
+    ssd_size: 0,
     journaled: false,
     named: false,
     planted: None,
@@ -69,16 +70,32 @@ const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
 /// Every key gets a table, which fits a zone.
-const PM_TABLES: Engine =
-    Engine { keys: 16, zones: 24, zone_len: 2048, pm_tables: 70, manifest_len: 6144, ..DEEP };
+const PM_TABLES: Engine = Engine {
+    keys: Keys::short(16),
+    zones: 24,
+    zone_len: 2048,
+    pm_tables: 70,
+    manifest_len: 6144,
+    ..DEEP
+};
 const PM_TABLES_CUT: Engine = Engine { zones: 48, manifest_len: 12 << 10, ..PM_TABLES };
+/// What all keys need has room, and hardly more: writers are refused now and then, and what frees some goes first.
+const SHORT_OF_ROOM: Engine = Engine {
+    keys: Keys::short(12),
+    table_bytes: Some(512),
+    ssd_size: 28 << 10,
+    manifest_len: 8192,
+    ..LEVELS
+};
+/// Keys so long that the manifest has bounds of tables and subranges in place of them.
+const LONG_KEYS: Engine = Engine { keys: Keys::long(8), manifest_len: 12 << 10, ..CUT_LEVELS };
 /// So many keys, each with its table, that there is a level with a target above the deepest.
-const GAPS: Engine = Engine { keys: 96, manifest_len: 16 << 10, ..DEEP };
+const GAPS: Engine = Engine { keys: Keys::short(96), manifest_len: 16 << 10, ..DEEP };
 
 fn mixed() -> Shape {
     Shape {
         ops: 8,
-        keys: 4,
+        keys: Keys::short(4),
         keyspaces: 2,
         value_lens: vec![8, 16, 90],
         batches: 20,
@@ -95,7 +112,7 @@ fn mixed() -> Shape {
 fn churn() -> Shape {
     Shape {
         ops: 36,
-        keys: 5,
+        keys: Keys::short(5),
         value_lens: vec![8, 16, 90, 100],
         deletes: 12,
         batches: 10,
@@ -114,14 +131,35 @@ fn wraps() -> Shape {
 
 /// Readers that sleep while what they read is overwritten, frozen and merged away.
 fn readers() -> Shape {
-    Shape { ops: 40, keys: 3, reads: 30, background: 30, reopens: 0, abandons: 0, ..churn() }
+    Shape {
+        ops: 40,
+        keys: Keys::short(3),
+        reads: 30,
+        background: 30,
+        reopens: 0,
+        abandons: 0,
+        ..churn()
+    }
+}
+
+/// As much as there is room for, and more: what is deleted has to go to where it frees some.
+fn short_of_room() -> Shape {
+    Shape {
+        ops: 120,
+        keys: SHORT_OF_ROOM.keys,
+        deletes: 25,
+        range_deletes: 3,
+        value_lens: vec![90, 100],
+        reopens: 1,
+        ..sink()
+    }
 }
 
 /// Everything that moves: zones to tables, tables to tables below them.
 fn levels() -> Shape {
     Shape {
         ops: 40,
-        keys: 6,
+        keys: Keys::short(6),
         value_lens: vec![8, 90, 100],
         deletes: 15,
         batches: 25,
@@ -133,7 +171,14 @@ fn levels() -> Shape {
 
 /// Many keys of one keyspace: levels outgrow their targets, and tables sink.
 fn sink() -> Shape {
-    Shape { ops: 60, keys: 8, keyspaces: 1, value_lens: vec![90, 100], background: 35, ..levels() }
+    Shape {
+        ops: 60,
+        keys: Keys::short(8),
+        keyspaces: 1,
+        value_lens: vec![90, 100],
+        background: 35,
+        ..levels()
+    }
 }
 
 /// Levels with gaps, into which tables move.
@@ -162,7 +207,7 @@ fn pm_tables() -> Shape {
 /// Ranges deleted and operands merged, at every station of the way down.
 fn ranges() -> Shape {
     Shape {
-        keys: 7,
+        keys: Keys::short(7),
         keyspaces: 1,
         value_lens: vec![8, 16, 40],
         deletes: 5,
@@ -179,7 +224,7 @@ fn ranges() -> Shape {
 fn folds() -> Shape {
     Shape {
         ops: 80,
-        keys: 4,
+        keys: Keys::short(4),
         keyspaces: 1,
         value_lens: vec![8],
         deletes: 2,
@@ -195,24 +240,39 @@ fn folds() -> Shape {
 
 /// Files taken in among other writes to the same keys.
 fn ingests() -> Shape {
-    Shape { ops: 30, keys: 5, keyspaces: 2, ingests: 10, range_deletes: 5, merges: 20, ..ranges() }
+    Shape {
+        ops: 30,
+        keys: Keys::short(5),
+        keyspaces: 2,
+        ingests: 10,
+        range_deletes: 5,
+        merges: 20,
+        ..ranges()
+    }
 }
 
 /// Copies of the store, with commits in flight.
 fn checkpoints() -> Shape {
-    Shape { ops: 30, keys: 5, keyspaces: 2, checkpoints: 10, merges: 30, ..ranges() }
+    Shape { ops: 30, keys: Keys::short(5), keyspaces: 2, checkpoints: 10, merges: 30, ..ranges() }
 }
 
 /// A keyspace that comes and goes.
 fn keyspaces() -> Shape {
-    Shape { keys: 5, keyspaces: 3, admin: 12, range_deletes: 4, merges: 15, ..ranges() }
+    Shape {
+        keys: Keys::short(5),
+        keyspaces: 3,
+        admin: 12,
+        range_deletes: 4,
+        merges: 15,
+        ..ranges()
+    }
 }
 
 /// Subranges that are split and joined while records in them are written, frozen and merged.
 fn cuts() -> Shape {
     Shape {
         ops: 40,
-        keys: 6,
+        keys: Keys::short(6),
         keyspaces: 1,
         range_deletes: 4,
         batches: 30,
@@ -229,7 +289,7 @@ fn whole() -> Shape {
 
 /// Little more than that a store is made.
 fn creation() -> Shape {
-    Shape { ops: 3, keys: 3, keyspaces: 1, background: 10, reopens: 1, ..levels() }
+    Shape { ops: 3, keys: Keys::short(3), keyspaces: 1, background: 10, reopens: 1, ..levels() }
 }
 
 pub fn plan() -> Plan {
@@ -269,8 +329,10 @@ pub fn plan() -> Plan {
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
     let extents_churn = Shape { value_lens: vec![8, 200, 300], ..churn() };
     let flushes = Shape { merges: 25, range_deletes: 6, ..levels() };
-    let pm_readers = Shape { keys: 8, reads: 25, abandons: 0, reopens: 0, ..pm_tables() };
+    let pm_readers =
+        Shape { keys: Keys::short(8), reads: 25, abandons: 0, reopens: 0, ..pm_tables() };
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
+    let long_keys = Shape { keys: LONG_KEYS.keys, ..whole() };
     let campaign = |name, engine, shape, mode, limits, seeds| Campaign {
         name,
         engine,
@@ -280,20 +342,22 @@ pub fn plan() -> Plan {
         seeds,
     };
     let campaigns = vec![
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 660),
-        campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 50),
-        campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 40),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 500),
+        campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 30),
+        campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 24),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 100),
-        campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 28),
+        campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 16),
         campaign("extents-churn", ROOMY, extents_churn, Mode::Adr, wide.clone(), 16),
-        campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 50),
+        campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 30),
         campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 8),
-        campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 32),
-        campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 24),
-        campaign("gaps", GAPS, gaps(), Mode::Adr, few, 24),
+        campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 20),
+        campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 14),
+        campaign("gaps", GAPS, gaps(), Mode::Adr, few.clone(), 24),
         campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 6),
         campaign("pm-tables-readers", PM_TABLES, pm_readers, Mode::Adr, skim.clone(), 100),
         campaign("snapshots", DEEP, snapshots(), Mode::Adr, skim.clone(), 100),
+        campaign("room", SHORT_OF_ROOM, short_of_room(), Mode::Adr, few, 12),
+        campaign("long-keys", LONG_KEYS, long_keys, Mode::Adr, wide.clone(), 10),
         campaign("levels-eadr", LEVELS, levels(), Mode::Eadr, long.clone(), 20),
         campaign("folds", ROOMY, folds(), Mode::Adr, wide.clone(), 20),
         campaign("ranges", DEEP, ranges(), Mode::Adr, wide.clone(), 20),

@@ -7,7 +7,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use bumpalo::Bump;
 use pmem::Region;
-use sim::{Beside, Op, Probe, Progress, Show, System, Write as Change};
+use sim::{Beside, Keys, Op, Probe, Progress, Show, System, Write as Change};
 use ssd::{Disk, Fs};
 use strandline::steps::{self, Given, Read, Step, Stepped, Write};
 use strandline::{
@@ -33,8 +33,8 @@ const SUBRANGES_MAX: usize = 3;
 /// The engine in a pool so small that zones switch and are granted anew all the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
-    /// Keys of every keyspace of the workload, `k0` and so on.
-    pub keys: usize,
+    /// Keys of every keyspace of the workload.
+    pub keys: Keys,
     /// Zones in the pool, and bytes of one.
     pub zones: u64,
     pub zone_len: u64,
@@ -48,6 +48,8 @@ pub struct Engine {
     pub level0: Level0Form,
     /// Percent of the pool that tables may take; then a zone must hold one.
     pub pm_tables: u32,
+    /// Bytes that the store may take; 0 is as much as there is.
+    pub ssd_size: u64,
     /// Records are in DRAM, which power failure takes, with a log on the disk.
     pub journaled: bool,
     /// The store is a directory with a file `STORE`, made and opened as a user's is, and not bare parts.
@@ -158,6 +160,7 @@ impl Engine {
             subranges: 1,
             table_bytes: self.table_bytes.unwrap_or(1 << 20),
             pm_tables: self.pm_tables,
+            ssd_size: self.ssd_size,
             block_cache: 64 << 10,
             compression: Compression::None,
             background_threads: 0,
@@ -250,11 +253,16 @@ impl Engine {
         })
     }
 
+    /// Each key in its turn.
+    fn turn_of_key(&self, store: &Store) -> Vec<u8> {
+        self.keys.key(store.turn(self.keys.count as u8).into())
+    }
+
     /// Joins subranges, in every keyspace two.
     fn join(&self, store: &Store) -> Result<()> {
-        let key = format!("k{}", store.turn(self.keys as u8));
+        let key = self.turn_of_key(store);
         for (_, space) in store.spaces.each() {
-            if steps::join(space, key.as_bytes())? {
+            if steps::join(space, &key)? {
                 store.probe.borrow_mut().joins += 1;
             }
         }
@@ -275,17 +283,19 @@ impl Engine {
                 store.probe.borrow_mut().merges += 1;
             }
             (5 | 6, 0) => {
-                let key = format!("k{}", store.turn(self.keys as u8));
+                let key = self.turn_of_key(store);
                 for (_, space) in spaces.each() {
-                    if steps::subranges(space) < SUBRANGES_MAX
-                        && steps::split(space, key.as_bytes())?
-                    {
+                    if steps::subranges(space) < SUBRANGES_MAX && steps::split(space, &key)? {
                         store.probe.borrow_mut().splits += 1;
                     }
                 }
             }
             // Whoever compacts by hand waits for commits that are on their way, and this thread makes them.
-            (4, 0) if store.in_flight.get() == 0 => db.compact()?,
+            (4, 0) if store.in_flight.get() == 0 => match db.compact() {
+                // There was no room for its output.
+                Err(error) if refused(&error) => {}
+                compacted => compacted?,
+            },
             _ => {
                 let idle = db.work(if self.table_bytes.is_some() { 1 } else { 3 })?;
                 if idle || step > 40 {
@@ -477,7 +487,7 @@ impl System for Engine {
 }
 
 /// Shows every entry, and one with an empty key for the keyspace that comes and goes.
-pub fn show(spaces: &Spaces, keys: usize, each: &mut Show<'_>) -> Result<()> {
+pub fn show(spaces: &Spaces, keys: Keys, each: &mut Show<'_>) -> Result<()> {
     for (number, space) in spaces.each() {
         if number == SPARE {
             each(number as u8, &[], &[]);
@@ -498,8 +508,8 @@ pub fn show(spaces: &Spaces, keys: usize, each: &mut Show<'_>) -> Result<()> {
         // A walk merges by sequence number, a point read stops at the first source: what one hides the other may
         // show.
         let mut found = 0;
-        for key in 0..keys {
-            found += u32::from(space.get(format!("k{key}").as_bytes())?.is_some());
+        for number in 0..keys.count {
+            found += u32::from(space.get(&keys.key(number))?.is_some());
         }
         if found != shown {
             return Err(disagree(b"one that is absent"));

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::Region;
 use sim::beside::Kind;
 use sim::check::Fold;
-use sim::{Beside, Progress, Write as Change, hash};
+use sim::{Beside, Keys, Progress, Write as Change, hash};
 use ssd::{Disk, Fs, Memory};
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{Db, Hooks, IngestOptions, Keyspace, MergeOperator, Options, steps};
@@ -223,7 +223,7 @@ pub fn checkpoint(store: &Store, db: &Db, number: u32) -> Result<Progress> {
 }
 
 /// What lies beside the store on this disk.
-pub fn beside(disk: &Disk, keys: usize, options: &Options) -> Result<Vec<Beside>> {
+pub fn beside(disk: &Disk, keys: Keys, options: &Options) -> Result<Vec<Beside>> {
     let fs: Arc<dyn Fs> = Arc::new(Memory::new(disk.clone()));
     let mut found = Vec::new();
     if !fs.exists(BESIDE.as_ref())? {
@@ -255,7 +255,7 @@ pub fn beside(disk: &Disk, keys: usize, options: &Options) -> Result<Vec<Beside>
 }
 
 /// Opens a checkpoint as a store of its own, and tells what it shows.
-pub fn open_copy(fs: &Arc<dyn Fs>, path: &Path, keys: usize, options: &Options) -> Result<Fold> {
+pub fn open_copy(fs: &Arc<dyn Fs>, path: &Path, keys: Keys, options: &Options) -> Result<Fold> {
     let dir = path.join("sst");
     if !fs.exists(&dir.join("MANIFEST"))? {
         let text = format!("{} has no manifest", path.display());

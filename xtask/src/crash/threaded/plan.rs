@@ -1,7 +1,7 @@
 //! Campaigns with real threads: what CI explores, how far, and what it must reach to count.
 
 use base::planted::Bug;
-use sim::Mode;
+use sim::{Keys, Mode};
 use strandline::{Level0Form, WalSync};
 
 use super::judge::{Limits, World};
@@ -30,7 +30,7 @@ impl Campaign {
 }
 
 const ENGINE: Engine = Engine {
-    keys: 24,
+    keys: Keys::short(24),
     zones: 96,
     zone_len: 2048,
     manifest_len: 16 << 10,
@@ -38,6 +38,7 @@ const ENGINE: Engine = Engine {
     table_bytes: Some(1024),
     level0: Level0Form::GlobalIndex,
     pm_tables: 0,
+    ssd_size: 0,
     journaled: false,
     named: false,
     planted: None,
@@ -51,7 +52,7 @@ const PM_TABLES: Setup = Setup { engine: Engine { pm_tables: 40, zones: 128, ..E
 /// Hundreds of keys: runs of tens of blocks, subranges that are split as it suits.
 const WIDE: Setup = Setup {
     engine: Engine {
-        keys: 600,
+        keys: Keys::short(600),
         zones: 256,
         zone_len: 4096,
         manifest_len: 64 << 10,

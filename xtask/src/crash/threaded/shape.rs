@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sim::{Rng, Value, Write};
+use sim::{Keys, Rng, Value, Write};
 
 /// What writers, readers and the one thread for the whole store are busy with. Percentages are of a thread's operations.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Shape {
     pub readers: u32,
     /// Operations on the whole store.
     pub whole: usize,
-    pub keys: usize,
+    pub keys: Keys,
     /// So many of the keys get so many percent of the writes.
     pub hot: (usize, u32),
     /// Lengths of values, ascending; the first two also in batches.
@@ -59,8 +59,8 @@ impl Drawer<'_> {
 
     pub fn key(&mut self) -> Vec<u8> {
         let (hot, percent) = self.shape.hot;
-        let among = if self.rng.percent(percent) { hot.max(1) } else { self.shape.keys };
-        format!("k{}", self.rng.below(among)).into_bytes()
+        let among = if self.rng.percent(percent) { hot.max(1) } else { self.shape.keys.count };
+        self.shape.keys.key(self.rng.below(among))
     }
 
     fn value(&mut self, lens: &[u32]) -> Value {
