@@ -45,6 +45,8 @@ bugs! {
     SkipAcceptedFlush,
     /// Recovery opens for writes without its closing edit, so that recovering again decides anew.
     SkipRecoveryEdit,
+    /// A store that was opened before keeps all of its zones from puts.
+    KeepAllAfterRecovery,
     /// A reader loads the visible sequence before it pins the View.
     SequenceBeforeView,
     /// A put into a vacancy leaves it as it is, so that scans jump over the key.

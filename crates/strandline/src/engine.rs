@@ -325,12 +325,12 @@ impl Engine {
         has_room && self.media.pool.space().free_zones > self.reserved_zones(claim)
     }
 
-    /// Bytes that writers may take before files would have no room for all that is in persistent memory. Memtables that are
-    /// being filled do not count: there are as many of them however small the limit is.
+    /// Bytes that writers may take before files would have no room for all that is in persistent memory.
     pub(crate) fn room_for_writers(&self) -> u64 {
         let Some(tables) = &self.tables else { return u64::MAX };
         let space = self.media.pool.space();
-        let to_come = (space.total - space.free).saturating_sub(self.filled_room());
+        let ready = self.ready_room().min(tables.room.slack());
+        let to_come = tables.room.in_files((space.total - space.free).saturating_sub(ready));
         tables.room.for_writers().saturating_sub(tables.room.taken() + to_come)
     }
 
@@ -345,6 +345,7 @@ impl Engine {
             Claim::Clean => 0,
             // The table of a zone of tombstones is small, and the merge behind it frees more.
             Claim::Delete => zones(&self.merge_reserve) + clean,
+            Claim::Put if planted::is(Bug::KeepAllAfterRecovery) && self.epoch > 1 => u32::MAX,
             Claim::Put => {
                 // Tables lie in part of a zone each, so that whole zones come and go with every merge.
                 let parted = self.media.pool.geometry().zones() / 64;
@@ -367,11 +368,15 @@ impl Engine {
         free.saturating_sub(self.kept_from_writers() + tables).min(self.room_for_writers())
     }
 
+    /// Bytes of zones that stand ready: of each subrange one that is filled, and one behind it.
+    fn ready_room(&self) -> u64 {
+        2 * self.holders.subranges() * self.media.pool.geometry().zone_len()
+    }
+
     /// Bytes for memtables beside level 0: one that is filled and two that wait, but at least a zone that is filled and
     /// one that stands ready for each subrange.
     pub(crate) fn filled_room(&self) -> u64 {
-        let zones = 2 * self.holders.subranges() * self.media.pool.geometry().zone_len();
-        zones.max(3 * self.memtable_bytes_max())
+        self.ready_room().max(3 * self.memtable_bytes_max())
     }
 
     /// Bytes of records at which a memtable is frozen at the latest, where records go on to tables.

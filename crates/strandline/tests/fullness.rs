@@ -165,3 +165,30 @@ fn a_store_that_ran_out_of_descriptors_is_filled_when_it_has_some() {
         }
     });
 }
+
+/// What memtables take did not count in files, though it comes there, nor what a table has beside its entries; and level 0 took
+/// what merges of one table need.
+#[test]
+fn however_large_the_files_are_to_the_pool_what_is_deleted_is_filled_again() {
+    ends(|| {
+        for (pool, files) in [(1024, 768), (2048, 640), (4096, 1024)] {
+            for preset in PRESETS {
+                let options = Options { pm_size: pool << 10, ..options(preset, files << 10) };
+                let db = Place::new(pool << 10, Memory::default()).open(options);
+                let space = db.default_keyspace();
+                let mut first = 0;
+                for round in 0..3 {
+                    let what = format!("{preset}, {files} of {pool} KiB, round {round}");
+                    let count = fill(space, round);
+                    first = if round == 0 { count } else { first };
+                    assert!(
+                        count * 100 >= first * TAKEN_AGAIN,
+                        "{what}: {first} puts, then {count}"
+                    );
+                    delete_all(&db, Way::Keys, count)
+                        .unwrap_or_else(|error| panic!("{what}: {error}"));
+                }
+            }
+        }
+    });
+}

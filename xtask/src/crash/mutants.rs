@@ -121,7 +121,7 @@ impl Mutant {
             }
             Mutant::Logic(WalForgetLive | WalKeepOldest | WalSkipChecksum) => &["wal-wraps"],
             Mutant::Logic(ValueExtentKept) => &["extents-churn"],
-            Mutant::Logic(RunIndexKept) => &["churn"],
+            Mutant::Logic(RunIndexKept | KeepAllAfterRecovery) => &["churn"],
             Mutant::Logic(_) => &["in-flight", "mixed"],
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
             Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {

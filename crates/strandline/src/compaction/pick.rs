@@ -77,9 +77,9 @@ pub(crate) struct Picture<'t> {
 /// What is known of the room in files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoomFacts {
-    /// Bytes that a merge of whole levels may write before its inputs go.
+    /// Bytes that a merge of level 0, or of whole levels, may write before its inputs go.
     pub levels: u64,
-    /// The same of what frees space.
+    /// The same of one table and what it overlaps.
     pub relief: u64,
     /// Bytes at which a table is cut.
     pub cut_at: u64,
@@ -129,6 +129,11 @@ impl<'t> Picture<'t> {
         due && !busy
     }
 
+    /// Whether somebody waits for what a compaction frees.
+    fn is_waited_for(&self) -> bool {
+        self.pressed || self.level0.waits
+    }
+
     /// The uppermost level that has a target.
     fn base(&self) -> usize {
         self.targets().base
@@ -169,19 +174,23 @@ pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
     Targets { base, bytes: targets }
 }
 
-/// The next compaction, if one is worth it. What has no room for what it writes gives way to what makes some; but where
-/// that is nothing, who waits had better see it fail: how much is left of what is merged only the merge finds out.
+/// The next compaction, if one is worth it. What has no room for what it writes gives way to what makes some.
 pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
     if let Some(choice) = relief::of_deletes(picture).filter(|_| picture.room.short) {
         return Some(choice);
     }
-    let waited_for = picture.pressed || picture.level0.waits;
     match usual(picture) {
         Some(choice) if fits(picture, &choice) => Some(choice),
-        Some(choice) => relief::any(picture).or(Some(choice).filter(|_| waited_for)),
-        None if picture.room.short && waited_for => relief::any(picture),
+        Some(_) => relief::any(picture),
+        None if picture.room.short && picture.is_waited_for() => relief::any(picture),
         None => None,
     }
+}
+
+/// What to try where nothing that fits is left anywhere, and somebody waits: how much is left of what is merged only the
+/// merge finds out.
+pub(crate) fn pick_unfit(picture: &Picture<'_>) -> Option<Choice> {
+    usual(picture).filter(|choice| picture.is_waited_for() && !fits(picture, choice))
 }
 
 /// As [`pick`], of level 0 only.
@@ -194,7 +203,7 @@ fn fits(picture: &Picture<'_>, choice: &Choice) -> bool {
     let RoomFacts { levels, relief, .. } = picture.room;
     let overlapped = |into: usize, onto: &Range<usize>| bytes(&picture.level(into)[onto.clone()]);
     match choice {
-        Choice::Level0 { into, onto } => picture.level0.bytes + overlapped(*into, onto) <= relief,
+        Choice::Level0 { into, onto } => picture.level0.bytes + overlapped(*into, onto) <= levels,
         Choice::Levels { from, onto } => {
             let filled = from.clone().filter(|number| !picture.level(*number).is_empty());
             let above: u64 = from.clone().map(|number| bytes(picture.level(number))).sum();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use testkit::Rng;
 
 use super::pick::{
-    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, pick, pick_level0,
+    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, pick, pick_level0, pick_unfit,
 };
 use crate::tree::desc::LEVELS;
 
@@ -102,7 +102,8 @@ impl Sim {
                 pressed,
                 room: self.room(pressed),
             };
-            pick_level0(&picture).or_else(|| pick(&picture))
+            let fitting = pick_level0(&picture).or_else(|| pick(&picture));
+            fitting.or_else(|| pick_unfit(&picture))
         };
         let Some(choice) = choice else {
             let idle = self.under_way.is_empty() && fresh.len() as u64 >= LEVEL0_BYTES;

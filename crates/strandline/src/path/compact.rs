@@ -24,7 +24,7 @@ use super::leaving::Leaving;
 use super::place::Candidate;
 use crate::caught::{caught, panicked};
 use crate::compaction::engine::{MergeTask, Poll};
-use crate::compaction::pick::{pick, pick_level0};
+use crate::compaction::pick::{Choice, Picture, pick, pick_level0, pick_unfit};
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::level0::run::Run;
@@ -161,7 +161,7 @@ impl Engine {
             let mut compactions = self.compactions();
             let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
             if !level0 {
-                match self.begin_due(&mut compactions, true) {
+                match self.begin_due(&mut compactions, pick_level0) {
                     Due::Begun(begun) => compactions.under_way.insert(0, begun),
                     Due::Failed => failed = true,
                     Due::Nothing => {}
@@ -183,7 +183,7 @@ impl Engine {
             // Who waits for space is not refused before what failed was tried again; but it was, if not even a begin came
             // of it.
             let coming = !compactions.under_way.is_empty() || !failed && self.pauses(&compactions);
-            let begun = match self.begin_due(&mut compactions, false) {
+            let begun = match self.begin_any(&mut compactions) {
                 Due::Begun(begun) => begun,
                 _ if coming => return Ok(Worked::Busy),
                 Due::Nothing if !failed => return Ok(Worked::Idle),
@@ -326,8 +326,28 @@ impl Engine {
         lately && self.options.background_threads > 0
     }
 
-    /// Begins a compaction that is due; only one of level 0 if `level0`.
-    fn begin_due(&self, compactions: &mut Compactions, level0: bool) -> Due {
+    /// Begins a compaction that is due and fits, or else one that is tried because somebody waits: another candidate may be
+    /// what makes room for the first.
+    fn begin_any(&self, compactions: &mut Compactions) -> Due {
+        match self.begin_due(compactions, pick) {
+            Due::Nothing if self.may_lack_room() => self.begin_due(compactions, pick_unfit),
+            due => due,
+        }
+    }
+
+    /// Whether there is less room in files than all that there is would take once more.
+    fn may_lack_room(&self) -> bool {
+        let space = self.media.pool.space();
+        let Some(tables) = &self.tables else { return false };
+        self.room_facts().levels < tables.room.taken() + space.total - space.free
+    }
+
+    /// Begins a compaction that `pick` chooses for one of those that are due.
+    fn begin_due(
+        &self,
+        compactions: &mut Compactions,
+        pick: fn(&Picture<'_>) -> Option<Choice>,
+    ) -> Due {
         if self.pauses(compactions) {
             return Due::Nothing;
         }
@@ -337,8 +357,7 @@ impl Engine {
                 let bounds = leaving.bounds(self, &subrange)?;
                 let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
                 let picture = self.picture(compactions, &space, here, what, due.is_some());
-                let choice = if level0 { pick_level0(&picture) } else { pick(&picture) };
-                choice.map_or(Ok(None), |choice| {
+                pick(&picture).map_or(Ok(None), |choice| {
                     self.begin(compactions, (&space, &subrange), &view, (&leaving, &scope), choice)
                 })
             };

@@ -144,7 +144,7 @@ impl Engine {
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
         // What came down to more than files have room for could not leave at once.
-        let files = self.room_facts().relief;
+        let files = self.room_facts().levels;
         let due = due(&facts, self.level0_bytes().min(files), pressed);
         due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
         all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
@@ -216,7 +216,7 @@ impl Engine {
         }
     }
 
-    fn room_facts(&self) -> RoomFacts {
+    pub(super) fn room_facts(&self) -> RoomFacts {
         let room = self.tables.as_ref().map(|tables| &tables.room);
         let left = |writes| room.map_or(0, |room| room.left(writes));
         RoomFacts {
@@ -275,7 +275,7 @@ impl Engine {
         let lower = view.tree.level(into).tables[onto].to_vec();
         let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
         let one = above == 1 || above == 0 && lower.len() == 1;
-        let writes = if level0.is_some() || one { Writes::Relief } else { Writes::Levels };
+        let writes = if level0.is_none() && one { Writes::Relief } else { Writes::Levels };
         let levels = upper.into_iter().chain([(into, lower)]);
         let each = |(level, tables): (usize, Vec<Arc<Table>>)| {
             tables.into_iter().map(move |table| (level, table))

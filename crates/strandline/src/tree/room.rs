@@ -2,25 +2,31 @@
 //!
 //! A merge writes its output before its inputs go, so that files which had taken all they may could never give any of it
 //! back. So the first to be refused are writers of values, while all that persistent memory has taken still has room in files,
-//! and deletions, too; then merges of whole levels. A table that is merged with what it overlaps of the next level may take all
-//! there is: the deleted and the overwritten go that way.
+//! and deletions, too; then level 0 and merges of whole levels. A table that is merged with what it overlaps of the next level
+//! may take all there is: the deleted and the overwritten go that way. If level 0 could take that as well, deletions could
+//! fill files with tables for whose merge there is no room.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Tables, as large as they are cut, that each part of the reserve holds: one, and what it overlaps of the level below.
 const RESERVED_TABLES: u64 = 12;
-/// Each part of the reserve is at most one of so many of all room.
+/// Where there is little room, tables are so small that each part of the reserve is one of so many of all room.
 const RESERVE_SHARE: u64 = 16;
+/// The same where tables would be smaller than `TABLE_BYTES_LIGHT`: it may be more, but not more than this.
+const RESERVE_SHARE_MAX: u64 = 4;
+/// Tables from this size on have little beside their entries: in smaller ones it is a good part of what writers have taken.
+const TABLE_BYTES_LIGHT: u64 = 8 * TABLE_OVERHEAD;
 /// Smaller tables are not worth their names.
 const TABLE_BYTES_MIN: u64 = 1 << 10;
+/// Bytes of a table beside its entries: its index, filter, properties and footer.
+const TABLE_OVERHEAD: u64 = 1 << 10;
 
 /// What room is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// Whole levels, or files that come from elsewhere.
+    /// Level 0 on its way to tables, whole levels, or files that come from elsewhere.
     Levels,
-    /// What frees space: level 0 on its way to tables, which frees persistent memory, or one table that is merged with what it
-    /// overlaps.
+    /// What frees space: one table that is merged with what it overlaps.
     Relief,
 }
 
@@ -69,8 +75,9 @@ impl Room {
 
     /// Bytes at which a table is cut: where there is little room, a merge of one table must not need much of it.
     pub(crate) fn cut_at(&self) -> u64 {
-        let share = self.limit() / (RESERVED_TABLES * RESERVE_SHARE);
-        self.table_bytes.min(share.max(TABLE_BYTES_MIN))
+        let of = |share| self.limit() / (RESERVED_TABLES * share);
+        let light = TABLE_BYTES_LIGHT.min(of(RESERVE_SHARE_MAX));
+        self.table_bytes.min(of(RESERVE_SHARE).max(light).max(TABLE_BYTES_MIN))
     }
 
     /// Bytes that `writes` may still take.
@@ -83,6 +90,17 @@ impl Room {
         self.limit().saturating_sub(2 * self.reserve())
     }
 
+    /// Bytes of files that `len` bytes of records take at most.
+    pub(crate) fn in_files(&self, len: u64) -> u64 {
+        len + len.div_ceil(self.cut_at()) * TABLE_OVERHEAD
+    }
+
+    /// Bytes that writers may take beyond that: the zones that stand ready for them do not count so far, or a store with room
+    /// for little more than those would take nothing.
+    pub(crate) fn slack(&self) -> u64 {
+        self.reserve() / 2
+    }
+
     fn most(&self, writes: Writes) -> u64 {
         match writes {
             Writes::Levels => self.limit().saturating_sub(self.reserve()),
@@ -91,7 +109,7 @@ impl Room {
     }
 
     fn reserve(&self) -> u64 {
-        RESERVED_TABLES.saturating_mul(self.cut_at()).min(self.limit() / 4)
+        RESERVED_TABLES.saturating_mul(self.cut_at()).min(self.limit() / RESERVE_SHARE_MAX)
     }
 
     /// Takes `len` bytes; those that are taken, if there is no room for them.
@@ -141,5 +159,15 @@ mod tests {
         assert_eq!(room.limit(), 100 * MIB);
         let small = Room::new(4 << 10, 32 * MIB);
         assert_eq!((small.cut_at(), small.for_writers()), (1 << 10, 2 << 10));
+    }
+
+    /// A table of some kilobytes is to a good part what it has beside its entries.
+    #[test]
+    fn small_tables_are_bought_with_a_larger_reserve() {
+        let room = Room::new(768 << 10, 32 * MIB);
+        assert_eq!((room.cut_at(), room.for_writers()), (8 << 10, 576 << 10));
+        assert_eq!(room.in_files(9 << 10), 11 << 10, "two tables");
+        let smaller = Room::new(192 << 10, 32 * MIB);
+        assert_eq!((smaller.cut_at(), smaller.for_writers()), (4 << 10, 96 << 10));
     }
 }
