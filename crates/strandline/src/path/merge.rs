@@ -16,9 +16,9 @@ use base::bytes::compare;
 use base::planted::{self, Bug};
 use pmem::{InFlight, Site};
 
-use super::compact::dead_zones;
 use super::copies::{Copies, Copy};
 use super::fold::{Extents, Folder, OPERANDS_MIN};
+use super::install::dead_zones;
 use super::job::Progress;
 use super::versions::Retention;
 use crate::background::throttle::FULL_DEBT;

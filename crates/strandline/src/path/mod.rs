@@ -19,6 +19,7 @@ pub(crate) mod ground;
 mod identity;
 pub(crate) mod ingest;
 mod inputs;
+mod install;
 pub(crate) mod job;
 mod leaving;
 mod lone_zones;

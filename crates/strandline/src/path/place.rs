@@ -8,8 +8,9 @@ use std::time::Instant;
 use base::Result;
 use base::planted::{self, Bug};
 
-use super::compact::{Compaction, Compactions, Part, dead_zones};
+use super::compact::{Compaction, Compactions, Part};
 use super::inputs::Inputs;
+use super::install::dead_zones;
 use super::leaving::Leaving;
 use crate::compaction::due::{SubrangeFacts, due};
 use crate::compaction::engine::Merge;

@@ -95,8 +95,8 @@ impl Room {
         len + len.div_ceil(self.cut_at()) * TABLE_OVERHEAD
     }
 
-    /// Bytes that writers may take beyond that: the zones that stand ready for them do not count so far, or a store with room
-    /// for little more than those would take nothing.
+    /// Bytes of zones that stand ready for writers which are not counted as to come to files: otherwise a store with room for
+    /// little more than those zones would take nothing.
     pub(crate) fn slack(&self) -> u64 {
         self.reserve() / 2
     }
