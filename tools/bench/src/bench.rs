@@ -50,6 +50,7 @@ impl Bench {
     ) -> Result<Outcome, String> {
         let before_pause = self.pause();
         let db = self.store.db()?;
+        let _snapshot = self.config.snapshot.then(|| db.snapshot());
         let (before, cpu) = (db.properties(), process_cpu());
         let tallies = self.crew(&db, crew, work)?;
         let cpu_seconds = process_cpu() - cpu;

@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub seed: u64,
     pub seek_nexts: u64,
     pub queue_depth: u64,
+    /// Whether a snapshot from before a benchmark is held while it runs.
+    pub snapshot: bool,
     pub db: Option<PathBuf>,
     pub use_existing_db: bool,
     pub statistics: bool,
@@ -71,6 +73,7 @@ impl Default for Config {
             seed: 301,
             seek_nexts: 0,
             queue_depth: 1000,
+            snapshot: false,
             db: None,
             use_existing_db: false,
             statistics: false,

@@ -118,6 +118,12 @@ const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.queue_depth, text.parse().ok()),
     },
     Flag {
+        name: "snapshot",
+        takes: BOOLEAN,
+        doc: "Hold a snapshot from before each benchmark while it runs [false].",
+        set: |config, text| put(&mut config.snapshot, boolean(text)),
+    },
+    Flag {
         name: "db",
         takes: "folder",
         doc: "Where the store is. Without it: a folder in /dev/shm that is removed at the end.",

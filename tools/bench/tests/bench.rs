@@ -184,6 +184,31 @@ fn a_queue_tells_what_its_seeks_took() {
 }
 
 #[test]
+fn ranges_and_keyspaces_tell_what_each_costs() {
+    let args = ["--num=3000", "--pm_size=64M", "--json", "--benchmarks=rangedelete,keyspaces"];
+    let objects = run(&args).objects();
+    let ranges = ["seek_written_us", "seek_flushed_us", "seek_compacted_us", "apart_mean_us"];
+    let more = ["around_mean_us", "within_mean_us", "within_longest_us"];
+    for field in ranges.into_iter().chain(more) {
+        assert!(number(&objects[0], field) > 0.0, "{field}: {}", objects[0]);
+    }
+    for field in ["make_mean_us", "make_longest_us", "drop_mean_us", "drop_longest_us"] {
+        assert!(number(&objects[1], field) > 0.0, "{field}: {}", objects[1]);
+    }
+}
+
+#[test]
+fn a_snapshot_may_be_held_while_a_benchmark_runs() {
+    let args = ["--num=10", "--writes=20000", "--pm_size=64M", "--json"];
+    let work = "--benchmarks=fillseq,overwrite,flush,compact";
+    let pm = |more: &[&str]| {
+        let objects = run(&[&args[..], &[work], more].concat()).objects();
+        number(&objects[1], "ops") as u64
+    };
+    assert_eq!((pm(&[]), pm(&["--snapshot"])), (20_000, 20_000));
+}
+
+#[test]
 fn threads_batches_paths_and_durations() {
     let common = ["--num=2000", "--pm_size=64M", "--json", "--verify", "--keys=path", "--unique"];
     let work = "--benchmarks=fillrandom,readrandom,readwhilewriting,readrandomwriterandom";

@@ -2,8 +2,10 @@
 
 mod admin;
 pub(crate) mod chain;
+mod keyspaces;
 mod mixed;
 mod queue;
+mod ranges;
 mod read;
 mod scan;
 mod write;
@@ -98,6 +100,13 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         chain::mergechain,
         "merge num operands into one key; read it as written, flushed, compacted",
     ),
+    benchmark(
+        "rangedelete",
+        true,
+        ranges::rangedelete,
+        "delete num keys as one range and seek over it; then delete many ranges beside, around and within each other",
+    ),
+    benchmark("keyspaces", true, keyspaces::keyspaces, "make num keyspaces, then drop them"),
     benchmark("flush", false, admin::flush, "freeze the memtables into index runs"),
     benchmark("compact", false, admin::compact, "merge the index runs"),
     benchmark("recover", false, admin::recover, "close the store and open it again"),
