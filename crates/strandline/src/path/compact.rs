@@ -407,3 +407,64 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use pmem::Region;
+    use ssd::Memory;
+
+    use super::*;
+    use crate::Db;
+    use crate::options::{Level0Form, Options};
+    use crate::steps::{self, Change, Stepped, Write};
+
+    thread_local! {
+        /// A commit that goes on once a pick looks at what its memtable has.
+        static LATE: RefCell<Option<Write<'static>>> = const { RefCell::new(None) };
+    }
+
+    fn go_on() {
+        LATE.with_borrow_mut(|late| {
+            if let Some(write) = late {
+                while write.step().expect("step") != Stepped::Acknowledged {}
+            }
+        });
+    }
+
+    /// The choice of a level holds for the keys that were looked at: a table with one more overlapped others there.
+    #[test]
+    fn a_memtable_leaves_with_no_key_that_came_after_the_choice() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let options =
+            Options { background_threads: 0, level0: Level0Form::Sst, ..Options::default() };
+        let db = Db::open_on(region, Arc::new(Memory::default()), "sst", options).expect("open");
+        // The commit that waits is kept beyond this function.
+        let db: &'static Db = Box::leak(Box::new(db));
+        db.put(b"m", b"1").expect("put");
+        db.put(b"z", b"1").expect("put");
+        db.compact().expect("compact");
+        db.put(b"a", b"2").expect("put");
+        let put = Change::Put { key: b"p", value: b"2" };
+        let mut late = Write::admit(&[(db.default_keyspace(), put)]).expect("admit");
+        for _ in ["reserve", "copy", "fence"] {
+            late.step().expect("step");
+        }
+        LATE.set(Some(late));
+        steps::rotate(db.default_keyspace());
+        let due = db.engine().begin_due(&mut db.engine().compactions(), |picture| {
+            go_on();
+            pick(picture)
+        });
+        if let Due::Begun(begun) = due {
+            db.engine().compactions().under_way.push(begun);
+        }
+        go_on();
+        while !db.work(64).expect("work") {}
+        db.put(b"q", b"2").expect("the store goes on");
+        for (key, value) in [(b"a", b"2"), (b"m", b"1"), (b"p", b"2"), (b"z", b"1")] {
+            assert_eq!(db.get(key).expect("get").as_deref(), Some(&value[..]));
+        }
+    }
+}

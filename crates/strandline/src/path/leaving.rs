@@ -66,13 +66,17 @@ impl Leaving {
 }
 
 impl Engine {
-    /// What leaves a subrange, whose View is `view`, next.
+    /// What leaves a subrange, whose View is `view`, next. A memtable does once each commit in it is published: until then
+    /// keys may come, and its bounds, by which its level is chosen, would not hold.
     pub(super) fn leaving(&self, space: &Space, view: &View) -> Leaving {
         let oldest = match planted::is(Bug::FlushNewestFirst) {
             true => view.memtables.get(1),
             false => view.oldest_frozen(),
         };
-        let flushed = oldest.filter(|memtable| self.is_flushed(space, memtable));
+        let is_whole =
+            |memtable| self.is_published(memtable) || planted::is(Bug::FlushBeforePublished);
+        let flushed =
+            oldest.filter(|memtable| self.is_flushed(space, memtable) && is_whole(memtable));
         if flushed.is_some() && (view.runs.is_empty() || planted::is(Bug::FlushUnderRuns)) {
             return Leaving { memtable: flushed.cloned(), runs: Vec::new() };
         }

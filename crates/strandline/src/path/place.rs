@@ -267,12 +267,6 @@ impl Engine {
         (into, onto): (usize, std::ops::Range<usize>),
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
-        let memtable = level0.as_ref().and_then(|(_, leaving)| leaving.memtable.as_ref());
-        if memtable.is_some_and(|each| !self.is_published(each))
-            && !planted::is(Bug::FlushBeforePublished)
-        {
-            return Ok(None);
-        }
         let lower = view.tree.level(into).tables[onto].to_vec();
         let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
         let one = above == 1 || above == 0 && lower.len() == 1;
