@@ -95,8 +95,8 @@ pub(crate) struct Engine {
     regrants: AtomicU64,
     /// Bytes that only freezing and cleaning may take, so that they can always go on.
     reserve: AtomicU64,
-    /// The part of it that the longest merge needs.
-    merge_reserve: AtomicU64,
+    /// The part of it that deletes leave: what the longest merge needs, or, where records go on to tables, the longest freeze.
+    delete_reserve: AtomicU64,
 }
 
 /// What background work met last, each kind until it succeeds.
@@ -177,7 +177,7 @@ impl Engine {
             run_ids: AtomicU64::new(run_ids.max(u64::from(epoch) << 32)),
             regrants: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
-            merge_reserve: AtomicU64::new(0),
+            delete_reserve: AtomicU64::new(0),
         };
         for (space, subrange) in engine.subranges() {
             engine.holders.count(1, 0);
@@ -325,13 +325,20 @@ impl Engine {
         has_room && self.media.pool.space().free_zones > self.reserved_zones(claim)
     }
 
-    /// Bytes that writers may take before files would have no room for all that is in persistent memory.
+    /// Bytes that writers may take before files would have no room for all that is in persistent memory. A part of the zones
+    /// that stand ready does not count (I-ROOM-1).
     pub(crate) fn room_for_writers(&self) -> u64 {
         let Some(tables) = &self.tables else { return u64::MAX };
         let space = self.media.pool.space();
         let ready = self.ready_room().min(tables.room.slack());
         let to_come = tables.room.in_files((space.total - space.free).saturating_sub(ready));
         tables.room.for_writers().saturating_sub(tables.room.taken() + to_come)
+    }
+
+    /// Whether writers are refused for want of room in files, or the one that waits for most would be.
+    pub(crate) fn files_are_full(&self) -> bool {
+        let wanted = |tables: &Arc<Tables>| tables.room.in_files(self.throttle.wanted());
+        self.room_for_writers() < self.tables.as_ref().map_or(0, wanted).max(1)
     }
 
     /// Zones that must stay free when `claim` takes one.
@@ -344,7 +351,7 @@ impl Engine {
             // Index tables are what a merge writes too: one that frees zones may use all that is left.
             Claim::Clean => 0,
             // The table of a zone of tombstones is small, and the merge behind it frees more.
-            Claim::Delete => zones(&self.merge_reserve) + clean,
+            Claim::Delete => zones(&self.delete_reserve) + clean,
             Claim::Put if planted::is(Bug::KeepAllAfterRecovery) && self.epoch > 1 => u32::MAX,
             Claim::Put => {
                 // Tables lie in part of a zone each, so that whole zones come and go with every merge.
@@ -393,7 +400,8 @@ impl Engine {
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
     pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
         self.bury();
-        if self.room_for_writers() < len {
+        let files = self.tables.as_ref().map_or(0, |tables| tables.room.in_files(len));
+        if self.room_for_writers() < files {
             return None;
         }
         let pool = &self.media.pool;
@@ -459,7 +467,9 @@ impl Engine {
             false => geometry.capacity() / 2,
         };
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
-        self.merge_reserve.store(merge.min(cap), Ordering::Relaxed);
+        // What deletes fill is frozen before it leaves.
+        let least = if self.can_drain() { largest } else { merge };
+        self.delete_reserve.store(least.min(cap), Ordering::Relaxed);
         if let Some(memory) = self.pm_tables() {
             let records = self.soft_headroom() + self.filled_room() + self.level0_least();
             let others = self.kept_from_writers() + records;

@@ -195,6 +195,14 @@ impl Front {
         Some(self.fill.spare_start.load(Relaxed)).filter(|start| *start != 0)
     }
 
+    /// Takes the spare zone away, if nothing is reserved in the active memtable. Returns its offset.
+    pub(crate) fn take_spare(&self, pass: &Pass<'_>) -> Option<u64> {
+        let start = self.spare(pass).filter(|_| self.bytes() == 0)?;
+        self.fill.spare_start.store(0, Relaxed);
+        self.wanting.store(true, Relaxed);
+        Some(start)
+    }
+
     /// Bytes left in the zones that stand ready. Read without a pass, so a little off at times.
     pub(crate) fn room(&self) -> u64 {
         let left =

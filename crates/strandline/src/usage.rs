@@ -17,7 +17,8 @@ pub(crate) struct Usage {
     replaced: Mutex<Replacements>,
 }
 
-/// How many there are of something. It is raised before, and read behind, the mark of a store that is closed.
+/// How many there are of something. Calls and iterators are raised before, and read behind, the mark of a store that is
+/// closed.
 #[derive(Default)]
 pub(crate) struct Count(AtomicUsize);
 

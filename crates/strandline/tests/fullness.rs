@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Place, ends, heap, noise, scattered};
+use common::{Place, ends, external, heap, noise, scattered, write_file};
 use ssd::{Call, Disk, Failure, Faulty, Memory, Rule};
-use strandline::{Db, ErrorKind, Keyspace, Options, SsdSource};
+use strandline::{Db, ErrorKind, IngestOptions, Keyspace, Options, SsdSource};
 
 const MIB: u64 = 1 << 20;
 const POOL: u64 = 2 * MIB;
@@ -189,6 +189,108 @@ fn however_large_the_files_are_to_the_pool_what_is_deleted_is_filled_again() {
                         .unwrap_or_else(|error| panic!("{what}: {error}"));
                 }
             }
+        }
+    });
+}
+
+/// Empty zones of keyspaces that were written to once counted as if they were about to come to files: a store without data took
+/// no more.
+#[test]
+fn zones_that_stand_ready_for_idle_keyspaces_do_not_fill_files() {
+    ends(|| {
+        let options = Options { pm_size: 8 * MIB, zone_size: 64 << 10, ..options("auto", MIB) };
+        let open = || Place::new(8 * MIB, Memory::default()).open(options.clone());
+        let alone = fill(open().default_keyspace(), 0);
+        let db = open();
+        let idle: Vec<Keyspace> =
+            (0..16).map(|no| db.create_keyspace(&format!("idle {no}")).expect("create")).collect();
+        for _ in 0..2 {
+            for space in &idle {
+                space.put(b"key", b"value").expect("put");
+            }
+            db.flush().expect("flush");
+        }
+        let beside = fill(db.default_keyspace(), 0);
+        assert!(beside * 100 >= alone * 80, "{alone} puts alone, {beside} beside idle keyspaces");
+    });
+}
+
+/// Files that are ingested took the room that level 0 needs to leave: what was in persistent memory, and each deletion, stayed
+/// there for ever.
+#[test]
+fn a_store_filled_by_ingests_takes_writes_again_when_all_is_deleted() {
+    const ENTRIES: u64 = 100;
+    ends(|| {
+        for preset in PRESETS {
+            let place = Place::new(POOL, Memory::default());
+            let db = place.open(options(preset, FILES));
+            let space = db.default_keyspace();
+            let first = fill(space, 0);
+            delete_all(&db, Way::Keys, first).expect("delete");
+            // Some for persistent memory, then files until one is refused.
+            for i in 0..first / 4 {
+                space.put(&scattered(i), &noise(i, 1)).expect("put");
+            }
+            let refused = (0..PUTS_MAX).find_map(|no| {
+                let key = |i| format!("z{:010}", no * ENTRIES + i).into_bytes();
+                let entries: Vec<_> = (0..ENTRIES).map(|i| (key(i), Some(noise(i, no)))).collect();
+                let path = write_file(&*place.fs, &format!("/{no}.sst"), &external(&entries, &[]));
+                db.ingest(space, &[path], IngestOptions::default()).err()
+            });
+            let refused = refused.expect("files fill the store");
+            assert_eq!(refused.kind(), ErrorKind::NoSpace, "{preset}: {refused}");
+            db.delete_range(b"z", b"zz").unwrap_or_else(|error| panic!("{preset}: {error}"));
+            delete_all(&db, Way::Keys, first / 4)
+                .unwrap_or_else(|error| panic!("{preset}: {error}"));
+            let again = fill(space, 2);
+            assert!(again * 100 >= first * TAKEN_AGAIN, "{preset}: {first} puts, then {again}");
+        }
+    });
+}
+
+/// Values that have extents of their own were refused at once where there was a little room, and what was deleted stayed.
+#[test]
+fn long_values_that_are_deleted_as_a_range_make_room_for_as_many() {
+    let long = |i: u64| noise(i, 0).repeat(230);
+    ends(move || {
+        for preset in PRESETS {
+            let options = Options { zone_size: 0, ..options(preset, 2 * MIB) };
+            let options = Options { pm_size: 4 * MIB, memtable_bytes: 1 << 20, ..options };
+            let db = Place::new(4 * MIB, Memory::default()).open(options);
+            let fill = || {
+                let refused = |i: &u64| db.put(&scattered(*i), &long(*i)).is_err();
+                (0..PUTS_MAX).find(refused).expect("the store fills")
+            };
+            let first = fill();
+            for round in 1..3 {
+                db.delete_range(b"", b"z").expect("delete");
+                let again = fill();
+                assert!(
+                    again * 100 >= first * TAKEN_AGAIN,
+                    "{preset}, round {round}: {first} puts, then {again}"
+                );
+            }
+        }
+    });
+}
+
+/// Each open takes a zone for what is deleted then. The last one went the same way, and nothing had room for an index run.
+#[test]
+fn deletions_one_to_an_open_leave_room_to_freeze_them() {
+    ends(|| {
+        for preset in PRESETS {
+            let place = Place::new(MIB, Memory::default());
+            let options = Options { pm_size: MIB, zone_size: 64 << 10, ..options(preset, MIB / 2) };
+            let open = || place.open(options.clone());
+            let first = fill(open().default_keyspace(), 0);
+            for i in 0..first.min(300) {
+                let deleted = open().delete(&scattered(i));
+                deleted.unwrap_or_else(|error| panic!("{preset}, delete {i}: {error}"));
+            }
+            let db = open();
+            delete_all(&db, Way::Keys, first).unwrap_or_else(|error| panic!("{preset}: {error}"));
+            let again = fill(db.default_keyspace(), 1);
+            assert!(again * 100 >= first * TAKEN_AGAIN, "{preset}: {first} puts, then {again}");
         }
     });
 }

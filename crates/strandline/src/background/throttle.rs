@@ -71,17 +71,21 @@ pub(crate) struct Throttle {
     pub granted: AtomicU64,
     /// Writers that wait for space.
     waiting: AtomicU32,
+    /// Bytes that one of them wants at most; 0 where none waits.
+    wanted: AtomicU64,
     /// Everything is to be reclaimed once, whether or not space is short.
     pub asked: AtomicBool,
     slept_ns: AtomicU64,
 }
 
 /// A writer that waits for space, as long as it lives.
-pub(crate) struct Waiting<'t>(&'t AtomicU32);
+pub(crate) struct Waiting<'t>(&'t Throttle);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        if self.0.waiting.fetch_sub(1, Relaxed) == 1 {
+            self.0.wanted.store(0, Relaxed);
+        }
     }
 }
 
@@ -106,6 +110,7 @@ impl Throttle {
             unused: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
+            wanted: AtomicU64::new(0),
             asked: AtomicBool::new(false),
             slept_ns: AtomicU64::new(0),
         }
@@ -128,10 +133,21 @@ impl Throttle {
         self.set_debt(u64::from(FULL_DEBT), u64::from(FULL_DEBT));
     }
 
-    /// Announces a writer that waits for space.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
+    /// Announces a writer that waits for `len` bytes.
+    pub(crate) fn wait(&self, len: u64) -> Waiting<'_> {
         self.waiting.fetch_add(1, Relaxed);
-        Waiting(&self.waiting)
+        self.want(len);
+        Waiting(self)
+    }
+
+    /// Says again what a writer waits for: the end of another may have taken it back.
+    pub(crate) fn want(&self, len: u64) {
+        self.wanted.fetch_max(len, Relaxed);
+    }
+
+    /// Bytes that a writer waits for at most; 0 if none waits.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.load(Relaxed)
     }
 
     /// How urgently merges have to free space, in thousandths.

@@ -40,13 +40,16 @@ pub(crate) struct TableFacts<'t> {
 pub(crate) struct Level0Facts<'t> {
     /// Bytes of records in it.
     pub bytes: u64,
+    /// Bytes of files that it takes at most, values of their own extents among them; about.
+    pub files: u64,
     /// Lowest and highest key in it.
     pub bounds: Option<(&'t [u8], &'t [u8])>,
     /// A freeze, merge or compaction under way reads any of it.
     pub busy: bool,
     /// It is to leave persistent memory.
     pub due: bool,
-    /// It is a memtable: unlike runs it does not become more, and so worth more, by waiting.
+    /// It is a memtable, or what a memtable waits behind: unlike other runs it does not become more, and so worth more, by
+    /// waiting.
     pub waits: bool,
 }
 
@@ -203,7 +206,7 @@ fn fits(picture: &Picture<'_>, choice: &Choice) -> bool {
     let RoomFacts { levels, relief, .. } = picture.room;
     let overlapped = |into: usize, onto: &Range<usize>| bytes(&picture.level(into)[onto.clone()]);
     match choice {
-        Choice::Level0 { into, onto } => picture.level0.bytes + overlapped(*into, onto) <= levels,
+        Choice::Level0 { into, onto } => picture.level0.files + overlapped(*into, onto) <= levels,
         Choice::Levels { from, onto } => {
             let filled = from.clone().filter(|number| !picture.level(*number).is_empty());
             let above: u64 = from.clone().map(|number| bytes(picture.level(number))).sum();
@@ -406,7 +409,8 @@ mod tests {
                 if level == 0 {
                     let bounds = Some((smallest, largest));
                     let due = bytes >= 100 || pressed && bytes > 0;
-                    picture.level0 = Level0Facts { bytes, bounds, busy, due, waits: false };
+                    let (files, waits) = (bytes, false);
+                    picture.level0 = Level0Facts { bytes, files, bounds, busy, due, waits };
                 } else {
                     picture.levels[level - 1].push(TableFacts {
                         bytes,

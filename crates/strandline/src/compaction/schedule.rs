@@ -73,6 +73,7 @@ impl Sim {
             let picture = Picture {
                 level0: Level0Facts {
                     bytes: fresh.len() as u64,
+                    files: fresh.len() as u64,
                     bounds: ends.as_ref().map(|(low, high)| (&low[..], &high[..])),
                     busy: self.level0_busy,
                     due: fresh.len() as u64 >= LEVEL0_BYTES || pressed && !fresh.is_empty(),

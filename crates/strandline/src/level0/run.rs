@@ -263,9 +263,15 @@ impl Run {
             (zone.end - zone.start) / u64::from(zone.named_by().max(1))
         };
         let zones: u64 = self.zones.iter().map(part).sum();
+        let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
+        ((zones + self.desc.bytes()) as f64 * share) as u64 + self.value_bytes_within(span)
+    }
+
+    /// Bytes of the extents of values of keys within `span`; about.
+    pub(crate) fn value_bytes_within(&self, span: &Span) -> u64 {
         let values: u64 = self.extents.iter().map(|hold| hold.extent().len).sum();
         let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
-        ((zones + values + self.desc.bytes()) as f64 * share) as u64
+        (values as f64 * share) as u64
     }
 
     /// Bytes of records that it names.

@@ -72,6 +72,12 @@ impl Memtable {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Bytes of the extents of values that it keeps.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        let extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
+        extents.iter().map(|hold| hold.extent().len).sum()
+    }
+
     /// Keeps the extent of a value alive as long as its record may be read here.
     pub(crate) fn hold_extent(&self, extent: Arc<ExtentHold>) {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner).push(extent);

@@ -255,8 +255,8 @@ pub const TABLE: &[Row] = &[
         name: "ssd_size",
         unit: "bytes; 0: no limit",
         default: "0",
-        doc: "Bytes that files of tables may take. Up to an eighth is kept for what frees space: writes get NoSpace before \
-              that is touched, and once all that persistent memory holds would no longer fit; deletions go on.",
+        doc: "Bytes that files of tables may take. An eighth at most, or of 1 MiB and less up to a half, is kept for what frees space: \
+              writes get NoSpace before that is touched, and once all that persistent memory holds would no longer fit; deletions go on.",
     },
     Row {
         name: "ssd_direct",

@@ -274,7 +274,9 @@ impl Engine {
             }
             let trouble = self.last_trouble();
             let refused = indexes == Worked::Short && worked != Worked::Busy;
-            let flushes = self.options.level0 == Level0Form::Sst && indexes == Worked::Idle;
+            // What waits behind an ingest that waits here does not keep it from failing.
+            let no_index = matches!(indexes, Worked::Idle | Worked::Blocked);
+            let flushes = self.options.level0 == Level0Form::Sst && no_index;
             short += u32::from(refused || flushes && trouble.is_some());
             if short > SHORT_MAX {
                 return Err(trouble.filter(|_| !refused).unwrap_or_else(no_room));

@@ -116,6 +116,17 @@ impl Engine {
         drop(pass);
     }
 
+    /// Gives the zone back that stands ready for a subrange in whose active memtable nothing is. The caller holds `admin` of
+    /// the keyspace.
+    pub(super) fn give_spare_back(&self, subrange: &Subrange) {
+        let view = subrange.view.load();
+        let pass = self.gate.enter_to_switch();
+        let spare = subrange.front.take_spare(&pass);
+        drop(pass);
+        let zone = spare.and_then(|start| self.media.pool.geometry().zone_of(start));
+        zone.and_then(|no| view.active().pop_zone(no)).into_iter().for_each(|zone| zone.retire());
+    }
+
     /// Sees to it that a spare zone stands ready; `false` if none can be had now.
     #[cold]
     pub(crate) fn refill(
@@ -192,7 +203,7 @@ impl Engine {
         len: u64,
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let (_waiting, _call) = (self.throttle.wait(), self.call("write")?);
+        let (_waiting, _call) = (self.throttle.wait(len), self.call("write")?);
         let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
         let mut most_unused = 0;
         let since = Instant::now();
@@ -206,6 +217,7 @@ impl Engine {
             }
             self.check_writable("write")?;
             self.throttle.press();
+            self.throttle.want(len);
             // The first of two rounds may have been under way already.
             if rounds >= begun + 2 {
                 // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
@@ -214,7 +226,7 @@ impl Engine {
                     && self.graveyard.awaits_readers()
                     && since.elapsed() < READERS_LEAVE;
                 if now == granted && unused <= most_unused && !frees_soon {
-                    return Err(self.no_space(len));
+                    return Err(self.no_space("write", len));
                 }
                 (begun, granted) = (rounds, now);
                 most_unused = most_unused.max(unused);
@@ -234,7 +246,7 @@ impl Engine {
     }
 
     #[cold]
-    fn no_space(&self, len: u64) -> Error {
+    pub(super) fn no_space(&self, operation: &'static str, len: u64) -> Error {
         let space = self.media.pool.space();
         let full = self.tables.as_ref().filter(|_| self.room_for_writers() < len);
         // What failed for want of room in files failed for that.
@@ -243,7 +255,7 @@ impl Engine {
         if let Some(trouble) = trouble {
             return Error::new(
                 trouble.kind(),
-                "write",
+                operation,
                 format!(
                     "persistent memory is full, and records cannot leave it for SSD ({}): {}",
                     trouble.operation(),
@@ -260,11 +272,11 @@ impl Engine {
                 tables.room.limit(),
                 space.total - space.free
             );
-            return Error::new(ErrorKind::NoSpace, "write", text);
+            return Error::new(ErrorKind::NoSpace, operation, text);
         }
         Error::new(
             ErrorKind::NoSpace,
-            "write",
+            operation,
             format!(
                 "{len} bytes do not fit {}: live data and indexes fill its {} bytes ({} free, the rest \
                  is kept for freezing and cleaning, or held by open iterators and snapshots); delete keys or \

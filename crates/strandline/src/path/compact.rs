@@ -316,27 +316,29 @@ impl Engine {
         lately && self.options.background_threads > 0
     }
 
-    /// Begins a compaction that is due and fits, or else one that is tried because somebody waits: another candidate may be
-    /// what makes room for the first.
+    /// Begins a compaction that is due and fits, or else, where none is under way that may make room, one that is tried because
+    /// somebody waits.
     fn begin_any(&self, compactions: &mut Compactions) -> Due {
         match self.begin_due(compactions, pick) {
-            Due::Nothing if self.may_lack_room() => self.begin_due(compactions, pick_unfit),
+            Due::Nothing if compactions.under_way.is_empty() && self.may_lack_room(compactions) => {
+                self.begin_due(compactions, pick_unfit)
+            }
             due => due,
         }
     }
 
     /// Whether there is less room in files than all that there is would take once more.
-    fn may_lack_room(&self) -> bool {
+    fn may_lack_room(&self, compactions: &Compactions) -> bool {
         let space = self.media.pool.space();
         let Some(tables) = &self.tables else { return false };
-        self.room_facts().levels < tables.room.taken() + space.total - space.free
+        self.room_facts(compactions).levels < tables.room.taken() + space.total - space.free
     }
 
-    /// Begins a compaction that `pick` chooses for one of those that are due.
+    /// Begins a compaction that `choose` finds for one of those that are due.
     fn begin_due(
         &self,
         compactions: &mut Compactions,
-        pick: fn(&Picture<'_>) -> Option<Choice>,
+        choose: fn(&Picture<'_>) -> Option<Choice>,
     ) -> Due {
         if self.pauses(compactions) {
             return Due::Nothing;
@@ -347,7 +349,7 @@ impl Engine {
                 let bounds = leaving.bounds(self, &subrange)?;
                 let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
                 let picture = self.picture(compactions, &space, here, what, due.is_some());
-                pick(&picture).map_or(Ok(None), |choice| {
+                choose(&picture).map_or(Ok(None), |choice| {
                     self.begin(compactions, (&space, &subrange), &view, (&leaving, &scope), choice)
                 })
             };
@@ -462,6 +464,7 @@ mod tests {
         }
         go_on();
         while !db.work(64).expect("work") {}
+        assert_eq!(db.engine().compaction_figures().level0, 2, "it left once all of it was there");
         db.put(b"q", b"2").expect("the store goes on");
         for (key, value) in [(b"a", b"2"), (b"m", b"1"), (b"p", b"2"), (b"z", b"1")] {
             assert_eq!(db.get(key).expect("get").as_deref(), Some(&value[..]));

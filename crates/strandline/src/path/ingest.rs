@@ -72,6 +72,7 @@ impl Engine {
             let text = "the store keeps all data in persistent memory; open it with ssd";
             return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));
         };
+        self.check_file_room(tables, paths)?;
         let taken = take_in(tables, space.id, paths).and_then(|made| {
             if planted::is(Bug::IngestRemovesSourceFirst) && options.move_files {
                 paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
@@ -92,6 +93,14 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// Refuses files that would leave no room for what is in persistent memory: deletions could not reach the files then.
+    fn check_file_room(&self, tables: &Tables, paths: &[PathBuf]) -> Result<()> {
+        let fs = &*tables.shelf.fs;
+        let each = |sum: u64, path: &PathBuf| Ok(sum.saturating_add(fs.open(path)?.len()));
+        let len = paths.iter().try_fold(0, each)?;
+        if len <= self.room_for_writers() { Ok(()) } else { Err(self.no_space("ingest", len)) }
     }
 
     /// I2 to I5, as often as it takes.

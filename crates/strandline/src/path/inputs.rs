@@ -79,6 +79,13 @@ impl Inputs {
         of_memtable + of_runs + self.tables.iter().map(|(_, each)| each.desc.entries).sum::<u64>()
     }
 
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        let of_level0 =
+            |subrange| self.leaving.bytes(subrange) + self.leaving.value_bytes(subrange);
+        self.subrange.as_deref().map_or(0, of_level0) + self.table_bytes()
+    }
+
     pub(super) fn table_bytes(&self) -> u64 {
         self.tables.iter().map(|(_, table)| table.desc.len).sum()
     }

@@ -1,4 +1,5 @@
-//! C4 and C5: tables of a compaction take the place of its inputs, and what those held is free.
+//! C4 and C5: tables of a compaction take the place of its inputs, and what those held is free. The last step of an ingest
+//! is the same: room in the manifest, and a View with the tables.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -156,8 +157,9 @@ impl Engine {
         ))
     }
 
-    /// Gives all subranges the tables of the keyspace as the manifest has them, `made` among them; one of them has left something for
-    /// these. To the others' keys nothing has happened, so that it does not matter who reads which tree meanwhile.
+    /// Gives all subranges the tables of the keyspace as the manifest has them, `made` among them; one of them has left
+    /// something for these. To the others' keys nothing has happened, so that it does not matter who reads which tree
+    /// meanwhile.
     pub(super) fn swap_trees(
         &self,
         space: &Space,

@@ -359,12 +359,16 @@ impl Engine {
         MergeJob::begin(self, (space, subrange), &view, choice)
     }
 
-    /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too.
+    /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too. Where files have no
+    /// room, zones that stand ready where nothing is written go back: what may be written to them counts as taken.
     pub(crate) fn end_round(&self) {
+        let files_are_full = self.files_are_full();
         for (space, subrange) in self.holders.now() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if subrange.front.bytes() > 0 {
                 self.rotate(&subrange);
+            } else if files_are_full {
+                self.give_spare_back(&subrange);
             }
             subrange.reclaimed.store(false, Relaxed);
         }

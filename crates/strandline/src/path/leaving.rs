@@ -35,6 +35,13 @@ impl Leaving {
         self.sum(|run| run.held_bytes_within(&subrange.span))
     }
 
+    /// Bytes of values of these keys that have extents of their own; about.
+    pub(super) fn value_bytes(&self, subrange: &Subrange) -> u64 {
+        let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.value_bytes());
+        let of_run = |run: &Arc<Run>| run.value_bytes_within(&subrange.span);
+        memtable + self.runs.iter().map(of_run).sum::<u64>()
+    }
+
     fn sum(&self, of_run: impl Fn(&Run) -> u64) -> u64 {
         let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.bytes.load(Relaxed));
         memtable + self.runs.iter().map(|run| of_run(run)).sum::<u64>()
@@ -76,7 +83,7 @@ impl Engine {
         let is_whole =
             |memtable| self.is_published(memtable) || planted::is(Bug::FlushBeforePublished);
         let flushed =
-            oldest.filter(|memtable| self.is_flushed(space, memtable) && is_whole(memtable));
+            oldest.filter(|memtable| is_whole(memtable) && self.is_flushed(space, memtable));
         if flushed.is_some() && (view.runs.is_empty() || planted::is(Bug::FlushUnderRuns)) {
             return Leaving { memtable: flushed.cloned(), runs: Vec::new() };
         }

@@ -134,7 +134,7 @@ struct Moment {
     busy: bool,
 }
 
-/// How often is looked again where something seems to be leaked: what is dead is taken from one list, then freed.
+/// How often is looked again where something is under way or seems to be leaked.
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
@@ -147,7 +147,7 @@ impl Engine {
         let mut looks = 1;
         loop {
             let report = self.look_for_owners()?;
-            let sound = report.leaked.is_empty() && report.doubled.is_empty();
+            let sound = report.whole && report.leaked.is_empty() && report.doubled.is_empty();
             if sound || looks == LOOKS {
                 return Ok(report);
             }

@@ -145,7 +145,7 @@ impl Engine {
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::background::throttle::FULL_DEBT;
         // What came down to more than files have room for could not leave at once.
-        let files = self.room_facts().levels;
+        let files = self.tables.as_ref().map_or(0, |tables| tables.room.left(Writes::Levels));
         let due = due(&facts, self.level0_bytes().min(files), pressed);
         due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
         all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
@@ -167,7 +167,7 @@ impl Engine {
             Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
         };
         // Range deletions free files, but hold next to nothing.
-        let frees = self.throttle.has_waiters() && self.room_for_writers() == 0;
+        let frees = self.throttle.has_waiters() && self.files_are_full();
         let has_runs = !leaving.runs.is_empty();
         let facts = SubrangeFacts {
             bytes: leaving.bytes(&subrange),
@@ -201,30 +201,37 @@ impl Engine {
             smallest: &each.bounds.0,
             largest: &each.bounds.1,
         });
+        let bytes = leaving.bytes(subrange);
         Picture {
             level0: Level0Facts {
-                bytes: leaving.bytes(subrange),
+                bytes,
+                files: self.tables.as_ref().map_or(0, |tables| {
+                    tables.room.in_files(bytes + leaving.value_bytes(subrange))
+                }),
                 bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
                 busy: leaving.is_busy(),
                 due: level0_due,
-                waits: leaving.memtable.is_some(),
+                waits: view.oldest_frozen().is_some_and(|each| self.is_flushed(space, each)),
             },
             levels,
             arriving: arriving.collect(),
             level0_bytes: self.level0_share(space.routes.load().subranges.len()),
             pressed: self.throttle.urgency() >= crate::background::throttle::FULL_DEBT,
-            room: self.room_facts(),
+            room: self.room_facts(compactions),
         }
     }
 
-    pub(super) fn room_facts(&self) -> RoomFacts {
+    /// Compactions under way have yet to write as much as they read, as far as is known.
+    pub(super) fn room_facts(&self, compactions: &Compactions) -> RoomFacts {
         let room = self.tables.as_ref().map(|tables| &tables.room);
-        let left = |writes| room.map_or(0, |room| room.left(writes));
+        let merges = compactions.under_way.iter().filter(|each| !each.parts.is_empty());
+        let coming: u64 = merges.map(|each| each.inputs.bytes()).sum();
+        let left = |writes| room.map_or(0, |room| room.left(writes).saturating_sub(coming));
         RoomFacts {
             levels: left(Writes::Levels),
             relief: left(Writes::Relief),
             cut_at: room.map_or(u64::MAX, Room::cut_at),
-            short: self.room_for_writers() == 0,
+            short: self.files_are_full(),
         }
     }
 

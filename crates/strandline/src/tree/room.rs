@@ -1,7 +1,7 @@
 //! What files of tables may take, and for what: a limit, of which a part is kept for what frees space.
 //!
 //! A merge writes its output before its inputs go, so that files which had taken all they may could never give any of it
-//! back. So the first to be refused are writers of values, while all that persistent memory has taken still has room in files,
+//! back. So the first to be refused are writers of values and files from elsewhere, while all that persistent memory has taken still has room in files,
 //! and deletions, too; then level 0 and merges of whole levels. A table that is merged with what it overlaps of the next level
 //! may take all there is: the deleted and the overwritten go that way. If level 0 could take that as well, deletions could
 //! fill files with tables for whose merge there is no room.
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const RESERVED_TABLES: u64 = 12;
 /// Where there is little room, tables are so small that each part of the reserve is one of so many of all room.
 const RESERVE_SHARE: u64 = 16;
-/// The same where tables would be smaller than `TABLE_BYTES_LIGHT`: it may be more, but not more than this.
+/// No part of the reserve is more than one of so many of all room. That much it may be where tables would be smaller than
+/// `TABLE_BYTES_LIGHT` otherwise.
 const RESERVE_SHARE_MAX: u64 = 4;
 /// Tables from this size on have little beside their entries: in smaller ones it is a good part of what writers have taken.
 const TABLE_BYTES_LIGHT: u64 = 8 * TABLE_OVERHEAD;
@@ -90,7 +91,7 @@ impl Room {
         self.limit().saturating_sub(2 * self.reserve())
     }
 
-    /// Bytes of files that `len` bytes of records take at most.
+    /// Bytes of files that `len` bytes of records take, about, where blocks are not compressed.
     pub(crate) fn in_files(&self, len: u64) -> u64 {
         len + len.div_ceil(self.cut_at()) * TABLE_OVERHEAD
     }
