@@ -4,7 +4,7 @@ mod common;
 
 use common::{Place, ends, external, heap, noise, scattered, write_file};
 use ssd::{Call, Disk, Failure, Faulty, Memory, Rule};
-use strandline::{Db, ErrorKind, IngestOptions, Keyspace, Options, SsdSource};
+use strandline::{Batch, Db, ErrorKind, IngestOptions, Keyspace, Options, SsdSource};
 
 const MIB: u64 = 1 << 20;
 const POOL: u64 = 2 * MIB;
@@ -291,6 +291,31 @@ fn deletions_one_to_an_open_leave_room_to_freeze_them() {
             delete_all(&db, Way::Keys, first).unwrap_or_else(|error| panic!("{preset}: {error}"));
             let again = fill(db.default_keyspace(), 1);
             assert!(again * 100 >= first * TAKEN_AGAIN, "{preset}: {first} puts, then {again}");
+        }
+    });
+}
+
+/// Where there is room for the zones of a few subranges, those of a batch over many are taken from each other in turn.
+#[test]
+fn a_batch_over_many_keyspaces_ends_in_a_full_store() {
+    /// Their zones are more than half of the files.
+    const MANY: u64 = 10;
+    ends(|| {
+        let options = Options { pm_size: 8 * MIB, zone_size: 64 << 10, ..options("auto", MIB) };
+        let db = Place::new(8 * MIB, Memory::default()).open(options);
+        let many: Vec<Keyspace> = (0..MANY)
+            .map(|no| db.create_keyspace(&format!("one of many {no}")).expect("create"))
+            .collect();
+        let count = fill(db.default_keyspace(), 0);
+        let mut batch = Batch::new();
+        many.iter().for_each(|space| batch.put(space, b"key", b"value"));
+        if let Err(error) = db.write(&batch) {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        }
+        delete_all(&db, Way::Keys, count).expect("delete");
+        db.write(&batch).expect("there is room");
+        for space in &many {
+            assert_eq!(space.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
         }
     });
 }

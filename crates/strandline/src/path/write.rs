@@ -47,6 +47,10 @@ enum Phase {
     Closed,
 }
 
+/// How often a commit of several subranges waits for zones: where there is room for those of some, they go from one to
+/// the other in turn, and it would never have all.
+const ZONE_WAITS_MAX: u32 = 100;
+
 /// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
 pub(crate) struct Commit<'e, 'a> {
     engine: &'e Engine,
@@ -59,6 +63,8 @@ pub(crate) struct Commit<'e, 'a> {
     indexed: bool,
     /// Of a commit that deletes ranges.
     vacating: Option<Vacating<'a>>,
+    /// How often it waited for zones.
+    zone_waits: u32,
 }
 
 impl Engine {
@@ -142,6 +148,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             ticket: None,
             number: 0,
             published: 0,
+            zone_waits: 0,
             indexed: false,
             vacating: None,
         };
@@ -310,6 +317,11 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
             Lack::Zone => {
                 let claim = self.claim();
+                self.zone_waits += 1;
+                if self.groups.len() > 1 && self.zone_waits > ZONE_WAITS_MAX {
+                    let len = self.groups.iter().map(|group| group.lengths.wide).sum();
+                    return Err(self.engine.no_space("write", len));
+                }
                 // No View is held meanwhile, which would hold on to what is to be reclaimed.
                 let wanted: SmallVec<[(usize, u64); 1]> = self
                     .groups
