@@ -23,6 +23,7 @@ mod install;
 pub(crate) mod job;
 mod leaving;
 mod lone_zones;
+mod long_values;
 pub(crate) mod merge;
 pub(crate) mod op;
 pub(crate) mod open;

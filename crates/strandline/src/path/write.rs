@@ -26,8 +26,7 @@ use crate::engine::{Claim, Engine};
 use crate::front::{Lack, Lengths, Room};
 use crate::keyspace::{Routes, Space};
 use crate::media::Leaf;
-use crate::memtable::extent::ExtentHold;
-use crate::memtable::record::{self, ExtentRef, Kind, Place, Role, Segment, Shape};
+use crate::memtable::record::{self, Kind, Place, Role, Segment, Shape};
 use crate::ring::Ticket;
 use crate::view::View;
 
@@ -579,29 +578,5 @@ impl Engine {
         }
         let text = "there is no merge operator; open the store with one (Hooks)";
         Err(Error::new(ErrorKind::InvalidArgument, "merge", text))
-    }
-
-    /// Copies a long value to an extent of its own, durable before W2.
-    fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
-        let _call = self.call("write")?;
-        let len = op.value.len() as u64;
-        let (hold, reference) = self.fill_extent(self.await_extent(len)?, op.value);
-        op.kind = Kind::PutExtent;
-        op.stored = Stored::Extent(hold, reference);
-        Ok(())
-    }
-
-    /// Copies a value to the extent of `hold`, durable, and tells what a record says of it.
-    pub(super) fn fill_extent(
-        &self,
-        hold: ExtentHold,
-        value: &[u8],
-    ) -> (Arc<ExtentHold>, [u8; record::EXTENT_REF_LEN]) {
-        let extent = hold.extent();
-        let region = &self.media.region;
-        let dirty = region.copy(Site::Extent, extent.at, value);
-        let _durable = region.fence(region.flush(dirty));
-        let sum = self.media.extent_sum(extent.at, value);
-        (Arc::new(hold), ExtentRef { at: extent.at, len: value.len() as u64, sum }.encode())
     }
 }
