@@ -335,10 +335,15 @@ impl Engine {
         tables.room.for_writers().saturating_sub(tables.room.taken() + to_come)
     }
 
+    /// Whether files have room for `len` bytes more of records; for some at all, where that is 0.
+    fn has_file_room(&self, len: u64) -> bool {
+        let needed = self.tables.as_ref().map_or(0, |tables| tables.room.in_files(len));
+        self.room_for_writers() >= needed.max(1)
+    }
+
     /// Whether writers are refused for want of room in files, or the one that waits for most would be.
     pub(crate) fn files_are_full(&self) -> bool {
-        let wanted = |tables: &Arc<Tables>| tables.room.in_files(self.throttle.wanted());
-        self.room_for_writers() < self.tables.as_ref().map_or(0, wanted).max(1)
+        !self.has_file_room(self.throttle.wanted())
     }
 
     /// Zones that must stay free when `claim` takes one.
@@ -400,8 +405,7 @@ impl Engine {
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
     pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
         self.bury();
-        let files = self.tables.as_ref().map_or(0, |tables| tables.room.in_files(len));
-        if self.room_for_writers() < files {
+        if !self.has_file_room(len) {
             return None;
         }
         let pool = &self.media.pool;

@@ -201,11 +201,11 @@ fn ranges_and_keyspaces_tell_what_each_costs() {
 fn a_snapshot_may_be_held_while_a_benchmark_runs() {
     let args = ["--num=10", "--writes=20000", "--pm_size=64M", "--json"];
     let work = "--benchmarks=fillseq,overwrite,flush,compact";
-    let pm = |more: &[&str]| {
+    let ops = |more: &[&str]| {
         let objects = run(&[&args[..], &[work], more].concat()).objects();
         number(&objects[1], "ops") as u64
     };
-    assert_eq!((pm(&[]), pm(&["--snapshot"])), (20_000, 20_000));
+    assert_eq!((ops(&[]), ops(&["--snapshot"])), (20_000, 20_000));
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl<'t> Picture<'t> {
         due && !busy
     }
 
-    /// Whether somebody waits for what a compaction frees.
+    /// Whether a writer or a flush waits for what a compaction frees.
     fn is_waited_for(&self) -> bool {
         self.pressed || self.level0.waits
     }
@@ -190,7 +190,7 @@ pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
     }
 }
 
-/// What to try where nothing that fits is left anywhere, and somebody waits: how much is left of what is merged only the
+/// What to try where nothing that fits is left anywhere, and a writer or a flush waits: how much is left of what is merged only the
 /// merge finds out.
 pub(crate) fn pick_unfit(picture: &Picture<'_>) -> Option<Choice> {
     usual(picture).filter(|choice| picture.is_waited_for() && !fits(picture, choice))

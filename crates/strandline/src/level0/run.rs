@@ -251,8 +251,7 @@ impl Run {
 
     /// Bytes of records of keys within `span`, about.
     pub(crate) fn record_bytes_within(&self, span: &Span) -> u64 {
-        let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
-        (self.record_bytes() as f64 * share) as u64
+        (self.record_bytes() as f64 * self.share(span)) as u64
     }
 
     /// Bytes of persistent memory that it takes for keys within `span`, about: its part of the zones that it names, live
@@ -263,15 +262,19 @@ impl Run {
             (zone.end - zone.start) / u64::from(zone.named_by().max(1))
         };
         let zones: u64 = self.zones.iter().map(part).sum();
-        let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
-        ((zones + self.desc.bytes()) as f64 * share) as u64 + self.value_bytes_within(span)
+        ((zones + self.desc.bytes()) as f64 * self.share(span)) as u64
+            + self.value_bytes_within(span)
     }
 
     /// Bytes of the extents of values of keys within `span`; about.
     pub(crate) fn value_bytes_within(&self, span: &Span) -> u64 {
         let values: u64 = self.extents.iter().map(|hold| hold.extent().len).sum();
-        let share = self.entries_within(span) as f64 / self.entries().max(1) as f64;
-        (values as f64 * share) as u64
+        (values as f64 * self.share(span)) as u64
+    }
+
+    /// What part of its entries lies within `span`.
+    fn share(&self, span: &Span) -> f64 {
+        self.entries_within(span) as f64 / self.entries().max(1) as f64
     }
 
     /// Bytes of records that it names.

@@ -81,8 +81,7 @@ impl Inputs {
 
     /// Bytes of all of them.
     pub(super) fn bytes(&self) -> u64 {
-        let of_level0 =
-            |subrange| self.leaving.bytes(subrange) + self.leaving.value_bytes(subrange);
+        let of_level0 = |subrange| self.leaving.whole_bytes(subrange);
         self.subrange.as_deref().map_or(0, of_level0) + self.table_bytes()
     }
 

@@ -30,7 +30,7 @@ impl Engine {
         let moved = compaction.parts.is_empty();
         #[cfg(feature = "planted")]
         let in_last = compaction.parts.last().map_or(0, |part| lock(part).made.len());
-        // From here on they are this call's: whoever gives the compaction up meanwhile finds none.
+        // From here on they are this call's: a thread that gives the compaction up meanwhile finds none.
         let parts = compaction.parts.iter();
         let made: Vec<NewTable> =
             parts.flat_map(|part| std::mem::take(&mut lock(part).made)).collect();

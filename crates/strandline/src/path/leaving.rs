@@ -35,11 +35,11 @@ impl Leaving {
         self.sum(|run| run.held_bytes_within(&subrange.span))
     }
 
-    /// Bytes of values of these keys that have extents of their own; about.
-    pub(super) fn value_bytes(&self, subrange: &Subrange) -> u64 {
-        let memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.value_bytes());
+    /// Bytes of records of these keys and of values that have extents of their own; about.
+    pub(super) fn whole_bytes(&self, subrange: &Subrange) -> u64 {
+        let of_memtable = self.memtable.as_ref().map_or(0, |memtable| memtable.value_bytes());
         let of_run = |run: &Arc<Run>| run.value_bytes_within(&subrange.span);
-        memtable + self.runs.iter().map(of_run).sum::<u64>()
+        self.bytes(subrange) + of_memtable + self.runs.iter().map(of_run).sum::<u64>()
     }
 
     fn sum(&self, of_run: impl Fn(&Run) -> u64) -> u64 {

@@ -201,13 +201,13 @@ impl Engine {
             smallest: &each.bounds.0,
             largest: &each.bounds.1,
         });
-        let bytes = leaving.bytes(subrange);
         Picture {
             level0: Level0Facts {
-                bytes,
-                files: self.tables.as_ref().map_or(0, |tables| {
-                    tables.room.in_files(bytes + leaving.value_bytes(subrange))
-                }),
+                bytes: leaving.bytes(subrange),
+                files: self
+                    .tables
+                    .as_ref()
+                    .map_or(0, |tables| tables.room.in_files(leaving.whole_bytes(subrange))),
                 bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
                 busy: leaving.is_busy(),
                 due: level0_due,

@@ -91,7 +91,7 @@ fn run(worker: &mut Worker<'_>) -> Result<Seeks, String> {
 }
 
 /// How long it takes to find the first key, which is to be `expected`.
-fn seek(space: &Keyspace, expected: Option<&[u8]>) -> Result<Duration, String> {
+pub(super) fn seek(space: &Keyspace, expected: Option<&[u8]>) -> Result<Duration, String> {
     let began = Instant::now();
     let mut iter = space.iter(&ReadOptions::default()).map_err(|error| error.to_string())?;
     iter.seek_to_first().map_err(|error| error.to_string())?;

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use strandline::{Db, ReadOptions};
-
-use super::Done;
+use super::{Done, queue};
 use crate::bench::Bench;
 use crate::data::keys::{Form, Keys};
 use crate::report::json::round;
@@ -49,7 +47,7 @@ pub(super) fn rangedelete(bench: &mut Bench) -> Result<Done, String> {
             "compacted" => db.compact().map_err(told)?,
             _ => (),
         }
-        let took = micros(seek(&db, &last)?);
+        let took = micros(queue::seek(db.default_keyspace(), Some(&last))?);
         let _never_fails = write!(message, " {took} us {stage},");
         outcome.note(&format!("seek_{stage}_us"), took);
     }
@@ -86,16 +84,4 @@ pub(super) fn rangedelete(bench: &mut Bench) -> Result<Done, String> {
     outcome.message = message + ")";
     bench.describe(&db, &mut outcome);
     Ok(outcome.into())
-}
-
-/// How long it takes to find the first key, which is to be `expected`.
-fn seek(db: &Db, expected: &[u8]) -> Result<Duration, String> {
-    let began = Instant::now();
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).map_err(told)?;
-    iter.seek_to_first().map_err(told)?;
-    let took = began.elapsed();
-    match iter.key() {
-        Some(found) if found == expected => Ok(took),
-        found => Err(format!("{found:?} is first, not {expected:?}")),
-    }
 }
