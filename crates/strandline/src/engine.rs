@@ -325,27 +325,6 @@ impl Engine {
         has_room && self.media.pool.space().free_zones > self.reserved_zones(claim)
     }
 
-    /// Bytes that writers may take before files would have no room for all that is in persistent memory. A part of the zones
-    /// that stand ready does not count (I-ROOM-1).
-    pub(crate) fn room_for_writers(&self) -> u64 {
-        let Some(tables) = &self.tables else { return u64::MAX };
-        let space = self.media.pool.space();
-        let ready = self.ready_room().min(tables.room.slack());
-        let to_come = tables.room.in_files((space.total - space.free).saturating_sub(ready));
-        tables.room.for_writers().saturating_sub(tables.room.taken() + to_come)
-    }
-
-    /// Whether files have room for `len` bytes more of records; for some at all, where that is 0.
-    fn has_file_room(&self, len: u64) -> bool {
-        let needed = self.tables.as_ref().map_or(0, |tables| tables.room.in_files(len));
-        self.room_for_writers() >= needed.max(1)
-    }
-
-    /// Whether writers are refused for want of room in files, or the one that waits for most would be.
-    pub(crate) fn files_are_full(&self) -> bool {
-        !self.has_file_room(self.throttle.wanted())
-    }
-
     /// Zones that must stay free when `claim` takes one.
     fn reserved_zones(&self, claim: Claim) -> u32 {
         let zone_len = self.media.pool.geometry().zone_len();
@@ -381,7 +360,7 @@ impl Engine {
     }
 
     /// Bytes of zones that stand ready: of each subrange one that is filled, and one behind it.
-    fn ready_room(&self) -> u64 {
+    pub(crate) fn ready_room(&self) -> u64 {
         2 * self.holders.subranges() * self.media.pool.geometry().zone_len()
     }
 

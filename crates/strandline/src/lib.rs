@@ -39,6 +39,7 @@ mod compaction;
 mod db;
 mod engine;
 mod fences;
+mod file_room;
 mod found;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]

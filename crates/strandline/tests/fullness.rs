@@ -319,3 +319,26 @@ fn a_batch_over_many_keyspaces_ends_in_a_full_store() {
         }
     });
 }
+
+/// Where files took more than a smaller limit allows, there was no room for any merge, and what was deleted stayed for ever.
+#[test]
+fn a_store_opened_with_a_limit_below_what_it_takes_comes_back_by_deleting() {
+    ends(|| {
+        for preset in PRESETS {
+            let times = if preset == PRESETS[0] { 5 } else { 2 };
+            for way in [Way::Keys, Way::Range] {
+                let place = Place::new(POOL, Memory::default());
+                let open = |limit| place.open(options(preset, limit));
+                let count = fill(open(times * FILES).default_keyspace(), 0);
+                let what = format!("{preset}, {way:?}, {times} times the limit");
+                let db = open(FILES);
+                let refused = db.put(b"key", b"value").expect_err("the files take too much");
+                assert_eq!(refused.kind(), ErrorKind::NoSpace, "{what}");
+                delete_all(&db, way, count).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let again = fill(db.default_keyspace(), 1);
+                // Reserves are no less than so many tables, whatever the limit.
+                assert!(again * times >= count / 2, "{what}: {count} puts, then {again}");
+            }
+        }
+    });
+}

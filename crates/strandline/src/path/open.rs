@@ -457,6 +457,9 @@ fn assemble(
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
     if !read_only {
+        if let Some(tables) = &engine.tables {
+            tables.room.note_found(engine.coming_to(&tables.room));
+        }
         engine.update_debt();
         if engine.options.background_threads > 0 {
             crate::background::worker::start(&engine);

@@ -41,6 +41,14 @@ pub(crate) struct Room {
     device: AtomicU64,
     /// Bytes of files that tables or dead tables have.
     taken: AtomicU64,
+    /// Where the options allow less than there was at the open: bytes that what frees space may take; falls with what is taken.
+    excess: AtomicU64,
+    /// How much that is above what is taken.
+    margin: AtomicU64,
+    /// How much of that is kept for relief, since tables may be larger than they are cut now.
+    kept: AtomicU64,
+    /// Bytes of the largest table that was there at the open.
+    largest: AtomicU64,
 }
 
 impl Room {
@@ -51,6 +59,10 @@ impl Room {
             table_bytes,
             device: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
+            excess: AtomicU64::new(0),
+            margin: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
         }
     }
 
@@ -62,6 +74,22 @@ impl Room {
     /// Notes how many bytes more the device takes.
     pub(super) fn note_device(&self, free: u64) {
         self.device.store(self.taken().saturating_add(free), Relaxed);
+    }
+
+    /// Says, at an open, when all tables are counted, that `coming` bytes are to come to what they take. If that is more than writers may take, as after an open with a larger limit, what frees space goes over this one as far as it
+    /// would in a store that is full; otherwise there would be no room for any merge, and deletions would never meet what
+    /// they delete.
+    pub(crate) fn note_found(&self, coming: u64) {
+        let taken = self.taken();
+        if taken + coming > self.for_writers() {
+            let largest = self.largest.load(Relaxed);
+            let reserve = RESERVED_TABLES.saturating_mul(largest).min(taken).max(self.reserve());
+            // All that there is may be cut into smaller tables.
+            let margin = coming + self.in_files(taken) - taken + 2 * reserve;
+            self.kept.store(reserve, Relaxed);
+            self.margin.store(margin, Relaxed);
+            self.excess.store(taken + margin, Relaxed);
+        }
     }
 
     /// Bytes that files may take.
@@ -103,9 +131,14 @@ impl Room {
     }
 
     fn most(&self, writes: Writes) -> u64 {
+        let excess = self.excess.load(Relaxed);
+        let (most, reserve) = match excess > self.given {
+            true => (excess.min(self.device.load(Relaxed)), self.kept.load(Relaxed)),
+            false => (self.limit(), self.reserve()),
+        };
         match writes {
-            Writes::Levels => self.limit().saturating_sub(self.reserve()),
-            Writes::Relief => self.limit(),
+            Writes::Levels => most.saturating_sub(reserve),
+            Writes::Relief => most,
         }
     }
 
@@ -120,14 +153,16 @@ impl Room {
         self.taken.fetch_update(Relaxed, Relaxed, take).map(drop)
     }
 
-    /// Counts `len` bytes that are there.
+    /// Counts `len` bytes of a table that is there.
     pub(super) fn count(&self, len: u64) {
+        self.largest.fetch_max(len, Relaxed);
         self.taken.fetch_add(len, Relaxed);
     }
 
     /// Gives `len` bytes back.
     pub(super) fn give_back(&self, len: u64) {
-        self.taken.fetch_sub(len, Relaxed);
+        let left = self.taken.fetch_sub(len, Relaxed) - len;
+        self.excess.fetch_min(left.saturating_add(self.margin.load(Relaxed)), Relaxed);
     }
 }
 
@@ -160,6 +195,25 @@ mod tests {
         assert_eq!(room.limit(), 100 * MIB);
         let small = Room::new(4 << 10, 32 * MIB);
         assert_eq!((small.cut_at(), small.for_writers()), (1 << 10, 2 << 10));
+    }
+
+    #[test]
+    fn what_was_there_before_a_smaller_limit_is_merged_and_stays_gone() {
+        let room = Room::new(192 * MIB, 32 * MIB);
+        (0..150).for_each(|_| room.count(2 * MIB));
+        assert_eq!(room.left(Writes::Relief), 0);
+        room.note_found(10 * MIB);
+        assert_eq!((room.limit(), room.for_writers()), (192 * MIB, 168 * MIB));
+        let margin = 10 * MIB + 300 * TABLE_OVERHEAD + 2 * 24 * MIB;
+        assert_eq!(
+            (room.left(Writes::Levels), room.left(Writes::Relief)),
+            (margin - 24 * MIB, margin)
+        );
+        assert_eq!(room.take(10 * MIB, Writes::Levels), Ok(()));
+        room.give_back(100 * MIB);
+        assert_eq!(room.left(Writes::Relief), margin, "what went does not come back");
+        room.give_back(110 * MIB);
+        assert_eq!(room.left(Writes::Relief), 92 * MIB, "the limit is all there is");
     }
 
     /// A table of some kilobytes is to a good part what it has beside its entries.
