@@ -265,7 +265,9 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
 }
 
 fn unformatted(what: &str) -> String {
-    format!("{what} holds no pool, its creation never finished; create it again")
+    format!(
+        "{what} holds no pool: its creation never finished, or it was wiped; restore a copy of it, or remove it and create the store again"
+    )
 }
 
 /// A header wiped by a failing device is blank, too; the log behind it tells it from fresh memory.
