@@ -1,269 +1,23 @@
 //! Damaged bytes, one place at a time, all over a small pool: a read gives the right value or says that
 //! something is damaged; it never gives a wrong value and never says that a key is not there.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod crash;
+mod judge;
+mod sample;
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use common::{TempDir, heap};
-use pmem::{OpenMode, PoolFile, Prefault, Region, Site};
-use pool::{HeaderState, Pool};
-use strandline::{Batch, Db, ErrorKind, Options, ReadOptions, SsdSource};
-use testkit::{Rng, Value};
-
-const LINE: usize = 64;
-const LEN: u64 = 1 << 20;
-
-fn options() -> Options {
-    Options {
-        pm_size: LEN,
-        zone_size: 16 << 10,
-        background_threads: 0,
-        recovery_threads: 1,
-        ssd: SsdSource::None,
-        ..Options::default()
-    }
-}
-
-/// What a store should hold.
-#[derive(Default)]
-struct Content {
-    live: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Never there, or deleted.
-    absent: Vec<Vec<u8>>,
-    /// The last commit, if nothing later tells that it was acknowledged: like a torn write, it may be lost.
-    doubtful: Option<Vec<u8>>,
-}
-
-/// How a sample store is laid out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Layout {
-    /// Memtables that were never recovered.
-    Fresh,
-    /// Memtables whose length an open has sealed.
-    Sealed,
-    /// Several runs, and a sealed memtable.
-    Runs,
-    /// One run, merged and cleaned.
-    Merged,
-}
-
-fn key(i: u64) -> Vec<u8> {
-    format!("sample/{i:04}").into_bytes()
-}
-
-/// Writes a sample; with `overwrites`, most keys have older versions behind them.
-fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> Content {
-    let mut content = Content::default();
-    let mut db = open();
-    let mut put = |db: &Db, i: u64, value: Vec<u8>| {
-        db.put(&key(i), &value).expect("put");
-        content.live.insert(key(i), value);
-    };
-    let keys = 48;
-    let generations = if overwrites { 3 } else { 1 };
-    for generation in 0..generations {
-        for i in 0..keys {
-            // Without overwrites each layer has keys of its own.
-            let len = [0, 1, 20, 100, 300, 3000][(i % 6) as usize];
-            put(&db, i, Value::new(i * 10 + generation, len).bytes());
-            if layout == Layout::Runs && i == keys / 2 {
-                db.flush().expect("flush");
-            }
-        }
-        let mut batch = Batch::new();
-        for i in 100..108_u64 {
-            batch.put(db.default_keyspace(), &key(i), &i.to_le_bytes().repeat(3));
-        }
-        db.write(&batch).expect("write");
-        if matches!(layout, Layout::Runs | Layout::Merged) {
-            db.flush().expect("flush");
-        }
-    }
-    for i in 100..108_u64 {
-        content.live.insert(key(i), i.to_le_bytes().repeat(3));
-    }
-    if overwrites {
-        for i in [3, 17, 104] {
-            db.delete(&key(i)).expect("delete");
-            content.live.remove(&key(i));
-            content.absent.push(key(i));
-        }
-    }
-    if layout == Layout::Merged {
-        db.compact().expect("compact");
-    }
-    if layout == Layout::Runs || layout == Layout::Sealed {
-        (60..70).for_each(|i| {
-            db.put(&key(i), &[i as u8; 30]).expect("put");
-            content.live.insert(key(i), vec![i as u8; 30]);
-        });
-    }
-    if layout == Layout::Fresh {
-        db.put(b"the last commit", b"x").expect("put");
-        content.live.insert(b"the last commit".to_vec(), b"x".to_vec());
-        content.doubtful = Some(b"the last commit".to_vec());
-    }
-    if layout == Layout::Sealed || layout == Layout::Runs {
-        drop(db);
-        db = open();
-    }
-    drop(db);
-    content.absent.extend((200..210).map(key));
-    content.absent.extend([vec![], b"sample/".to_vec(), b"z".to_vec()]);
-    content
-}
-
-/// What went wrong, how often, and where first.
-#[derive(Default)]
-struct Tally {
-    wrong: BTreeMap<String, (u32, String)>,
-    /// Places tried, opens refused, reads that said `Corruption`.
-    tried: u32,
-    refused: u32,
-    reported: u32,
-}
-
-impl Tally {
-    fn note(&mut self, what: &str, at: &str) {
-        let entry = self.wrong.entry(what.to_owned()).or_insert_with(|| (0, at.to_owned()));
-        entry.0 += 1;
-    }
-
-    #[track_caller]
-    fn assert_clean(&self, least_tried: u32) {
-        assert!(self.tried >= least_tried, "only {} places were tried", self.tried);
-        assert!(self.reported + self.refused > 0, "no damage was ever noticed");
-        assert!(
-            self.wrong.is_empty(),
-            "{} places tried, {} opens refused, {} reads reported damage; what, how often, first: {:#?}",
-            self.tried,
-            self.refused,
-            self.reported,
-            self.wrong
-        );
-    }
-}
-
-/// Holds every read against `content`; whether any said `Corruption`.
-fn verify(db: &Db, content: &Content, at: &str, tally: &mut Tally) -> bool {
-    let mut damaged = false;
-    let mut report = |result: &strandline::Error, tally: &mut Tally| {
-        damaged = true;
-        tally.reported += 1;
-        if result.kind() != ErrorKind::Corruption {
-            tally.note(&format!("{:?} instead of Corruption", result.kind()), at);
-        }
-    };
-    for (key, value) in &content.live {
-        let where_ = || format!("{at}, key {}", String::from_utf8_lossy(key));
-        match db.get(key) {
-            Ok(Some(found)) if found == *value => {}
-            Ok(Some(_)) => tally.note("get gives a wrong or stale value", &where_()),
-            Ok(None) if content.doubtful.as_ref() == Some(key) => {}
-            Ok(None) => tally.note("get says that a key is not there", &where_()),
-            Err(error) => report(&error, tally),
-        }
-    }
-    for key in &content.absent {
-        match db.get(key) {
-            Ok(None) => {}
-            Ok(Some(_)) => tally.note("get gives what is not there", at),
-            Err(error) => report(&error, tally),
-        }
-    }
-    let mut expected: Vec<(&Vec<u8>, &Vec<u8>)> = content.live.iter().collect();
-    let doubtful = content.doubtful.as_ref().filter(|key| {
-        // Lost like a torn write, in which case scans agree with get.
-        matches!(db.get(key), Ok(None))
-    });
-    expected.retain(|(key, _)| doubtful != Some(key));
-    for forward in [true, false] {
-        let Ok(mut iter) = db.default_keyspace().iter(&ReadOptions::default()) else {
-            tally.note("no iterator", at);
-            continue;
-        };
-        let mut step = if forward { iter.seek_to_first() } else { iter.seek_to_last() };
-        let mut left = expected.iter();
-        // Keys that were passed over, for which the scan owes an error at its end.
-        let mut skipped = 0;
-        loop {
-            if let Err(error) = &step {
-                report(error, tally);
-                break;
-            }
-            let mut next = || if forward { left.next() } else { left.next_back() };
-            let Some(key) = iter.key() else {
-                if skipped > 0 || next().is_some() {
-                    tally.note("a scan skips keys without a word", at);
-                }
-                break;
-            };
-            if !content.live.contains_key(key) {
-                tally.note("a scan gives what is not there", at);
-                break;
-            }
-            let value = loop {
-                match next() {
-                    Some((expected, value)) if &expected[..] == key => break Some(value),
-                    Some(_) => skipped += 1,
-                    None => break None,
-                }
-            };
-            let Some(value) = value else {
-                tally.note("a scan gives keys out of order", at);
-                break;
-            };
-            match iter.value() {
-                Ok(Some(found)) if found == &value[..] => {}
-                Ok(_) => tally.note("a scan gives a wrong or stale value", at),
-                Err(error) => report(&error, tally),
-            }
-            step = if forward { iter.next() } else { iter.prev() };
-        }
-    }
-    damaged
-}
-
-/// What lies where in a pool.
-struct Places {
-    /// Zones that hold records.
-    record_zones: Vec<Range<u64>>,
-    data: Range<u64>,
-}
-
-fn places(path: &std::path::Path) -> Places {
-    let file = PoolFile::open(path, OpenMode::ReadOnly).expect("pool file");
-    let region = Arc::new(file.map(Prefault::Lazy).expect("map"));
-    let (pool, _) = Pool::open(region).expect("pool");
-    let geometry = pool.geometry();
-    let record_zones = (0..geometry.zones())
-        .filter(|no| matches!(pool.header(*no), HeaderState::Granted(_)))
-        .map(|no| geometry.zone_at(no)..geometry.zone_at(no) + geometry.zone_len())
-        .collect();
-    Places { record_zones, data: geometry.data() }
-}
-
-/// Changes to one line: what it is called, and what the line becomes.
-fn changes(rng: &mut Rng, line: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let mut all = Vec::new();
-    for _ in 0..3 {
-        let (at, bit) = (rng.below(LINE as u64) as usize, rng.below(8));
-        let mut bad = line.to_vec();
-        bad[at] ^= 1 << bit;
-        all.push((format!("byte {at} bit {bit}"), bad));
-    }
-    all.push(("line zeroed".into(), vec![0; LINE]));
-    if rng.chance(1, 4) {
-        all.push(("line of ones".into(), vec![0xff; LINE]));
-        all.push(("line of noise".into(), Value::new(rng.next(), LINE as u32).bytes()));
-    }
-    all
-}
+use judge::{Tally, verify};
+use sample::{
+    LEN, LINE, Layout, changes, key, load, options, places, sample_bytes, store, write_sample,
+};
+use strandline::{Db, ErrorKind};
+use testkit::Rng;
 
 /// Whether a message names an offset at most an extent before `at`.
 fn names_nearby(text: &str, at: u64) -> bool {
@@ -342,13 +96,6 @@ fn read_only_tour(layout: Layout, overwrites: bool, only_records: bool) -> Tally
     tally
 }
 
-impl Tally {
-    #[track_caller]
-    fn assert_nothing_wrong(&self) {
-        assert!(self.wrong.is_empty(), "before any damage: {:#?}", self.wrong);
-    }
-}
-
 #[test]
 fn read_only_fresh_memtables() {
     read_only_tour(Layout::Fresh, false, false).assert_clean(500);
@@ -383,25 +130,6 @@ fn read_only_sealed_memtables_with_older_versions() {
 #[test]
 fn read_only_runs_with_older_versions() {
     read_only_tour(Layout::Runs, true, false).assert_clean(500);
-}
-
-fn load(bytes: &[u8]) -> Arc<Region> {
-    let region = heap(bytes.len() as u64);
-    store(&region, 0, bytes);
-    region
-}
-
-fn store(region: &Region, at: u64, bytes: &[u8]) {
-    let _durable = region.fence(region.flush(region.copy(Site::Format, at, bytes)));
-}
-
-/// The bytes of a sample store, with what lies where.
-fn sample_bytes(layout: Layout, overwrites: bool) -> (Content, Vec<u8>, Places) {
-    let dir = TempDir::new("bytes");
-    let content =
-        write_sample(&|| Db::open(dir.path(), options()).expect("open"), layout, overwrites);
-    let bytes = std::fs::read(dir.join("pool")).expect("read");
-    (content, bytes, places(&dir.join("pool")))
 }
 
 /// Damage, then a store opened for writing that works, merges and is opened again: damage must not turn
