@@ -173,7 +173,8 @@ fn an_empty_tree_has_nothing() {
 fn every_byte_at_every_level_in_any_order() {
     let mut random = Random(7);
     let mut keys: Vec<Vec<u8>> = vec![vec![]];
-    for a in 0..=255 {
+    // Nodes of all sizes, in Miri too.
+    for a in (0..=255).step_by(if cfg!(miri) { 5 } else { 1 }) {
         keys.push(vec![a]);
         keys.push(vec![b'x', a]);
         keys.push(vec![b'x', b'y', a, 0, 0]);

@@ -185,8 +185,17 @@ impl Media {
         if !at.is_multiple_of(LINE as u64) {
             return None;
         }
-        let word = self.region.load_u64(at);
-        read().or_else(|| if self.region.load_u64(at) == word { None } else { read() })
+        let mut word = self.region.load_u64(at);
+        // One place that calls `read`, so that it is inlined there.
+        loop {
+            if let Some(found) = read() {
+                return Some(found);
+            }
+            let seen = std::mem::replace(&mut word, self.region.load_u64(at));
+            if seen == word {
+                return None;
+            }
+        }
     }
 
     #[inline]
