@@ -180,7 +180,7 @@ impl Media {
     /// its commit is given up ([`voided`](crate::memtable::record::voided)); `read` looks at it several times. Where it
     /// fails and the word is not what it was before, it looks again, at a word that changes no more. Where it fails and the
     /// word is the same before and behind, every look between saw that word too: it is the record that fails.
-    #[inline]
+    #[inline(always)]
     fn steady<T>(&self, at: u64, read: impl Fn() -> Option<T>) -> Option<T> {
         if !at.is_multiple_of(LINE as u64) {
             return None;

@@ -213,7 +213,8 @@ impl Scan {
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
-        for (rank, (_, level)) in (self.view.first_level()..).zip(self.view.tree.levels()) {
+        let levels = (self.view.first_level()..).zip(self.view.tree.levels());
+        for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
                 let mut walk = Walk::new(level, within, from, way, self.at)?;
