@@ -318,8 +318,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 let claim = self.claim();
                 self.zone_waits += 1;
                 if self.groups.len() > 1 && self.zone_waits > ZONE_WAITS_MAX {
-                    let len = self.groups.iter().map(|group| group.lengths.wide).sum();
-                    return Err(self.engine.no_space("write", len));
+                    return Err(self.too_wide());
                 }
                 // No View is held meanwhile, which would hold on to what is to be reclaimed.
                 let wanted: SmallVec<[(usize, u64); 1]> = self
@@ -335,6 +334,17 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Says that there is never room for the zones of all subranges of the commit at once.
+    fn too_wide(&self) -> Error {
+        let text = format!(
+            "a batch over {} subranges takes a zone of {} bytes in each, and there is room for fewer at a time: split it, \
+             delete keys, or give more room (pm_size, ssd_size)",
+            self.groups.len(),
+            self.engine.media.pool.geometry().zone_len()
+        );
+        Error::new(ErrorKind::NoSpace, "write", text)
     }
 
     /// W2: the serial step. Takes everything or nothing.
