@@ -45,7 +45,7 @@ impl Heap {
         if size == 0 {
             return Err(invalid());
         }
-        if size < MAPPED_FROM || cfg!(miri) {
+        if size < MAPPED_FROM || cfg!(any(miri, sanitized)) {
             // SAFETY: the layout is not empty.
             let base =
                 NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(no_space)?;
