@@ -116,7 +116,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// True if the record's key lies on the scanned side of the bound, or cannot be told: whoever reads the
+    /// True if the record's key lies on the scanned side of the bound, or cannot be told: the reader of the
     /// record will learn that.
     fn is_within(&self, key: Option<&[u8]>, bound: &[u8], included: bool) -> bool {
         let Some(key) = key else { return true };

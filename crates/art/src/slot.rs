@@ -12,10 +12,10 @@
 //! knows which line of a node it needs before it has touched the node.
 //!
 //! - **I-ART-1** A slot holds only words made by [`Word`]'s constructors, and a word that names a node or
-//!   a version names one that the arena of the same tree owns. So whoever may borrow a slot of the tree
+//!   a version names one that the arena of the same tree owns. So a caller that may borrow a slot of the tree
 //!   may borrow what the slot names: both live until the arena drops.
 //! - **I-ART-2** A slot is filled by Release operations and read by Acquire operations, after the node or
-//!   version that it names was initialised. So whoever reads a word sees what it names initialised.
+//!   version that it names was initialised. So a reader of a word sees what it names initialised.
 
 use std::marker::PhantomData;
 

@@ -2,7 +2,7 @@
 //! offset), so that stale, recycled or misplaced bytes do not pass.
 //!
 //! The function is XXH3-64 (<https://github.com/Cyan4973/xxHash>), which detects accidents; it is not
-//! a defence against somebody who may rewrite the pool.
+//! a defence against an attacker who may rewrite the pool.
 
 use std::hash::Hasher;
 

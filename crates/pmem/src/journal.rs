@@ -1,7 +1,7 @@
 //! [`Journal`]: the other way of making bytes durable, for regions of ordinary memory.
 //!
 //! A journaled region is heap memory beside a log that lasts. What a thread flushes is noted for that thread, and its
-//! fence hands the noted ranges to the journal with the bytes they hold by then. Whoever opens the store again copies the
+//! fence hands the noted ranges to the journal with the bytes they hold by then. The next open of the store copies the
 //! ranges back, in the order in which they were written, and finds the memory that the last fences promised.
 
 use std::cell::RefCell;

@@ -20,7 +20,7 @@
 //! - **I-PM-3** A fence makes durable what its own thread flushed, nothing else; so [`InFlight`] cannot
 //!   leave its thread.
 //! - **I-PM-4** A mapped file has storage for every byte and is as long as its mapping; only the holder of
-//!   its exclusive lock changes it. Whoever cuts it from outside kills the process.
+//!   its exclusive lock changes it. A program that cuts it from outside kills the process.
 //! - Locations are offsets, never pointers; only plain bytes are stored.
 //!
 //! A [journaled](Region::journaled) region is memory of this process; a [`Journal`] keeps what is fenced. It may fail,

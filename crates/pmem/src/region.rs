@@ -95,8 +95,8 @@ impl Region {
         }
     }
 
-    /// Takes the right to write, unless somebody has it. Nothing else enforces it: whoever opens a store in
-    /// a region asks first.
+    /// Takes the right to write, unless another owner has it. Nothing else enforces it: an open of a store
+    /// in a region asks first.
     pub fn own(self: &Arc<Self>) -> Option<Owner> {
         let taken = self.owned.swap(true, Ordering::AcqRel);
         (!taken).then(|| Owner(Arc::clone(self)))
@@ -287,7 +287,8 @@ impl Region {
         self.flush_range(dirty.site, dirty.start, (dirty.end - dirty.start) as usize)
     }
 
-    /// Flushes the lines of a range whoever stored it: recovery makes accepted bytes durable this way.
+    /// Flushes the lines of a range, whichever thread or process stored it: recovery makes accepted bytes
+    /// durable this way.
     ///
     /// # Panics
     /// If the range is not inside the region.

@@ -81,7 +81,8 @@ impl SpaceMap {
 }
 
 impl Pool {
-    /// Takes the lowest of the least worn zones that are wholly free. Volatile: [`Pool::grant`] makes it somebody's.
+    /// Takes the lowest of the least worn zones that are wholly free. Volatile until [`Pool::grant`] makes its
+    /// header durable.
     ///
     /// # Panics
     /// Before [`Pool::sweep`] of an opened pool (I-POOL-1).
@@ -188,7 +189,7 @@ impl Pool {
         Err(self.bad_claim(format!("extent of {len} bytes at {at} {why}")))
     }
 
-    /// Tells a journal what nobody has claimed.
+    /// Tells a journal what no claim covers.
     pub(crate) fn discard_free(&self) {
         if self.region().journal().is_none() {
             return;

@@ -91,7 +91,7 @@ impl Areas {
         moved.then(|| self.at.map(|at| Extent { at, len: self.len }))
     }
 
-    /// Whether they lie where areas may. That they are extents of nobody else, claims prove.
+    /// Whether they lie where areas may. That no other owner has these extents, claims prove.
     pub fn are_sound(&self, geometry: &Geometry) -> bool {
         let data = geometry.data();
         let inside = |at: &u64| {

@@ -64,7 +64,7 @@ pub enum HeaderState {
 /// What [`Pool::sweep`] found and cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
-    /// Granted zones that nobody claimed.
+    /// Granted zones without a claim.
     pub granted: u32,
     /// Torn headers.
     pub torn: u32,
@@ -154,7 +154,7 @@ impl Pool {
         self.region().fence(clear(self.region(), self.geometry(), no))
     }
 
-    /// Ends the claims after an open: clears the words of all zones that nobody claimed, with one
+    /// Ends the claims after an open: clears the words of all zones without a claim, with one
     /// fence, and from now on hands out space (I-POOL-1). On a read-only region it only counts.
     pub fn sweep(&self) -> SweepReport {
         let region = self.region();

@@ -9,7 +9,7 @@ use crate::check::{Accepted, Expect, Fold, Rule, Violation};
 pub enum Kind {
     /// A copy, under the name that was asked for.
     Copy,
-    /// A copy that can be opened where it is made, under a name that nobody was told.
+    /// A copy that can be opened where it is made, under a name that no caller was told.
     Staged,
     /// A file to be taken in.
     Source,

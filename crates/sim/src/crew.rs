@@ -150,7 +150,7 @@ impl Schedule {
     }
 }
 
-/// The thread that made an event; marks are nobody's.
+/// The thread that made an event; marks have none.
 fn thread_of(event: &Event) -> Option<u16> {
     match *event {
         Event::Store { thread, .. }

@@ -130,7 +130,7 @@ impl Diary {
         }
     }
 
-    /// The greatest number of which somebody had been told at `event`: what survives if only the process dies.
+    /// The greatest number of which a caller had been told at `event`: what survives if only the process dies.
     pub fn told(&self, event: usize) -> u64 {
         self.told_of_read(event)
     }
@@ -171,7 +171,7 @@ impl Diary {
         commits.checked_sub(1).map_or(0, |last| self.asked[last])
     }
 
-    /// The greatest number of which somebody had been told before `event`, whatever that is worth.
+    /// The greatest number of which a caller had been told before `event`, whatever that is worth.
     fn told_before(&self, event: usize) -> u64 {
         let told = self.commits.iter().filter(|commit| commit.during.done < event);
         told.map(|commit| commit.number).max().unwrap_or(self.base_cut)

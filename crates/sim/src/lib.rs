@@ -21,8 +21,8 @@
 //! a hash table anywhere.
 //!
 //! But for one thing: a store with threads of its own can be watched, too. What its threads do stands in one order on the
-//! same tape ([`crew`]), what was asked and told is in a [`Diary`], and whoever runs it cuts the tape as above. Then only
-//! the operations follow from the seed, not the order of the threads.
+//! same tape ([`crew`]), what was asked and told is in a [`Diary`], and the caller that runs it cuts the tape as above.
+//! Then only the operations follow from the seed, not the order of the threads.
 #![deny(unsafe_code)]
 
 pub mod beside;

@@ -15,7 +15,7 @@ pub type Schedule = [u8];
 /// Steps per operation, on average, after which a run counts as one that gets nowhere.
 const STEPS_PER_OP: usize = 10_000;
 
-/// Steps of a long turn: enough for some operations, and nobody waits for ever.
+/// Steps of a long turn: enough for some operations, and no thread waits for ever.
 const TURN: usize = 64;
 
 struct Thread<'s, S: System + 's> {
@@ -64,7 +64,7 @@ pub(crate) fn run_ops<S: System>(
         let t = able[pick];
         pm.set_thread(t as u16);
         if threads[t].step(system, store, pm, ops, history)? {
-            // Whoever got further may have been what others wait for.
+            // The thread that got further may have been what others wait for.
             threads.iter_mut().for_each(|t| t.blocked = false);
         } else {
             threads[t].blocked = true;

@@ -23,7 +23,7 @@ pub enum Fault {
     ShortFlushFirst,
     /// Flushes miss their last line.
     ShortFlushLast,
-    /// Non-temporal copies are ordinary ones, which nobody flushes.
+    /// Non-temporal copies are ordinary ones, which no thread flushes.
     PlainInsteadOfNt,
     /// Fences are made by another thread than the one that flushed.
     FenceOnOtherThread,

@@ -99,7 +99,7 @@ fn a_read_is_explained_by_some_moment_or_is_wrong() {
         ..Notes::default()
     };
     let diary = |read| Diary::new((State::new(), 0), Promise::Each, vec![notes(), read]);
-    // Nobody was told of the first when this was read, but from then on it must stay.
+    // No caller was told of the first when this was read, but from then on it must stay.
     let seen = diary(read(Some(1), 2, 4)).expect("explained");
     assert_eq!(broken(&seen, 5, &shows(0, &[])), Some(Rule::N5));
     assert!(diary(read(None, 2, 4)).is_ok());

@@ -36,7 +36,7 @@ pub struct Uring {
     rings: Arc<Rings>,
 }
 
-/// Rings that nobody uses right now.
+/// Rings that no thread uses right now.
 struct Rings {
     idle: Mutex<Vec<Ring>>,
 }

@@ -81,7 +81,7 @@ fn every_byte_changed() {
         }
         // Up to version 5 no checksum covers the zeroes of the footer, and nothing reads them. A zero makes
         // a longer spelling of the varint before it, too. Versions 2 to 5 are read alike;
-        // and where the kind of checksum turns to "none", nobody looks at them.
+        // and where the kind of checksum turns to "none", no reader looks at them.
         let padding = bytes.len() - 53 + 1..bytes.len() - 12;
         let version = bytes[bytes.len() - 12];
         let unread = |at: &usize| {

@@ -19,7 +19,7 @@ fn value(i: u64, life: u64) -> Vec<u8> {
     format!("value {i} of life {life} {}", "x".repeat(i as usize % 50)).into()
 }
 
-/// What `make.py` wrote. A compaction sets numbers to 0 where nobody needs them, so they are not compared.
+/// What `make.py` wrote. A compaction sets numbers to 0 where no reader needs them, so they are not compared.
 fn wanted() -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
     let mut model = Model::new();
     for i in 0..COUNT {
@@ -28,7 +28,7 @@ fn wanted() -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
             model.insert((key(i), Reverse(2)), (EntryKind::Value, value(i, 2)));
         }
         if i % 11 == 0 {
-            // Nobody sees an overwrite between snapshot and deletion.
+            // No reader sees an overwrite between snapshot and deletion.
             model.remove(&(key(i), Reverse(2)));
             model.insert((key(i), Reverse(3)), (EntryKind::Delete, Vec::new()));
         }

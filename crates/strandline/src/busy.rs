@@ -7,13 +7,13 @@ const TAKEN: u8 = 1;
 /// Something newer stands in its place.
 const SPENT: u8 = 2;
 
-/// Free, taken, or spent for ever: whoever still has a [`crate::view::View`] from before must not take what an edit
-/// has removed since.
+/// Free, taken, or spent for ever: a thread that still has a [`crate::view::View`] from before must not take what an
+/// edit has removed since.
 #[derive(Default)]
 pub(crate) struct Busy(AtomicU8);
 
 impl Busy {
-    /// Takes the mark; `false` if somebody has it, or had it and replaced what bears it.
+    /// Takes the mark; `false` if another job has it, or had it and replaced what bears it.
     pub(crate) fn take(&self) -> bool {
         self.0.compare_exchange(FREE, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -23,7 +23,7 @@ impl Busy {
         let _spent = self.0.compare_exchange(TAKEN, FREE, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Nobody takes it any more.
+    /// No job takes it any more.
     pub(crate) fn spend(&self) {
         self.0.store(SPENT, Ordering::Release);
     }

@@ -58,7 +58,7 @@ pub(crate) struct Engine {
     /// The first damage that a merge met.
     pub damage_met: OnceLock<String>,
     pub signal: Signal,
-    /// The freeze and the merges under way; whoever holds the lock carries one on.
+    /// The freeze and the merges under way; the thread that holds the lock carries one on.
     pub jobs: Mutex<Jobs>,
     /// The tables; none where all data stays in persistent memory.
     pub tables: Option<Arc<Tables>>,
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
     pub trouble: Mutex<Trouble>,
     /// The last job failed for want of space.
     pub short: AtomicBool,
-    /// Commits are carried on step by step, perhaps by the thread that would wait for them: nobody waits.
+    /// Commits are carried on step by step, perhaps by the thread that would wait for them: no thread waits.
     pub stepped: AtomicBool,
     /// Deleted entries that scans have passed.
     pub scans_passed: AtomicU64,

@@ -238,8 +238,8 @@ impl Front {
         (self.fill.bytes.swap(0, Relaxed), self.fill.last_seq.swap(0, Relaxed))
     }
 
-    /// Refuses writers and readers from now on: their keys are others' now, or nobody's. Returns the bytes and the
-    /// last sequence number reserved in the active memtable.
+    /// Refuses writers and readers from now on: their keys are in other subranges now, or in none. Returns the bytes
+    /// and the last sequence number reserved in the active memtable.
     pub(crate) fn close(&self, pass: &Pass<'_>) -> (u64, Seq) {
         self.fill.spare_start.store(0, Relaxed);
         self.switch_memtable(pass, CLOSED)

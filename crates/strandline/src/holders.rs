@@ -3,8 +3,8 @@
 //!
 //! **I-HOLDER-1** What holds something is listed: who waits for a memtable to become a run waits for ever where no background
 //! work sees it. A subrange is added once it has a zone. What it holds goes from its front over memtables to runs under
-//! `admin` of its keyspace, and while it goes may be seen at neither end; so a subrange is taken off only where nobody has
-//! `admin`.
+//! `admin` of its keyspace, and while it goes may be seen at neither end; so a subrange is taken off only where no
+//! thread has `admin`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

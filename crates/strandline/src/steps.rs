@@ -224,7 +224,7 @@ pub fn repair_at(
 }
 
 /// The region whose log is in directory `dir`, which exists, of the file system `fs`. Where there is none, one begins for
-/// the store with the identifier and the bytes of `fresh`; `None` if that says nothing. Nobody else may use the log.
+/// the store with the identifier and the bytes of `fresh`; `None` if that says nothing. No other open may use the log.
 pub fn journaled(
     (fs, dir): (Arc<dyn Fs>, &Path),
     sync: WalSync,
@@ -256,7 +256,7 @@ pub fn subranges(keyspace: &Keyspace) -> usize {
     keyspace.space().routes.load().subranges.len()
 }
 
-/// Splits the subrange of `key` there; `false` if it begins there, or somebody is at it.
+/// Splits the subrange of `key` there; `false` if it begins there, or a job is at it.
 pub fn split(keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
     let (engine, space) = (keyspace.engine_for_steps(), keyspace.space());
     let old = space.subrange_of(key);
@@ -266,7 +266,7 @@ pub fn split(keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
     engine.replace_by_hand(space, &[old], &[key.to_vec()])
 }
 
-/// Joins the subrange of `key` with the next; `false` if there is none, somebody is at them, or they share too much.
+/// Joins the subrange of `key` with the next; `false` if there is none, a job is at them, or they share too much.
 pub fn join(keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
     let (engine, space) = (keyspace.engine_for_steps(), keyspace.space());
     let old = space.subrange_of(key);

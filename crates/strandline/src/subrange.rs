@@ -73,7 +73,7 @@ pub(crate) struct Subrange {
 }
 
 /// The unfilled rest of a zone of moved records, which the next full merge fills on. The run that names the
-/// zone is among the inputs of such a merge, and bytes behind its records are nobody's.
+/// zone is among the inputs of such a merge, and bytes behind its records have no owner.
 #[derive(Default)]
 pub(crate) struct CleanTail {
     pub zone: Option<Arc<Zone>>,

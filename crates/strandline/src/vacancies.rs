@@ -34,7 +34,7 @@ const ANNOUNCED_BY_ONE: usize = 32;
 /// What a vacancy is worth less for each key taken out of it, in entries that scans need not walk: cutting it costs
 /// about as much as walking these.
 const CUT_COST: u64 = 64;
-/// What a range deletion is taken to be worth: nobody has counted what it covers.
+/// What a range deletion is taken to be worth: no scan has counted what it covers.
 const UNCOUNTED: u64 = 16 * CUT_COST;
 
 /// The keys from `begin` on, up to before `end`.
@@ -102,7 +102,7 @@ pub(crate) struct Token(u64);
 impl Vacancies {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed is enough: whoever must not miss an announcement went through the gate after it was made.
+        // Relaxed is enough: a thread that must not miss an announcement went through the gate after it was made.
         !self.any.load(Ordering::Relaxed)
     }
 
@@ -190,7 +190,7 @@ impl Vacancies {
         let rest = known.confirm(range, walked);
         if !rest.is_empty() {
             known.announce_walk(rest);
-            // Whoever enters the gate from here on finds it.
+            // A thread that enters the gate from here on finds it.
             self.publish(known.clone());
             known.number_walk(next_seq(), walked);
         }

@@ -1,4 +1,4 @@
-//! Many threads at once: nobody loses a write, sees half a batch, or reads backwards in time.
+//! Many threads at once: none loses a write, sees half a batch, or reads backwards in time.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn disjoint_and_overlapping(threads: u64, rounds: u64, background_threads: u32) 
                 for i in 0..rounds {
                     let key = own(thread, i);
                     db.put(&key, &stamp(thread, i % 500, i, 40 + i as usize % 60)).expect("put");
-                    // One reads what one wrote, and nobody else's.
+                    // A thread reads what it wrote, and no other thread's value.
                     let seen = db.get(&key).expect("get").expect("was put");
                     assert_eq!(stamped(&seen), Some((thread, i % 500, i)));
                     let shared = rng.below(64);

@@ -316,8 +316,8 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
     assert!(db.check().expect("check").damage.is_empty());
 }
 
-/// Whoever drops a keyspace waits for commits that began before; an ingest among them must get on all the while, and ends
-/// if it is its own keyspace that goes.
+/// The thread that drops a keyspace waits for commits that began before; an ingest among them must get on all the
+/// while, and ends if it is its own keyspace that goes.
 #[test]
 fn an_ingest_beside_keyspaces_that_go() {
     let dir = TempDir::new("gone");

@@ -288,7 +288,7 @@ fn a_store_without_tables_gets_some() {
     assert_eq!(steps::leaked_zones(db.default_keyspace()), 0);
 }
 
-/// What is damaged is merged no more; its memtables become runs, and nobody waits for them.
+/// What is damaged is merged no more; its memtables become runs, and no caller waits for them.
 #[test]
 fn a_damaged_keyspace_is_still_flushed() {
     let dir = TempDir::new("level0-damaged");

@@ -388,7 +388,7 @@ fn tables_of_another_store_are_not_taken_for_ones_own() {
     assert_eq!(db.get(b"mine").expect("get").as_deref(), Some(&b"1"[..]));
 }
 
-/// Nobody finds the tables of a store in memory again; without any it leaves the directory as it was.
+/// No open finds the tables of a store in memory again; without any it leaves the directory as it was.
 #[test]
 fn stores_in_memory_take_turns_in_a_directory() {
     let dir = TempDir::new("levels-heap");
@@ -478,7 +478,7 @@ fn compactions_keep_to_their_rate() {
     assert!(begun.elapsed().as_secs_f64() >= least, "{written} bytes in {:?}", begun.elapsed());
 }
 
-/// Whoever begins a compaction may look at a View that a merge of runs has just replaced.
+/// A thread that begins a compaction may look at a View that a merge of runs has just replaced.
 #[test]
 fn compactions_by_hand_meet_merges_in_the_background() {
     let place = Place::new(options().pm_size, Memory::default());

@@ -258,7 +258,7 @@ fn a_read_only_directory() {
     let before = files(&store);
     assert_sample(&read_only(&store).expect("reading needs no permission to write"));
     assert_same_files(&before, &files(&store));
-    // Whoever may do everything is not stopped by permissions.
+    // A user who may do everything is not stopped by permissions.
     if fs::File::create(store.join("probe")).is_err() {
         let refused = open(&store).map(drop).expect_err("not writable");
         assert!(matches!(refused.kind(), ErrorKind::ReadOnly | ErrorKind::Io), "{refused}");

@@ -31,7 +31,7 @@ fn ends(what: impl FnOnce() + Send + 'static) {
             }
         }));
     });
-    // One after the other: a planted panic is for whoever comes to it.
+    // One after the other: a planted panic is for the thread that comes to it.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     common::ends(what);

@@ -130,7 +130,7 @@ fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
         model.keys().for_each(|key| db.delete(key).expect("delete"));
         db.flush().expect("flush");
         db.compact().expect("compact");
-        // What nobody reads any more is given time to go.
+        // What no thread reads any more is given time to go.
         assert_sound(&db);
         assert_eq!(db.properties().ssd.expect("levels").pm_bytes, 0);
         assert!(used(&db) < MIB, "{} of 4 MiB are not free", used(&db));

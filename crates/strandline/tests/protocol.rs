@@ -506,7 +506,8 @@ fn each_thread_that_recovers_fences_what_it_flushed() {
     }
 }
 
-/// The writer of a void commit waits for nothing, so that nobody may be left to publish it: what waits for its memtable does.
+/// The writer of a void commit waits for nothing, so that no thread may be left to publish it: what waits for its
+/// memtable does.
 #[test]
 fn a_commit_that_is_given_up_does_not_hold_up_the_flush_of_its_memtable() {
     ends(|| {

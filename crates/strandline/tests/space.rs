@@ -273,7 +273,7 @@ fn several_keyspaces_share_a_small_pool() {
     }
 }
 
-/// An iterator is defined by its snapshot. One that nobody moves must not keep dead bytes from being
+/// An iterator is defined by its snapshot. One that no caller moves must not keep dead bytes from being
 /// reclaimed for good: the live bytes fit, so every put makes progress.
 #[test]
 fn an_idle_iterator_does_not_stop_writes() {
@@ -393,8 +393,8 @@ fn batches_at_the_brink_are_whole_or_refused() {
     }
 }
 
-/// Reclaiming is somebody's business also when no writer pushes: with no background thread, `work` alone
-/// brings dead bytes back.
+/// Dead bytes are reclaimed also when no writer pushes: with no background thread, `work` alone
+/// brings them back.
 #[test]
 fn compacting_gives_dead_bytes_back() {
     let region = heap(8 << 20);

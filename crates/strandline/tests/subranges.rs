@@ -1,4 +1,4 @@
-//! Subranges: cut where writes fall, joined where they are few, and unseen by whoever reads and writes.
+//! Subranges: cut where writes fall, joined where they are few, and unseen by readers and writers.
 
 mod common;
 

@@ -140,7 +140,7 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
             db.merge(&key(3), b"x").expect_err("no operator");
             let later = Some(key(KEYS / 2));
             assert_few(&db, later.clone(), later.clone(), &when);
-            // Whoever had a snapshot sees what it saw.
+            // An older snapshot sees what it saw.
             let seen = ends(&db, Some(&all)).map(|end| end.0);
             assert_eq!(seen, [Some(key(0)), Some(key(KEYS - 1))], "{when}");
             db.flush().expect("flush");

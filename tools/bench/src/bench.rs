@@ -126,7 +126,7 @@ impl Bench {
     }
 }
 
-/// Runs the work of one thread; a panic in it is an error, so that nobody waits for the thread.
+/// Runs the work of one thread; a panic in it is an error, so that no other thread waits for it.
 fn guarded(worker: &mut Worker<'_>, work: &Work<'_>) -> Result<(), String> {
     let cpu = thread_cpu();
     worker.begin();

@@ -290,7 +290,7 @@ impl Engine {
                     }
                 }
             }
-            // Whoever compacts by hand waits for commits that are on their way, and this thread makes them.
+            // A compaction by hand waits for commits that are on their way, and this thread makes them.
             (4, 0) if store.in_flight.get() == 0 => match db.compact() {
                 // There was no room for its output.
                 Err(error) if refused(&error) => {}

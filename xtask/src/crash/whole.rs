@@ -22,7 +22,7 @@ const COPY_LEN: u64 = 512 << 10;
 /// Times that a keyspace is made anew in one open store.
 const MAKES_MAX: usize = 12;
 
-/// The keyspaces of an open store by number. Those that are dropped stay, for whoever still holds them.
+/// The keyspaces of an open store by number. Those that are dropped stay, for operations that still borrow them.
 pub struct Spaces {
     opened: [OnceCell<Keyspace>; NAMES.len() + MAKES_MAX],
     now: [Cell<Option<usize>>; NAMES.len()],

@@ -185,7 +185,7 @@ impl Campaign {
         }
         let contents = inspect::read_all(&db, &self.plan)?;
         drop(db);
-        // Recovering reads the same whoever does it and however often.
+        // Every open recovers the same, for writing or for reading, and however often.
         if self.rng.chance(1, 8) && self.left.join("STORE").exists() {
             let again = inspect::read_all(&inspect::open(&self.store, quiet)?, &self.plan)?;
             if again != contents || inspect::read_only(&self.left, quiet)? != contents {

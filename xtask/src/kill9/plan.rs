@@ -143,7 +143,7 @@ impl Plan {
         stamp(lane as u64, key.id(), version.0, (from + rng.below(to - from)) as usize)
     }
 
-    /// Who wrote `value` under `key`; `None` if nobody did.
+    /// Who wrote `value` under `key`; `None` if no lane did.
     pub fn writer(&self, key: &Key, value: &[u8]) -> Option<(usize, Version)> {
         let (lane, id, version) = stamped(value)?;
         let (lane, version) = (usize::try_from(lane).ok()?, Version(version));

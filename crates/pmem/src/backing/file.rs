@@ -47,8 +47,8 @@ pub struct PoolFile {
 impl PoolFile {
     /// Creates the file, or takes one that exists, and gives it `len` bytes, all with storage behind them.
     ///
-    /// Bytes that an existing file has stay as they are: whoever formats it looks first whether it holds a
-    /// pool already. So does an interrupted creation, which is simply repeated. A file that is longer than
+    /// Bytes that an existing file has stay as they are: the caller that formats it looks first whether it
+    /// holds a pool already. So does an interrupted creation, which is simply repeated. A file that is longer than
     /// `len` is refused; a device-dax device is taken as long as it is. When this fails, a file that it
     /// made is gone again, and one that it found has its old length.
     ///
@@ -280,7 +280,7 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Locks the file, exclusively to write and shared to read; whoever writes makes it if it is not there.
+    /// Locks the file, exclusively to write and shared to read; a writer makes it if it is not there.
     ///
     /// # Errors
     /// - `Busy`: another handle holds it; its pid is named.

@@ -173,7 +173,7 @@ mod tests {
         );
     }
 
-    /// A child that is being started has the descriptors of this process for a moment: nobody is refused for it.
+    /// A child that is being started has the descriptors of this process for a moment: no open is refused for it.
     #[test]
     fn a_child_on_its_way_is_waited_for() {
         let path = std::env::temp_dir().join(format!("pmem-lock-{}", std::process::id()));

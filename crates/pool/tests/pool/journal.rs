@@ -96,7 +96,7 @@ fn what_is_kept_is_a_pool_and_free_space_is_not_kept() {
     pool.release_extent(extent);
     assert_eq!(kept.lines_in(data.clone()), 16);
 
-    // Opened again, what nobody claims is free.
+    // Opened again, what no claim covers is free.
     let (pool, replay) = Pool::open(kept.region()).unwrap();
     assert_eq!(replay.payloads, [b"snapshot".to_vec(), b"edit".to_vec()]);
     pool.claim_zone(zone).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! This is the one file of the crate with `unsafe` in it: the kernel uses a buffer behind the compiler's
 //! back from the moment it is pushed until its completion is reaped. Here no buffer is borrowed. It is
-//! moved in, and comes back with its completion; so nobody else can touch or free it meanwhile.
+//! moved in, and comes back with its completion; so no other code can touch or free it meanwhile.
 #![allow(unsafe_code)]
 
 use std::fs::File;

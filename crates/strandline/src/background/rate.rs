@@ -35,7 +35,7 @@ impl RateLimit {
         }
     }
 
-    /// Nobody waits any more: the store closes.
+    /// No thread waits any more: the store closes.
     pub(crate) fn lift(&self) {
         self.lifted.store(true, Relaxed);
     }

@@ -67,7 +67,7 @@ pub(crate) struct Throttle {
     pub rounds: AtomicU64,
     /// Bytes that nothing used when the last round ended.
     pub unused: AtomicU64,
-    /// Zones and extents handed to writers: while the number rises, nobody is refused.
+    /// Zones and extents handed to writers: while the number rises, no writer is refused.
     pub granted: AtomicU64,
     /// Writers that wait for space.
     waiting: AtomicU32,
@@ -128,7 +128,7 @@ impl Throttle {
         self.debt.store(all.min(most) as u32, Relaxed);
     }
 
-    /// Notes that somebody wants space that is not there.
+    /// Notes that a writer or a flush wants space that is not there.
     pub(crate) fn press(&self) {
         self.set_debt(u64::from(FULL_DEBT), u64::from(FULL_DEBT));
     }
@@ -257,7 +257,7 @@ impl Throttle {
         self.slept_ns.fetch_add(waited, Relaxed);
     }
 
-    /// When a commit of `bytes` is due, if it must keep a pace. Commits queue up in time, whoever makes them.
+    /// When a commit of `bytes` is due, if it must keep a pace. Commits queue up in time, whichever thread makes them.
     fn place(&self, bytes: u64) -> Option<u64> {
         let debt = self.debt();
         if debt <= FREE_DEBT {
@@ -266,7 +266,7 @@ impl Throttle {
         let share = f64::from(debt - FREE_DEBT) / f64::from(HELP_DEBT - FREE_DEBT);
         let cost = bytes as f64 * 1e9 / self.pace.load(Relaxed) as f64 * share.min(1.0);
         let now = self.now();
-        // Nobody waits longer, and what was owed at a slow pace is forgotten when the pace rises.
+        // No commit waits longer, and what was owed at a slow pace is forgotten when the pace rises.
         let latest = now + WAIT_MAX_NS;
         let queue = |due: u64| Some((due.max(now) + cost as u64).min(latest));
         self.due_ns.fetch_update(Relaxed, Relaxed, queue).ok().map(|due| due.max(now))

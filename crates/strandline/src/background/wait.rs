@@ -1,5 +1,5 @@
-//! The pause of whoever waits for what another thread is at. Every loop that waits for background work pauses here, so
-//! that none outlasts a store that is closed or poisoned: nobody would do the work.
+//! The pause of a thread that waits for what another thread is at. Every loop that waits for background work pauses
+//! here, so that none outlasts a store that is closed or poisoned: no thread would do the work.
 
 use std::time::Duration;
 

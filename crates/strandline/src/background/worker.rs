@@ -14,7 +14,7 @@ use crate::path::job::Worked;
 const QUANTUM: usize = 16 << 10;
 /// Bytes mapped ahead at a time after an open.
 const PREFAULT_STEP: u64 = 4 << 20;
-/// How long the thread sleeps when there is nothing to do and nobody wakes it.
+/// How long the thread sleeps when there is nothing to do and no thread wakes it.
 const IDLE: Duration = Duration::from_millis(200);
 /// While writers wait for space, or work waits for them, look again soon.
 const PRESSED: Duration = Duration::from_millis(1);
@@ -34,7 +34,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
         });
         match spawned {
             Ok(thread) => workers.push(thread),
-            // Writers would wait for work that nobody does.
+            // Writers would wait for work that no thread does.
             Err(error) => engine.poison.set(format!("no background thread: {error}")),
         }
     }

@@ -122,7 +122,7 @@ impl BlockCache {
             return block;
         }
         let mut shard = self.shard(home);
-        // Somebody else may have read it meanwhile.
+        // Another thread may have read it meanwhile.
         if let Some(other) = shard.peek(key) {
             self.charged.fetch_sub(charge, Relaxed);
             return other;

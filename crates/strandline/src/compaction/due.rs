@@ -4,8 +4,8 @@
 //! *The design and implementation of a log-structured file system*, 1992, section 3.6). The benefit is memory that
 //! becomes free, that of dead records and of indexes included. The cost is what is written: the live records, and the
 //! tables that they are merged with. What is written much waits, because it costs twice: records of the same keys that
-//! come before the next turn make these useless, and have the same tables written again. Whoever waits for space
-//! cannot wait for that.
+//! come before the next turn make these useless, and have the same tables written again. A writer or a flush
+//! that waits for space cannot wait for that.
 
 /// What is known of a subrange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct SubrangeFacts {
 
 /// Positions of the subranges whose level 0 is to go, the most rewarding first: so many that what stays fits `room`
 /// with as much again as the largest of them holds, which comes while that is on its way. What is busy is taken to be
-/// leaving. If somebody waits for space, at least one goes.
+/// leaving. If a writer or a flush waits for space, at least one goes.
 pub(crate) fn due(subranges: &[SubrangeFacts], room: u64, pressed: bool) -> Vec<usize> {
     let waits = |position: &usize| {
         let SubrangeFacts { held, busy, full, .. } = subranges[*position];
@@ -92,7 +92,7 @@ mod tests {
             (&[(1, 1, 0, 0), (60, 60, 60, 0)], 100, false, &[1]),
             // Dead records cost nothing.
             (&[(40, 40, 80, 0), (10, 40, 80, 0)], 100, false, &[1]),
-            // The first is about to be written again, unless somebody waits.
+            // The first is about to be written again, unless a writer or a flush waits.
             (&[(40, 40, 30, 900), (40, 40, 40, 100)], 10_000, true, &[0]),
             (&[(4000, 4000, 3000, 900), (4000, 4000, 4000, 100)], 10_000, false, &[1]),
             (&[(4000, 4000, 3000, 900), (400, 400, 400, 100)], 8000, false, &[0]),

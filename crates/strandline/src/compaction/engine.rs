@@ -91,7 +91,7 @@ pub(crate) struct Merge {
     pub from: Option<Vec<u8>>,
     /// Only keys below this one.
     pub before: Option<Vec<u8>>,
-    /// What it was given of the level that it writes to, if nobody else writes there meanwhile.
+    /// What it was given of the level that it writes to, if nothing else writes there meanwhile.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
     pub retention: Retention,
     /// The level below the output: a new table is begun before it overlaps too much of it.

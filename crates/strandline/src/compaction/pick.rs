@@ -72,7 +72,7 @@ pub(crate) struct Picture<'t> {
     pub arriving: Vec<Arriving<'t>>,
     /// What level 0 gives at once, in bytes.
     pub level0_bytes: u64,
-    /// Somebody waits for persistent memory.
+    /// A writer or a flush waits for persistent memory.
     pub pressed: bool,
     pub room: RoomFacts,
 }
@@ -126,7 +126,7 @@ impl<'t> Picture<'t> {
         self.arriving.iter().any(|each| levels.contains(&each.level) && overlaps(each))
     }
 
-    /// Whether level 0 is to be compacted, and nobody is at it.
+    /// Whether level 0 is to be compacted, and no job is at it.
     fn is_level0_due(&self) -> bool {
         let Level0Facts { busy, due, .. } = self.level0;
         due && !busy
@@ -260,7 +260,8 @@ fn level0(picture: &Picture<'_>) -> Option<Choice> {
     let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
     let merged = bytes(&picture.level(into)[onto.clone()]);
     // With no level free it had better wait for what has gathered, or merges would go on here that only grow. Once or
-    // twice they are worth it to somebody who waits; and where nothing has gathered there is nothing to wait for.
+    // twice they are worth it where a writer or a flush waits; and where nothing has gathered there is nothing to wait
+    // for.
     let base = picture.base();
     let no_other_way = || gathered(picture, base).or_else(|| slide(picture)).is_none();
     let worth_it = merged <= picture.small(level0.bytes)

@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     pub base: usize,
     /// Bytes of persistent memory that tables may take.
     pub limit: u64,
-    /// Somebody waits for persistent memory.
+    /// A writer waits for persistent memory.
     pub waited_for: bool,
 }
 

@@ -1,7 +1,7 @@
 //! One frame of the log: what a thread fenced, ranges with their bytes. `docs/format/wal.md` shows the layout.
 //!
-//! A frame is encoded by the thread that fences, and sealed by whoever writes it, who alone knows its place: the sum of
-//! the payload needs no place, the sum of the header covers it and has one.
+//! A frame is encoded by the thread that fences, and sealed by the thread that writes it, which alone knows its place:
+//! the sum of the payload needs no place, the sum of the header covers it and has one.
 
 use base::checksum::{mix, sum64};
 use base::codec::Reader;

@@ -32,7 +32,7 @@ impl Live {
         self.ranges.insert(start, (end, segment));
     }
 
-    /// Nobody needs the bytes of `range`.
+    /// The bytes of `range` are not needed any more.
     pub fn discarded(&mut self, range: Range<u64>) {
         let Range { start, end } = range;
         if let Some((&before, &(to, segment))) = self.ranges.range(..start).next_back()

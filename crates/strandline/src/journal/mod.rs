@@ -1,7 +1,7 @@
 //! The log of a store without persistent memory: what its region fences goes to files on SSD.
 //!
 //! ```text
-//! fence ─► frame (ranges, bytes, sums) ─► queue ─► whoever gets the file writes all that waits, and syncs it once
+//! fence ─► frame (ranges, bytes, sums) ─► queue ─► the thread with the file writes all that waits, and syncs it once
 //!                                                    │
 //!   0000000004.wal ── 0000000005.wal ── 0000000006.wal   what counts of the oldest is written again, then it goes
 //! ```
@@ -42,7 +42,7 @@ use segment::{HEADER_LEN, Header};
 pub(crate) use segment::{mend, path as segment_path};
 use writer::{Batch, Place, Writer};
 
-/// The file that is locked by whoever has the log open.
+/// The file that is locked by the store that has the log open.
 pub(crate) const LOCK: &str = "LOCK";
 
 /// Where a log is and how it is written.
@@ -50,7 +50,7 @@ pub(crate) struct Setting {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
     pub sync: WalSync,
-    /// Held as long as the region is there; none where nobody else can come by.
+    /// Held as long as the region is there; none where no other open can come by.
     pub lock: Option<FileLock>,
 }
 
@@ -220,7 +220,7 @@ impl Journal for Log {
             queue.count += 1;
             queue.count
         });
-        // Whoever has the file writes for all that came before; the others wait here for their turn.
+        // The thread that has the file writes for all that came before; the others wait here for their turn.
         let Some(mut end) = self.end() else { return };
         if end.done >= number || self.failure.get().is_some() {
             return;

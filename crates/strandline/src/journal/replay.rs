@@ -2,8 +2,8 @@
 //!
 //! Of every segment but the newest the next one says how much of it counts, and that was durable: anything else there is
 //! damage. The newest ends where its frames do. Behind a bad place in it an intact frame may stand that was written when
-//! that place was durable already; then it is damage, too. Else power failed before the place was synced, and nobody
-//! was told of what is behind it.
+//! that place was durable already; then it is damage, too. Else power failed before the place was synced, and no
+//! caller was told of what is behind it.
 
 use std::collections::VecDeque;
 use std::ops::Range;

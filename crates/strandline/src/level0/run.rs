@@ -305,7 +305,7 @@ impl Run {
         Ok(self.bounds.get_or_init(|| bounds))
     }
 
-    /// Whether a subrange of these keys is to read it. Damage is met by whoever does.
+    /// Whether a subrange of these keys is to read it. Where it is damaged the answer is yes: a read meets the damage.
     pub(crate) fn concerns(&self, media: &Media, span: &Span) -> bool {
         !matches!(self.bounds_within(media, span), Ok(None))
     }

@@ -60,7 +60,7 @@ impl KeyspaceState {
         }
     }
 
-    /// The lowest identifier that no subrange ever had: whoever removes the highest makes a higher one.
+    /// The lowest identifier that no subrange ever had: a change that removes the highest makes a higher one.
     pub(crate) fn next_subrange(&self) -> u32 {
         self.subranges.values().max().map_or(0, |id| id.saturating_add(1))
     }

@@ -27,11 +27,11 @@ pub(crate) struct Zone {
     graveyard: Arc<Graveyard>,
 }
 
-/// Space that nothing in memory names any more, waiting to be made free by whoever next needs space.
+/// Space that nothing in memory names any more, waiting to be made free by the thread that next needs space.
 #[derive(Default)]
 pub(crate) struct Graveyard {
     dead: Mutex<Dead>,
-    /// Retired zones that somebody still holds.
+    /// Retired zones to which references are left.
     dying: AtomicUsize,
     /// Owners of zones and extents that there are.
     pub(crate) owners: Count,

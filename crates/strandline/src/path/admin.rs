@@ -311,13 +311,13 @@ impl Engine {
         if self.tables.is_some() {
             return self.compact_down(space, (None, None), Depth::Deepest);
         }
-        // The jobs are held throughout, so that nobody else changes the runs.
+        // The jobs are held throughout, so that no other thread changes the runs.
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.finish(self)?;
         for subrange in space.subranges() {
             let view = subrange.view.load_full();
             if view.runs.len() > 1 {
-                // Nobody else marks runs while the jobs are held. A merge that panics goes like one that fails.
+                // No other thread marks runs while the jobs are held. A merge that panics goes like one that fails.
                 let all = 0..view.runs.len();
                 let merge = MergeJob::begin(self, (space, &subrange), &view, all);
                 drop(view);

@@ -66,7 +66,7 @@ impl Engine {
             self.rotate_if_full(space, &subrange);
         }
         if !subrange.front.has_spare() {
-            // Ahead of need nobody takes from the reserve for deletes.
+            // Ahead of need no writer takes from the reserve for deletes.
             let _enough_for_now = self.refill(space, &subrange, Claim::Put)?;
         }
         let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when full rounds
-    /// of reclaiming gain nothing and nobody gets any: then live bytes do not fit. The caller pins no View,
+    /// of reclaiming gain nothing and no writer gets any: then live bytes do not fit. The caller pins no View,
     /// which would hold on to what is to be reclaimed.
     fn await_space<T>(
         &self,

@@ -184,8 +184,9 @@ impl Engine {
         }
     }
 
-    /// Carries a part on that nobody else is at; `None` if there is none. A panic in it gives the compaction up, as an error
-    /// does: inputs are as they were, and outputs are named by nothing; behind the edit, the store is poisoned.
+    /// Carries a part on that no other thread is at; `None` if there is none. A panic in it gives the compaction up,
+    /// as an error does: inputs are as they were, and outputs are named by nothing; behind the edit, the store is
+    /// poisoned.
     pub(super) fn carry_on(
         &self,
         compaction: &Arc<Compaction>,
@@ -223,7 +224,7 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    // A task that failed may skip what it failed at: nobody may carry it on.
+                    // A task that failed may skip what it failed at: no thread may carry it on.
                     part.task.take().into_iter().for_each(|mut task| task.cancel());
                     drop(part);
                     return self.fail(compaction, error).map(Some);
@@ -266,7 +267,7 @@ impl Engine {
         if compaction.failure.set(error.clone()).is_err() {
             return Ok(Worked::Busy);
         }
-        // First of all, so that nobody waits for it any more.
+        // First of all, so that no thread waits for it any more.
         self.forget(compaction);
         self.give_up(compaction);
         self.compactions().figures.failed += 1;
@@ -310,14 +311,14 @@ impl Engine {
         }
     }
 
-    /// Whether a compaction failed lately. Without background threads nobody would come back to it.
+    /// Whether a compaction failed lately. Without background threads no thread would come back to it.
     fn pauses(&self, compactions: &Compactions) -> bool {
         let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
         lately && self.options.background_threads > 0
     }
 
     /// Begins a compaction that is due and fits, or else, where none is under way that may make room, one that is tried because
-    /// somebody waits.
+    /// a writer or a flush waits.
     fn begin_any(&self, compactions: &mut Compactions) -> Due {
         match self.begin_due(compactions, pick) {
             Due::Nothing if compactions.under_way.is_empty() && self.may_lack_room(compactions) => {

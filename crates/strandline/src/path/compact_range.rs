@@ -30,7 +30,7 @@ pub(super) enum Depth {
 /// What a compaction by hand does next.
 enum ByHand {
     Nothing,
-    /// Somebody else is at these tables.
+    /// Another job is at these tables.
     Busy,
     Begun(Arc<Compaction>),
     /// The same, and there is more.
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// Compactions by hand, once nobody else is at what they need.
+    /// Compactions by hand, once no other job is at what they need.
     fn compact_once(
         &self,
         space: &Arc<Space>,
@@ -171,7 +171,7 @@ impl Engine {
                 )?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
-            // A filter looks at what lies deepest only when somebody asks for it.
+            // A filter looks at what lies deepest only when a caller asks for it.
             let whole = self.hooks.has_filter();
             let (upper, onto) = above(&view.tree, into, (smallest, largest), whole);
             let lower = &view.tree.level(into).tables[onto.clone()];

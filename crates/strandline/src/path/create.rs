@@ -56,7 +56,7 @@ fn make_pool(
 ) -> Result<(Arc<Region>, u64)> {
     // Before anything is made: what is damaged stays as it is.
     let first = match ground.is_blank(at)?.then(|| first_state(shelf)) {
-        // Somebody else has made the pool meanwhile.
+        // Another open has made the pool meanwhile.
         Some(Err(_)) if !ground.is_blank(at)? => None,
         first => first.transpose()?,
     };

@@ -53,7 +53,7 @@ struct Building {
 }
 
 impl FreezeJob {
-    /// `None` if somebody is at the memtable.
+    /// `None` if another job is at the memtable.
     pub(crate) fn begin(space: &Arc<Space>, memtable: &Arc<Memtable>) -> Option<FreezeJob> {
         let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
         // Made only with the mark, which it releases when it goes.

@@ -50,7 +50,7 @@ pub(crate) trait Ground {
     /// The pool at `at`, which is there.
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>>;
 
-    /// Holds the file at `at`; none where nobody else can come by.
+    /// Holds the file at `at`; none where no other open can come by.
     fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>>;
 
     /// An identifier that no pool had before: it seeds every checksum.

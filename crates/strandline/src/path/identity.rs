@@ -1,4 +1,4 @@
-//! The file `STORE`, which names the parts of a store. It is text, so that whoever moves a part can say so.
+//! The file `STORE`, which names the parts of a store. It is text, so that a user who moves a part can say so.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a compaction takes: what leaves some level 0, and tables. Nobody else may take any of it meanwhile.
+//! What a compaction takes: what leaves some level 0, and tables. No other job may take any of it meanwhile.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Marks them; `None` if somebody else is at any of them, or was quicker.
+    /// Marks them; `None` if another job is at any of them, or was quicker.
     pub(super) fn claim(
         level0: Option<(Arc<Subrange>, Leaving)>,
         tables: impl Iterator<Item = (usize, Arc<Table>)>,

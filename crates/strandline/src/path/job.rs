@@ -180,7 +180,7 @@ pub(crate) enum Worked {
     Did,
     /// There is nothing to do.
     Idle,
-    /// Somebody else is at it.
+    /// Another thread is at it.
     Busy,
     /// Commits that are on their way must finish first.
     Blocked,
@@ -342,7 +342,7 @@ impl Engine {
         self.merge_free((other.space(), other.subrange()), need)
     }
 
-    /// A merge of runs that nobody is at.
+    /// A merge of runs that no job is at.
     fn merge_free(
         &self,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),

@@ -86,8 +86,8 @@ struct Cleaner {
 }
 
 impl MergeJob {
-    /// Merges `view.runs[choice]`, which the caller marked busy. Meanwhile nobody takes these runs away, and only newer
-    /// ones come.
+    /// Merges `view.runs[choice]`, which the caller marked busy. Meanwhile no other job takes these runs away, and only
+    /// newer ones come.
     fn new(
         engine: &Engine,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
@@ -131,7 +131,7 @@ impl MergeJob {
         }
     }
 
-    /// Merges `view.runs[choice]` if nobody is at them.
+    /// Merges `view.runs[choice]` if no job is at them.
     pub(crate) fn begin(
         engine: &Engine,
         (space, subrange): (&Arc<Space>, &Arc<Subrange>),
@@ -359,9 +359,9 @@ impl MergeJob {
 }
 
 /// Zones of `inputs`, all runs of a subrange, that may be cleaned. One that other subranges need becomes free only when
-/// they have moved what is theirs, too: that is worth it if somebody waits, since then all of them are merged. They go by
-/// all that lives there, so that they choose alike. Of a run that some of them have left already too much is thought to
-/// live, until the last has.
+/// they have moved what is theirs, too: that is worth it if a writer or a flush waits, since then all of them are
+/// merged. They go by all that lives there, so that they choose alike. Of a run that some of them have left already too
+/// much is thought to live, until the last has.
 fn known_zones(
     engine: &Engine,
     (space, subrange): (&Space, &Subrange),

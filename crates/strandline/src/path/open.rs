@@ -101,7 +101,7 @@ pub(crate) fn open_at(
     assemble(opened, (options, hooks), access)
 }
 
-/// Where a store in memory of this process puts its tables: nobody finds them again, so they must be the only ones.
+/// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
 fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<Shelf>> {
     let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
     let shelf = open_shelf(ground, dir.clone(), options)?;

@@ -34,7 +34,7 @@ pub enum Owner {
     Manifest,
     /// Nothing names it any more; it is free when space is asked for next.
     Going,
-    /// Nobody, and the pool knows: it is handed out next.
+    /// No owner, and the pool knows: it is handed out next.
     Free,
 }
 
@@ -70,7 +70,7 @@ pub struct Doubled {
 pub struct SpaceReport {
     /// All that is taken and has an owner.
     pub owned: Vec<Owned>,
-    /// What is taken and nobody has. Empty unless the report is `whole`.
+    /// What is taken and has no owner. Empty unless the report is `whole`.
     pub leaked: Vec<Place>,
     /// What two have. Empty unless the report is `whole`.
     pub doubled: Vec<Doubled>,

@@ -235,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// C2: claims the inputs and splits the work; `None` if somebody else was quicker.
+    /// C2: claims the inputs and splits the work; `None` if another job was quicker.
     pub(super) fn begin(
         &self,
         compactions: &Compactions,

@@ -162,7 +162,7 @@ pub(super) fn subranges(
                 return false;
             }
             // One without keys has zones all the same: the first holds them until it is frozen. Of one that is
-            // damaged, whoever reads it meets the damage.
+            // damaged, a read meets the damage.
             let bounds = memtable.bounds(media).map(Option::unwrap_or_default);
             bounds.map_or(true, |(low, high)| span.overlaps(&low, &high))
         };

@@ -279,7 +279,8 @@ fn plant_torn_tables(
 }
 
 /// Tables that are missing, have another length, or whose ends do not decode. Reads that need them fail, others go on.
-/// A device that does not answer is no damage: whoever would write learns what it said, whoever reads sees the rest.
+/// A device that does not answer is no damage: an open for writing returns what it said, an open for reading shows the
+/// rest.
 fn broken_tables(
     trees: &BTreeMap<u32, Arc<Tree>>,
     read_only: bool,

@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// B2 and B3: `old`, neighbours in key order, give way to one subrange, or to as many as `keys` cut it into; `false`
-    /// if somebody is at them, or it would not be safe.
+    /// if a job is at them, or it would not be safe.
     pub(crate) fn replace_subranges(
         &self,
         space: &Space,

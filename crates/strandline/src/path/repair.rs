@@ -180,7 +180,7 @@ struct Sources {
 impl Left {
     /// S1, as the manifest knows it.
     fn gather(&mut self, engine: &Arc<Engine>, lost: &mut Vec<LostRange>) -> Result<()> {
-        // What is said of tables, the walk over them finds again. Segments of a log nobody walks over any more: what
+        // What is said of tables, the walk over them finds again. Nothing walks over segments of a log any more: what
         // they had is not in the memory that was made of them.
         let tables = engine.tables.as_ref().map(|tables| tables.dir());
         let is_table = |file: &Path| tables.is_some_and(|dir| file.parent() == Some(dir));

@@ -228,7 +228,7 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
 
 /// Calls `each` for every record of every segment that counts under `cut`; returns the length up to the
 /// last of them. What `scan` found damaged is passed over; with `salvage`, whole records in it count too. All else
-/// passed its checks in the scan, and nobody writes meanwhile, so it is not verified again.
+/// passed its checks in the scan, and no thread writes meanwhile, so it is not verified again.
 pub(crate) fn replay(
     media: &Media,
     Range { start, end }: Range<u64>,

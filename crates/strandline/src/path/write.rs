@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// W5's acknowledgement: returns when everything up to `seq` is visible. Spins a moment, then yields to
-    /// whoever holds an older commit, then sleeps; it never burns a time slice on a descheduled writer.
+    /// the writers of older commits, then sleeps; it never burns a time slice on a descheduled writer.
     #[inline]
     pub(crate) fn await_visible(&self, seq: Seq) -> Result<()> {
         if self.ring.visible() >= seq { Ok(()) } else { self.wait_visible(seq) }
@@ -581,7 +581,7 @@ thread_local! {
 }
 
 impl Engine {
-    /// Refuses operands that nobody could combine.
+    /// Refuses operands where there is no operator to combine them.
     pub(crate) fn check_operator(&self) -> Result<()> {
         if self.hooks.has_operator() {
             return Ok(());

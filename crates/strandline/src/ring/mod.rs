@@ -1,8 +1,8 @@
 //! Commit order: who may be reserved next, and what is visible.
 //!
 //! Commits take a *ticket* in W2, in the order of their sequence numbers, and are filled and indexed in
-//! any order. A commit becomes visible when it and all older ones are durable and indexed; whoever
-//! completes the oldest gap publishes everything contiguous behind it.
+//! any order. A commit becomes visible when it and all older ones are durable and indexed; the writer
+//! that completes the oldest gap publishes everything contiguous behind it.
 //!
 //! - **I-RING-1** `visible` never passes a commit that has not been handed to [`Ring::complete`], which
 //!   asks for the proof that its bytes are durable.
@@ -86,7 +86,7 @@ impl Ring {
     }
 
     /// Publishes completed commits as far as they are contiguous. Anyone may call it at any time. Two that complete at
-    /// once may each miss the other's word, so whoever waits for a number calls it, or [`Ring::has_published`].
+    /// once may each miss the other's word, so a thread that waits for a number calls it, or [`Ring::has_published`].
     #[inline]
     pub(crate) fn advance(&self) {
         loop {
@@ -108,8 +108,9 @@ impl Ring {
         }
     }
 
-    /// Whether everything up to `seq` is visible, publishing what is complete if it is not. For who waits for commits that
-    /// nobody may wait for otherwise: the writer of a void one is gone, and its completion may have raced with another's.
+    /// Whether everything up to `seq` is visible, publishing what is complete if it is not. For a thread that waits for
+    /// commits for which perhaps no writer waits: that of a void one is gone, and its completion may have raced with
+    /// another's.
     pub(crate) fn has_published(&self, seq: Seq) -> bool {
         if self.visible() < seq {
             self.advance();

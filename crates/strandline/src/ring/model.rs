@@ -93,7 +93,7 @@ fn spawn<O: 'static>(
     thread::spawn(move || work(&world))
 }
 
-/// Everything was handed to the ring: whoever looks next makes it visible.
+/// Everything was handed to the ring: the thread that looks next makes it visible.
 fn finish(world: &World, taken: u64) {
     world.ring.advance();
     assert_eq!(world.look(0), taken);
@@ -157,7 +157,7 @@ fn three_writers_share_two_slots() {
 }
 
 /// The writer of a void commit does not wait for it, and both of two that complete at once may miss the other's word. A
-/// freeze waited for such a commit without end: it looked at what was visible, and nobody published.
+/// freeze waited for such a commit without end: it looked at what was visible, and no thread published.
 #[test]
 fn what_completes_beside_a_void_commit_is_published_by_who_waits_for_it() {
     check(3, |world| {

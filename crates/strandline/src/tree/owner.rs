@@ -77,7 +77,7 @@ pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
     // A claim that was killed may have left it.
     let _in_nobodys_way = fs.remove(&staged);
     if claimed {
-        // Whoever claimed it may have been killed before the name was durable.
+        // The process that claimed it may have been killed before the name was durable.
         return fs.sync_dir(dir);
     }
     write_claim(fs, &staged, pool)?;
@@ -111,7 +111,7 @@ fn write_claim(fs: &dyn Fs, path: &Path, pool: u64) -> Result<()> {
     })
 }
 
-/// Gives up what `pool` has claimed, where nobody will find its tables again.
+/// Gives up what `pool` has claimed, where no open will find its tables again.
 pub(crate) fn give_up(fs: &dyn Fs, dir: &Path, pool: u64) {
     if is_claimed(fs, dir, Some(pool)).unwrap_or(false) {
         let _best_effort = fs.remove(&dir.join(NAME));

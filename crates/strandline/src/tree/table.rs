@@ -143,7 +143,7 @@ impl Table {
         }
         let file = File(file);
         let layout = Layout::open(&file).map_err(|error| match error.kind() {
-            // Whoever wrote its name into the manifest could read it.
+            // The process that wrote its name into the manifest could read it.
             ErrorKind::NotSupported if output::verify(&*file.0, &self.desc).is_err() => {
                 lost("fails its checksum")
             }

@@ -48,7 +48,7 @@ impl Shelf {
         owner::claim(&*self.fs, &self.dir, pool)
     }
 
-    /// Leaves the directory to others, if it is empty: nobody finds the tables of `pool` again.
+    /// Leaves the directory to others, if it is empty: no open finds the tables of `pool` again.
     pub(crate) fn give_up(&self, pool: u64) {
         if self.present().is_ok_and(|present| present.is_empty()) {
             owner::give_up(&*self.fs, &self.dir, pool);

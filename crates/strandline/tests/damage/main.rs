@@ -168,7 +168,7 @@ fn writing_tour(layout: Layout) -> Tally {
                 }
             };
             verify(&db, &content, &what, &mut tally);
-            // Whoever goes on regardless must not lose more.
+            // A caller that goes on regardless must not lose more.
             let _ = db.put(b"zz new", b"written later");
             let _ = db.flush();
             let _ = db.compact();

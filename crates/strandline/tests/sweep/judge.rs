@@ -314,7 +314,7 @@ fn written(golden: &Golden, dir: &Path, at: &str, tally: &mut Tally) {
         }
     };
     verify(&db, golden, &format!("{at}, open for writing"), tally);
-    // Whoever goes on regardless must not lose more.
+    // A caller that goes on regardless must not lose more.
     let _ = db.put(b"zz new", b"written later");
     let _ = db.flush();
     let _ = db.compact();

@@ -33,7 +33,7 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     flags.set(EnvFlags::NO_SYNC, !synced);
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP).max_readers(16);
-    // SAFETY: the flags only lower what a commit survives, and the folder is known to nobody else, so that no
+    // SAFETY: the flags only lower what a commit survives, and the folder is known to this process only, so that no
     // other process changes the file or opens it with other flags.
     let env = unsafe { options.flags(flags).open(&dir) }.map_err(of("lmdb"))?;
     let transaction = env.write_txn().map_err(of("lmdb"))?;

@@ -17,7 +17,7 @@ pub(crate) struct Read {
     pub mapped: f64,
 }
 
-/// Two passes over the first `len` bytes of the pool at `path`, which nobody has open, with so many threads.
+/// Two passes over the first `len` bytes of the pool at `path`, which no process has open, with so many threads.
 pub(crate) fn measure(path: &Path, len: u64, threads: u64) -> Result<Read, String> {
     let file = PoolFile::open(path, OpenMode::ReadOnly);
     let region =

@@ -14,7 +14,7 @@ use outcome::Outcome;
 /// Writes a line to standard output.
 ///
 /// # Errors
-/// Nobody reads it any more.
+/// No process reads it any more.
 pub(crate) fn say(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}")

@@ -2,7 +2,7 @@
 //!
 //! The rivals hold keys and values in their nodes and compare keys as numbers, which is the most that can be done for
 //! them: nothing of theirs lies in persistent memory, and nothing is verified. The radix tree does what it does in the
-//! engine: it holds locations, and whoever reads goes to the record and verifies it.
+//! engine: it holds locations, and a reader goes to the record and verifies it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -53,7 +53,7 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             say(format!(
                 "Millions of operations per second. {count} keys of {KEY} bytes, values of {VALUE}, records of a line in\n\
                  {}.\n\
-                 The radix tree holds locations, and whoever reads verifies the record. The others hold keys and values.",
+                 The radix tree holds locations, and a reader verifies the record. The others hold keys and values.",
                 records.place()
             ))?;
         }

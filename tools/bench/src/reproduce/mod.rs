@@ -51,8 +51,8 @@ impl Request {
         scratch.map_err(|error| format!("{error}; give --memory, or less to do"))
     }
 
-    /// Bytes that [`Request::memory`] gives at most. Where nobody says what persistent memory is, it is a part of the
-    /// system's memory.
+    /// Bytes that [`Request::memory`] gives at most. Where the user does not say what persistent memory is, it is a
+    /// part of the system's memory.
     fn pm_left(&self) -> u64 {
         let free = free_bytes(&self.pm_folder());
         let free = if self.pm.is_none() { free.min(memory_left()) } else { free };

@@ -1,4 +1,4 @@
-//! `sst FILE`: a table by itself, whoever wrote it.
+//! `sst FILE`: a table by itself, whichever program wrote it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -51,7 +51,7 @@ fn a_second_process_is_refused_by_pid() {
 #[test]
 fn a_directory_that_cannot_be_written() {
     let store = Store::new();
-    // Nobody can make a file there, not even root.
+    // No user can make a file there, not even root.
     store.run(&["put", "--db", "/proc/strandline", "a", "b"]).failed(3, "/proc/strandline");
     let closed = store.dir().join("closed");
     std::fs::create_dir(&closed).expect("a directory");

@@ -21,7 +21,7 @@ impl<T> Default for Chunks<T> {
 }
 
 impl<T: Default> Chunks<T> {
-    /// Item `no`; it stands at its default until somebody changes it.
+    /// Item `no`; it stands at its default until the writer changes it.
     #[inline]
     pub(super) fn at(&self, no: u32) -> &T {
         let chunk = no / ITEMS + 1;

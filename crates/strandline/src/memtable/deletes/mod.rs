@@ -183,7 +183,7 @@ impl Deletes {
             moment.bounds.store(delete.bounds, Ordering::Relaxed);
             moment.seq.store(delete.seq, Ordering::Relaxed);
             len += 1;
-            // With it all that was made is there for whoever sees the length.
+            // With it all that was made is there for a reader that sees the length.
             self.len.store(len, Ordering::Release);
         }
         let bytes = Trees::bytes(writing.nodes)

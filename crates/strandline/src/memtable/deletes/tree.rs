@@ -1,6 +1,6 @@
 //! Which deletion is the newest where: a tree of edges, from each of which on a deletion is the newest, up to the next
 //! edge. To change a tree makes another one, which shares with it all but the way to what changed, so that a tree
-//! stays as it is for whoever reads it.
+//! stays as it is for its readers.
 //!
 //! It is a treap: a search tree by keys in which no node has a greater rank than the one above it. Ranks are as good as
 //! random, so that ways are short whatever the order of inserts.
