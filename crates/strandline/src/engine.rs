@@ -34,7 +34,7 @@ use crate::ring::{Gate, Ring};
 use crate::snapshot::Snapshots;
 use crate::subrange::Subrange;
 use crate::tree::memory::PmTables;
-use crate::tree::room::Writes;
+use crate::tree::room::Room;
 use crate::tree::tables::Tables;
 use crate::usage::Usage;
 use crate::view::View;
@@ -285,8 +285,7 @@ impl Engine {
         let holders = self.holders.now();
         let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
         let room = self.tables.as_ref().map(|tables| &tables.room);
-        let files =
-            room.filter(|room| room.limit() < u64::MAX).map_or(0, |room| room.left(Writes::Relief));
+        let files = room.filter(|room| room.limit() < u64::MAX).map_or(0, Room::untaken);
         self.media.pool.space().free + tails + files
     }
 

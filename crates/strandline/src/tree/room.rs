@@ -31,6 +31,17 @@ pub(crate) enum Writes {
     Relief,
 }
 
+/// Room beyond the limit, in bytes, of a store that took more when it was opened. All are 0 in any other.
+#[derive(Default)]
+struct Over {
+    /// All that files may take. It falls with what they take.
+    most: AtomicU64,
+    /// How much `most` is above what they take.
+    margin: AtomicU64,
+    /// The part of the margin that is kept for relief: tables may be larger than they are cut now.
+    reserve: AtomicU64,
+}
+
 /// Room for files.
 pub(crate) struct Room {
     /// Bytes that the options allow.
@@ -41,12 +52,8 @@ pub(crate) struct Room {
     device: AtomicU64,
     /// Bytes of files that tables or dead tables have.
     taken: AtomicU64,
-    /// Where the options allow less than there was at the open: bytes that what frees space may take; falls with what is taken.
-    excess: AtomicU64,
-    /// How much that is above what is taken.
-    margin: AtomicU64,
-    /// How much of that is kept for relief, since tables may be larger than they are cut now.
-    kept: AtomicU64,
+    /// What files may take that took too much at the open.
+    over: Over,
     /// Bytes of the largest table that was there at the open.
     largest: AtomicU64,
 }
@@ -59,9 +66,7 @@ impl Room {
             table_bytes,
             device: AtomicU64::new(u64::MAX),
             taken: AtomicU64::new(0),
-            excess: AtomicU64::new(0),
-            margin: AtomicU64::new(0),
-            kept: AtomicU64::new(0),
+            over: Over::default(),
             largest: AtomicU64::new(0),
         }
     }
@@ -76,20 +81,21 @@ impl Room {
         self.device.store(self.taken().saturating_add(free), Relaxed);
     }
 
-    /// Says, at an open, when all tables are counted, that `coming` bytes are to come to what they take. If that is more than writers may take, as after an open with a larger limit, what frees space goes over this one as far as it
-    /// would in a store that is full; otherwise there would be no room for any merge, and deletions would never meet what
-    /// they delete.
+    /// Called at an open, once all tables are counted; `coming` bytes are still to become files. Where files take more than
+    /// merges of levels leave them, because an earlier open allowed more, merges go beyond the limit as far as they would
+    /// in a full store. Otherwise none would have room, and deletions would never meet what they delete.
     pub(crate) fn note_found(&self, coming: u64) {
         let taken = self.taken();
-        if taken + coming > self.for_writers() {
-            let largest = self.largest.load(Relaxed);
-            let reserve = RESERVED_TABLES.saturating_mul(largest).min(taken).max(self.reserve());
-            // All that there is may be cut into smaller tables.
-            let margin = coming + self.in_files(taken) - taken + 2 * reserve;
-            self.kept.store(reserve, Relaxed);
-            self.margin.store(margin, Relaxed);
-            self.excess.store(taken + margin, Relaxed);
+        if taken <= self.limit().saturating_sub(self.reserve()) {
+            return;
         }
+        let largest = RESERVED_TABLES.saturating_mul(self.largest.load(Relaxed));
+        let reserve = largest.min(taken / RESERVE_SHARE_MAX).max(self.reserve());
+        // All that there is may be cut into smaller tables.
+        let margin = coming + self.in_files(taken) - taken + 2 * reserve;
+        self.over.reserve.store(reserve, Relaxed);
+        self.over.margin.store(margin, Relaxed);
+        self.over.most.store(taken + margin, Relaxed);
     }
 
     /// Bytes that files may take.
@@ -107,6 +113,11 @@ impl Room {
         let of = |share| self.limit() / (RESERVED_TABLES * share);
         let light = TABLE_BYTES_LIGHT.min(of(RESERVE_SHARE_MAX));
         self.table_bytes.min(of(RESERVE_SHARE).max(light).max(TABLE_BYTES_MIN))
+    }
+
+    /// A figure that rises as files take less, whatever the limit. It means nothing by itself.
+    pub(crate) fn untaken(&self) -> u64 {
+        (u64::MAX / 2).saturating_sub(self.taken())
     }
 
     /// Bytes that `writes` may still take.
@@ -131,14 +142,13 @@ impl Room {
     }
 
     fn most(&self, writes: Writes) -> u64 {
-        let excess = self.excess.load(Relaxed);
-        let (most, reserve) = match excess > self.given {
-            true => (excess.min(self.device.load(Relaxed)), self.kept.load(Relaxed)),
-            false => (self.limit(), self.reserve()),
-        };
+        let over = self.over.most.load(Relaxed).min(self.device.load(Relaxed));
         match writes {
-            Writes::Levels => most.saturating_sub(reserve),
-            Writes::Relief => most,
+            Writes::Levels => {
+                let kept = self.over.reserve.load(Relaxed);
+                self.limit().saturating_sub(self.reserve()).max(over.saturating_sub(kept))
+            }
+            Writes::Relief => self.limit().max(over),
         }
     }
 
@@ -162,7 +172,12 @@ impl Room {
     /// Gives `len` bytes back.
     pub(super) fn give_back(&self, len: u64) {
         let left = self.taken.fetch_sub(len, Relaxed) - len;
-        self.excess.fetch_min(left.saturating_add(self.margin.load(Relaxed)), Relaxed);
+        // With half of the writers' room free, merges have enough of the rest.
+        let most = match left < self.for_writers() / 2 {
+            true => 0,
+            false => left.saturating_add(self.over.margin.load(Relaxed)),
+        };
+        self.over.most.fetch_min(most, Relaxed);
     }
 }
 
@@ -212,8 +227,33 @@ mod tests {
         assert_eq!(room.take(10 * MIB, Writes::Levels), Ok(()));
         room.give_back(100 * MIB);
         assert_eq!(room.left(Writes::Relief), margin, "what went does not come back");
-        room.give_back(110 * MIB);
-        assert_eq!(room.left(Writes::Relief), 92 * MIB, "the limit is all there is");
+        room.give_back(130 * MIB);
+        assert_eq!(room.left(Writes::Relief), 112 * MIB, "the limit is all there is");
+    }
+
+    /// Level 0 once had less than the limit leaves it, where old tables were large: writers were let in for what could not
+    /// leave persistent memory.
+    #[test]
+    fn on_its_way_below_the_limit_no_merge_has_less_than_there() {
+        let room = Room::new(192 * MIB, 32 * MIB);
+        (0..75).for_each(|_| room.count(4 * MIB));
+        room.note_found(0);
+        while room.taken() > 0 {
+            room.give_back(5 * MIB);
+            let least = |writes, most: u64| room.left(writes) >= most.saturating_sub(room.taken());
+            assert!(least(Writes::Levels, 180 * MIB) && least(Writes::Relief, 192 * MIB));
+        }
+        assert_eq!(room.left(Writes::Relief), 192 * MIB);
+    }
+
+    /// What is full of its own accord has its reserve, and one large table changes nothing.
+    #[test]
+    fn a_store_that_is_full_at_its_limit_does_not_go_over_it() {
+        let room = Room::new(192 * MIB, 32 * MIB);
+        room.count(80 * MIB);
+        (0..100).for_each(|_| room.count(MIB));
+        room.note_found(20 * MIB);
+        assert_eq!((room.left(Writes::Levels), room.left(Writes::Relief)), (0, 12 * MIB));
     }
 
     /// A table of some kilobytes is to a good part what it has beside its entries.
