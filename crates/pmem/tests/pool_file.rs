@@ -175,7 +175,7 @@ fn wrong_paths_and_lengths_are_refused_by_name() {
     let open = |path: &Path| PoolFile::open(path, OpenMode::ReadWrite);
     let open_null = PoolFile::open(Path::new("/dev/null"), OpenMode::ReadOnly);
     refused(open(&pool), ErrorKind::NotFound, &["pool does not exist", "create it"]);
-    refused(open(&empty), ErrorKind::Corruption, &["empty is empty", "create the store again"]);
+    refused(open(&empty), ErrorKind::Corruption, &["empty is empty", "begin anew elsewhere"]);
     refused(open(folder.path()), ErrorKind::InvalidArgument, &["a folder", "name a file"]);
     refused(open_null, ErrorKind::InvalidArgument, &["/dev/null", "not device-dax"]);
     refused(open(&empty.join("x")), ErrorKind::NotFound, &["does not exist"]);

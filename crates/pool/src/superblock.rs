@@ -266,7 +266,8 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
 
 fn unformatted(what: &str) -> String {
     format!(
-        "{what} holds no pool: its creation never finished, or it was wiped; restore a copy of it, or remove it and create the store again"
+        "{what} holds no pool: its creation never finished, or it was wiped; restore a copy of it, save what tables hold \
+         with `strandline repair`, or begin anew elsewhere"
     )
 }
 

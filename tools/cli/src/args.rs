@@ -23,7 +23,8 @@ Opening:
 
 Exit codes:
   0  done
-  1  the key is not there (get, explain), the store or table is damaged (check, sst --verify),
+  1  the key is not there (get, explain), the store or table is damaged (check, sst --verify; space that a
+     killed process left is no damage),
      something was lost (repair), or lines were rejected (load --strict)
   2  wrong usage
   3  any other error";

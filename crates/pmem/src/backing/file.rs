@@ -115,7 +115,7 @@ impl PoolFile {
         let pool = Self::acquire(OPERATION, path, mode, false)?;
         if pool.len == 0 {
             let context = format!(
-                "{} is empty: not a pool, or its creation was interrupted; restore a copy of it, or remove it and create the store again",
+                "{} is empty: not a pool, or its creation was interrupted; restore a copy of it, or begin anew elsewhere",
                 path.display()
             );
             return Err(Error::corruption(OPERATION, context));

@@ -89,7 +89,7 @@ fn fresh_memory_holds_no_pool() {
     for len in [1, 64, 128, 4096, TINY_LEN as usize] {
         let (kind, text) = refusal(&vec![0; len]);
         assert_eq!(kind, ErrorKind::NotFound, "{text}");
-        assert!(text.contains("create the store again"), "{text}");
+        assert!(text.contains("begin anew elsewhere"), "{text}");
     }
 }
 

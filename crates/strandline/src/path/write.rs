@@ -336,11 +336,11 @@ impl<'e, 'a> Commit<'e, 'a> {
         Ok(())
     }
 
-    /// Says that there is never room for the zones of all subranges of the commit at once.
+    /// Says that room in all subranges of the commit was not to be had at once.
     fn too_wide(&self) -> Error {
         let text = format!(
-            "a batch over {} subranges takes a zone of {} bytes in each, and there is room for fewer at a time: split it, \
-             delete keys, or give more room (pm_size, ssd_size)",
+            "a batch over {} subranges needs room in a zone of {} bytes in each at once, and has waited {ZONE_WAITS_MAX} \
+             times for that; split it, delete keys, or give more room (pm_size, ssd_size)",
             self.groups.len(),
             self.engine.media.pool.geometry().zone_len()
         );

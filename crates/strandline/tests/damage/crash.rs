@@ -22,6 +22,14 @@ const CUTS: usize = 4;
 /// One cut in so many is repaired, too.
 const REPAIRS: u64 = 4;
 
+/// What was looked at after cuts.
+#[derive(Debug, Default)]
+struct Seen {
+    read_only: u32,
+    writing: u32,
+    repaired: u32,
+}
+
 /// A store in a directory whose pool is replaced by images.
 struct Place {
     dir: TempDir,
@@ -48,19 +56,34 @@ impl Place {
         _ = db.flush();
         (200..205).for_each(|i| drop(db.delete(&key(i))));
         _ = db.compact();
-        while let Ok(false) = db.work(100) {}
+        // More than there is to do.
+        for _ in 0..50 {
+            if !matches!(db.work(100), Ok(false)) {
+                break;
+            }
+        }
         Some(pm)
     }
 
     /// Holds what a cut left against the content: read-only, repaired, and open for writing.
-    fn judge(&self, image: &[u8], repairs: bool, what: &str, tally: &mut Tally) {
+    fn judge(
+        &self,
+        image: &[u8],
+        repairs: bool,
+        what: &str,
+        (tally, seen): (&mut Tally, &mut Seen),
+    ) {
         std::fs::write(self.dir.join("pool"), image).expect("write");
-        self.read(Db::open_read_only(self.dir.path(), options()), what, tally);
+        let read_only = Db::open_read_only(self.dir.path(), options());
+        seen.read_only += u32::from(read_only.is_ok());
+        self.read(read_only, what, tally);
         if repairs {
-            self.repair(what, tally);
+            seen.repaired += u32::from(self.repair(what, tally));
         }
         let region: Arc<Region> = Arc::new(SimPm::survivor(Mode::Adr, image).1);
-        self.read(Db::open_region(region, options()), what, tally);
+        let writing = Db::open_region(region, options());
+        seen.writing += u32::from(writing.is_ok());
+        self.read(writing, what, tally);
     }
 
     fn read(&self, opened: strandline::Result<Db>, what: &str, tally: &mut Tally) {
@@ -75,10 +98,19 @@ impl Place {
         }
     }
 
-    /// What a repair saves is right, and what it does not save it lists.
-    fn repair(&self, what: &str, tally: &mut Tally) {
-        let to = self.dir.join("saved");
-        let Ok(report) = repair(self.dir.path(), &to, options()) else { return };
+    /// What a repair saves is right, and what it does not save it lists. Whether there was anything to save.
+    fn repair(&self, what: &str, tally: &mut Tally) -> bool {
+        let place = TempDir::new("damage-crash-saved");
+        let to = place.join("saved");
+        let report = match repair(self.dir.path(), &to, options()) {
+            Ok(report) => report,
+            Err(error) => {
+                if error.kind() != ErrorKind::Corruption {
+                    tally.note(&format!("a repair says {:?}", error.kind()), what);
+                }
+                return false;
+            }
+        };
         let db = Db::open(&to, options()).expect("a repaired store");
         let told = |key: &[u8]| {
             report.lost.iter().any(|lost| {
@@ -96,12 +128,11 @@ impl Place {
                 tally.note("a repair brings back what was deleted without a word", what);
             }
         }
-        drop(db);
-        std::fs::remove_dir_all(&to).expect("remove");
+        true
     }
 }
 
-/// What a power cut at `event` leaves, lines that it decides over by chance.
+/// What a power cut leaves of `media`, lines that it decides over by chance.
 fn survivor(media: &mut Media, rng: &mut Rng) -> Vec<u8> {
     let torn = media.torn();
     let choice: Vec<u16> = torn.iter().map(|t| rng.below(t.count() as u64) as u16).collect();
@@ -111,7 +142,7 @@ fn survivor(media: &mut Media, rng: &mut Rng) -> Vec<u8> {
 fn tour(layout: Layout) {
     let place = Place::new(layout);
     let (mut tally, mut rng) = (Tally::default(), Rng::new(layout as u64));
-    let mut opened = 0;
+    let (mut opened, mut seen) = (0, Seen::default());
     for (no, line) in place.whole.chunks_exact(LINE).enumerate() {
         if line.iter().all(|byte| *byte == 0) || !rng.chance(1, ONE_IN) {
             continue;
@@ -130,14 +161,15 @@ fn tour(layout: Layout) {
                 tally.tried += 1;
                 let image = survivor(&mut pm.media_at(cut as usize), &mut rng);
                 let what = format!("{what}, cut at event {cut} of {events}");
-                place.judge(&image, rng.chance(1, REPAIRS), &what, &mut tally);
+                place.judge(&image, rng.chance(1, REPAIRS), &what, (&mut tally, &mut seen));
             }
         }));
         if tried.is_err() {
             tally.note("panic", &what);
         }
     }
-    assert!(opened > 20, "{opened} opened for writing");
+    let enough = opened > 20 && seen.read_only > 60 && seen.writing > 60 && seen.repaired > 15;
+    assert!(enough, "{opened} opened for writing; after cuts {seen:?}");
     tally.assert_clean(80);
 }
 

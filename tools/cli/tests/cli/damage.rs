@@ -20,6 +20,22 @@ fn a_sound_store_has_none() {
     );
 }
 
+/// As a process leaves it that is killed after it has written a table, and before the manifest names that.
+#[test]
+fn a_file_without_an_owner_is_told_and_is_no_damage() {
+    let store = Store::with_runs(20_000);
+    store.run(&["compact"]).ok();
+    let tables = store.dir().join("db/sst");
+    std::fs::write(tables.join("000777.sst"), b"half a table").expect("written");
+    let text = store.run(&["check"]).ok().text();
+    assert!(text.contains("leaked: the file of table 777"), "{text}");
+    assert!(text.ends_with("no damage\n"), "{text}");
+    let json = store.run(&["check", "--json"]).ok().json();
+    assert_eq!(json["space"]["leaked"].as_array().map(Vec::len), Some(1), "{json}");
+    store.run(&["put", "a", "b"]).ok();
+    assert!(!store.run(&["check"]).ok().text().contains("leaked"));
+}
+
 #[test]
 fn a_flipped_byte_in_a_memtable_is_found() {
     let store = Store::filled(500, &["--batch", "1"]);
