@@ -207,7 +207,10 @@ pub(crate) fn choose(region: &Region) -> Result<Superblock> {
         }
         [Slot::Foreign, Slot::Foreign | Slot::Blank] => fail(
             ErrorKind::InvalidArgument,
-            format!("{what} is not a strandline pool; name another file, or remove this one"),
+            format!(
+                "{what} is not a strandline pool; name another file, or, if it was one, restore a copy of it or save what is left \
+                 with `strandline repair`"
+            ),
         ),
         _ => fail(
             ErrorKind::Corruption,

@@ -363,3 +363,36 @@ fn a_store_opened_with_a_limit_below_what_it_takes_comes_back_by_deleting() {
         }
     });
 }
+
+/// A table that is larger than the limit is rewritten once enough of it is deleted.
+#[test]
+fn a_large_table_of_a_store_opened_with_a_small_limit_shrinks() {
+    const COUNT: u64 = 25_000;
+    ends(|| {
+        for preset in PRESETS {
+            let place = Place::new(POOL, Memory::default());
+            let open = |limit| place.open(options(preset, limit));
+            let large = open(0);
+            (0..COUNT).for_each(|i| large.put(&scattered(i), &noise(i, 0)).expect("put"));
+            large.compact().expect("compact");
+            drop(large);
+            let db = open(FILES / 2);
+            let files = || db.properties().ssd.map_or(0, |ssd| ssd.bytes);
+            let whole = files();
+            let deleted = COUNT * 9 / 10;
+            for i in 0..deleted {
+                db.delete(&scattered(i)).unwrap_or_else(|error| panic!("{preset}: {error}"));
+                let now = files();
+                assert!(
+                    i != COUNT / 2 || now <= whole * 3 / 4,
+                    "{preset}: {now} of {whole} bytes left"
+                );
+            }
+            db.put(b"key", b"value").unwrap_or_else(|error| panic!("{preset}: {error}"));
+            assert!(files() <= FILES / 2, "{preset}: {} bytes of files", files());
+            for i in (deleted..COUNT).step_by(101) {
+                assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "{preset}");
+            }
+        }
+    });
+}

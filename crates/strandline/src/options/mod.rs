@@ -257,7 +257,7 @@ pub const TABLE: &[Row] = &[
         default: "0",
         doc: "Bytes that files of tables may take. An eighth at most, or of 1 MiB and less up to a half, is kept for what frees space: \
               writes get NoSpace before that is touched, and once all that persistent memory holds would no longer fit; deletions go on. \
-              Files that took more before may still grow by what persistent memory holds and twice that part, which falls as they shrink.",
+              Files that took more at an open may grow while they are merged, by as much again and what persistent memory holds, until enough is deleted.",
     },
     Row {
         name: "ssd_direct",

@@ -89,10 +89,11 @@ impl Room {
         if taken <= self.limit().saturating_sub(self.reserve()) {
             return;
         }
+        // Where there are few tables, a merge of one may read most of what there is.
         let largest = RESERVED_TABLES.saturating_mul(self.largest.load(Relaxed));
-        let reserve = largest.min(taken / RESERVE_SHARE_MAX).max(self.reserve());
+        let reserve = largest.min(taken).max(self.reserve());
         // All that there is may be cut into smaller tables.
-        let margin = coming + self.in_files(taken) - taken + 2 * reserve;
+        let margin = coming + self.in_files(taken) - taken + self.reserve() + reserve;
         self.over.reserve.store(reserve, Relaxed);
         self.over.margin.store(margin, Relaxed);
         self.over.most.store(taken + margin, Relaxed);
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(room.left(Writes::Relief), 0);
         room.note_found(10 * MIB);
         assert_eq!((room.limit(), room.for_writers()), (192 * MIB, 168 * MIB));
-        let margin = 10 * MIB + 300 * TABLE_OVERHEAD + 2 * 24 * MIB;
+        let margin = 10 * MIB + 300 * TABLE_OVERHEAD + (12 + 24) * MIB;
         assert_eq!(
             (room.left(Writes::Levels), room.left(Writes::Relief)),
             (margin - 24 * MIB, margin)

@@ -129,7 +129,8 @@ impl Tables {
     pub(super) fn take_room(&self, len: u64, writes: Writes) -> Result<()> {
         self.room.take(len, writes).map_err(|taken| {
             let text = format!(
-                "tables in {} take {taken} of {} bytes; raise ssd_size, or delete keys and compact",
+                "{len} bytes more have no room: tables in {} take {taken} of {} bytes, of which a part is kept for what frees \
+                 space; raise ssd_size, or delete keys and compact",
                 self.shelf.dir.display(),
                 self.room.limit()
             );
