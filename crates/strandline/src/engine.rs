@@ -279,8 +279,8 @@ impl Engine {
         if self.poison.is_set() { Ok(()) } else { tables.remove_dead() }
     }
 
-    /// Bytes that nothing uses, the rest of zones that cleaning goes on filling and room in files included: what reclaiming
-    /// raises, if it can raise anything.
+    /// A figure that rises by each byte that reclaiming frees, in the pool, in zones that cleaning goes on filling, or in
+    /// files. Only its change means anything.
     pub(crate) fn unused_bytes(&self) -> u64 {
         let holders = self.holders.now();
         let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();

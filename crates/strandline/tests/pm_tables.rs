@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{Place, TempDir, assert_nothing_leaked, dump, heap, kind_of, noise, scattered};
+use common::{
+    Place, TempDir, assert_nothing_leaked, covers, dump, heap, kind_of, noise, scattered,
+};
 use ssd::Memory;
 use strandline::{Db, ErrorKind, Options, PmSource, ReadOptions, SsdSource, steps};
 use testkit::Rng;
@@ -343,12 +345,7 @@ fn a_repair_saves_what_is_in_them() {
     assert!(!report.lost.is_empty());
     let db = Db::open(dir.join("saved"), options()).expect("open");
     let saved = dump(db.default_keyspace(), &ReadOptions::default());
-    let inside = |key: &[u8]| {
-        report.lost.iter().any(|lost| {
-            lost.from.as_ref().is_none_or(|from| &from[..] <= key)
-                && lost.to.as_ref().is_none_or(|to| key <= &to[..])
-        })
-    };
+    let inside = |key: &[u8]| report.lost.iter().any(|lost| covers(lost, key));
     let differs = model.iter().filter(|(key, value)| saved.get(*key) != Some(value));
     let differs: Vec<_> = differs.map(|(key, _)| key).collect();
     assert!(differs.iter().all(|key| inside(key)), "{} keys differ", differs.len());

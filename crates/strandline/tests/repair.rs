@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Contents, TempDir, dump, external, kind_of, numbered as key, small_levels};
+use common::{Contents, TempDir, covers, dump, external, kind_of, numbered as key, small_levels};
 use strandline::{
     Db, ErrorKind, Hooks, IngestOptions, MergeOperator, Options, ReadOptions, RepairReport, repair,
 };
@@ -73,12 +73,7 @@ fn all(place: &Path, space: &str) -> Contents {
 
 /// Every key that is wrong or missing lies in a range that was told.
 fn assert_told(report: &RepairReport, model: &Contents, saved: &Contents) {
-    let covered = |key: &Vec<u8>| {
-        report.lost.iter().any(|lost| {
-            lost.from.as_ref().is_none_or(|from| from <= key)
-                && lost.to.as_ref().is_none_or(|to| key <= to)
-        })
-    };
+    let covered = |key: &Vec<u8>| report.lost.iter().any(|lost| covers(lost, key));
     for (key, value) in model {
         assert!(saved.get(key) == Some(value) || covered(key), "{}", key.escape_ascii());
     }

@@ -1,4 +1,4 @@
-//! What a compaction takes: what leaves some level 0, and tables. No other job may take any of it meanwhile.
+//! The inputs of a compaction: memtables and runs that leave level 0, and tables. No other job takes them meanwhile.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! What files of tables may take, and for what: a limit, of which a part is kept for what frees space.
 //!
 //! A merge writes its output before its inputs go, so that files which had taken all they may could never give any of it
-//! back. So the first to be refused are writers of values and files from elsewhere, while all that persistent memory has taken still has room in files,
-//! and deletions, too; then level 0 and merges of whole levels. A table that is merged with what it overlaps of the next level
-//! may take all there is: the deleted and the overwritten go that way. If level 0 could take that as well, deletions could
-//! fill files with tables for whose merge there is no room.
+//! back. So the first to be refused are writers of values and files from elsewhere, while all that persistent memory has
+//! taken still has room in files, and deletions, too; then level 0 and merges of whole levels. A table that is merged with
+//! what it overlaps of the next level may take all there is: the deleted and the overwritten go that way. If level 0 could
+//! take that as well, deletions could fill files with tables for whose merge there is no room.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -12,13 +12,19 @@ use std::time::Duration;
 use ssd::Fs;
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
-    Batch, Db, ErrorKind, Hooks, IngestOptions, Iter, Keyspace, MergeOperator, Options,
+    Batch, Db, ErrorKind, Hooks, IngestOptions, Iter, Keyspace, LostRange, MergeOperator, Options,
     ReadOptions, Region, Snapshot, steps,
 };
 use testkit::{Change, Model, Moment, Move, Op, Rng, Transcript, Value, Walk};
 
 /// Subranges of a keyspace at most.
 const SUBRANGES_MAX: usize = 5;
+
+/// Whether a repair says that `key` may be lost.
+pub fn covers(lost: &LostRange, key: &[u8]) -> bool {
+    lost.from.as_deref().is_none_or(|from| from <= key)
+        && lost.to.as_deref().is_none_or(|to| key <= to)
+}
 
 /// A directory that goes with its holder.
 pub struct TempDir(PathBuf);

@@ -11,9 +11,9 @@ use sim::{Media, Mode, SimPm};
 use strandline::{Db, ErrorKind, repair};
 use testkit::Rng;
 
-use crate::common::TempDir;
+use crate::common::{TempDir, covers};
 use crate::judge::{Tally, verify};
-use crate::sample::{Content, LINE, Layout, changes, key, options, write_sample};
+use crate::sample::{Content, LINE, Layout, changes, key, options, work_off, write_sample};
 
 /// Of the lines in use, one in so many is damaged.
 const ONE_IN: u64 = 5;
@@ -56,12 +56,7 @@ impl Place {
         _ = db.flush();
         (200..205).for_each(|i| drop(db.delete(&key(i))));
         _ = db.compact();
-        // More than there is to do.
-        for _ in 0..50 {
-            if !matches!(db.work(100), Ok(false)) {
-                break;
-            }
-        }
+        work_off(&db);
         Some(pm)
     }
 
@@ -89,12 +84,7 @@ impl Place {
     fn read(&self, opened: strandline::Result<Db>, what: &str, tally: &mut Tally) {
         match opened {
             Ok(db) => drop(verify(&db, &self.content, what, tally)),
-            Err(error) => {
-                tally.refused += 1;
-                if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported) {
-                    tally.note(&format!("open says {:?}", error.kind()), what);
-                }
-            }
+            Err(error) => tally.refuse(&error, what),
         }
     }
 
@@ -112,12 +102,7 @@ impl Place {
             }
         };
         let db = Db::open(&to, options()).expect("a repaired store");
-        let told = |key: &[u8]| {
-            report.lost.iter().any(|lost| {
-                let (from, to) = (lost.from.as_deref(), lost.to.as_deref());
-                from.is_none_or(|from| from <= key) && to.is_none_or(|to| key <= to)
-            })
-        };
+        let told = |key: &[u8]| report.lost.iter().any(|lost| covers(lost, key));
         for (key, value) in &self.content.live {
             if db.get(key).expect("get").as_ref() != Some(value) && !told(key) {
                 tally.note("a repair loses without a word", what);

@@ -22,6 +22,14 @@ impl Tally {
         entry.0 += 1;
     }
 
+    /// An open was refused with `error`.
+    pub fn refuse(&mut self, error: &strandline::Error, at: &str) {
+        self.refused += 1;
+        if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported) {
+            self.note(&format!("open says {:?}", error.kind()), at);
+        }
+    }
+
     #[track_caller]
     pub fn assert_nothing_wrong(&self) {
         assert!(self.wrong.is_empty(), "before any damage: {:#?}", self.wrong);

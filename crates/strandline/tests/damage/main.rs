@@ -14,7 +14,8 @@ use std::sync::Arc;
 use common::{TempDir, heap};
 use judge::{Tally, verify};
 use sample::{
-    LEN, LINE, Layout, changes, key, load, options, places, sample_bytes, store, write_sample,
+    LEN, LINE, Layout, changes, key, load, options, places, sample_bytes, store, work_off,
+    write_sample,
 };
 use strandline::{Db, ErrorKind};
 use testkit::Rng;
@@ -59,12 +60,7 @@ fn read_only_tour(layout: Layout, overwrites: bool, only_records: bool) -> Tally
             file.write_all_at(&bad, at).expect("damage");
             let tried = catch_unwind(AssertUnwindSafe(|| match open() {
                 Err(error) => {
-                    tally.refused += 1;
-                    let fits =
-                        matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported);
-                    if !fits {
-                        tally.note(&format!("open says {:?}", error.kind()), &what);
-                    }
+                    tally.refuse(&error, &what);
                     if in_records {
                         tally.note("a damaged record keeps readers out", &what);
                     }
@@ -159,24 +155,14 @@ fn writing_tour(layout: Layout) -> Tally {
         let tried = catch_unwind(AssertUnwindSafe(|| {
             let db = match open() {
                 Ok(db) => db,
-                Err(error) => {
-                    tally.refused += 1;
-                    if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotSupported) {
-                        tally.note(&format!("open says {:?}", error.kind()), &what);
-                    }
-                    return;
-                }
+                Err(error) => return tally.refuse(&error, &what),
             };
             verify(&db, &content, &what, &mut tally);
             // A caller that goes on regardless must not lose more.
             let _ = db.put(b"zz new", b"written later");
             let _ = db.flush();
             let _ = db.compact();
-            for _ in 0..50 {
-                if !matches!(db.work(100), Ok(false)) {
-                    break;
-                }
-            }
+            work_off(&db);
             let _ = db.delete(b"zz new");
             let _ = db.compact();
             verify(&db, &content, &format!("{what}, after compacting"), &mut tally);

@@ -168,3 +168,12 @@ pub fn sample_bytes(layout: Layout, overwrites: bool) -> (Content, Vec<u8>, Plac
     let bytes = std::fs::read(dir.join("pool")).expect("read");
     (content, bytes, places(&dir.join("pool")))
 }
+
+/// Does background work until there is none, or it fails; more than there can be is left.
+pub fn work_off(db: &Db) {
+    for _ in 0..50 {
+        if !matches!(db.work(100), Ok(false)) {
+            break;
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use strandline::{Db, Error, ErrorKind, Keyspace, LostRange, ReadOptions, repair};
 
-use crate::common::TempDir;
+use crate::common::{self, TempDir};
 use crate::golden::{Golden, Known, options, read_files, write_files};
 
 /// Longer than any open, with all reads of it, should take: more is a hang.
@@ -290,9 +290,7 @@ fn repaired(golden: &Golden, dir: &Path, at: &str, verdict: Verdict, tally: &mut
 }
 
 fn covers(lost: &LostRange, keyspace: &str, key: &[u8]) -> bool {
-    lost.keyspace.as_ref().is_none_or(|name| name == keyspace)
-        && lost.from.as_ref().is_none_or(|from| &from[..] <= key)
-        && lost.to.as_ref().is_none_or(|to| key <= &to[..])
+    lost.keyspace.as_ref().is_none_or(|name| name == keyspace) && common::covers(lost, key)
 }
 
 /// An open for writing is refused and changes nothing; or it goes on, and damage does not turn into absence.
