@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::db::Keyspace;
-use crate::memtable::record::Kind;
+use crate::record::format::Kind;
 
 /// Changes to commit as one, in order, across any keyspaces of one store.
 ///

@@ -7,7 +7,7 @@ const TAKEN: u8 = 1;
 /// Something newer stands in its place.
 const SPENT: u8 = 2;
 
-/// Free, taken, or spent for ever: a thread that still has a [`crate::view::View`] from before must not take what an
+/// Free, taken, or spent for ever: a thread that still has a [`crate::keyspace::view::View`] from before must not take what an
 /// edit has removed since.
 #[derive(Default)]
 pub(crate) struct Busy(AtomicU8);

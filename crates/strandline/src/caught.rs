@@ -8,7 +8,7 @@ use base::{Error, ErrorKind};
 /// Calls `call`; a panic in it comes back as its message.
 ///
 /// No type proves that what `call` may change is whole after a panic, so each caller says why it is, or lets a guard
-/// poison the store where it is not ([`crate::background::poison`]).
+/// poison the store where it is not ([`crate::poison`]).
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(message)
 }

@@ -14,21 +14,21 @@ use ssd::Fs;
 
 pub use iterator::Iter;
 
+use crate::background::jobs::Worked;
+use crate::backup::ingest::IngestOptions;
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::keyspace::Space;
-use crate::memtable::record::Kind;
 use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
+use crate::open::{self, Access};
 use crate::options::Options;
-use crate::path::ingest::IngestOptions;
-use crate::path::job::Worked;
-use crate::path::op::Op;
-use crate::path::open::{self, Access};
-use crate::path::recover::Report;
-use crate::path::scan::Scan;
+use crate::read::scan::Scan;
+use crate::record::format::Kind;
+use crate::recovery::recover::Report;
 use crate::tree::tables::Shelf;
+use crate::write::op::Op;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
 #[derive(Clone)]
@@ -403,9 +403,9 @@ impl Db {
     /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are,
     /// that of every key newer versions lie above older ones, and that each piece of space has one owner; returns what is
     /// damaged, leaked or owned twice, and what the open found.
-    pub fn check(&self) -> Result<crate::path::check::CheckReport> {
+    pub fn check(&self) -> Result<crate::check::CheckReport> {
         let _call = self.engine().call("check")?;
-        crate::path::check::check(self.engine())
+        crate::check::check(self.engine())
     }
 
     /// Ends use of the store: calls through other handles get `Closed` from now on, calls under way end. Nothing needs to be

@@ -11,17 +11,17 @@ use pmem::{Region, Site};
 use pool::{Format, Pool};
 use ssd::{Disk, Fs, Memory};
 
-use crate::journal;
-use crate::level0::block::Block;
 use crate::level0::run;
-use crate::level0::{BLOCK_LEN, block};
+use crate::level0::run::block::Block;
+use crate::level0::run::{BLOCK_LEN, block};
 use crate::manifest::State;
 use crate::manifest::edit::Edit;
-use crate::media::Media;
-use crate::memtable::brief::Brief;
-use crate::memtable::record::{self, Head};
 use crate::options::WalSync;
-use crate::path::scan_zone;
+use crate::record::format::{self, Head};
+use crate::record::short::Brief;
+use crate::record::store::Media;
+use crate::recovery::scan_zone;
+use crate::wal;
 
 /// One target: takes any bytes.
 pub type Body = fn(&[u8]);
@@ -72,8 +72,8 @@ pub fn records(data: &[u8]) {
         scan_records(media, &zone);
         let zone_seed = media.zone_seed(1);
         for at in (0..zone.len()).step_by(LINE) {
-            let seed = crate::media::record_seed(zone_seed, start + at as u64);
-            record::mend(&mut zone[at..], seed, BASE_SEQ);
+            let seed = crate::record::store::record_seed(zone_seed, start + at as u64);
+            format::mend(&mut zone[at..], seed, BASE_SEQ);
             let bytes = &zone[at..];
             let Some(head) = Head::decode(bytes, seed, BASE_SEQ) else { continue };
             let Some(whole) = bytes.get(..head.len()) else { continue };
@@ -147,8 +147,8 @@ pub fn segment(data: &[u8]) {
     let (first, second) = rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()));
     let (mut first, mut second) = (first.to_vec(), second.to_vec());
     read_log(&first, &second);
-    journal::mend(&mut first, 1);
-    journal::mend(&mut second, 2);
+    wal::mend(&mut first, 1);
+    wal::mend(&mut second, 2);
     read_log(&first, &second);
 }
 
@@ -158,22 +158,22 @@ fn read_log(first: &[u8], second: &[u8]) {
     fs.create_dir_all(dir).expect("directory");
     for (number, bytes) in [(1, first), (2, second)] {
         if !bytes.is_empty() {
-            let mut file = fs.create(&journal::segment_path(dir, number)).expect("file");
+            let mut file = fs.create(&wal::segment_path(dir, number)).expect("file");
             file.append(bytes).and_then(|()| file.sync()).expect("write");
         }
     }
-    let setting = || journal::Setting {
+    let setting = || wal::Setting {
         fs: Arc::new(fs.clone()),
         dir: dir.to_owned(),
         sync: WalSync::Never,
         lock: None,
     };
-    _ = journal::read(setting());
-    let opened = journal::open(setting(), || Ok(None));
+    _ = wal::read(setting());
+    let opened = wal::open(setting(), || Ok(None));
     if let Ok(Some(region)) = opened {
         let before = region.bytes(0, region.len() as usize).to_vec();
         drop(region);
-        let again = journal::open(setting(), || Ok(None)).expect("a log that was opened");
+        let again = wal::open(setting(), || Ok(None)).expect("a log that was opened");
         let again = again.expect("the log is there");
         assert!(again.bytes(0, before.len()) == before, "an open changes nothing");
     }
@@ -188,12 +188,12 @@ mod tests {
 
     use super::*;
     use crate::fences::FencesBuilder;
-    use crate::level0::pieces::Pieces;
     use crate::level0::run::RunDesc;
+    use crate::level0::run::pieces::Pieces;
     use crate::manifest::edit::{Change, Fate};
-    use crate::media::Leaf;
-    use crate::memtable::record::{Kind, Role, Segment, Shape};
     use crate::ranges::Ranges;
+    use crate::record::format::{Kind, Role, Segment, Shape};
+    use crate::record::store::Leaf;
     use crate::tree::desc::TableDesc;
 
     fn folder(name: &str) -> PathBuf {
@@ -301,10 +301,10 @@ mod tests {
             let value = vec![b'v'; if kind == Kind::PutExtent { 24 } else { 20 * seq }];
             let shape = Shape { kind, role, key_len: 3, value_len: value.len() };
             let at = start + zone.len() as u64;
-            let seed = crate::media::record_seed(media.zone_seed(1), at);
+            let seed = crate::record::store::record_seed(media.zone_seed(1), at);
             let seq = BASE_SEQ + seq as u64;
-            let place = record::Place { seed, base_seq: BASE_SEQ, wide };
-            record::encode(&mut zone, &shape, place, seq, BASE_SEQ, b"key", &value);
+            let place = format::Place { seed, base_seq: BASE_SEQ, wide };
+            format::encode(&mut zone, &shape, place, seq, BASE_SEQ, b"key", &value);
         }
         write("records", "all-kinds", &zone);
     }
@@ -341,14 +341,14 @@ mod tests {
         let fs = Memory::new(Disk::new(512));
         let dir = Path::new("/wal");
         fs.create_dir_all(dir).expect("directory");
-        let setting = || journal::Setting {
+        let setting = || wal::Setting {
             fs: Arc::new(fs.clone()),
             dir: dir.to_owned(),
             sync: WalSync::Always,
             lock: None,
         };
         for round in 0..2 {
-            let region = journal::open(setting(), || Ok(Some((7, 4096)))).expect("open");
+            let region = wal::open(setting(), || Ok(Some((7, 4096)))).expect("open");
             let region = region.expect("a region");
             for at in [0, 256, 1024, 0] {
                 let bytes = vec![round + 1; 64 + at / 8];
@@ -356,7 +356,7 @@ mod tests {
             }
         }
         let bytes = |number| {
-            let file = fs.open(&journal::segment_path(dir, number)).expect("segment");
+            let file = fs.open(&wal::segment_path(dir, number)).expect("segment");
             let mut bytes = vec![0; file.len() as usize];
             file.read_at(0, &mut bytes).expect("read");
             bytes

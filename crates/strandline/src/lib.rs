@@ -27,51 +27,55 @@
 //!
 //! A record is written once, sequentially, into persistent memory; after that only indexes move. There is
 //! no separate log. ARCHITECTURE.md tells the way of a write, a read and a recovery; their control flow
-//! is in `src/path`.
+//! is in the rooms of the same names.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod background;
+mod backup;
 mod batch;
 mod busy;
 mod cache;
 mod caught;
+mod check;
 mod compaction;
 mod db;
 mod engine;
 mod fences;
 mod file_room;
-mod found;
-mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
-mod holders;
 mod hooks;
 mod iter;
-mod journal;
 mod keyspace;
 mod level0;
-mod lost;
 mod manifest;
-mod media;
 mod memtable;
 mod observe;
+mod open;
 mod options;
 mod padded;
-mod path;
+mod poison;
 mod ranges;
+mod read;
+mod record;
+mod recovery;
+mod repair;
 mod ring;
-mod salvage;
 mod snapshot;
 pub mod steps;
-mod subrange;
+mod throttle;
 mod tree;
 mod usage;
-mod vacancies;
-mod view;
+mod wal;
+mod write;
 
+pub use backup::ingest::IngestOptions;
 pub use base::{Error, ErrorKind, Result, Seq, limits};
 pub use batch::Batch;
 pub use cache::CacheFigures;
+pub use check::CheckReport;
+pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
 pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep};
 pub use observe::explain::{Probe, Source, TimedProbe};
@@ -83,10 +87,7 @@ pub use options::{
     Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Preset, Row,
     SsdSource, TABLE as OPTIONS, WalSync, parse_size,
 };
-pub use path::check::CheckReport;
-pub use path::ingest::IngestOptions;
-pub use path::owners::{Doubled, Owned, Owner, Place, SpaceReport};
-pub use path::recover::{Damage, Report as RecoveryReport};
-pub use path::repair::{LostRange, RepairReport, repair};
 pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
+pub use recovery::recover::{Damage, Report as RecoveryReport};
+pub use repair::{LostRange, RepairReport, repair};

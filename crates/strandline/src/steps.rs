@@ -9,15 +9,15 @@ use pmem::{Durable, InFlight, Region};
 use ssd::Fs;
 
 use crate::engine::Engine;
-use crate::front::Lack;
-use crate::journal::{self, Setting};
-use crate::memtable::record::Kind;
-pub use crate::path::ground::Given;
-use crate::path::op::{Op, Ops};
-use crate::path::open::{self, Access};
-use crate::path::read::Pinning;
-use crate::path::write::Commit;
+use crate::keyspace::write_head::Lack;
+pub use crate::open::ground::Given;
+use crate::open::{self, Access};
+use crate::read::get::Pinning;
+use crate::record::format::Kind;
 use crate::tree::tables::Shelf;
+use crate::wal::{self, Setting};
+use crate::write::commit::Commit;
+use crate::write::op::{Op, Ops};
 use crate::{Batch, Db, Hooks, Keyspace, Options, WalSync};
 
 /// A change of a key, or of a range of them.
@@ -178,7 +178,7 @@ impl<'a> Read<'a> {
         let Some(pinning) = self.pinning.take() else { return Ok(None) };
         let Some((view, seq)) = pinning.end(engine, space, key) else {
             let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
-            return if dropped { Err(crate::path::read::dropped(space)) } else { Ok(None) };
+            return if dropped { Err(crate::read::get::dropped(space)) } else { Ok(None) };
         };
         let found = engine.find_in(&view, space, key, seq, &mut ())?;
         let found = found.filter(|found| !found.deletes());
@@ -220,7 +220,7 @@ pub fn repair_at(
     to: &Path,
     options: Options,
 ) -> Result<crate::RepairReport> {
-    crate::path::repair::repair_at(ground, path, to, options)
+    crate::repair::repair_at(ground, path, to, options)
 }
 
 /// The region whose log is in directory `dir`, which exists, of the file system `fs`. Where there is none, one begins for
@@ -231,7 +231,7 @@ pub fn journaled(
     fresh: Option<(u64, u64)>,
 ) -> Result<Option<Arc<Region>>> {
     let setting = Setting { fs, dir: dir.to_owned(), sync, lock: None };
-    journal::open(setting, || Ok(fresh))
+    wal::open(setting, || Ok(fresh))
 }
 
 /// Last sequence number that readers see.

@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::front::Front;
-use crate::subrange::Subrange;
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::write_head::Front;
 
 /// Calls, iterators, and Views of subranges that nothing leads to any more.
 #[derive(Default)]

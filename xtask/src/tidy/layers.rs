@@ -44,12 +44,12 @@ mod tests {
     fn parts_do_not_name_path() {
         let bad = "use crate::view::View;\nuse crate::path::job::Job;\n";
         assert_eq!(check("crates/strandline/src/ring/mod.rs", bad)[0].line, 2);
-        assert_eq!(check("crates/strandline/src/path/job.rs", bad), []);
+        assert_eq!(check("crates/strandline/src/background/jobs.rs", bad), []);
         assert_eq!(check("crates/strandline/src/db.rs", bad), []);
         assert_eq!(check("crates/pool/src/pool.rs", bad), []);
         let told = "/// See [`crate::path::read`].\nuse std::path::Path;\n";
-        assert_eq!(check("crates/strandline/src/view.rs", told), []);
+        assert_eq!(check("crates/strandline/src/keyspace/view.rs", told), []);
         let list = "use crate::{path::job::Job, view::View};";
-        assert_eq!(check("crates/strandline/src/view.rs", list).len(), 1);
+        assert_eq!(check("crates/strandline/src/keyspace/view.rs", list).len(), 1);
     }
 }

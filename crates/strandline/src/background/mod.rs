@@ -1,9 +1,6 @@
-//! What runs beside the callers: one thread that freezes, merges and cleans, and what it tells writers.
+//! Background work in quanta, and the threads that do it.
 
-pub(crate) mod debt;
-pub(crate) mod poison;
-pub(crate) mod rate;
+pub(crate) mod jobs;
 pub(crate) mod signal;
-pub(crate) mod throttle;
 mod wait;
 pub(crate) mod worker;

@@ -1,16 +1,11 @@
-//! Compaction: what to merge (`pick`), what survives (`retain`), and what carries merges out (`engine`, `cpu`).
-//! Control flow is in `path/compact.rs`.
+//! Compaction (C): records leave level 0 for tables, and tables go from level to level. [`policy`] picks, [`merge`]
+//! carries out; the files here are the steps in between.
 
-pub(crate) mod cpu;
-pub(crate) mod due;
-pub(crate) mod engine;
-mod merging;
-pub(crate) mod output;
-pub(crate) mod pick;
-pub(crate) mod placement;
-mod relief;
-pub(crate) mod retain;
-#[cfg(test)]
-mod schedule;
-mod sink;
-pub(crate) mod stream;
+pub(crate) mod begin;
+mod inputs;
+pub(crate) mod install;
+mod level0_inputs;
+pub(crate) mod manual;
+pub(crate) mod merge;
+pub(crate) mod policy;
+pub(crate) mod run;

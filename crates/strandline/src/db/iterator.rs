@@ -6,8 +6,8 @@ use base::Result;
 
 use super::Snapshot;
 use crate::iter::Way;
-use crate::path::close::Iterating;
-use crate::path::scan::Scan;
+use crate::open::close::Iterating;
+use crate::read::scan::Scan;
 
 /// An iterator in key order, both ways. After an error its position is undefined until the next seek. It keeps a store that
 /// is closed from being opened again until it is dropped.

@@ -8,8 +8,8 @@ use art::{Direction, Versions};
 use base::{Result, Seq};
 
 use crate::level0::run::Run;
-use crate::media::{Entry, Leaf, Media, NEAR, hash};
 use crate::memtable::{Memtable, is_skipped};
+use crate::record::store::{Entry, Leaf, Media, NEAR, hash};
 
 /// Locations held ahead of the entry that is read, whose records are on their way from memory meanwhile: few
 /// after a seek, more as the walk goes on. A run gives them a block at a time; a memtable, where each call has to

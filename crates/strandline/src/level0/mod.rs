@@ -1,16 +1,11 @@
-//! Level 0: index runs over sealed zones. Records stay where W3 put them; a run is a sorted table of
-//! (key head, location) with fences and a filter beside it. `docs/format/index-run.md` is the format.
+//! Level 0: memtables become index runs (F), runs are merged (G), and the bounds of subranges follow the load (B).
+//! [`run`] is the format of a run, [`policy`] what is merged, split and joined.
 
-pub(crate) mod block;
-pub(crate) mod build;
-pub(crate) mod cut;
-pub(crate) mod filter;
-pub(crate) mod pick;
-pub(crate) mod pieces;
+mod copies;
+pub(crate) mod flush;
+mod fold;
+pub(crate) mod merge;
+pub(crate) mod policy;
+mod retention;
 pub(crate) mod run;
-mod versions;
-
-/// Entries of one index block.
-pub(crate) const BLOCK_ENTRIES: usize = 15;
-/// Bytes of one index block.
-pub(crate) const BLOCK_LEN: usize = 256;
+mod split_join;

@@ -8,8 +8,8 @@ use base::limits::KEY_BYTES_MAX;
 use pool::Extent;
 use sst::SEQ_MAX;
 
-use crate::level0::pieces::Pieces;
 use crate::level0::run::RunDesc;
+use crate::level0::run::pieces::Pieces;
 use crate::tree::desc::TableDesc;
 
 /// What the manifest knows of a zone.

@@ -392,7 +392,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level0::pieces::Pieces;
+    use crate::level0::run::pieces::Pieces;
     use pool::Extent;
 
     fn desc(id: u64) -> RunDesc {

@@ -1,11 +1,6 @@
 //! Memtables: zones being filled, and an index in DRAM over the records in them.
 
-pub(crate) mod brief;
 pub(crate) mod deletes;
-pub(crate) mod extent;
-mod kind;
-pub(crate) mod record;
-pub(crate) mod zone;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -15,10 +10,10 @@ use art::{Art, Direction, Versions};
 use base::Seq;
 
 use crate::busy::Busy;
-use crate::media::{Entry, Leaf, Media};
+use crate::record::extent::ExtentHold;
+use crate::record::store::{Entry, Leaf, Media};
+use crate::record::zone::Zone;
 use deletes::Deletes;
-use extent::ExtentHold;
-use zone::Zone;
 
 /// Versions of one key whose records are sent for together: few where the first mostly tells.
 const WALK_BATCH: usize = 32;

@@ -8,10 +8,10 @@ use base::Seq;
 use pmem::{Durability, JournalFigures, StatsSnapshot};
 
 use crate::cache::CacheFigures;
-use crate::compaction::pick::targets;
+use crate::compaction::policy::pick::targets;
 use crate::engine::Engine;
+use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{Sources, Space};
-use crate::subrange::Subrange;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;

@@ -9,15 +9,14 @@
 //! - **I-RING-2** `visible` never falls.
 //! - **I-RING-3** At most [`SLOTS`] commits are between W2 and W5.
 
-mod gate;
 #[cfg(all(test, loom))]
 mod model;
+pub(crate) mod sequencer;
 mod sync;
 
 use base::Seq;
 use pmem::Durable;
 
-pub(crate) use gate::{Gate, Pass};
 use sync::{AtomicU64, Ordering};
 
 use crate::padded::Padded;
@@ -127,6 +126,7 @@ impl Ring {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::sequencer::Gate;
     use super::*;
     use pmem::{Region, Site};
 

@@ -13,7 +13,8 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
 use pmem::{Durable, Region, Site};
 
-use super::{Gate, Ring, Ticket};
+use super::sequencer::Gate;
+use super::{Ring, Ticket};
 
 /// Sequence numbers that a model uses at most, and one.
 const SEQS: usize = 8;

@@ -11,10 +11,10 @@ use pmem::Site;
 use pool::Extent;
 
 use super::space::TableSpace;
-use crate::compaction::placement;
-use crate::media::Media;
-use crate::memtable::extent::ExtentHold;
-use crate::memtable::zone::Graveyard;
+use crate::compaction::policy::placement;
+use crate::record::extent::ExtentHold;
+use crate::record::store::Media;
+use crate::record::zone::Graveyard;
 
 /// What tables take of the pool, and may take.
 pub(crate) struct PmTables {

@@ -34,8 +34,8 @@ use level::{Level, verdict};
 use space::NewTable;
 use table::Table;
 
-use crate::found::Found;
 use crate::observe::explain::{Probe, Source, Trace};
+use crate::record::found::Found;
 
 /// The tables of a keyspace at a moment.
 #[derive(Clone, Default)]

@@ -12,8 +12,8 @@ use super::desc::TableDesc;
 use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
 use crate::busy::Busy;
-use crate::compaction::output;
-use crate::compaction::pick::TableFacts;
+use crate::compaction::merge::output;
+use crate::compaction::policy::pick::TableFacts;
 use crate::ranges::Ranges;
 
 /// A table; its file or extent goes with its last holder once an edit dropped it (I-TREE-4).

@@ -1,0 +1,362 @@
+//! What is asked of the store as a whole: keyspaces made and dropped, memtables flushed, runs merged, several
+//! keys read at one moment.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, Weak};
+
+use std::collections::BTreeMap;
+
+use base::limits::NAME_BYTES_MAX;
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+
+use crate::background::jobs::Worked;
+use crate::caught::{caught, panicked};
+use crate::compaction::manual::Depth;
+use crate::engine::Engine;
+use crate::keyspace::subrange::{CleanTail, Span, Subrange};
+use crate::keyspace::view::View;
+use crate::keyspace::{Routes, Space};
+use crate::level0::merge::MergeJob;
+use crate::level0::run::Run;
+use crate::manifest::Manifest;
+use crate::manifest::edit::{Change, Fate};
+use crate::memtable::Memtable;
+use crate::options::Level0Form;
+use crate::record::zone::Zone;
+use crate::tree::Tree;
+
+/// Bytes that a zone takes in the manifest at most.
+pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
+/// Times that a flush tries again when space is short.
+const SHORT_MAX: u32 = 100;
+
+impl Engine {
+    pub(crate) fn find_space(&self, name: &str) -> Option<Arc<Space>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner).named(name).cloned()
+    }
+
+    /// Makes a keyspace: the edit is durable before any record can name it.
+    pub(crate) fn create_space(&self, name: &str) -> Result<Arc<Space>> {
+        self.check_writable("create keyspace")?;
+        let refused = match name.len() {
+            0 => Some(ErrorKind::InvalidArgument),
+            len if len > NAME_BYTES_MAX => Some(ErrorKind::LimitExceeded),
+            _ => None,
+        };
+        if let Some(kind) = refused {
+            let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
+            return Err(Error::new(kind, "create keyspace", text));
+        }
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        if spaces.named(name).is_some() {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                "create keyspace",
+                format!("there is a keyspace {name} already; open it"),
+            ));
+        }
+        let id = self.room_for_keyspace()?;
+        let edit = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
+        let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
+        let whole = Arc::new(Subrange::new(0, Span::default(), view));
+        let space = Arc::new(Space::new(id, name, vec![whole], None));
+        self.holders.count(1, 0);
+        spaces.insert(Arc::clone(&space));
+        edit.end();
+        Ok(space)
+    }
+
+    /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
+    fn room_for_keyspace(&self) -> Result<u32> {
+        let mut manifest = self.manifest();
+        // Twice its size: half is for runs.
+        let wanted = |used| 2 * (used + NAME_BYTES_MAX as u64);
+        let (used, area) = self.manifest_room(&mut manifest, wanted)?;
+        if wanted(used) > area {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "create keyspace",
+                format!(
+                    "{} keyspaces and their runs take {used} of {area} bytes in the manifest, and persistent memory has \
+                     no room for a larger one; delete data, drop some, or make a larger pool (pm_size)",
+                    manifest.state.keyspaces.len()
+                ),
+            ));
+        }
+        Ok(manifest.state.next_keyspace)
+    }
+
+    /// Bytes that keyspaces, runs and tables take in a snapshot of the manifest, and how many there are beside what it
+    /// says of zones: as many as are `wanted`, which it computes from the first, if the pool has room for them.
+    ///
+    /// # Errors
+    /// Those of a journal, which poison the store.
+    pub(crate) fn manifest_room(
+        &self,
+        manifest: &mut Manifest,
+        wanted: impl Fn(u64) -> u64,
+    ) -> Result<(u64, u64)> {
+        let pool = &self.media.pool;
+        let zones = u64::from(pool.geometry().zones()) * ZONE_CHANGE_BYTES;
+        let used = manifest.keyspace_bytes();
+        let room = || pool.log_area_len().saturating_sub(zones);
+        if wanted(used) > room() {
+            match manifest.make_room(pool, wanted(used) + zones) {
+                Ok(_durable) => {}
+                // It stays as it is.
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => {}
+                Err(error) => {
+                    self.poison.set(&error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok((used, room()))
+    }
+
+    /// Drops a keyspace: later reservations are refused, everything reserved before is published, then one
+    /// edit removes it and retires all its zones.
+    pub(crate) fn drop_space(&self, name: &str) -> Result<()> {
+        self.check_writable("drop keyspace")?;
+        if name == "default" {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "drop keyspace",
+                "keyspace default belongs to every store; delete its keys instead",
+            ));
+        }
+        let missing =
+            || Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"));
+        let space = self.find_space(name).ok_or_else(missing)?;
+        // No lock is held while what was reserved before is awaited: an ingest among that wants them.
+        let last_seq = {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if space.dropped.swap(true, Relaxed) {
+                return Err(missing());
+            }
+            let pass = self.gate.enter_to_switch();
+            for subrange in space.subranges() {
+                let (bytes, last_seq) = subrange.front.close(&pass);
+                let active = Arc::clone(subrange.view.load().active());
+                active.bytes.store(bytes, Relaxed);
+                active.last_seq.store(last_seq, Relaxed);
+            }
+            pass.next_seq() - 1
+        };
+        self.await_visible(last_seq)?;
+        // No freeze or merge of this keyspace may be under way while its zones are retired.
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        let subranges = space.subranges();
+        jobs.abandon(self, &space);
+        self.abandon_compactions(&space);
+        let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load_full()).collect();
+        let memtables = views.iter().flat_map(|view| &view.memtables).flat_map(|each| each.zones());
+        // Several subranges may share one.
+        let runs: BTreeMap<u64, Arc<Run>> = views
+            .iter()
+            .flat_map(|view| &view.runs)
+            .map(|run| (run.desc.id, Arc::clone(run)))
+            .collect();
+        let named = runs.values().flat_map(|run| run.zones.iter().map(|used| &used.zone));
+        let zones: BTreeMap<u32, Arc<Zone>> =
+            memtables.chain(named.cloned()).map(|zone| (zone.no, zone)).collect();
+        let tree = Arc::clone(&views[0].tree);
+        let mut changes = vec![Change::DropKeyspace { id: space.id }];
+        changes.extend(zones.values().map(|zone| Change::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate: Fate::Retired,
+        }));
+        if planted::is(Bug::DropFreesZonesFirst) {
+            zones.keys().for_each(|no| drop(self.media.pool.clear_zone(*no)));
+        }
+        if planted::is(Bug::DropRemovesTablesFirst)
+            && let Some(tables) = &self.tables
+        {
+            let files = tree.tables().filter_map(|(_, table)| table.path());
+            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
+        }
+        if planted::is(Bug::DropKeepsZones) {
+            changes.truncate(1);
+        }
+        let edit = self.edit(changes).inspect_err(|_| self.take_back(&space, &subranges))?;
+        zones.values().for_each(|zone| zone.retire());
+        runs.values().for_each(|run| run.set_replaced());
+        tree.tables().for_each(|(_, table)| table.set_dropped());
+        self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space);
+        self.holders.count(0, subranges.len());
+        // Handles may keep the keyspace; they must not keep its zones.
+        for subrange in &subranges {
+            *subrange.clean_tail() = CleanTail::default();
+            self.usage.note_replaced(subrange);
+            self.empty(subrange);
+        }
+        edit.end();
+        drop((runs, views, zones, tree));
+        self.bury();
+        Ok(())
+    }
+
+    /// Gives a keyspace whose drop was refused fronts that take writes: the memtables that took them until then wait to become
+    /// runs. Where it is not known whether the drop was written, the store is poisoned: the keyspace can be read, and that is
+    /// all. The caller holds `admin`.
+    fn take_back(&self, space: &Arc<Space>, dropped: &[Arc<Subrange>]) {
+        let again = |subrange: &Arc<Subrange>| {
+            let view = subrange.view.load_full();
+            let filled = |memtable: &&Arc<Memtable>| memtable.bytes.load(Relaxed) > 0;
+            let memtables: Vec<_> = view.memtables.iter().filter(filled).cloned().collect();
+            // Zones that stood ready and hold nothing.
+            let unused = view.memtables.iter().filter(|memtable| !filled(memtable));
+            unused.flat_map(|memtable| memtable.zones()).for_each(|zone| zone.retire());
+            let sources = View::first(memtables, view.runs.clone(), Arc::clone(&view.tree));
+            Arc::new(Subrange::new(subrange.id, subrange.span.clone(), sources))
+        };
+        let routes = Arc::new(Routes::new(dropped.iter().map(again).collect()));
+        let pass = self.gate.enter_to_switch();
+        let before = space.routes.swap(Arc::clone(&routes));
+        drop(pass);
+        dropped.iter().for_each(|subrange| self.usage.note_replaced(subrange));
+        drop(before);
+        routes.subranges.iter().for_each(|subrange| self.holders.add(space, subrange));
+        space.dropped.store(false, Relaxed);
+    }
+
+    /// Freezes every memtable and waits until it has become a run or tables.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable("flush")?;
+        // What is frozen later need not be waited for.
+        let mut newest = Vec::new();
+        for space in self.spaces() {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            for subrange in space.subranges() {
+                if subrange.front.bytes() > 0 {
+                    self.rotate(&subrange);
+                }
+                let view = subrange.view.load();
+                let frozen = view.memtables[1..].iter().map(Arc::downgrade);
+                newest.extend(frozen.map(|memtable| (Arc::clone(&space), memtable)));
+            }
+        }
+        self.update_reserve();
+        self.update_debt();
+        self.await_frozen(&newest)
+    }
+
+    /// Waits until each of these memtables of a keyspace has become a run or tables, or the keyspace is dropped.
+    pub(crate) fn await_frozen(&self, memtables: &[(Arc<Space>, Weak<Memtable>)]) -> Result<()> {
+        let mut short = 0;
+        let waits = |(space, memtable): &(Arc<Space>, Weak<Memtable>)| {
+            let is_it = |each: &Arc<Memtable>| std::ptr::eq(Arc::as_ptr(each), memtable.as_ptr());
+            let reads = |subrange: &Arc<Subrange>| subrange.view.load().memtables.iter().any(is_it);
+            !space.dropped.load(Relaxed) && space.subranges().iter().any(reads)
+        };
+        let mut left = memtables;
+        loop {
+            // What was frozen stays so.
+            let Some(next) = left.iter().position(waits) else { return Ok(()) };
+            left = &left[next..];
+            self.check_writable("flush")?;
+            let indexes = self.work_on_indexes(usize::MAX)?;
+            let worked = match indexes {
+                Worked::Did => Worked::Did,
+                Worked::Short => {
+                    self.throttle.press();
+                    // Records that leave for SSD make room.
+                    self.work_on_levels(usize::MAX)?
+                }
+                _ if self.options.level0 == Level0Form::Sst => self.work_on_levels(usize::MAX)?,
+                Worked::Idle | Worked::Busy | Worked::Blocked => indexes,
+            };
+            if worked == Worked::Did {
+                continue;
+            }
+            let trouble = self.last_trouble();
+            let refused = indexes == Worked::Short && worked != Worked::Busy;
+            // What waits behind an ingest that waits here does not keep it from failing.
+            let no_index = matches!(indexes, Worked::Idle | Worked::Blocked);
+            let flushes = self.options.level0 == Level0Form::Sst && no_index;
+            short += u32::from(refused || flushes && trouble.is_some());
+            if short > SHORT_MAX {
+                return Err(trouble.filter(|_| !refused).unwrap_or_else(no_room));
+            }
+            self.pause("flush")?;
+        }
+    }
+
+    /// Brings all data of each keyspace down to one place: the deepest level on SSD that has any, or, where there is no
+    /// SSD, one run for each subrange.
+    pub(crate) fn compact(&self) -> Result<()> {
+        self.check_writable("compact")?;
+        let mut damage = None;
+        for space in self.spaces() {
+            // What is damaged is left alone; the others go on, and it is told at the end.
+            if space.damage.get().is_none() {
+                match self.compact_space(&space) {
+                    Err(error) if error.kind() == ErrorKind::Corruption => {
+                        damage.get_or_insert(error);
+                    }
+                    compacted => compacted?,
+                }
+            }
+            damage = damage.or_else(|| space.damage.get().cloned());
+        }
+        self.update_reserve();
+        self.update_debt();
+        damage.map_or(Ok(()), Err)
+    }
+
+    fn compact_space(&self, space: &Arc<Space>) -> Result<()> {
+        if self.tables.is_some() {
+            return self.compact_down(space, (None, None), Depth::Deepest);
+        }
+        // The jobs are held throughout, so that no other thread changes the runs.
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.finish(self)?;
+        for subrange in space.subranges() {
+            let view = subrange.view.load_full();
+            if view.runs.len() > 1 {
+                // No other thread marks runs while the jobs are held. A merge that panics goes like one that fails.
+                let all = 0..view.runs.len();
+                let merge = MergeJob::begin(self, (space, &subrange), &view, all);
+                drop(view);
+                let merged = merge.map(|mut merge| caught(move || merge.step(self, usize::MAX)));
+                let merged = merged.transpose().map_err(|said| panicked("compact", &said))?;
+                let _whole = merged.transpose()?;
+            }
+        }
+        drop(jobs);
+        self.bury();
+        Ok(())
+    }
+
+    /// As [`Engine::compact`], of the keys from `from` to `to` of one keyspace, with what is in memtables. Without
+    /// levels there are only whole runs to merge.
+    pub(crate) fn compact_range(
+        &self,
+        space: &Arc<Space>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        self.flush()?;
+        if space.dropped.load(Relaxed) {
+            return Err(crate::read::get::dropped(space));
+        }
+        if let Some(damage) = space.damage.get() {
+            return Err(damage.clone());
+        }
+        match &self.tables {
+            Some(_) => self.compact_down(space, range, Depth::Deepest),
+            None => self.compact_space(space),
+        }
+    }
+}
+
+fn no_room() -> Error {
+    Error::new(
+        ErrorKind::NoSpace,
+        "flush",
+        "an index run does not fit; what is written stays in memtables and is safe; delete keys or make a larger pool \
+         (pm_size)",
+    )
+}

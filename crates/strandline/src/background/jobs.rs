@@ -1,0 +1,380 @@
+//! Background work in bounded quanta, so that the background thread and writers in debt can share it.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, TryLockError};
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+
+use crate::caught::{self, caught, panicked};
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::keyspace::subrange::Subrange;
+use crate::level0::flush::FreezeJob;
+use crate::level0::merge::MergeJob;
+use crate::level0::policy::pick_runs::{Need, RUNS_ABOVE_LEVELS, RUNS_MAX, pick_runs};
+use crate::memtable::Memtable;
+use crate::options::Level0Form;
+
+/// Entries that a merge is carried on by while memtables wait for commits, which come any moment.
+const MEANWHILE: usize = 4096;
+
+/// The work under way. A freeze goes first, also before a merge that has begun: memtables that wait hold DRAM,
+/// and a merge may take long. Neither minds the other: a freeze adds a run that is newer than any input of a merge.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    freeze: Option<FreezeJob>,
+    /// All of one subrange. Each is of runs that came while the one before it was under way, and goes before it: a merge
+    /// may take long, and reads would suffer from what gathers meanwhile.
+    merges: Vec<MergeJob>,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Freeze,
+    Merge,
+}
+
+/// What is to be done with the jobs.
+enum Chosen {
+    /// The job whose turn it is goes on.
+    Job(Turn),
+    /// No job; the call came to this.
+    Nothing(Worked),
+}
+
+impl Jobs {
+    /// Whether none is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.freeze.is_none() && self.merges.is_empty()
+    }
+
+    /// Sees to it that there is a job whose turn it is, if there is work at all.
+    fn turn(&mut self, engine: &Engine) -> Option<Turn> {
+        // What could not be frozen for want of space may fit once a merge has freed some.
+        if engine.short.load(Relaxed) && self.ensure_merge(engine) {
+            return Some(Turn::Merge);
+        }
+        if self.freeze.is_none() {
+            self.freeze = engine.choose_freeze();
+        }
+        if self.freeze.is_some() {
+            Some(Turn::Freeze)
+        } else {
+            self.ensure_merge(engine).then_some(Turn::Merge)
+        }
+    }
+
+    fn ensure_merge(&mut self, engine: &Engine) -> bool {
+        let next = match self.merges.last() {
+            Some(last) => engine.choose_merge_beside(last),
+            None => engine.choose_merge(),
+        };
+        self.merges.extend(next);
+        !self.merges.is_empty()
+    }
+
+    /// Carries the job on; it is gone when it is done or failed. A panic in it comes back as an error: what the job has
+    /// written is named by nothing, and what it has marked is released as it goes; where it panicked behind its edit, the
+    /// store is poisoned.
+    fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Stepped {
+        let stepped = caught(|| match turn {
+            Turn::Freeze => self.freeze.as_mut().map(|freeze| freeze.step(engine, quantum)),
+            Turn::Merge => self.merges.last_mut().map(|merge| merge.step(engine, quantum)),
+        });
+        let (progress, panicked) = match stepped {
+            Ok(stepped) => (stepped.unwrap_or(Ok(Progress::Done)), false),
+            Err(said) => (Err(caught::panicked("index", &said)), true),
+        };
+        if matches!(progress, Ok(Progress::Done) | Err(_)) {
+            match turn {
+                Turn::Freeze => self.freeze = None,
+                Turn::Merge => self.end_merge(engine, progress.as_ref().err()),
+            }
+        }
+        self.tell(engine);
+        match progress {
+            Err(error) if panicked => Stepped::Panicked(error),
+            progress => Stepped::Ended(progress),
+        }
+    }
+
+    /// Lets go of the merge whose turn it was.
+    fn end_merge(&mut self, engine: &Engine, error: Option<&Error>) {
+        let Some(merge) = self.merges.pop() else { return };
+        self.merges.iter_mut().for_each(|waited| waited.leave_out(merge.elapsed()));
+        if let Some(waited) = self.merges.last_mut() {
+            waited.has_let_by(merge.entries());
+        }
+        if let Some(error) = error.filter(|error| error.kind() == ErrorKind::Corruption) {
+            // Merging on would meet the same damage. Reads go on, and writes as long as there is space.
+            engine.leave_alone(merge.space(), error);
+            self.merges.clear();
+        }
+    }
+
+    /// Tells how far the merges under way have come.
+    fn tell(&self, engine: &Engine) {
+        let passed = self.merges.iter().map(MergeJob::passed).sum();
+        let dram: usize = self.merges.iter().map(MergeJob::dram_bytes).sum();
+        engine.throttle.merging(passed, dram as u64);
+    }
+
+    pub(crate) fn is_freezing(&self) -> bool {
+        self.freeze.is_some()
+    }
+
+    /// Where merges are under way.
+    pub(crate) fn merging(&self) -> Option<&Arc<Subrange>> {
+        self.merges.first().map(MergeJob::subrange)
+    }
+
+    /// Gives up what is under way in `space`; nothing names what it has written.
+    pub(crate) fn abandon(&mut self, engine: &Engine, space: &Arc<Space>) {
+        self.freeze.take_if(|freeze| Arc::ptr_eq(freeze.space(), space));
+        self.merges.retain(|merge| !Arc::ptr_eq(merge.space(), space));
+        self.tell(engine);
+    }
+
+    /// Ends what is under way.
+    pub(crate) fn finish(&mut self, engine: &Engine) -> Result<()> {
+        while self.freeze.is_some() {
+            self.step(Turn::Freeze, engine, usize::MAX).progress()?;
+        }
+        while !self.merges.is_empty() {
+            self.step(Turn::Merge, engine, usize::MAX).progress()?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of a step of a job.
+enum Stepped {
+    /// The job goes on, is done, or failed.
+    Ended(Result<Progress>),
+    /// It panicked, and was given up.
+    Panicked(Error),
+}
+
+impl Stepped {
+    fn progress(self) -> Result<Progress> {
+        match self {
+            Stepped::Ended(progress) => progress,
+            Stepped::Panicked(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a job wants more quanta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    More,
+    Done,
+}
+
+/// What a call for background work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worked {
+    /// Something was done; there may be more.
+    Did,
+    /// There is nothing to do.
+    Idle,
+    /// Another thread is at it.
+    Busy,
+    /// Commits that are on their way must finish first.
+    Blocked,
+    /// The work needs space that is not there now.
+    Short,
+}
+
+impl Engine {
+    /// Does up to `quantum` entries of background work: on indexes in persistent memory first, because memtables
+    /// that wait hold DRAM; on the levels where there is none of that, or another thread is at it.
+    pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
+        if self.read_only {
+            return Ok(Worked::Idle);
+        }
+        self.check_writable("work")?;
+        let indexes = self.work_on_indexes(quantum);
+        if matches!(indexes, Ok(Worked::Did)) {
+            return indexes;
+        }
+        // What fails there does not keep compactions from freeing space.
+        let levels = self.work_on_levels(quantum)?;
+        if levels == Worked::Did {
+            return Ok(levels);
+        }
+        let indexes = indexes?;
+        if (indexes, levels) == (Worked::Idle, Worked::Idle) {
+            self.throttle.asked.store(false, Relaxed);
+        }
+        Ok(match (indexes, levels) {
+            (Worked::Idle, other) | (other, Worked::Idle) => other,
+            (_, Worked::Short) => Worked::Short,
+            (indexes, _) => indexes,
+        })
+    }
+
+    /// Carries the freeze or the merge on by up to `quantum` entries.
+    pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
+        let mut jobs = match self.jobs.try_lock() {
+            Ok(jobs) => jobs,
+            Err(TryLockError::Poisoned(jobs)) => jobs.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(Worked::Busy),
+        };
+        // Up to here nothing but jobs that were just begun would be lost by a panic.
+        let chosen = caught(|| self.choose_job(&mut jobs)).map_err(|said| panicked("index", &said));
+        let turn = match chosen.inspect_err(|error| self.set_index_trouble(Some(error)))?? {
+            Chosen::Job(turn) => turn,
+            Chosen::Nothing(worked) => return Ok(worked),
+        };
+        let waits = turn == Turn::Merge && self.awaits_commits();
+        let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
+        let stepped = jobs.step(turn, self, quantum);
+        let merging = !jobs.merges.is_empty();
+        if let Stepped::Ended(Ok(Progress::More)) = stepped {
+            self.update_debt();
+            return Ok(Worked::Did);
+        }
+        drop(jobs);
+        self.bury();
+        self.update_reserve();
+        self.update_debt();
+        let progress = match stepped {
+            Stepped::Ended(progress) => progress,
+            Stepped::Panicked(error) => {
+                self.set_index_trouble(Some(&error));
+                return Err(error);
+            }
+        };
+        match progress {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.short.store(true, Relaxed);
+                // A merge under way may free what the freeze wants.
+                Ok(if merging { Worked::Did } else { Worked::Short })
+            }
+            Err(error) if error.kind() == ErrorKind::Corruption && turn == Turn::Merge => {
+                Ok(Worked::Did)
+            }
+            Err(error) => {
+                self.poison.set(&error);
+                Err(error)
+            }
+            Ok(_) => {
+                self.short.store(false, Relaxed);
+                self.set_index_trouble(None);
+                Ok(Worked::Did)
+            }
+        }
+    }
+
+    /// A cut that is due is made at once; otherwise says whose turn it is.
+    fn choose_job(&self, jobs: &mut Jobs) -> Result<Chosen> {
+        planted::step("choose a job");
+        if !jobs.is_freezing() {
+            let recut = self.recut(jobs.merging());
+            if recut.inspect_err(|error| self.poison.set(error))? {
+                return Ok(Chosen::Nothing(Worked::Did));
+            }
+        }
+        Ok(match jobs.turn(self) {
+            Some(turn) => Chosen::Job(turn),
+            None if self.awaits_commits() => Chosen::Nothing(Worked::Blocked),
+            None => Chosen::Nothing(Worked::Idle),
+        })
+    }
+
+    /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
+    /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
+    fn choose_freeze(&self) -> Option<FreezeJob> {
+        let spaces = self.holders.spaces();
+        spaces.iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
+            let subranges = space.subranges();
+            let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load()).collect();
+            let oldest_of_all = |memtable: &Arc<Memtable>| {
+                let is_it = |each: &Arc<Memtable>| Arc::ptr_eq(each, memtable);
+                let mut readers = views.iter().filter(|view| view.memtables.iter().any(is_it));
+                readers.all(|view| view.oldest_frozen().is_some_and(is_it))
+            };
+            let mut waiting: Vec<_> =
+                views.iter().filter_map(|view| view.oldest_frozen()).collect();
+            waiting.retain(|memtable| {
+                (self.is_published(memtable) || planted::is(Bug::FreezeBeforePublished))
+                    && !self.is_flushed(space, memtable)
+                    && oldest_of_all(memtable)
+            });
+            waiting.sort_by_key(|memtable| memtable.order);
+            waiting.into_iter().find_map(|memtable| FreezeJob::begin(space, memtable))
+        })
+    }
+
+    /// A merge, if one is worth it.
+    fn choose_merge(&self) -> Option<MergeJob> {
+        if self.options.level0 != Level0Form::GlobalIndex {
+            return None;
+        }
+        for (space, subrange) in self.holders.now() {
+            // Where there are levels, compactions free space; merges only keep runs few.
+            let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
+            let reclaimed = subrange.reclaimed.load(Relaxed);
+            let need = Need { debt, reclaimed, runs_max: self.runs_max() };
+            let merge = self.merge_free((&space, &subrange), need);
+            if merge.is_some() {
+                return merge;
+            }
+        }
+        None
+    }
+
+    fn runs_max(&self) -> usize {
+        if self.can_drain() { RUNS_ABOVE_LEVELS } else { RUNS_MAX }
+    }
+
+    /// A merge of runs that came while another was under way in their subrange. Where space is owed, that one had better
+    /// end: what waits for it frees more.
+    fn choose_merge_beside(&self, other: &MergeJob) -> Option<MergeJob> {
+        let space_is_owed = self.throttle.urgency() > 0 || self.short.load(Relaxed);
+        if space_is_owed || !other.may_wait() {
+            return None;
+        }
+        let need = Need { debt: 0, reclaimed: true, runs_max: self.runs_max() };
+        self.merge_free((other.space(), other.subrange()), need)
+    }
+
+    /// A merge of runs that no job is at.
+    fn merge_free(
+        &self,
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        need: Need,
+    ) -> Option<MergeJob> {
+        if space.damage.get().is_some() || space.dropped.load(Relaxed) {
+            return None;
+        }
+        let view = subrange.view.load();
+        // Runs that a merge or a compaction has taken are older than all others.
+        let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
+        let entries: Vec<u64> = free.map(|run| run.entries()).collect();
+        let choice = pick_runs(&entries, need)?;
+        MergeJob::begin(self, (space, subrange), &view, choice)
+    }
+
+    /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too. Where files have no
+    /// room, zones that stand ready where nothing is written go back: what may be written to them counts as taken.
+    pub(crate) fn end_round(&self) {
+        let files_are_full = self.files_are_full();
+        for (space, subrange) in self.holders.now() {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if subrange.front.bytes() > 0 {
+                self.rotate(&subrange);
+            } else if files_are_full {
+                self.give_spare_back(&subrange);
+            }
+            subrange.reclaimed.store(false, Relaxed);
+        }
+        self.update_reserve();
+        self.bury();
+        self.throttle.unused.store(self.unused_bytes(), Relaxed);
+        self.throttle.rounds.fetch_add(1, Relaxed);
+    }
+}

@@ -1,0 +1,291 @@
+//! K: a checkpoint, a copy of the store as of one moment that shares its tables.
+//!
+//! - **K1** cut: pin the Views of all keyspaces, and a number that all of them show
+//! - **K2** merge what is in persistent memory, up to the cut, with the tables that it overlaps of the level that
+//!   takes what level 0 gives
+//! - **K3** link the other tables, or copy them where that does not work
+//! - **K4** a manifest file, everything synced, one rename
+//!
+//! Writers are not stopped, and the store is not changed. Everything is made in a directory beside the target, so
+//! that the target is whole or not there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use ssd::Fs;
+use sst::RangeDelete;
+
+use crate::compaction::merge::engine::{Merge, Poll};
+use crate::compaction::merge::retain::Retention;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::view::View;
+use crate::manifest::{KeyspaceState, State, file};
+use crate::open::SST;
+use crate::ranges::{Ranges, stretch};
+use crate::snapshot::Horizon;
+use crate::tree::copy::link_or_copy;
+use crate::tree::desc::TableDesc;
+use crate::tree::room::Room;
+use crate::tree::space::NewTable;
+use crate::tree::tables::{Shelf, Tables};
+
+/// Entries merged between two looks at whether the store is closed.
+const QUANTUM: usize = 1 << 16;
+
+/// A keyspace with a View of each subrange.
+type Pinned = (Arc<Space>, Vec<(Arc<Subrange>, Arc<View>)>);
+
+impl Engine {
+    /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
+    pub(crate) fn checkpoint(&self, target: &Path) -> Result<Seq> {
+        self.check_open("checkpoint")?;
+        if let Some(space) = self.spaces().iter().find(|space| space.lost.is_some()) {
+            return Err(Error::corruption(
+                "checkpoint",
+                format!(
+                    "keyspace {} lost records to damage; save the rest with `strandline repair`",
+                    space.name
+                ),
+            ));
+        }
+        let fs = match &self.tables {
+            Some(tables) => Arc::clone(&tables.shelf.fs),
+            None => ssd::best(self.options.ssd_direct),
+        };
+        let (parent, staging) = places(&*fs, target)?;
+        remove_staging(&*fs, &staging)?;
+        let made = self.stage(&fs, &staging).and_then(|(cut, state)| {
+            fs.rename(&staging, target)?;
+            if planted::is(Bug::CheckpointNamedFirst) {
+                file::write(&*fs, &target.join(SST), &state)?;
+            }
+            Ok(cut)
+        });
+        match made {
+            Ok(cut) if planted::is(Bug::CheckpointSkipParentSync) => Ok(cut),
+            Ok(cut) => fs.sync_dir(&parent).map(|()| cut),
+            Err(error) => {
+                // What cannot be removed now, the next checkpoint to the same place removes.
+                let _first_counts = remove_staging(&*fs, &staging);
+                Err(error)
+            }
+        }
+    }
+
+    /// K1 to K4, but for the rename.
+    fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<(Seq, State)> {
+        let dir = staging.join(SST);
+        fs.create_dir_all(&dir)?;
+        let (views, cut) = self.cut()?;
+        let now = self.manifest().state.clone();
+        let mut state =
+            State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
+        let tables =
+            Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, Room::unlimited(), 0);
+        let tables = Arc::new(tables);
+        tables.number_from(state.next_table);
+        // A View goes as soon as its part is copied, and with it the space that it holds.
+        for (space, views) in views {
+            let tree = Arc::clone(&views[0].1.tree);
+            let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
+            drop(views);
+            let mut kept = KeyspaceState::new(&space.name);
+            let mut descs = made;
+            for (level, table) in tree.tables() {
+                let desc = TableDesc { extent: None, ..table.desc_at(level) };
+                if merged.contains(&desc.id) {
+                    continue;
+                }
+                self.check_open("checkpoint")?;
+                link_or_copy(&**fs, table, &tables.path(desc.id))?;
+                descs.push(desc);
+            }
+            for desc in &descs {
+                state.next_table = state.next_table.max(desc.id + 1);
+                kept.levels.add(desc).map_err(|broken| {
+                    let text = format!("a checkpoint breaks the rule that {broken}; report this");
+                    Error::new(ErrorKind::Internal, "checkpoint", text)
+                })?;
+            }
+            state.keyspaces.insert(space.id, kept);
+        }
+        if !planted::is(Bug::CheckpointNamedFirst) {
+            file::write(&**fs, &dir, &state)?;
+        }
+        if !planted::is(Bug::CheckpointSkipStagingSync) {
+            fs.sync_dir(staging)?;
+        }
+        Ok((cut, state))
+    }
+
+    /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
+    /// each shows everything up to it, and only memtables hold anything newer.
+    fn cut(&self) -> Result<(Vec<Pinned>, Seq)> {
+        // No keyspace comes or goes meanwhile.
+        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
+            let views: Vec<Pinned> = there.map(pin).collect();
+            let seq = match planted::is(Bug::CheckpointUnpublished) {
+                true => self.gate.enter_to_switch().next_seq() - 1,
+                false => self.ring.visible(),
+            };
+            let current = |(_, views): &Pinned| {
+                // What is ingested is in a View before its number is published.
+                let mut newest = views[0].1.tree.tables().map(|(_, table)| table.desc.max_seq);
+                // Tables come to one subrange after the other.
+                let same = |view: &View| Arc::ptr_eq(&view.tree, &views[0].1.tree);
+                views.iter().all(|(_, view)| view.is_current() && same(view))
+                    && newest.all(|newest| newest <= seq)
+            };
+            if views.iter().all(current) {
+                return Ok((views, seq));
+            }
+            self.check_open("checkpoint")?;
+            std::thread::yield_now();
+        }
+    }
+
+    /// K2: new tables, and the numbers of those that are merged into them.
+    fn merge_memory(
+        &self,
+        tables: &Arc<Tables>,
+        space: &Arc<Space>,
+        views: &[(Arc<Subrange>, Arc<View>)],
+        cut: Seq,
+    ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
+        let tree = &views[0].1.tree;
+        let horizon = Horizon::only(cut);
+        let mut bounds = Vec::new();
+        let mut deletes: Vec<RangeDelete> = Vec::new();
+        let (mut memtables, mut runs) = (Vec::new(), Vec::new());
+        for (subrange, view) in views {
+            let span = &subrange.span;
+            let clip = |ranges: &Ranges| ranges.clip(span.from(), span.before());
+            for memtable in &view.memtables {
+                bounds.extend(memtable.bounds(&self.media)?);
+                deletes.extend(clip(&memtable.deletes.needed(&horizon)).deletes());
+                memtables.push((Arc::clone(memtable), span.clone()));
+            }
+            for run in &view.runs {
+                bounds.extend(run.bounds_within(&self.media, span)?);
+                deletes.extend(clip(&run.ranges).deletes());
+                runs.push((Arc::clone(run), span.clone()));
+            }
+        }
+        let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let Some((low, high)) = all else { return Ok(Default::default()) };
+        let into = tree.uppermost();
+        let level = tree.level(into);
+        let lower = level.tables[level.overlapping(&low, &high)].to_vec();
+        for table in lower.iter().filter(|table| table.desc.range_deletes > 0) {
+            deletes.extend(table.ranges()?.deletes());
+        }
+        let deeper = tree.below(into);
+        let merged = lower.iter().map(|table| table.desc.id).collect();
+        let merge = Merge {
+            media: Arc::clone(&self.media),
+            tables: Arc::clone(tables),
+            memtables,
+            runs,
+            levels: vec![lower],
+            from: None,
+            before: None,
+            bounds: None,
+            below: deeper.first().cloned(),
+            retention: Retention {
+                ranges: Ranges::needed(deletes.iter().map(stretch), &horizon),
+                horizon,
+                deeper,
+            },
+            output: self.output_options(space, into),
+            // A filter decides over the store, and would make the copy another one.
+            hooks: Arc::new(self.hooks.without_filter()),
+        };
+        let mut task = self.merges.submit(merge)?;
+        loop {
+            let polled = self.check_open("checkpoint").and_then(|()| task.poll(QUANTUM));
+            match polled {
+                Ok(Poll::Working) => {}
+                Ok(Poll::Done(made)) => {
+                    // They are the copy's: what is left of one that failed goes with its directory.
+                    let ours = |new: NewTable| {
+                        new.space.set_named();
+                        new.desc
+                    };
+                    return Ok((made.into_iter().map(ours).collect(), merged));
+                }
+                Err(error) => {
+                    task.cancel();
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+fn pin(space: &Arc<Space>) -> Pinned {
+    let subranges = space.subranges().into_iter();
+    let views = subranges.map(|subrange| {
+        let view = subrange.view.load_full();
+        (subrange, view)
+    });
+    (Arc::clone(space), views.collect())
+}
+
+/// The directory that a checkpoint goes to, and where it is made, if nothing is in the way.
+fn places(fs: &dyn Fs, target: &Path) -> Result<(PathBuf, PathBuf)> {
+    let refused = |kind, text: String| Err(Error::new(kind, "checkpoint", text));
+    let Some(name) = target.file_name() else {
+        let text = format!("{} names no new directory; give one a name", target.display());
+        return refused(ErrorKind::InvalidArgument, text);
+    };
+    let parent = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    if fs.exists(target)? {
+        let text = format!("{} is there already; choose a new name", target.display());
+        return refused(ErrorKind::Exists, text);
+    }
+    if !fs.exists(&parent)? {
+        let text = format!("there is no directory {}; make it first", parent.display());
+        return refused(ErrorKind::NotFound, text);
+    }
+    let mut staging = name.to_owned();
+    staging.push(".staging");
+    let staging = parent.join(staging);
+    Ok((parent, staging))
+}
+
+/// Removes what an earlier checkpoint left at `staging`, if nothing else is there.
+fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
+    if !fs.exists(staging)? {
+        return Ok(());
+    }
+    let dir = staging.join(SST);
+    let names = fs.list(staging)?;
+    let has_dir = names.iter().any(|name| name == SST);
+    let files = if has_dir { fs.list(&dir)? } else { Vec::new() };
+    let is_file =
+        |name: &String| name.ends_with(".sst") || name == file::NAME || name == file::STAGED;
+    if names.iter().any(|name| name != SST) || !files.iter().all(is_file) {
+        return Err(Error::new(
+            ErrorKind::Exists,
+            "checkpoint",
+            format!(
+                "{} is in the way and no checkpoint left it; move it elsewhere",
+                staging.display()
+            ),
+        ));
+    }
+    files.iter().try_for_each(|name| fs.remove(&dir.join(name)))?;
+    names.iter().try_for_each(|_| fs.remove_dir(&dir))?;
+    fs.remove_dir(staging)
+}

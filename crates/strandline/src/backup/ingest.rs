@@ -1,0 +1,362 @@
+//! I: tables from elsewhere become part of a keyspace, all of them or none.
+//!
+//! - **I1** copy them to files of the store, read and check all of each, sync the directory
+//! - **I2** take a number like a commit does: a record that deletes nothing holds its place among the records. Nothing
+//!   behind it becomes visible until the end
+//! - **I3** bring older data of these keys out of persistent memory: there it would be taken for newer
+//! - **I4** one edit that places each table in the deepest level that has room below everything that overlaps it,
+//!   then a View with them
+//! - **I5** publish the number
+//!
+//! All entries of the tables have that number. If it comes to nothing, the record is void and the files go.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, Weak};
+
+use art::{Direction, Versions};
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use std::ops::Bound;
+
+use crate::background::jobs::Worked;
+use crate::compaction::manual::Depth;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::manifest::edit::Change;
+use crate::memtable::{Memtable, is_skipped};
+use crate::record::format::Kind;
+use crate::record::store::Leaf;
+use crate::tree::Tree;
+use crate::tree::copy::copy;
+use crate::tree::desc::TableDesc;
+use crate::tree::examine::{Copy, examine};
+use crate::tree::room::Writes;
+use crate::tree::space::{NewTable, TableSpace};
+use crate::tree::tables::Tables;
+use crate::write::commit::Commit;
+use crate::write::op::{Op, Ops};
+
+/// Times that a number is taken: older writes may come to the same keys in the moment before.
+const ATTEMPTS: u32 = 16;
+/// Keys of a memtable looked at together.
+const BATCH_KEYS: usize = 256;
+
+/// How tables are ingested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// Remove the files once the store has what is in them.
+    pub move_files: bool,
+}
+
+/// What stands above the place of tables although it is older.
+enum InTheWay {
+    Nothing,
+    /// Runs, or memtables that wait to become runs or tables; the memtables are named.
+    Older(Vec<(Arc<Space>, Weak<Memtable>)>),
+    /// A memtable that cannot be frozen before the tables are there: the ingest's own record or later commits are in it,
+    /// or in one that must be frozen first.
+    Unpublished,
+}
+
+impl Engine {
+    /// Adds the tables at `paths` to `space`; returns the number that their entries have.
+    pub(crate) fn ingest(
+        &self,
+        space: &Arc<Space>,
+        paths: &[PathBuf],
+        options: IngestOptions,
+    ) -> Result<Seq> {
+        self.check_writable("ingest")?;
+        let Some(tables) = &self.tables else {
+            let text = "the store keeps all data in persistent memory; open it with ssd";
+            return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));
+        };
+        self.check_file_room(tables, paths)?;
+        let taken = take_in(tables, space.id, paths).and_then(|made| {
+            if planted::is(Bug::IngestRemovesSourceFirst) && options.move_files {
+                paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
+            }
+            self.place(space, made)
+        });
+        match taken {
+            Ok(seq) => {
+                if options.move_files {
+                    // The store has them; one that cannot be removed is the caller's as before.
+                    paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
+                }
+                Ok(seq)
+            }
+            Err(error) => {
+                // The copies went with their owners.
+                let _told_below = self.remove_dead_tables(tables);
+                Err(error)
+            }
+        }
+    }
+
+    /// Refuses files that would leave no room for what is in persistent memory: deletions could not reach the files then.
+    fn check_file_room(&self, tables: &Tables, paths: &[PathBuf]) -> Result<()> {
+        let fs = &*tables.shelf.fs;
+        let each = |sum: u64, path: &PathBuf| Ok(sum.saturating_add(fs.open(path)?.len()));
+        let len = paths.iter().try_fold(0, each)?;
+        if len <= self.room_for_writers() { Ok(()) } else { Err(self.no_space("ingest", len)) }
+    }
+
+    /// I2 to I5, as often as it takes.
+    fn place(&self, space: &Arc<Space>, mut made: Vec<NewTable>) -> Result<Seq> {
+        let descs: Vec<TableDesc> = made.iter().map(|new| new.desc.clone()).collect();
+        let descs = &descs;
+        for _ in 0..ATTEMPTS {
+            // Ahead of time, so that writers need not wait for it.
+            if !matches!(self.in_the_way(space, descs, Seq::MAX)?, InTheWay::Nothing) {
+                self.flush()?;
+                self.compact_down(space, hull(descs), Depth::Level0)?;
+            } else if placement(&space.tree(), descs).is_none() {
+                self.compact_down(space, hull(descs), Depth::Deepest)?;
+            }
+            self.await_compactions(space)?;
+            if let Some(seq) = self.try_place(space, descs, &mut made)? {
+                return Ok(seq);
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Busy,
+            "ingest",
+            format!("keyspace {} has too many writes to the same keys; try again", space.name),
+        ))
+    }
+
+    /// Waits until no compaction of `space` is under way; one that began with a number taken would keep all writers
+    /// waiting for its end.
+    fn await_compactions(&self, space: &Arc<Space>) -> Result<()> {
+        while self.hold_compactions(space).is_none() {
+            self.check_writable("ingest")?;
+            if self.work(usize::MAX)? != Worked::Did {
+                self.pause("ingest")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// I2 to I5, of `made`, whose descriptors are `descs`; `None` if others were quicker.
+    fn try_place(
+        &self,
+        space: &Arc<Space>,
+        descs: &[TableDesc],
+        made: &mut Vec<NewTable>,
+    ) -> Result<Option<Seq>> {
+        let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
+        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing))?;
+        {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            for subrange in space.subranges() {
+                if self.touches(subrange.view.load().active(), descs, Seq::MAX)? {
+                    self.rotate(&subrange);
+                    self.update_reserve();
+                }
+            }
+        }
+        while let Err(lack) = commit.reserve() {
+            commit.mend(lack)?;
+        }
+        let copied = commit.copy();
+        let durable = commit.fence(copied)?;
+        commit.index()?;
+        for desc in descs {
+            space.vacancies.fill_range(&desc.smallest, &desc.largest);
+        }
+        let seq = commit.number();
+        self.await_visible(seq - 1)?;
+        if planted::is(Bug::IngestPublishedFirst) {
+            let last_seq = commit.publish(durable);
+            self.await_visible(last_seq)?;
+            return Ok(self.install_tables(space, (descs, made), seq)?.then_some(seq));
+        }
+        if !self.install_tables(space, (descs, made), seq)? {
+            return Ok(None);
+        }
+        let last_seq = commit.publish(durable);
+        self.await_visible(last_seq)?;
+        self.signal.raise();
+        Ok(Some(seq))
+    }
+
+    /// I3 and I4; `false` if there is no level for some table, or older data in a memtable that may not be waited for.
+    fn install_tables(
+        &self,
+        space: &Arc<Space>,
+        (descs, made): (&[TableDesc], &mut Vec<NewTable>),
+        seq: Seq,
+    ) -> Result<bool> {
+        loop {
+            self.check_writable("ingest")?;
+            if space.dropped.load(Relaxed) {
+                return Err(crate::read::get::dropped(space));
+            }
+            match self.in_the_way(space, descs, seq)? {
+                InTheWay::Nothing => {}
+                InTheWay::Unpublished => return Ok(false),
+                InTheWay::Older(memtables) => {
+                    self.await_frozen(&memtables)?;
+                    self.compact_down(space, hull(descs), Depth::Level0)?;
+                    continue;
+                }
+            }
+            let admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            if space.dropped.load(Relaxed) {
+                continue;
+            }
+            // A compaction under way may be about to put tables where these go.
+            let Some(_held) = self.hold_compactions(space) else {
+                drop(admin);
+                self.await_compactions(space)?;
+                continue;
+            };
+            let Some(levels) = placement(&space.tree(), descs) else { return Ok(false) };
+            self.check_manifest_room(descs, 0)?;
+            for (NewTable { desc, .. }, level) in made.iter_mut().zip(levels) {
+                (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
+            }
+            let changes = made.iter().map(|new| Change::AddTable(Box::new(new.desc.clone())));
+            let edit = self.edit(changes.collect())?;
+            self.swap_trees(space, std::mem::take(made), None);
+            edit.end();
+            return Ok(true);
+        }
+    }
+
+    /// What persistent memory has of these keys that is older than `seq`.
+    fn in_the_way(&self, space: &Arc<Space>, descs: &[TableDesc], seq: Seq) -> Result<InTheWay> {
+        if planted::is(Bug::IngestBelowOlder) {
+            return Ok(InTheWay::Nothing);
+        }
+        let (mut older, mut runs) = (Vec::new(), false);
+        for subrange in space.subranges() {
+            let view = subrange.view.load();
+            for (position, memtable) in view.memtables.iter().enumerate() {
+                if !self.touches(memtable, descs, seq)? {
+                    continue;
+                }
+                // All behind it must become runs before it.
+                let mut first = view.memtables[position..].iter();
+                let waits = |each: &Arc<Memtable>| each.last_seq.load(Relaxed) >= seq;
+                if position == 0 || first.any(waits) {
+                    return Ok(InTheWay::Unpublished);
+                }
+                older.push((Arc::clone(space), Arc::downgrade(memtable)));
+            }
+            for run in &view.runs {
+                let Some((low, high)) = run.bounds_within(&self.media, &subrange.span)? else {
+                    continue;
+                };
+                runs |= descs.iter().any(|desc| desc.smallest <= high && !desc.is_below(&low));
+            }
+        }
+        let nothing = older.is_empty() && !runs;
+        Ok(if nothing { InTheWay::Nothing } else { InTheWay::Older(older) })
+    }
+
+    /// Whether a memtable has records, older than `below`, of keys that are within one of the tables.
+    fn touches(&self, memtable: &Memtable, descs: &[TableDesc], below: Seq) -> Result<bool> {
+        for desc in descs {
+            if memtable.deletes.touches(&desc.smallest, &desc.largest, below)
+                || self.touches_one(memtable, desc, below)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn touches_one(&self, memtable: &Memtable, desc: &TableDesc, below: Seq) -> Result<bool> {
+        let media = &*self.media;
+        let (mut from, forward) = (Bound::Included(desc.smallest.clone()), Direction::Forward);
+        loop {
+            let mut leaves = Vec::with_capacity(BATCH_KEYS);
+            let start = from.as_ref().map(|key| &key[..]);
+            let end =
+                memtable.index.scan(media, start, forward, Versions::All, BATCH_KEYS, &mut leaves);
+            for leaf in &leaves {
+                let entry = media.entry(Leaf(*leaf))?;
+                let key = media.key(&entry);
+                if desc.is_below(key) {
+                    return Ok(false);
+                }
+                if entry.seq < below && !is_skipped(&entry) {
+                    return Ok(true);
+                }
+                from = Bound::Excluded(key.to_vec());
+            }
+            if end {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// I1: copies and checks. What was copied goes if anything fails.
+fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec<NewTable>> {
+    if paths.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "ingest",
+            "no files; name at least one",
+        ));
+    }
+    let made = paths.iter().map(|path| take_in_one(tables, keyspace, path));
+    let made = made.collect::<Result<Vec<NewTable>>>()?;
+    let mut order: Vec<usize> = (0..made.len()).collect();
+    order.sort_by(|a, b| made[*a].desc.smallest.cmp(&made[*b].desc.smallest));
+    for pair in order.windows(2) {
+        let (a, b) = (&made[pair[0]].desc, &made[pair[1]].desc);
+        if !a.is_below(&b.smallest) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "ingest",
+                format!(
+                    "{} and {} overlap at key {}; ingest one after the other",
+                    paths[pair[0]].display(),
+                    paths[pair[1]].display(),
+                    b.smallest.escape_ascii()
+                ),
+            ));
+        }
+    }
+    if !planted::is(Bug::IngestBeforeDirectorySync) {
+        tables.sync_dir()?;
+    }
+    Ok(made)
+}
+
+fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTable> {
+    let id = tables.take_id();
+    // What is there of the copy goes with it.
+    let mut space = TableSpace::file(tables, id);
+    let fs = &*tables.shelf.fs;
+    let source = fs.open(path)?;
+    space.take(source.len(), Writes::Levels)?;
+    let to = tables.path(id);
+    let (_, sum) = copy(fs, &*source, &to)?;
+    // The copy is what counts: the original may change at any time.
+    let copy = Copy { file: fs.open(&to)?, name: path.display().to_string() };
+    let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
+    Ok(NewTable { desc, space })
+}
+
+/// For each table the deepest level such that neither it nor any above it overlaps the table.
+fn placement(tree: &Tree, descs: &[TableDesc]) -> Option<Vec<u8>> {
+    let level = |desc: &TableDesc| {
+        let free = tree
+            .levels()
+            .take_while(|(_, level)| level.overlapping(&desc.smallest, &desc.largest).is_empty());
+        free.last().map(|(number, _)| number as u8)
+    };
+    descs.iter().map(level).collect()
+}
+
+/// All keys of all tables, and those in between.
+fn hull(descs: &[TableDesc]) -> (Option<&[u8]>, Option<&[u8]>) {
+    let smallest = descs.iter().map(|desc| &desc.smallest[..]).min();
+    (smallest, descs.iter().map(|desc| &desc.largest[..]).max())
+}

@@ -1,0 +1,214 @@
+//! `check`: every byte that a read may rely on is verified, and what is damaged is listed.
+
+mod order;
+pub(crate) mod owners;
+
+use base::Result;
+
+use crate::check::owners::SpaceReport;
+use crate::compaction::merge::output;
+use crate::engine::Engine;
+use crate::keyspace::Sources;
+use crate::manifest::file;
+use crate::memtable::Memtable;
+use crate::record::store::{Leaf, Media};
+use crate::recovery::recover::Damage;
+use crate::tree::owner;
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
+use art::{Direction, Versions};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What a check saw.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Records verified in memtables and runs.
+    pub records: u64,
+    /// Index blocks verified.
+    pub blocks: u64,
+    /// Tables verified, and entries in them.
+    pub tables: u64,
+    /// Entries of tables verified.
+    pub entries: u64,
+    /// Places that fail.
+    pub damage: Vec<Damage>,
+    /// Who owns the space of the store.
+    pub space: SpaceReport,
+}
+
+/// Verifies all records, runs and tables of all keyspaces, each by itself and their order among each other.
+pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
+    engine.check_open("check")?;
+    let mut report =
+        CheckReport { damage: engine.recovery.damage.clone(), ..CheckReport::default() };
+    report.space = engine.owners()?;
+    let media = &*engine.media;
+    report.damage.extend(media.pool.damaged_slots().into_iter().map(|(at, len)| Damage {
+        file: None,
+        zone: None,
+        at,
+        len,
+        what: "a crate::pathblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
+    }));
+    if let Some(tables) = &engine.tables {
+        check_owner(media, tables, &mut report)?;
+    }
+    for space in engine.spaces() {
+        for (level, table) in space.tree().tables() {
+            check_table(level, table, &mut report);
+        }
+        let Sources { memtables, runs } = Sources::of(&space);
+        let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
+        let run_zones =
+            runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+        let zones: BTreeSet<u32> = memtable_zones.chain(run_zones).map(|zone| zone.no).collect();
+        zones.into_iter().for_each(|no| check_header(media, no, &mut report));
+        for memtable in &memtables {
+            check_memtable(media, memtable, &mut report);
+        }
+        for run in &runs {
+            report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
+                file: None,
+                zone: None,
+                at,
+                len: base::LINE as u64,
+                what: format!("a filter line of run {} fails its checksum: it hides nothing, but no longer helps", run.desc.id),
+            }));
+            let mut last: Option<crate::record::store::Entry> = None;
+            let mut next = 0;
+            while next < run.entries() {
+                let mut leaves = Vec::new();
+                report.blocks += 1;
+                match run.leaves(media, next, false, 1, 0, &mut leaves) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        let at = run.block_at(next / crate::level0::run::BLOCK_ENTRIES as u64);
+                        report.damage.push(found(
+                            media,
+                            at,
+                            crate::level0::run::BLOCK_LEN as u64,
+                            error,
+                        ));
+                        next += crate::level0::run::BLOCK_ENTRIES as u64;
+                        continue;
+                    }
+                }
+                next += leaves.len() as u64;
+                for leaf in leaves.into_iter().map(Leaf) {
+                    let Some(entry) = check_record(media, leaf, &mut report) else { continue };
+                    let ordered = last.as_ref().is_none_or(|last| {
+                        let order = media.key(last).cmp(media.key(&entry));
+                        order.is_lt() || (order.is_eq() && last.seq > entry.seq)
+                    });
+                    if !ordered {
+                        let what = format!("run {} is out of order", run.desc.id);
+                        report.damage.push(Damage {
+                            file: None,
+                            zone: None,
+                            at: leaf.at(),
+                            len: 0,
+                            what,
+                        });
+                    }
+                    last = Some(entry);
+                }
+            }
+        }
+        for subrange in space.subranges() {
+            let view = subrange.view.load_full();
+            report.damage.extend(order::check(engine, &space, &subrange.span, &view));
+        }
+    }
+    Ok(report)
+}
+
+/// Whether the directory of tables says whose they are. Those of a checkpoint have no owner yet.
+fn check_owner(media: &Media, tables: &Tables, report: &mut CheckReport) -> Result<()> {
+    let (fs, dir) = (&*tables.shelf.fs, tables.dir());
+    if fs.exists(&dir.join(file::NAME))? || !fs.exists(dir)? {
+        return Ok(());
+    }
+    let what = match owner::is_claimed(fs, dir, Some(media.pool.id())) {
+        Ok(true) => return Ok(()),
+        Ok(false) => "is missing; an open for writing writes it anew".to_owned(),
+        Err(error) => error.context().to_owned(),
+    };
+    let file = Some(dir.join(owner::NAME));
+    report.damage.push(Damage { file, zone: None, at: 0, len: 0, what });
+    Ok(())
+}
+
+/// Compares a table's bytes with their checksum, and what is in it with what the manifest and the table itself say.
+fn check_table(level: usize, table: &Table, report: &mut CheckReport) {
+    let desc = &table.desc;
+    let (low, high) = (desc.smallest.escape_ascii(), desc.largest.escape_ascii());
+    let mut damaged = |at: u64, len: u64, what: String| {
+        let what = format!("{what} (level {level}, keys {low} to {high})");
+        let at = table.start() + at;
+        report.damage.push(Damage { file: table.path(), zone: None, at, len, what });
+    };
+    if let Err(error) = table.bytes().and_then(|file| output::verify(&*file, desc)) {
+        damaged(0, desc.len, error.context().to_owned());
+    }
+    let checked = table.uncached().and_then(|open| Ok((open.verify()?, open)));
+    let (findings, open) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return damaged(0, desc.len, error.context().to_owned()),
+    };
+    findings.into_iter().for_each(|f| damaged(f.offset.unwrap_or(0), 0, f.what));
+    let properties = open.layout().properties();
+    if properties.entries != desc.entries + desc.range_deletes {
+        damaged(0, 0, "the manifest knows another number of entries".into());
+    }
+    report.tables += 1;
+    report.entries += desc.entries;
+}
+
+fn check_header(media: &Media, no: u32, report: &mut CheckReport) {
+    if !media.pool.header_is_whole(no) {
+        report.damage.push(Damage {
+            file: None,
+            zone: Some(no),
+            at: media.pool.geometry().line_at(no),
+            len: base::LINE as u64,
+            what: "a copy of the zone's header fails its checksum".into(),
+        });
+    }
+}
+
+fn check_memtable(media: &Media, memtable: &Memtable, report: &mut CheckReport) {
+    // All at once: a damaged record has no key from which a second look could go on.
+    let (mut leaves, forward) = (Vec::new(), Direction::Forward);
+    memtable.index.scan(media, Bound::Unbounded, forward, Versions::All, usize::MAX, &mut leaves);
+    for leaf in leaves {
+        check_record(media, Leaf(leaf), report);
+    }
+}
+
+fn check_record(
+    media: &Media,
+    leaf: Leaf,
+    report: &mut CheckReport,
+) -> Option<crate::record::store::Entry> {
+    report.records += 1;
+    let checked = media.entry(leaf).and_then(|entry| media.value(&entry).map(|_| entry));
+    match checked {
+        Ok(entry) => Some(entry),
+        Err(error) => {
+            report.damage.push(found(media, leaf.at(), 64 * leaf.lines() as u64, error));
+            None
+        }
+    }
+}
+
+fn found(media: &Media, at: u64, len: u64, error: base::Error) -> Damage {
+    Damage {
+        file: None,
+        zone: media.pool.geometry().zone_of(at),
+        at,
+        len,
+        what: error.context().to_owned(),
+    }
+}

@@ -1,0 +1,440 @@
+//! C1's view of a keyspace, and C2: what a compaction reads, how its keys are split, where its tables go.
+
+use std::ops::{Bound, Range};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+use base::Result;
+use base::planted::{self, Bug};
+
+use crate::compaction::inputs::Inputs;
+use crate::compaction::install::dead_zones;
+use crate::compaction::level0_inputs::Leaving;
+use crate::compaction::merge::engine::Merge;
+use crate::compaction::merge::output::OutputOptions;
+use crate::compaction::merge::retain::Retention;
+use crate::compaction::policy::pick::{
+    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, targets,
+};
+use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
+use crate::compaction::policy::placement::{self, Place};
+use crate::compaction::run::{Compaction, Compactions, Part};
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::keyspace::subrange::{Span, Subrange};
+use crate::keyspace::view::View;
+use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
+use crate::options::Level0Form;
+use crate::tree::Tree;
+use crate::tree::bounds;
+use crate::tree::desc::LEVELS;
+use crate::tree::level::Level;
+use crate::tree::room::{Room, Writes};
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
+
+/// Tables that go down, by level from the uppermost on.
+pub(crate) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
+
+/// Lowest and highest key.
+pub(crate) type Bounds = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Positions of tables, by level from level 1 on, that make up a stretch of the keys: what overlaps any of them is
+/// among them.
+pub(crate) struct Scope([Range<usize>; LEVELS]);
+
+impl Scope {
+    /// The tables with keys of `span`, those that overlap these, and so on.
+    pub(crate) fn new(tree: &Tree, span: &Span) -> Scope {
+        let mut from = span.from();
+        let mut to = span.before().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut scope = Scope(Default::default());
+        loop {
+            let before = scope.0.clone();
+            for (number, level) in tree.levels() {
+                let first = from.map_or(0, |from| level.first_from(from, false));
+                let begins = |table: &Arc<Table>| match to {
+                    Bound::Unbounded => true,
+                    Bound::Excluded(to) => &table.desc.smallest[..] < to,
+                    Bound::Included(to) => &table.desc.smallest[..] <= to,
+                };
+                let range = first..first + level.tables[first..].partition_point(begins);
+                if let [low, .., high] | [low @ high] = &level.tables[range.clone()] {
+                    from = from.map(|from| from.min(&low.desc.smallest));
+                    let highest = &high.desc.largest[..];
+                    to = match to {
+                        Bound::Excluded(to) if highest >= to => Bound::Included(highest),
+                        Bound::Included(to) => Bound::Included(to.max(highest)),
+                        to => to,
+                    };
+                }
+                scope.0[number - 1] = range;
+            }
+            if scope.0 == before {
+                return scope;
+            }
+        }
+    }
+
+    fn at(&self, level: usize) -> Range<usize> {
+        self.0[level - 1].clone()
+    }
+}
+
+/// A subrange that may be compacted, and what is chosen by.
+pub(crate) struct Candidate {
+    pub space: Arc<Space>,
+    pub subrange: Arc<Subrange>,
+    pub view: Arc<View>,
+    pub leaving: Leaving,
+    pub scope: Scope,
+    pub facts: SubrangeFacts,
+    /// Its level 0 is to leave, behind so many others'.
+    pub due: Option<usize>,
+}
+
+impl Engine {
+    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what memtables, their
+    /// zones and the share of tables leave of what writers may fill without being slowed. If it had more, they would be
+    /// before any of it is due to leave.
+    pub(crate) fn level0_bytes(&self) -> u64 {
+        let capacity = self.media.pool.geometry().capacity();
+        // Merges cannot reclaim what tables take. More than they may they take where the options have changed.
+        let tables = self.pm_tables().map_or(0, |memory| memory.limit().max(memory.taken()));
+        let kept = match self.can_drain() {
+            true => self.kept_from_writers() + self.soft_headroom(),
+            false => 0,
+        };
+        let records = capacity.saturating_sub(self.filled_room() + tables + kept);
+        records.max(self.level0_least())
+    }
+
+    /// Where tables that are written to level `into` belong.
+    fn place_of(&self, space: &Space, tree: &Tree, into: usize) -> Place {
+        let mut bytes = [0; LEVELS];
+        tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
+        let level0_share = self.level0_share(space.routes.load().subranges.len());
+        placement::place(&placement::Facts {
+            into,
+            base: targets(&bytes, level0_share).base,
+            limit: self.pm_tables().map_or(0, |memory| memory.limit()),
+            waited_for: self.throttle.has_waiters(),
+        })
+    }
+
+    /// What each of so many subranges gives at once, if they are equal: one share more is on its way.
+    pub(crate) fn level0_share(&self, subranges: usize) -> u64 {
+        match self.options.level0 {
+            Level0Form::Sst => self.memtable_bytes_max() / subranges as u64,
+            Level0Form::GlobalIndex | Level0Form::IndexRuns => {
+                self.level0_bytes() / (subranges as u64 + 1)
+            }
+        }
+    }
+
+    /// All subranges that may be compacted, those first whose level 0 is to leave. The caller holds the compactions, so
+    /// that none of them ends between this look at the tables and that at what is under way.
+    pub(crate) fn candidates(&self) -> Vec<Candidate> {
+        let mut all = self.subranges();
+        all.retain(|(space, subrange)| {
+            let left = space.damage.get().is_none() && !space.dropped.load(Relaxed);
+            left && (subrange.holds_something() || !subrange.view.load().tree.is_empty())
+        });
+        let mut all: Vec<Candidate> = all.into_iter().map(|each| self.candidate(each)).collect();
+        let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
+        let pressed = self.throttle.urgency() >= crate::throttle::FULL_DEBT;
+        // What came down to more than files have room for could not leave at once.
+        let files = self.tables.as_ref().map_or(0, |tables| tables.room.left(Writes::Levels));
+        let due = due(&facts, self.level0_bytes().min(files), pressed);
+        due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
+        all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
+        all
+    }
+
+    fn candidate(&self, (space, subrange): (Arc<Space>, Arc<Subrange>)) -> Candidate {
+        let view = subrange.view.load_full();
+        let leaving = self.leaving(&space, &view);
+        let scope = Scope::new(&view.tree, &subrange.span);
+        let overlap = {
+            let mut levels = view.tree.levels().map(|(at, level)| &level.tables[scope.at(at)]);
+            let uppermost = levels.find(|tables| !tables.is_empty()).unwrap_or_default();
+            uppermost.iter().map(|table| table.desc.len).sum()
+        };
+        let unmerged = match self.options.level0 {
+            Level0Form::GlobalIndex => usize::MAX,
+            Level0Form::Sst if !self.awaits_cut(&space) => 0,
+            Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
+        };
+        // Range deletions free files, but hold next to nothing.
+        let frees = self.throttle.has_waiters() && self.files_are_full();
+        let has_runs = !leaving.runs.is_empty();
+        let facts = SubrangeFacts {
+            bytes: leaving.bytes(&subrange),
+            held: leaving.held_bytes(&subrange),
+            overlap,
+            heat: subrange.heat.load(Relaxed),
+            busy: leaving.is_busy(),
+            full: leaving.memtable.is_some() || leaving.runs.len() > unmerged || frees && has_runs,
+        };
+        Candidate { space, subrange, view, leaving, scope, facts, due: None }
+    }
+
+    /// What the pick looks at: a subrange, and the tables in the scope of its keys; what leaves its level 0, and whether
+    /// it is to.
+    pub(crate) fn picture<'v>(
+        &self,
+        compactions: &'v Compactions,
+        space: &Arc<Space>,
+        (subrange, view): (&Subrange, &'v View),
+        (leaving, bounds, scope): (&Leaving, &'v Bounds, &Scope),
+        level0_due: bool,
+    ) -> Picture<'v> {
+        let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
+        for (number, level) in view.tree.levels() {
+            let tables = &level.tables[scope.at(number)];
+            levels[number - 1] = tables.iter().map(|table| table.facts()).collect();
+        }
+        let under_way = compactions.under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space));
+        let arriving = under_way.map(|each| Arriving {
+            level: each.into,
+            smallest: &each.bounds.0,
+            largest: &each.bounds.1,
+        });
+        Picture {
+            level0: Level0Facts {
+                bytes: leaving.bytes(subrange),
+                files: self
+                    .tables
+                    .as_ref()
+                    .map_or(0, |tables| tables.room.in_files(leaving.whole_bytes(subrange))),
+                bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
+                busy: leaving.is_busy(),
+                due: level0_due,
+                waits: view.oldest_frozen().is_some_and(|each| self.is_flushed(space, each)),
+            },
+            levels,
+            arriving: arriving.collect(),
+            level0_bytes: self.level0_share(space.routes.load().subranges.len()),
+            pressed: self.throttle.urgency() >= crate::throttle::FULL_DEBT,
+            room: self.room_facts(compactions),
+        }
+    }
+
+    /// Compactions under way have yet to write as much as they read, as far as is known.
+    pub(crate) fn room_facts(&self, compactions: &Compactions) -> RoomFacts {
+        let room = self.tables.as_ref().map(|tables| &tables.room);
+        let merges = compactions.under_way.iter().filter(|each| !each.parts.is_empty());
+        let coming: u64 = merges.map(|each| each.inputs.bytes()).sum();
+        let left = |writes| room.map_or(0, |room| room.left(writes).saturating_sub(coming));
+        RoomFacts {
+            levels: left(Writes::Levels),
+            relief: left(Writes::Relief),
+            cut_at: room.map_or(u64::MAX, Room::cut_at),
+            short: self.files_are_full(),
+        }
+    }
+
+    /// C2: claims the inputs and splits the work; `None` if another job was quicker.
+    pub(crate) fn begin(
+        &self,
+        compactions: &Compactions,
+        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        view: &View,
+        (leaving, scope): (&Leaving, &Scope),
+        choice: Choice,
+    ) -> Result<Option<Arc<Compaction>>> {
+        let level = |number: usize| view.tree.level(number).tables[scope.at(number)].to_vec();
+        let (level0, upper, into, onto) = match choice {
+            Choice::Level0 { into, onto } => {
+                (Some((Arc::clone(subrange), leaving.clone())), Vec::new(), into, onto)
+            }
+            Choice::Levels { from, onto } => {
+                let upper = from.clone().map(|number| (number, level(number))).collect();
+                (None, upper, from.end, onto)
+            }
+            Choice::Table { from, table, onto } => {
+                (None, vec![(from, vec![level(from).swap_remove(table)])], from + 1, onto)
+            }
+            Choice::Parted { level, table } => (None, Vec::new(), level, table..table + 1),
+        };
+        let first = scope.at(into).start;
+        let onto = first + onto.start..first + onto.end;
+        self.begin_with(compactions, space, view, level0, upper, (into, onto))
+    }
+
+    /// As [`Engine::begin`], of what leaves some level 0, tables of some levels, and tables of the level that they go to.
+    pub(crate) fn begin_with(
+        &self,
+        compactions: &Compactions,
+        space: &Arc<Space>,
+        view: &View,
+        level0: Option<(Arc<Subrange>, Leaving)>,
+        upper: Upper,
+        (into, onto): (usize, std::ops::Range<usize>),
+    ) -> Result<Option<Arc<Compaction>>> {
+        let Some(tables) = &self.tables else { return Ok(None) };
+        let lower = view.tree.level(into).tables[onto].to_vec();
+        let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
+        let one = above == 1 || above == 0 && lower.len() == 1;
+        let writes = if level0.is_none() && one { Writes::Relief } else { Writes::Levels };
+        let levels = upper.into_iter().chain([(into, lower)]);
+        let each = |(level, tables): (usize, Vec<Arc<Table>>)| {
+            tables.into_iter().map(move |table| (level, table))
+        };
+        let Some(inputs) = Inputs::claim(level0, levels.flat_map(each)) else { return Ok(None) };
+        planted::step("begin a compaction");
+        let to = self.place_of(space, &view.tree, into);
+        let mut compaction = Compaction {
+            space: Arc::clone(space),
+            into,
+            bounds: enclosing(
+                inputs.bounds(self)?,
+                compactions,
+                space,
+                view.tree.level(into),
+                into,
+            ),
+            parts: Vec::new(),
+            left: AtomicUsize::new(1),
+            failure: OnceLock::new(),
+            entries: inputs.entries(),
+            inputs,
+            begun: Instant::now(),
+        };
+        let inputs = &compaction.inputs;
+        if inputs.is_level0() || !moves(&inputs.tables, into, to) {
+            if planted::is(Bug::FreeBeforeTables) {
+                let dead = dead_zones(&inputs.leaving.runs);
+                dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            }
+            if planted::is(Bug::FreePmTableBeforeEdit) {
+                inputs.tables.iter().for_each(|(_, table)| table.plant_free());
+                self.bury();
+            }
+            let output = OutputOptions { place: to, writes, ..self.output_options(space, into) };
+            let whole = Merge {
+                bounds: Some(compaction.bounds.clone()),
+                ..self.merge_of(tables, inputs, &view.tree, output)?
+            };
+            for merge in self.split(whole) {
+                let task = self.merges.submit(merge)?;
+                compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
+            }
+            compaction.left = AtomicUsize::new(compaction.parts.len());
+        }
+        Ok(Some(Arc::new(compaction)))
+    }
+
+    /// The merge of all inputs as a whole.
+    fn merge_of(
+        &self,
+        tables: &Arc<Tables>,
+        inputs: &Inputs,
+        tree: &Tree,
+        output: OutputOptions,
+    ) -> Result<Merge> {
+        let span = inputs.span();
+        let Leaving { memtable, runs } = &inputs.leaving;
+        let deeper = tree.below(usize::from(output.level));
+        let horizon = self.snapshots.horizon(&self.ring);
+        Ok(Merge {
+            media: Arc::clone(&self.media),
+            tables: Arc::clone(tables),
+            memtables: memtable.iter().map(|each| (Arc::clone(each), span.clone())).collect(),
+            runs: runs.iter().map(|run| (Arc::clone(run), span.clone())).collect(),
+            levels: inputs.levels(),
+            from: None,
+            before: None,
+            bounds: None,
+            below: deeper.first().cloned(),
+            retention: Retention { ranges: inputs.ranges(&horizon)?, horizon, deeper },
+            output,
+            hooks: Arc::clone(&self.hooks),
+        })
+    }
+
+    /// What tables of a level look like, as files.
+    pub(crate) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
+        OutputOptions {
+            keyspace: space.id,
+            keyspace_name: space.name.clone(),
+            level: into as u8,
+            place: Place::Ssd,
+            writes: Writes::Levels,
+            table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
+            cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
+            writer: self.options.table_writer(),
+            rate: self.rate.clone(),
+        }
+    }
+
+    /// Splits a merge by keys into as many parts as there are threads and whole tables to write.
+    fn split(&self, merge: Merge) -> Vec<Merge> {
+        let bytes = self.merges.estimate(&merge).bytes;
+        let most = (bytes / self.options.table_bytes.max(1)).max(1);
+        let threads = (self.threads() as usize).min(most as usize);
+        let parts = threads.min(self.merges.caps().tasks_max);
+        let bounds = boundaries(&merge, parts);
+        let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+        let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
+        froms.zip(befores).map(|(from, before)| Merge { from, before, ..merge.clone() }).collect()
+    }
+}
+
+/// Bounds that enclose `hull` and may be shorter, but for which tables of `level` and those on their way there are as much
+/// apart from it as they were, and cuts lie on the same side.
+fn enclosing(
+    (low, high): (Vec<u8>, Vec<u8>),
+    compactions: &Compactions,
+    space: &Arc<Space>,
+    level: &Level,
+    into: usize,
+) -> (Vec<u8>, Vec<u8>) {
+    let met = level.overlapping(&low, &high);
+    let below = met.start.checked_sub(1).map(|at| &level.tables[at].desc.largest[..]);
+    let above = level.tables.get(met.end).map(|table| &table.desc.smallest[..]);
+    let mut arriving: Vec<&(Vec<u8>, Vec<u8>)> = Vec::new();
+    let there = |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
+    arriving.extend(compactions.under_way.iter().filter(there).map(|each| &each.bounds));
+    let ended = arriving.iter().map(|(_, end)| &end[..]).filter(|end| *end < &low[..]);
+    let begins = arriving.iter().map(|(begin, _)| &begin[..]).filter(|begin| *begin > &high[..]);
+    let subranges = space.subranges();
+    let cut =
+        subranges.iter().filter_map(|each| each.span.from()).filter(|cut| *cut <= &low[..]).max();
+    let next_cut =
+        subranges.iter().filter_map(|each| each.span.from()).find(|cut| *cut > &high[..]);
+    let floor = below.into_iter().chain(ended).max().map(|end| [end, &[0]].concat());
+    let floor = floor.as_deref().max(cut).unwrap_or_default();
+    let ceiling = above.into_iter().chain(begins).chain(next_cut).min();
+    let ceiling = ceiling.map_or(Bound::Unbounded, Bound::Excluded);
+    (bounds::lower(&low, floor), bounds::upper(&high, ceiling))
+}
+
+/// Whether tables need only be named in level `into`: they are one level's, which are disjoint, and lie where they are to.
+fn moves(tables: &[(usize, Arc<Table>)], into: usize, to: Place) -> bool {
+    let one_level = tables.chunk_by(|a, b| a.0 == b.0).count() == 1;
+    let any_in_memory = tables.iter().any(|(_, table)| table.is_in_memory());
+    one_level && tables[0].0 != into && placement::moves(to, any_in_memory)
+}
+
+/// At most `parts - 1` keys that split a merge into about equal parts: where tables begin, or else blocks of the
+/// longest run.
+fn boundaries(merge: &Merge, parts: usize) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> =
+        merge.levels.iter().flatten().map(|table| table.desc.smallest.clone()).collect();
+    let filled = merge.runs.iter().filter(|(run, _)| run.entries() > 0);
+    let longest = filled.max_by_key(|(run, span)| run.entries_within(span));
+    if keys.len() < 4 * parts
+        && let Some((run, span)) = longest
+    {
+        keys.extend(run.separators_within(span, 4 * parts));
+    }
+    keys.retain(|key| !key.is_empty());
+    keys.sort();
+    keys.dedup();
+    let mut chosen: Vec<Vec<u8>> =
+        (1..parts).filter_map(|part| keys.get(part * keys.len() / parts).cloned()).collect();
+    chosen.dedup();
+    chosen
+}

@@ -1,0 +1,132 @@
+//! The merge engine that every machine has: the calling thread.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::bytes::compare;
+use base::{Result, planted};
+
+use crate::compaction::merge::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
+use crate::compaction::merge::merging::Merging;
+use crate::compaction::merge::output::Output;
+use crate::compaction::merge::retain::Versions;
+use crate::compaction::merge::stream::Stream;
+
+/// Seconds for an entry, and for a byte, until they were measured: an order of magnitude.
+const ENTRY_S: f64 = 300e-9;
+const BYTE_S: f64 = 2e-9;
+
+/// Merges on the calling thread.
+pub(crate) struct Cpu;
+
+struct CpuTask {
+    merge: Merge,
+    streams: Merging,
+    versions: Versions,
+    output: Output,
+    passed: u64,
+}
+
+impl MergeEngine for Cpu {
+    fn caps(&self) -> Caps {
+        Caps { tasks_max: usize::MAX }
+    }
+
+    fn estimate(&self, merge: &Merge) -> Estimate {
+        let tables = merge.levels.iter().flatten();
+        let (mut entries, mut bytes) = (0, 0);
+        for table in tables {
+            entries += table.desc.entries;
+            bytes += table.desc.len;
+        }
+        for (memtable, _) in &merge.memtables {
+            entries += memtable.index.len() as u64;
+            bytes += memtable.bytes.load(Relaxed);
+        }
+        for (run, span) in &merge.runs {
+            entries += run.entries_within(span);
+            bytes += run.record_bytes_within(span);
+        }
+        Estimate { entries, bytes, seconds: entries as f64 * ENTRY_S + bytes as f64 * BYTE_S }
+    }
+
+    fn submit(&self, merge: Merge) -> Result<Box<dyn MergeTask>> {
+        let from = merge.from.as_deref();
+        let mut streams = Vec::new();
+        for (memtable, span) in &merge.memtables {
+            let upto = merge.retention.horizon.newest();
+            streams.push(Stream::memtable(&merge.media, memtable, &span.tail(from), upto)?);
+        }
+        for (run, span) in &merge.runs {
+            streams.push(Stream::run(&merge.media, run, &span.tail(from))?);
+        }
+        for tables in &merge.levels {
+            streams.push(Stream::tables(tables.clone(), from)?);
+        }
+        let ranges = merge.retention.ranges().clip(from, merge.before.as_deref());
+        let (tables, output, below) = (&merge.tables, merge.output.clone(), merge.below.clone());
+        Ok(Box::new(CpuTask {
+            streams: Merging::new(&merge.media, streams),
+            versions: Versions::default(),
+            output: Output::new(tables, output, below, merge.limits(), ranges),
+            passed: 0,
+            merge,
+        }))
+    }
+}
+
+impl MergeTask for CpuTask {
+    fn poll(&mut self, entries: usize) -> Result<Poll> {
+        planted::step("compact");
+        let begun = self.passed;
+        while self.passed - begun < entries as u64 {
+            if !self.next_key()? {
+                return Ok(Poll::Done(self.output.end()?));
+            }
+        }
+        Ok(Poll::Working)
+    }
+
+    fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    fn cancel(&mut self) {
+        self.output.abandon();
+    }
+}
+
+impl CpuTask {
+    /// Merges the versions of the next key; `false` if there is none.
+    fn next_key(&mut self) -> Result<bool> {
+        let CpuTask { merge, streams, versions, output, passed } = self;
+        let (media, retention) = (&*merge.media, &merge.retention);
+        let Some(key) = streams.head().and_then(|head| head.key(media)) else { return Ok(false) };
+        if merge.before.as_ref().is_some_and(|before| compare(key, before).is_ge()) {
+            return Ok(false);
+        }
+        versions.begin(key);
+        while let Some(head) = streams.head()
+            && head.key(media).is_some_and(|key| compare(key, &versions.key).is_eq())
+        {
+            let kind = head.kind();
+            if versions.wants(head.seq(), kind, retention) {
+                versions.push(head.seq(), kind, head.value(media)?);
+            }
+            streams.advance(media)?;
+            *passed += 1;
+        }
+        let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
+        versions.combine(retention, &merge.hooks, keyspace);
+        versions.filter(retention, &merge.hooks, keyspace, level);
+        versions.drop_idle_deletions(retention);
+        let mut begun = false;
+        for (seq, kind, value) in versions.iter() {
+            // All versions of a key lie in one table (I-TREE-1).
+            if !std::mem::replace(&mut begun, true) {
+                output.cut_before(&versions.key)?;
+            }
+            output.add(&versions.key, seq, kind, value)?;
+        }
+        Ok(true)
+    }
+}

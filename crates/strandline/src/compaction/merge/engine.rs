@@ -1,0 +1,112 @@
+//! What carries out merges: the CPU, or an accelerator. The engine of the store sees this interface only.
+//!
+//! Outputs are files that nothing names until they are installed, so a merge that failed or was cancelled leaves
+//! nothing behind but files to remove, and may be done again by another engine.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base::Result;
+
+use crate::compaction::merge::output::{Limits, OutputOptions};
+use crate::compaction::merge::retain::Retention;
+use crate::hooks::Called;
+use crate::keyspace::subrange::Span;
+use crate::level0::run::Run;
+use crate::memtable::Memtable;
+use crate::record::store::Media;
+use crate::tree::level::Level;
+use crate::tree::space::NewTable;
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
+
+/// Carries out merges.
+pub(crate) trait MergeEngine: Send + Sync {
+    /// What merges it takes.
+    fn caps(&self) -> Caps;
+
+    /// What a merge will cost.
+    fn estimate(&self, merge: &Merge) -> Estimate;
+
+    /// Takes a merge on; nothing is done before the first poll.
+    ///
+    /// # Errors
+    /// `NotSupported` if it is beyond [`MergeEngine::caps`]; `Corruption` and `Io` from opening the inputs.
+    fn submit(&self, merge: Merge) -> Result<Box<dyn MergeTask>>;
+}
+
+/// A merge under way.
+pub(crate) trait MergeTask: Send {
+    /// Carries the merge on by about `entries` entries.
+    ///
+    /// # Errors
+    /// Those of reading the inputs and of writing tables. The task must be cancelled then.
+    fn poll(&mut self, entries: usize) -> Result<Poll>;
+
+    /// Entries of the inputs that it has passed.
+    fn passed(&self) -> u64;
+
+    /// Gives the merge up and removes what it wrote.
+    fn cancel(&mut self);
+}
+
+/// What a poll came to.
+pub(crate) enum Poll {
+    Working,
+    /// Complete: these tables, in key order, synced and verified; their directory is not synced yet.
+    Done(Vec<NewTable>),
+}
+
+/// The limits of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caps {
+    /// Parts of one compaction that may be under way at once.
+    pub tasks_max: usize,
+}
+
+/// What a merge costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    /// Entries that it passes.
+    pub entries: u64,
+    /// Bytes that it reads, and writes at most.
+    pub bytes: u64,
+    /// Seconds that it takes.
+    pub seconds: f64,
+}
+
+/// One merge: inputs, range of keys, what to keep, where to write.
+#[derive(Clone)]
+pub(crate) struct Merge {
+    pub media: Arc<Media>,
+    pub tables: Arc<Tables>,
+    /// With the keys that count. Of what is in them, only versions below the horizon do, since they may be taking
+    /// writes.
+    pub memtables: Vec<(Arc<Memtable>, Span)>,
+    /// With the keys that count.
+    pub runs: Vec<(Arc<Run>, Span)>,
+    /// Each a list of disjoint tables in key order; newest level first.
+    pub levels: Vec<Vec<Arc<Table>>>,
+    /// Only keys from this one on.
+    pub from: Option<Vec<u8>>,
+    /// Only keys below this one.
+    pub before: Option<Vec<u8>>,
+    /// What it was given of the level that it writes to, if nothing else writes there meanwhile.
+    pub bounds: Option<(Vec<u8>, Vec<u8>)>,
+    pub retention: Retention,
+    /// The level below the output: a new table is begun before it overlaps too much of it.
+    pub below: Option<Arc<Level>>,
+    pub output: OutputOptions,
+    pub hooks: Arc<Called>,
+}
+
+impl Merge {
+    /// What bounds of its tables keep to.
+    pub(crate) fn limits(&self) -> Limits {
+        let (low, high) = self.bounds.clone().unzip();
+        Limits {
+            floor: self.from.clone().or(low),
+            ceiling: self.before.clone().map(Bound::Excluded).or(high.map(Bound::Included)),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The merge of a compaction: sources in key order, the versions that survive, and the tables written.
+
+pub(crate) mod cpu;
+pub(crate) mod engine;
+mod merging;
+pub(crate) mod output;
+pub(crate) mod retain;
+mod sink;
+pub(crate) mod stream;

@@ -1,0 +1,372 @@
+//! Writes the tables that a merge yields: begun when needed, cut at a size, synced, read back and compared.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base::bytes::compare;
+use base::checksum::Sum;
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use ssd::Read;
+use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
+
+use crate::compaction::merge::sink::TableSink;
+use crate::compaction::policy::placement::Place;
+use crate::ranges::Ranges;
+use crate::throttle::rate::RateLimit;
+use crate::tree::bounds;
+use crate::tree::desc::TableDesc;
+use crate::tree::level::Level;
+use crate::tree::room::Writes;
+use crate::tree::space::NewTable;
+use crate::tree::tables::Tables;
+
+/// Bytes compared at a time when a table is read back.
+const READ_BACK: usize = 1 << 20;
+/// A table is cut when it overlaps this many times its size of the level below.
+pub(crate) const OVERLAP_MAX: u64 = 10;
+
+/// Where tables go and what they look like.
+#[derive(Clone)]
+pub(crate) struct OutputOptions {
+    pub keyspace: u32,
+    pub keyspace_name: String,
+    pub level: u8,
+    pub place: Place,
+    /// What the room in files that it takes is for.
+    pub writes: Writes,
+    /// Bytes at which a table is cut.
+    pub table_bytes: u64,
+    /// Keys at which a table ends, whatever its size, in order: where subranges begin, which then have tables of their own.
+    pub cuts: Arc<[Vec<u8>]>,
+    /// What a table looks like; whose it is and its number are filled in.
+    pub writer: WriterOptions,
+    /// Shared by all that is written.
+    pub rate: Option<Arc<RateLimit>>,
+}
+
+/// What the bounds of all tables of a merge keep to: what lies beyond belongs to others. Where it is not known, bounds are
+/// the keys themselves.
+pub(crate) struct Limits {
+    pub floor: Option<Vec<u8>>,
+    pub ceiling: Option<Bound<Vec<u8>>>,
+}
+
+/// The tables of one merge.
+pub(crate) struct Output {
+    tables: Arc<Tables>,
+    options: OutputOptions,
+    below: Option<Arc<Level>>,
+    /// What the bounds of tables to come keep to: the floor rises with each.
+    limits: Limits,
+    open: Option<Open>,
+    done: Vec<NewTable>,
+    /// Range deletions that are not in a table yet, in key order. A table takes those that begin before the next one
+    /// does, cut off there, so that tables stay disjoint.
+    ranges: VecDeque<RangeDelete>,
+    last_key: Vec<u8>,
+    /// Cuts that lie behind.
+    cuts_passed: usize,
+}
+
+struct Open {
+    id: u64,
+    writer: Writer<TableSink>,
+    /// Bytes at which it is cut.
+    full_at: u64,
+    /// Table of the level below that the next key is compared with, and bytes of it overlapped so far.
+    overlap_from: usize,
+}
+
+impl Output {
+    pub(crate) fn new(
+        tables: &Arc<Tables>,
+        options: OutputOptions,
+        below: Option<Arc<Level>>,
+        limits: Limits,
+        ranges: Ranges,
+    ) -> Output {
+        Output {
+            tables: Arc::clone(tables),
+            options,
+            below,
+            limits,
+            open: None,
+            done: Vec::new(),
+            ranges: ranges.deletes().collect(),
+            last_key: Vec::new(),
+            cuts_passed: 0,
+        }
+    }
+
+    /// Whether a cut lies between the last key and `key`.
+    fn passes_cut(&mut self, key: &[u8]) -> bool {
+        let ahead = &self.options.cuts[self.cuts_passed..];
+        let passed = ahead.iter().take_while(|cut| compare(cut, key).is_le()).count();
+        self.cuts_passed += passed;
+        passed > 0
+    }
+
+    /// Ends the table under way if `key`, which is not in it, should begin another.
+    pub(crate) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
+        let cut = self.passes_cut(key);
+        let Some(open) = &self.open else { return Ok(()) };
+        let full = open.writer.estimated_len() >= open.full_at;
+        let ends = cut || full || self.overlaps_much(open, key);
+        if ends { self.end_table(Some(key)) } else { Ok(()) }
+    }
+
+    fn overlaps_much(&self, open: &Open, key: &[u8]) -> bool {
+        let Some(below) = &self.below else { return false };
+        let most = OVERLAP_MAX * self.options.table_bytes;
+        let mut overlapped = 0;
+        for table in &below.tables[open.overlap_from..] {
+            if compare(&table.desc.largest, key).is_ge() {
+                break;
+            }
+            overlapped += table.desc.len;
+            if overlapped > most {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        seq: Seq,
+        kind: EntryKind,
+        value: &[u8],
+    ) -> Result<()> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let open = self.begin_table(key)?;
+                self.open.insert(open)
+            }
+        };
+        open.writer.add(key, seq, kind, value)?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn begin_table(&self, key: &[u8]) -> Result<Open> {
+        let table_bytes = self.options.table_bytes;
+        let id = self.tables.take_id();
+        let rate = self.options.rate.clone();
+        let OutputOptions { place, writes, .. } = self.options;
+        let sink = TableSink::new(&self.tables, id, (place, table_bytes), writes, rate)?;
+        let full_at = sink.cut_at(table_bytes);
+        let options = WriterOptions {
+            column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
+            file_number: id,
+            ..self.options.writer.clone()
+        };
+        let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
+        Ok(Open { id, writer: Writer::new(sink, options), full_at, overlap_from })
+    }
+
+    /// Ends the table; `next` is the first key of the next one.
+    fn end_table(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let next = next.map(|next| self.begin_of(next));
+        self.add_ranges(&mut open, next.as_deref())?;
+        let written = self.finish(open, next.as_deref())?;
+        self.done.push(written);
+        if next.is_some() {
+            self.limits.floor = next;
+        }
+        Ok(())
+    }
+
+    /// Where the table whose first key is `next` begins, behind the last key: at a cut, if there is one between them.
+    fn begin_of(&self, next: &[u8]) -> Vec<u8> {
+        let behind = [&self.last_key[..], &[0]].concat();
+        match self.cut_below(next).filter(|cut| *cut >= &behind[..]) {
+            Some(cut) => cut.to_vec(),
+            None => bounds::lower(next, &behind),
+        }
+    }
+
+    /// The highest cut that is not above `key`.
+    fn cut_below(&self, key: &[u8]) -> Option<&[u8]> {
+        let below = self.options.cuts.partition_point(|cut| &cut[..] <= key);
+        self.options.cuts[..below].last().map(|cut| &cut[..])
+    }
+
+    /// The lowest cut above `key`.
+    fn cut_above(&self, key: &[u8]) -> Option<&[u8]> {
+        let below = self.options.cuts.partition_point(|cut| &cut[..] <= key);
+        self.options.cuts.get(below).map(|cut| &cut[..])
+    }
+
+    /// A lower bound for the table whose lowest key is `key`. It lies on the same side of all cuts.
+    fn lower_bound(&self, key: &[u8]) -> Vec<u8> {
+        let Some(floor) = self.limits.floor.as_deref() else { return key.to_vec() };
+        bounds::lower(key, self.cut_below(key).map_or(floor, |cut| floor.max(cut)))
+    }
+
+    /// An upper bound for the table whose highest key is `key`; the next one begins at `next`. It lies on the same side
+    /// of all cuts.
+    fn upper_bound(&self, key: &[u8], next: Option<&[u8]>) -> Vec<u8> {
+        let limit =
+            self.limits.ceiling.as_ref().map(|ceiling| ceiling.as_ref().map(|key| &key[..]));
+        let Some(ceiling) = next.map(Bound::Excluded).or(limit) else { return key.to_vec() };
+        match (ceiling, self.cut_above(key)) {
+            (Bound::Included(top) | Bound::Excluded(top), Some(cut)) if cut > top => {
+                bounds::upper(key, ceiling)
+            }
+            (_, Some(cut)) => bounds::upper(key, Bound::Excluded(cut)),
+            (ceiling, None) => bounds::upper(key, ceiling),
+        }
+    }
+
+    /// Adds the range deletions that begin before `next`, cut off there.
+    fn add_ranges(&mut self, open: &mut Open, next: Option<&[u8]>) -> Result<()> {
+        let mut rests = Vec::new();
+        let begins = |delete: &RangeDelete| next.is_none_or(|next| &delete.begin[..] < next);
+        while self.ranges.front().is_some_and(begins) {
+            let Some(mut delete) = self.ranges.pop_front() else { break };
+            match next {
+                Some(next) if &delete.end[..] > next => {
+                    open.writer.add_range_delete(&delete.begin, next, delete.seq)?;
+                    delete.begin = next.to_vec();
+                    rests.push(delete);
+                }
+                _ => open.writer.add_range_delete(&delete.begin, &delete.end, delete.seq)?,
+            }
+        }
+        if !planted::is(Bug::RangeEndsWithTable) {
+            // They are parts of one piece, the newest first.
+            rests.into_iter().rev().for_each(|rest| self.ranges.push_front(rest));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, open: Open, next: Option<&[u8]>) -> Result<NewTable> {
+        planted::step("end a table");
+        let id = open.id;
+        let (sink, summary) = open.writer.finish()?;
+        let written = sink.end()?;
+        // Beyond its last key there is only what a range deletion ends before.
+        let ends_before = summary.entries == 0 || summary.largest > self.last_key;
+        let largest = match ends_before {
+            true => summary.largest,
+            false => self.upper_bound(&summary.largest, next),
+        };
+        let desc = TableDesc {
+            id,
+            extent: written.space.extent(),
+            keyspace: self.options.keyspace,
+            level: self.options.level,
+            len: summary.len,
+            sum: written.sum,
+            entries: summary.entries,
+            range_deletes: summary.range_deletes,
+            ends_before,
+            deletions: summary.deletions,
+            min_seq: summary.min_seq,
+            max_seq: summary.max_seq,
+            global_seq: 0,
+            smallest: self.lower_bound(&summary.smallest),
+            largest,
+        };
+        planted::step("read a table back");
+        verify(&*self.tables.open(&desc, None)?, &desc)?;
+        Ok(NewTable { desc, space: written.space })
+    }
+
+    /// Ends the last table and hands all of them over.
+    pub(crate) fn end(&mut self) -> Result<Vec<NewTable>> {
+        if let (None, Some(first)) = (&self.open, self.ranges.front()) {
+            self.open = Some(self.begin_table(&first.begin)?);
+        }
+        self.end_table(None)?;
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// Gives up what was written.
+    pub(crate) fn abandon(&mut self) {
+        self.open = None;
+        self.done.clear();
+    }
+}
+
+/// Reads a table back and compares it with what was written.
+pub(crate) fn verify(file: &dyn Read, desc: &TableDesc) -> Result<()> {
+    // Not damage: what the merge reads is whole, and it is done again.
+    let differs = || {
+        Error::new(
+            ErrorKind::Io,
+            "verify",
+            format!(
+                "{} does not read back as it was written; see to the device, it is written anew",
+                file.path().display()
+            ),
+        )
+    };
+    if file.len() != desc.len {
+        return Err(differs());
+    }
+    let mut sum = Sum::default();
+    let mut buffer = vec![0; READ_BACK.min(desc.len as usize)];
+    let mut at = 0;
+    while at < desc.len {
+        let len = (desc.len - at).min(buffer.len() as u64) as usize;
+        file.read_at(at, &mut buffer[..len])?;
+        sum.update(&buffer[..len]);
+        at += len as u64;
+    }
+    if sum.value() == desc.sum { Ok(()) } else { Err(differs()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ssd::{Fs, Memory};
+
+    use super::*;
+    use crate::tree::room::Room;
+    use crate::tree::tables::Shelf;
+
+    /// It was taken for damage of what is merged, after which the keyspace was never compacted again.
+    #[test]
+    fn a_table_that_reads_back_otherwise_is_no_damage() {
+        let fs: Arc<dyn Fs> = Arc::new(Memory::default());
+        fs.create_dir_all(Path::new("/sst")).expect("directory");
+        let tables = Tables::new(Shelf { fs, dir: "/sst".into() }, Room::unlimited(), 0);
+        let id = tables.take_id();
+        let mut file = tables.create(id).expect("create");
+        file.append(b"a table").expect("append");
+        let mut sum = Sum::default();
+        sum.update(b"a table");
+        let desc = TableDesc {
+            id,
+            extent: None,
+            keyspace: 0,
+            level: 1,
+            len: 7,
+            sum: sum.value(),
+            range_deletes: 0,
+            ends_before: false,
+            global_seq: 0,
+            entries: 1,
+            deletions: 0,
+            min_seq: 1,
+            max_seq: 1,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+        };
+        let file = tables.open(&desc, None).expect("open");
+        verify(&*file, &desc).expect("as it was written");
+        let wrong = [TableDesc { sum: !desc.sum, ..desc.clone() }, TableDesc { len: 8, ..desc }];
+        for desc in wrong {
+            let error = verify(&*file, &desc).expect_err("not as it was written");
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        }
+    }
+}

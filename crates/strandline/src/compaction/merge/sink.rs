@@ -1,0 +1,231 @@
+//! Where the bytes of a table go: to a file as they come, or, if it belongs in persistent memory, to a buffer that becomes
+//! an extent when the table ends.
+//!
+//! An extent is so taken once, of the right length, and written and fenced by one thread, whichever threads carried the
+//! merge on (I-PM-3). A table that outgrows the longest extent, or finds no room at its end, goes to a file after all.
+
+use std::sync::Arc;
+
+use base::Result;
+use base::checksum::Sum;
+use base::planted::{self, Bug};
+use ssd::Append;
+use sst::Sink;
+
+use crate::compaction::policy::placement::{self, Place};
+use crate::throttle::rate::RateLimit;
+use crate::tree::memory::PmTables;
+use crate::tree::room::Writes;
+use crate::tree::space::TableSpace;
+use crate::tree::tables::Tables;
+
+/// Bytes that a file is handed at once.
+const BUFFER: usize = 1 << 20;
+
+/// A table being written.
+pub(crate) struct TableSink {
+    tables: Arc<Tables>,
+    id: u64,
+    space: TableSpace,
+    to: To,
+    buffer: Vec<u8>,
+    sum: Sum,
+    writes: Writes,
+    rate: Option<Arc<RateLimit>>,
+}
+
+enum To {
+    File(Box<dyn Append>),
+    Memory(Arc<PmTables>),
+}
+
+/// A table that is durable.
+pub(crate) struct Written {
+    /// Checksum of all its bytes.
+    pub sum: u64,
+    pub space: TableSpace,
+}
+
+impl TableSink {
+    /// Table `id`, which will have about `expected` bytes.
+    pub(crate) fn new(
+        tables: &Arc<Tables>,
+        id: u64,
+        (place, expected): (Place, u64),
+        writes: Writes,
+        rate: Option<Arc<RateLimit>>,
+    ) -> Result<TableSink> {
+        let memory = tables.memory.as_ref().filter(|_| place == Place::Memory);
+        let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
+        // What is there of a file goes with it, should anything fail from here on.
+        let space = TableSpace::file(tables, id);
+        let to = match memory.filter(has_room) {
+            Some(memory) => To::Memory(Arc::clone(memory)),
+            None => To::File(tables.create(id)?),
+        };
+        Ok(TableSink {
+            tables: Arc::clone(tables),
+            id,
+            space,
+            buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
+            to,
+            sum: Sum::default(),
+            writes,
+            rate,
+        })
+    }
+
+    /// Bytes at which the table is cut that a file would be cut at `table_bytes`.
+    pub(crate) fn cut_at(&self, table_bytes: u64) -> u64 {
+        match &self.to {
+            To::File(_) => table_bytes,
+            To::Memory(memory) => placement::cut_at(table_bytes, memory.len_max()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let To::Memory(_) = &self.to {
+            self.to = To::File(self.tables.create(self.id)?);
+        }
+        self.space.take(self.buffer.len() as u64, self.writes)?;
+        self.take_rate();
+        if let To::File(file) = &mut self.to {
+            file.append(&self.buffer)?;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn take_rate(&self) {
+        if let Some(rate) = &self.rate {
+            rate.take(self.buffer.len() as u64);
+        }
+    }
+
+    /// Makes all of it durable.
+    pub(crate) fn end(mut self) -> Result<Written> {
+        let sum = self.sum.value();
+        if let To::Memory(memory) = &self.to
+            && let Some(extent) = memory.write(&self.buffer)
+        {
+            self.take_rate();
+            return Ok(Written { sum, space: self.space.with_memory(extent) });
+        }
+        self.flush()?;
+        if let To::File(file) = &mut self.to
+            && !planted::is(Bug::SkipTableSync)
+        {
+            file.sync()?;
+        }
+        Ok(Written { sum, space: self.space })
+    }
+}
+
+impl Sink for TableSink {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sum.update(bytes);
+        self.buffer.extend_from_slice(bytes);
+        let most = match &self.to {
+            To::File(_) => BUFFER,
+            To::Memory(memory) => memory.len_max() as usize + 1,
+        };
+        if self.buffer.len() >= most {
+            self.flush()?;
+            if let To::File(file) = &mut self.to {
+                file.advise_written();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pmem::Region;
+    use pool::{Format, Pool};
+    use ssd::{Fs, Memory};
+
+    use super::*;
+    use crate::record::store::Media;
+    use crate::record::zone::Graveyard;
+    use crate::tree::room::Room;
+    use crate::tree::tables::Shelf;
+
+    const ZONE: u64 = 4096;
+
+    /// Tables of at most `most` bytes in a pool of some 16 zones.
+    fn tables(most: u64) -> Arc<Tables> {
+        let region = Arc::new(Region::heap(25 * ZONE, None).expect("region"));
+        let format = Format { zone_len: ZONE, manifest_len: 512 };
+        let pool = Pool::create(Arc::clone(&region), format, 7, b"").expect("pool");
+        let media = Arc::new(Media::new(pool, region, None));
+        let memory = PmTables::new(&media, &Arc::new(Graveyard::default()), 100);
+        memory.restrict(most, 2);
+        let fs: Arc<dyn Fs> = Arc::new(Memory::default());
+        fs.create_dir_all(Path::new("/sst")).expect("directory");
+        let shelf = Shelf { fs, dir: "/sst".into() };
+        Arc::new(Tables::new(shelf, Room::unlimited(), 0).with_memory(memory))
+    }
+
+    /// Writes `len` bytes in pieces of 100.
+    fn written(tables: &Arc<Tables>, place: Place, len: usize) -> TableSpace {
+        let id = tables.take_id();
+        let mut sink =
+            TableSink::new(tables, id, (place, 1000), Writes::Levels, None).expect("begins");
+        let bytes: Vec<u8> = (0..len).map(|at| at as u8 ^ id as u8).collect();
+        bytes.chunks(100).for_each(|piece| sink.append(piece).expect("append"));
+        let written = sink.end().expect("end");
+        let mut sum = Sum::default();
+        sum.update(&bytes);
+        assert_eq!(written.sum, sum.value());
+        let mut read = vec![0; len];
+        match (written.space.extent(), &tables.memory) {
+            (Some(extent), Some(memory)) => {
+                let file = memory.open((id, extent, len as u64), None).expect("open");
+                file.read_at(0, &mut read).expect("read");
+                assert!(file.read_at(1, &mut read).is_err(), "beyond its end");
+            }
+            _ => {
+                let file = tables.shelf.fs.open(&tables.path(id)).expect("open");
+                assert_eq!(file.len(), len as u64);
+                file.read_at(0, &mut read).expect("read");
+            }
+        }
+        assert!(read == bytes);
+        written.space
+    }
+
+    fn in_memory(spaces: &[TableSpace]) -> Vec<bool> {
+        spaces.iter().map(|space| space.extent().is_some()).collect()
+    }
+
+    #[test]
+    fn what_has_no_room_in_persistent_memory_is_a_file() {
+        let all = tables(12 * ZONE);
+        let zone = ZONE as usize;
+        // Longer than a zone is no table in memory.
+        let lens = [300, zone, zone + 1, 3 * zone];
+        let mut spaces = vec![written(&all, Place::Ssd, 300)];
+        spaces.extend(lens.map(|len| written(&all, Place::Memory, len)));
+        assert_eq!(in_memory(&spaces), [false, true, true, false, false]);
+        let memory = all.memory.as_ref().expect("memory");
+        assert_eq!(memory.taken(), 512 + ZONE);
+        drop(spaces);
+        assert_eq!(memory.taken(), 0, "given back with the tables");
+
+        let some = tables(3 * ZONE);
+        let spaces: Vec<_> = (0..10).map(|_| written(&some, Place::Memory, 3000)).collect();
+        let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
+        assert_eq!(fit, 3, "each counts for a zone");
+        assert_eq!(some.memory.as_ref().expect("memory").count(), 3);
+
+        let free = tables(100 * ZONE);
+        let spaces: Vec<_> = (0..30).map(|_| written(&free, Place::Memory, 3000)).collect();
+        let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
+        assert!(fit > 8, "{fit}");
+        let memory = free.memory.as_ref().expect("memory");
+        assert!(!memory.has_room(1), "what must stay free does");
+    }
+}

@@ -1,0 +1,474 @@
+//! C: records leave level 0 for tables, and tables sink from level to level.
+//!
+//! - **C1** pick: level 0 as a whole, or one table ([`crate::compaction::policy::pick`])
+//! - **C2** place: claim the inputs, decide where the outputs go ([`crate::compaction::policy::placement`]), split the keys into
+//!   parts, hand each to a merge engine
+//! - **C3** merge the parts, on as many threads as come; tables are synced and read back
+//! - **C4** install ([`crate::compaction::install`]): directory synced, then one edit, then a View without the inputs
+//! - **C5** retire: zones, files and extents go when their last reader does
+//!
+//! The order never varies: table synced or fenced, directory synced, edit durable, persistent memory freed. A failed
+//! compaction leaves its inputs as they are and is tried again.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use base::planted;
+use base::{Error, ErrorKind, Result};
+
+use crate::background::jobs::Worked;
+use crate::caught::{caught, panicked};
+use crate::compaction::begin::Candidate;
+use crate::compaction::inputs::Inputs;
+use crate::compaction::merge::engine::{MergeTask, Poll};
+use crate::compaction::policy::pick::{Choice, Picture, pick, pick_level0, pick_unfit};
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::observe::properties::CompactionFigures;
+use crate::tree::space::NewTable;
+
+/// Compactions of level 0 that a compaction of deeper levels is taken to be for.
+const OTHERS_SPREAD: u32 = 3;
+/// How long a failed compaction is left alone.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What is under way, and what went wrong last.
+#[derive(Default)]
+pub(crate) struct Compactions {
+    pub(crate) under_way: Vec<Arc<Compaction>>,
+    failed_at: Option<Instant>,
+    /// What compactions of other levels have taken, as far as those of level 0 were not told.
+    others: Duration,
+    figures: CompactionFigures,
+}
+
+/// What came of a look for compactions that are due.
+enum Due {
+    Begun(Arc<Compaction>),
+    /// None is, or none can be begun now.
+    Nothing,
+    /// Some are, and could not be begun.
+    Failed,
+}
+
+/// A compaction under way.
+pub(crate) struct Compaction {
+    pub(crate) space: Arc<Space>,
+    pub(crate) inputs: Inputs,
+    pub(crate) into: usize,
+    /// Lowest and highest key of all inputs.
+    pub(crate) bounds: (Vec<u8>, Vec<u8>),
+    pub(crate) parts: Vec<Mutex<Part>>,
+    /// Parts that are not done.
+    pub(crate) left: AtomicUsize,
+    /// Why it was given up.
+    pub(crate) failure: OnceLock<Error>,
+    pub(crate) entries: u64,
+    pub(crate) begun: Instant,
+}
+
+/// Bytes of tables that a compaction wrote.
+#[derive(Clone, Copy)]
+pub(crate) struct Written {
+    files: u64,
+    memory: u64,
+}
+
+impl Written {
+    pub(crate) fn of(made: &[NewTable]) -> Written {
+        let of = |memory: bool| {
+            let there = made.iter().filter(|new| new.desc.extent.is_some() == memory);
+            there.map(|new| new.desc.len).sum()
+        };
+        Written { files: of(false), memory: of(true) }
+    }
+}
+
+/// A range of the keys.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) task: Option<Box<dyn MergeTask>>,
+    /// What was written, until it is installed.
+    pub(crate) made: Vec<NewTable>,
+}
+
+impl Compaction {
+    /// Entries that all parts have passed; parts that are being carried on are not asked.
+    fn passed(&self) -> u64 {
+        let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
+        tasks.map(|part| part.task.as_ref().map_or(0, |task| task.passed())).sum()
+    }
+
+    /// Counts what was done once it is installed.
+    fn count(&self, figures: &mut CompactionFigures, written: Written, elapsed: Duration) {
+        if self.parts.is_empty() {
+            figures.moves += 1;
+            return;
+        }
+        if self.inputs.is_level0() {
+            figures.level0 += 1;
+        } else {
+            figures.levels += 1;
+        }
+        figures.parted += u64::from(self.parts.len() > 1);
+        figures.entries += self.entries;
+        figures.read_bytes += self.inputs.table_bytes();
+        figures.written_bytes += written.files;
+        figures.pm_written_bytes += written.memory;
+        figures.time += elapsed;
+    }
+}
+
+pub(crate) fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    pub(crate) fn compactions(&self) -> MutexGuard<'_, Compactions> {
+        self.compactions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps compactions from beginning, if none of `space` is under way.
+    pub(crate) fn hold_compactions(
+        &self,
+        space: &Arc<Space>,
+    ) -> Option<MutexGuard<'_, Compactions>> {
+        let compactions = self.compactions();
+        let under_way = compactions.under_way.iter().any(|each| Arc::ptr_eq(&each.space, space));
+        (!under_way).then_some(compactions)
+    }
+
+    /// Carries some compaction on by up to `quantum` entries, beginning one if it is due.
+    pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
+        let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
+        if let Err(error) = self.remove_dead_tables(tables) {
+            self.set_trouble(Some(&error));
+        }
+        tables.look_at_device();
+        let mut failed = false;
+        let mut under_way = {
+            let mut compactions = self.compactions();
+            let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
+            if !level0 {
+                match self.begin_due(&mut compactions, pick_level0) {
+                    Due::Begun(begun) => compactions.under_way.insert(0, begun),
+                    Due::Failed => failed = true,
+                    Due::Nothing => {}
+                }
+            }
+            compactions.under_way.clone()
+        };
+        loop {
+            for compaction in &under_way {
+                if let Some(worked) = self.carry_on(compaction, quantum)? {
+                    return Ok(worked);
+                }
+            }
+            let mut compactions = self.compactions();
+            let most = self.threads() as usize;
+            if compactions.under_way.len() >= most {
+                return Ok(Worked::Busy);
+            }
+            // Who waits for space is not refused before what failed was tried again; but it was, if not even a begin came
+            // of it.
+            let coming = !compactions.under_way.is_empty() || !failed && self.pauses(&compactions);
+            let begun = match self.begin_any(&mut compactions) {
+                Due::Begun(begun) => begun,
+                _ if coming => return Ok(Worked::Busy),
+                Due::Nothing if !failed => return Ok(Worked::Idle),
+                Due::Nothing | Due::Failed => return Ok(Worked::Short),
+            };
+            compactions.under_way.push(Arc::clone(&begun));
+            under_way = vec![begun];
+        }
+    }
+
+    /// Carries a part on that no other thread is at; `None` if there is none. A panic in it gives the compaction up,
+    /// as an error does: inputs are as they were, and outputs are named by nothing; behind the edit, the store is
+    /// poisoned.
+    pub(crate) fn carry_on(
+        &self,
+        compaction: &Arc<Compaction>,
+        quantum: usize,
+    ) -> Result<Option<Worked>> {
+        match caught(|| self.carry_on_part(compaction, quantum)) {
+            Ok(worked) => worked,
+            Err(said) => self.fail(compaction, panicked("compact", &said)).map(Some),
+        }
+    }
+
+    fn carry_on_part(
+        &self,
+        compaction: &Arc<Compaction>,
+        quantum: usize,
+    ) -> Result<Option<Worked>> {
+        planted::step("carry a compaction on");
+        if compaction.parts.is_empty() {
+            // Tables that only move.
+            let first = compaction.left.swap(0, Relaxed) == 1;
+            return if first { self.end(compaction).map(Some) } else { Ok(None) };
+        }
+        for part in &compaction.parts {
+            // A part in which something panicked stays locked to all but those who give it up.
+            let Ok(mut part) = part.try_lock() else { continue };
+            let Some(task) = &mut part.task else { continue };
+            match task.poll(quantum) {
+                Ok(Poll::Working) => drop(part),
+                Ok(Poll::Done(made)) => {
+                    part.made = made;
+                    part.task = None;
+                    drop(part);
+                    if compaction.left.fetch_sub(1, Relaxed) == 1 {
+                        return self.end(compaction).map(Some);
+                    }
+                }
+                Err(error) => {
+                    // A task that failed may skip what it failed at: no thread may carry it on.
+                    part.task.take().into_iter().for_each(|mut task| task.cancel());
+                    drop(part);
+                    return self.fail(compaction, error).map(Some);
+                }
+            }
+            self.note_draining(compaction);
+            self.update_debt();
+            return Ok(Some(Worked::Did));
+        }
+        Ok(None)
+    }
+
+    /// C4 and C5, or what is left of them when something goes wrong.
+    fn end(&self, compaction: &Arc<Compaction>) -> Result<Worked> {
+        if compaction.failure.get().is_some() {
+            return Ok(Worked::Busy);
+        }
+        if let Err(error) = self.install(compaction) {
+            return self.fail(compaction, error);
+        }
+        self.forget(compaction);
+        self.bury();
+        self.update_reserve();
+        self.update_debt();
+        self.short.store(false, Relaxed);
+        self.set_trouble(None);
+        Ok(Worked::Did)
+    }
+
+    fn forget(&self, compaction: &Arc<Compaction>) {
+        if compaction.inputs.is_level0() {
+            self.throttle.draining(None);
+        }
+        self.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
+    }
+
+    /// Gives a compaction up: its outputs go, its inputs stay. What the device refuses is tried again later;
+    /// damage is not, since merging on would spread it.
+    fn fail(&self, compaction: &Arc<Compaction>, error: Error) -> Result<Worked> {
+        if compaction.failure.set(error.clone()).is_err() {
+            return Ok(Worked::Busy);
+        }
+        // First of all, so that no thread waits for it any more.
+        self.forget(compaction);
+        self.give_up(compaction);
+        self.compactions().figures.failed += 1;
+        self.set_trouble(Some(&error));
+        match error.kind() {
+            _ if self.poison.is_set() => Err(error),
+            ErrorKind::Corruption => {
+                self.leave_alone(&compaction.space, &error);
+                Ok(Worked::Did)
+            }
+            _ => {
+                self.compactions().failed_at = Some(Instant::now());
+                self.short.store(true, Relaxed);
+                Ok(Worked::Short)
+            }
+        }
+    }
+
+    /// Merges no more in a keyspace that is damaged: that would spread the damage, or lose the rest.
+    pub(crate) fn leave_alone(&self, space: &Space, damage: &Error) {
+        let _first_wins = space.damage.set(damage.clone());
+        let _first_wins = self.damage_met.set(damage.to_string());
+    }
+
+    /// Ends the parts of a compaction; what they made goes.
+    fn give_up(&self, compaction: &Compaction) {
+        for part in &compaction.parts {
+            let mut part = lock(part);
+            part.task.take().into_iter().for_each(|mut task| task.cancel());
+            part.made.clear();
+        }
+    }
+
+    /// Gives up what is under way in `space`.
+    pub(crate) fn abandon_compactions(&self, space: &Arc<Space>) {
+        let under_way = self.compactions().under_way.clone();
+        for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
+            let _first_wins = compaction.failure.set(crate::read::get::dropped(space));
+            self.forget(compaction);
+            self.give_up(compaction);
+        }
+    }
+
+    /// Whether a compaction failed lately. Without background threads no thread would come back to it.
+    fn pauses(&self, compactions: &Compactions) -> bool {
+        let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
+        lately && self.options.background_threads > 0
+    }
+
+    /// Begins a compaction that is due and fits, or else, where none is under way that may make room, one that is tried because
+    /// a writer or a flush waits.
+    fn begin_any(&self, compactions: &mut Compactions) -> Due {
+        match self.begin_due(compactions, pick) {
+            Due::Nothing if compactions.under_way.is_empty() && self.may_lack_room(compactions) => {
+                self.begin_due(compactions, pick_unfit)
+            }
+            due => due,
+        }
+    }
+
+    /// Whether there is less room in files than all that there is would take once more.
+    fn may_lack_room(&self, compactions: &Compactions) -> bool {
+        let space = self.media.pool.space();
+        let Some(tables) = &self.tables else { return false };
+        self.room_facts(compactions).levels < tables.room.taken() + space.total - space.free
+    }
+
+    /// Begins a compaction that `choose` finds for one of those that are due.
+    fn begin_due(
+        &self,
+        compactions: &mut Compactions,
+        choose: fn(&Picture<'_>) -> Option<Choice>,
+    ) -> Due {
+        if self.pauses(compactions) {
+            return Due::Nothing;
+        }
+        let mut came = Due::Nothing;
+        for Candidate { space, subrange, view, leaving, scope, due, .. } in self.candidates() {
+            let begin = || {
+                let bounds = leaving.bounds(self, &subrange)?;
+                let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
+                let picture = self.picture(compactions, &space, here, what, due.is_some());
+                choose(&picture).map_or(Ok(None), |choice| {
+                    self.begin(compactions, (&space, &subrange), &view, (&leaving, &scope), choice)
+                })
+            };
+            // What was marked is released as it goes.
+            let begun = caught(begin).unwrap_or_else(|said| Err(panicked("compact", &said)));
+            match begun {
+                Ok(None) => {}
+                Ok(Some(begun)) => {
+                    compactions.failed_at = None;
+                    if begun.parts.len() > 1 {
+                        // Others may take parts.
+                        self.signal.raise();
+                    }
+                    return Due::Begun(begun);
+                }
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    self.leave_alone(&space, &error);
+                }
+                Err(error) => {
+                    self.set_trouble(Some(&error));
+                    compactions.failed_at = Some(Instant::now());
+                    came = Due::Failed;
+                }
+            }
+        }
+        came
+    }
+
+    /// Counts a compaction that was installed.
+    pub(crate) fn count(&self, compaction: &Compaction, written: Written, freed: u64) {
+        let elapsed = compaction.begun.elapsed();
+        let mut compactions = self.compactions();
+        compaction.count(&mut compactions.figures, written, elapsed);
+        if compaction.inputs.is_level0() {
+            // What it brings down keeps the threads busy on deeper levels before the next begins.
+            let others = compactions.others / OTHERS_SPREAD;
+            compactions.others -= others;
+            self.throttle.drained(compaction.entries, freed, elapsed + others / self.threads());
+        } else {
+            compactions.others += elapsed;
+        }
+    }
+
+    /// How many threads compactions may use.
+    pub(crate) fn threads(&self) -> u32 {
+        self.options.background_threads.max(1)
+    }
+
+    pub(crate) fn compaction_figures(&self) -> CompactionFigures {
+        self.compactions().figures
+    }
+
+    /// Notes how far the compaction of level 0 under way has come, for the pace of writers.
+    fn note_draining(&self, compaction: &Compaction) {
+        if compaction.inputs.is_level0() {
+            self.throttle.draining(Some(compaction.entries.saturating_sub(compaction.passed())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use pmem::Region;
+    use ssd::Memory;
+
+    use super::*;
+    use crate::Db;
+    use crate::options::{Level0Form, Options};
+    use crate::steps::{self, Change, Stepped, Write};
+
+    thread_local! {
+        /// A commit that goes on once a pick looks at what its memtable has.
+        static LATE: RefCell<Option<Write<'static>>> = const { RefCell::new(None) };
+    }
+
+    fn go_on() {
+        LATE.with_borrow_mut(|late| {
+            if let Some(write) = late {
+                while write.step().expect("step") != Stepped::Acknowledged {}
+            }
+        });
+    }
+
+    /// The choice of a level holds for the keys that were looked at: a table with one more overlapped others there.
+    #[test]
+    fn a_memtable_leaves_with_no_key_that_came_after_the_choice() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let options =
+            Options { background_threads: 0, level0: Level0Form::Sst, ..Options::default() };
+        let db = Db::open_on(region, Arc::new(Memory::default()), "sst", options).expect("open");
+        // The commit that waits is kept beyond this function.
+        let db: &'static Db = Box::leak(Box::new(db));
+        db.put(b"m", b"1").expect("put");
+        db.put(b"z", b"1").expect("put");
+        db.compact().expect("compact");
+        db.put(b"a", b"2").expect("put");
+        let put = Change::Put { key: b"p", value: b"2" };
+        let mut late = Write::admit(&[(db.default_keyspace(), put)]).expect("admit");
+        for _ in ["reserve", "copy", "fence"] {
+            late.step().expect("step");
+        }
+        LATE.set(Some(late));
+        steps::rotate(db.default_keyspace());
+        let due = db.engine().begin_due(&mut db.engine().compactions(), |picture| {
+            go_on();
+            pick(picture)
+        });
+        if let Due::Begun(begun) = due {
+            db.engine().compactions().under_way.push(begun);
+        }
+        go_on();
+        while !db.work(64).expect("work") {}
+        assert_eq!(db.engine().compaction_figures().level0, 2, "it left once all of it was there");
+        db.put(b"q", b"2").expect("the store goes on");
+        for (key, value) in [(b"a", b"2"), (b"m", b"1"), (b"p", b"2"), (b"z", b"1")] {
+            assert_eq!(db.get(key).expect("get").as_deref(), Some(&value[..]));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A keyspace: a named, separately ordered set of keys, cut into subranges.
+
+pub(crate) mod holders;
+pub(crate) mod lost;
+pub(crate) mod subrange;
+pub(crate) mod vacancies;
+pub(crate) mod view;
+pub(crate) mod write_head;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arc_swap::ArcSwap;
+use base::Error;
+
+use crate::fences::{Fences, FencesBuilder};
+use crate::keyspace::lost::Lost;
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::vacancies::Vacancies;
+use crate::keyspace::view::View;
+use crate::level0::run::Run;
+use crate::memtable::Memtable;
+use crate::tree::Tree;
+
+/// State of a keyspace that is open in this process.
+pub(crate) struct Space {
+    pub id: u32,
+    pub name: String,
+    pub routes: ArcSwap<Routes>,
+    /// Serialises changes of the routes, of all Views and of the fronts' zones. Never taken between W2 and W5.
+    pub admin: Mutex<()>,
+    pub dropped: AtomicBool,
+    /// The damage that a merge met here, if one did: merging on would spread it or lose the rest.
+    pub damage: OnceLock<Error>,
+    /// Something changed that the cut into subranges depends on.
+    pub recut_due: AtomicBool,
+    /// Which keys are known to be gone.
+    pub vacancies: Vacancies,
+    /// What damage took; only where the store is open read-only.
+    pub lost: Option<Lost>,
+}
+
+/// Which subrange a key is in. They cover all keys.
+pub(crate) struct Routes {
+    /// In key order.
+    pub subranges: Vec<Arc<Subrange>>,
+    /// Their lowest keys, but for the first's.
+    lowers: Fences,
+}
+
+impl Routes {
+    /// Routes to `subranges`, which are in key order and cover all keys.
+    pub(crate) fn new(subranges: Vec<Arc<Subrange>>) -> Routes {
+        let mut lowers = FencesBuilder::default();
+        subranges.iter().skip(1).for_each(|subrange| lowers.push_raw(&subrange.span.lower));
+        Routes { subranges, lowers: lowers.finish() }
+    }
+
+    /// Position of the subrange that `key` is in.
+    #[inline]
+    pub(crate) fn position(&self, key: &[u8]) -> usize {
+        self.lowers.rank(key, true)
+    }
+
+    /// The subrange that `key` is in.
+    #[inline]
+    pub(crate) fn of(&self, key: &[u8]) -> &Arc<Subrange> {
+        &self.subranges[self.position(key)]
+    }
+
+    /// Position of the subrange of the largest key below `key`.
+    pub(crate) fn last_below(&self, key: &[u8]) -> usize {
+        self.lowers.rank(key, false)
+    }
+}
+
+/// All keyspaces, by identifier and by name.
+#[derive(Default)]
+pub(crate) struct Spaces {
+    by_id: BTreeMap<u32, Arc<Space>>,
+    by_name: BTreeMap<String, u32>,
+}
+
+impl Spaces {
+    pub(crate) fn insert(&mut self, space: Arc<Space>) {
+        self.by_name.insert(space.name.clone(), space.id);
+        self.by_id.insert(space.id, space);
+    }
+
+    pub(crate) fn remove(&mut self, space: &Space) {
+        self.by_name.remove(&space.name);
+        self.by_id.remove(&space.id);
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<Space>> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Space>> {
+        self.get(*self.by_name.get(name)?)
+    }
+
+    /// In the order of identifiers.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Space>> {
+        self.by_id.values()
+    }
+}
+
+impl Space {
+    pub(crate) fn new(
+        id: u32,
+        name: &str,
+        subranges: Vec<Arc<Subrange>>,
+        lost: Option<Lost>,
+    ) -> Space {
+        Space {
+            id,
+            name: name.to_owned(),
+            routes: ArcSwap::from_pointee(Routes::new(subranges)),
+            admin: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+            damage: OnceLock::new(),
+            recut_due: AtomicBool::new(true),
+            vacancies: Vacancies::default(),
+            lost,
+        }
+    }
+
+    /// The subranges as they are now, in key order.
+    pub(crate) fn subranges(&self) -> Vec<Arc<Subrange>> {
+        self.routes.load().subranges.clone()
+    }
+
+    /// The tables as they are now.
+    pub(crate) fn tree(&self) -> Arc<Tree> {
+        Arc::clone(&self.routes.load().subranges[0].view.load().tree)
+    }
+
+    /// Those of `runs`, which `subrange` gives up, that no other subrange reads. The caller holds `admin`, or knows that
+    /// they only become more.
+    pub(crate) fn left_for_good(&self, subrange: &Subrange, runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
+        let routes = self.routes.load();
+        let others = routes.subranges.iter().filter(|other| other.id != subrange.id);
+        let views: Vec<_> = others.map(|other| other.view.load()).collect();
+        runs.iter().filter(|run| !views.iter().any(|view| view.has(run))).cloned().collect()
+    }
+
+    /// The subrange that `key` is in now.
+    pub(crate) fn subrange_of(&self, key: &[u8]) -> Arc<Subrange> {
+        Arc::clone(self.routes.load().of(key))
+    }
+}
+
+/// Everything that holds records of some Views in persistent memory, each once although several subranges may share it;
+/// the newest first.
+pub(crate) struct Sources {
+    pub memtables: Vec<Arc<Memtable>>,
+    pub runs: Vec<Arc<Run>>,
+}
+
+impl Sources {
+    pub(crate) fn of(space: &Space) -> Sources {
+        let views: Vec<_> =
+            space.subranges().iter().map(|subrange| subrange.view.load_full()).collect();
+        Sources::of_views(&views)
+    }
+
+    pub(crate) fn of_views(views: &[Arc<View>]) -> Sources {
+        let mut memtables: Vec<Arc<Memtable>> =
+            views.iter().flat_map(|view| &view.memtables).cloned().collect();
+        let mut runs: Vec<Arc<Run>> = views.iter().flat_map(|view| &view.runs).cloned().collect();
+        memtables.sort_by_key(|memtable| (Reverse(memtable.order), Arc::as_ptr(memtable)));
+        memtables.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        runs.sort_by_key(|run| (Reverse(run.desc.order), run.desc.id));
+        runs.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        Sources { memtables, runs }
+    }
+}

@@ -1,0 +1,262 @@
+//! W2's place: where the next record of a subrange goes, and whether it fits.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
+
+use base::Seq;
+
+use crate::padded::Padded;
+use crate::record::zone::Zone;
+use crate::ring::sequencer::Pass;
+
+/// Where the next record of a subrange goes. Written only inside the gate.
+pub(crate) struct Front {
+    /// Number of the View whose active memtable these zones belong to.
+    number: AtomicU64,
+    /// The memtable has reached its size, or no spare zone stands ready: W1 is to look.
+    wanting: AtomicBool,
+    /// Every commit writes here; readers and W1 must not meet it.
+    fill: Padded<Fill>,
+}
+
+/// What W2 reads and moves. The first line is what it needs while a zone has room.
+#[derive(Default)]
+#[repr(C)]
+struct Fill {
+    tail: AtomicU64,
+    end: AtomicU64,
+    base_seq: AtomicU64,
+    bytes: AtomicU64,
+    /// Last sequence number reserved in the active memtable; 0 if none was.
+    last_seq: AtomicU64,
+    spare_start: AtomicU64,
+    /// The zone being filled, and the spare one, came out of the reserve for deletes.
+    tail_reserved: AtomicBool,
+    spare_reserved: AtomicBool,
+    spare_end: AtomicU64,
+    spare_base_seq: AtomicU64,
+}
+
+/// Space that W2 found for a segment, not yet taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub start: u64,
+    pub wide: bool,
+    pub base_seq: Seq,
+    pub len: u64,
+    switch: bool,
+}
+
+impl Room {
+    /// Whether the segment begins a zone that was granted ahead.
+    pub(crate) fn switched(&self) -> bool {
+        self.switch
+    }
+}
+
+/// Why W2 could not reserve; W1 mends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// The pinned View is not current any more.
+    View,
+    /// No zone with enough room was granted ahead.
+    Zone,
+    /// Too many commits are in flight.
+    Slot,
+}
+
+/// Lengths of a segment in both record forms.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lengths {
+    pub narrow: u64,
+    pub wide: u64,
+    /// Largest distance from the zone's base sequence that the narrow form holds.
+    pub narrow_max: u64,
+    /// The commit only deletes: it may use what is kept for that.
+    pub deletes: bool,
+}
+
+impl Lengths {
+    fn at(&self, base_seq: Seq, last_seq: Seq) -> (bool, u64) {
+        if last_seq - base_seq <= self.narrow_max {
+            (false, self.narrow)
+        } else {
+            (true, self.wide)
+        }
+    }
+}
+
+/// The number of a front that takes no more writes.
+const CLOSED: u64 = u64::MAX;
+
+impl Front {
+    pub(crate) fn new(view_number: u64) -> Front {
+        Front {
+            number: AtomicU64::new(view_number),
+            wanting: AtomicBool::new(true),
+            fill: Padded::default(),
+        }
+    }
+
+    /// Looks for room without taking it.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        _pass: &Pass<'_>,
+        view_number: u64,
+        lengths: &Lengths,
+        last_seq: Seq,
+    ) -> Result<Room, Lack> {
+        if self.number.load(Relaxed) != view_number {
+            return Err(Lack::View);
+        }
+        let fill = &*self.fill;
+        let (tail, end) = (fill.tail.load(Relaxed), fill.end.load(Relaxed));
+        let base_seq = fill.base_seq.load(Relaxed);
+        let (wide, len) = lengths.at(base_seq, last_seq);
+        if tail + len <= end && (lengths.deletes || !fill.tail_reserved.load(Relaxed)) {
+            return Ok(Room { start: tail, wide, base_seq, len, switch: false });
+        }
+        let (start, end) = (fill.spare_start.load(Relaxed), fill.spare_end.load(Relaxed));
+        let base_seq = fill.spare_base_seq.load(Relaxed);
+        let (wide, len) = lengths.at(base_seq, last_seq);
+        let allowed = lengths.deletes || !fill.spare_reserved.load(Relaxed);
+        if start != 0 && start + len <= end && allowed {
+            return Ok(Room { start, wide, base_seq, len, switch: true });
+        }
+        Err(Lack::Zone)
+    }
+
+    /// Takes the room that [`Front::find`] found under the same pass, for a commit that ends with `last_seq`.
+    /// The memtable is wanted no larger than `memtable_bytes`.
+    #[inline]
+    pub(crate) fn take(&self, _pass: &Pass<'_>, room: &Room, last_seq: Seq, memtable_bytes: u64) {
+        let fill = &*self.fill;
+        // First of all: see `holds_something`.
+        let bytes = fill.bytes.load(Relaxed) + room.len;
+        fill.bytes.store(bytes, Relaxed);
+        if room.switch {
+            fill.end.store(fill.spare_end.load(Relaxed), Relaxed);
+            fill.base_seq.store(room.base_seq, Relaxed);
+            fill.tail_reserved.store(fill.spare_reserved.load(Relaxed), Relaxed);
+            fill.spare_start.store(0, Release);
+        }
+        fill.tail.store(room.start + room.len, Release);
+        fill.last_seq.store(last_seq, Relaxed);
+        if bytes >= memtable_bytes || fill.spare_start.load(Relaxed) == 0 {
+            self.wanting.store(true, Relaxed);
+        }
+    }
+
+    /// Whether W1 must look after the memtable's size or the spare zone. True as long as either is wanting.
+    #[inline]
+    pub(crate) fn is_wanting(&self) -> bool {
+        self.wanting.load(Relaxed)
+    }
+
+    /// Looks anew whether anything is wanting.
+    pub(crate) fn look(&self, _pass: &Pass<'_>, memtable_bytes: u64) {
+        self.wanting.store(self.bytes() >= memtable_bytes || !self.has_spare(), Relaxed);
+    }
+
+    /// Whether a spare zone stands ready.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        self.fill.spare_start.load(Relaxed) != 0
+    }
+
+    /// Whether the spare zone is kept for deletes.
+    pub(crate) fn spare_is_reserved(&self) -> bool {
+        self.has_spare() && self.fill.spare_reserved.load(Relaxed)
+    }
+
+    /// Lets every commit use what was kept for deletes.
+    pub(crate) fn release_reserved(&self, _pass: &Pass<'_>) {
+        self.fill.spare_reserved.store(false, Relaxed);
+        self.fill.tail_reserved.store(false, Relaxed);
+    }
+
+    /// Makes a granted zone the spare one; `reserved`: for deletes.
+    pub(crate) fn set_spare(&self, pass: &Pass<'_>, zone: &Zone, reserved: bool) {
+        self.set_spare_from(pass, zone, zone.start);
+        self.fill.spare_reserved.store(reserved, Relaxed);
+    }
+
+    /// As [`Front::set_spare`], beginning at `start`.
+    pub(crate) fn set_spare_from(&self, _pass: &Pass<'_>, zone: &Zone, start: u64) {
+        debug_assert!(!self.has_spare());
+        self.fill.spare_base_seq.store(zone.base_seq, Relaxed);
+        self.fill.spare_end.store(zone.end, Relaxed);
+        self.fill.spare_start.store(start, Relaxed);
+    }
+
+    /// Offset of the spare zone, if there is one.
+    pub(crate) fn spare(&self, _pass: &Pass<'_>) -> Option<u64> {
+        Some(self.fill.spare_start.load(Relaxed)).filter(|start| *start != 0)
+    }
+
+    /// Takes the spare zone away, if nothing is reserved in the active memtable. Returns its offset.
+    pub(crate) fn take_spare(&self, pass: &Pass<'_>) -> Option<u64> {
+        let start = self.spare(pass).filter(|_| self.bytes() == 0)?;
+        self.fill.spare_start.store(0, Relaxed);
+        self.wanting.store(true, Relaxed);
+        Some(start)
+    }
+
+    /// Bytes left in the zones that stand ready. Read without a pass, so a little off at times.
+    pub(crate) fn room(&self) -> u64 {
+        let left =
+            |end: &AtomicU64, at: &AtomicU64| end.load(Relaxed).saturating_sub(at.load(Relaxed));
+        let spare =
+            if self.has_spare() { left(&self.fill.spare_end, &self.fill.spare_start) } else { 0 };
+        left(&self.fill.end, &self.fill.tail) + spare
+    }
+
+    /// Whether a zone stands ready, or something is reserved in the active memtable. Read without a pass: what is taken from
+    /// a zone counts as reserved before it is missing there, and so it is looked for afterwards.
+    pub(crate) fn holds_something(&self) -> bool {
+        if self.room() > 0 {
+            return true;
+        }
+        fence(Acquire);
+        self.bytes() > 0
+    }
+
+    /// Bytes reserved in the active memtable.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.fill.bytes.load(Relaxed)
+    }
+
+    /// Points the front at a new active memtable that begins in the spare zone, if there is one. Returns
+    /// the bytes and the last sequence number reserved in the old one.
+    pub(crate) fn switch_memtable(&self, _pass: &Pass<'_>, view_number: u64) -> (u64, Seq) {
+        self.fill.tail.store(0, Relaxed);
+        self.fill.end.store(0, Relaxed);
+        self.fill.tail_reserved.store(false, Relaxed);
+        self.number.store(view_number, std::sync::atomic::Ordering::Release);
+        (self.fill.bytes.swap(0, Relaxed), self.fill.last_seq.swap(0, Relaxed))
+    }
+
+    /// Refuses writers and readers from now on: their keys are in other subranges now, or in none. Returns the bytes
+    /// and the last sequence number reserved in the active memtable.
+    pub(crate) fn close(&self, pass: &Pass<'_>) -> (u64, Seq) {
+        self.fill.spare_start.store(0, Relaxed);
+        self.switch_memtable(pass, CLOSED)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.number() == CLOSED
+    }
+
+    /// Number of the current View, for readers (R1).
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Announces a View that changes nothing for writers.
+    pub(crate) fn set_number(&self, _pass: &Pass<'_>, view_number: u64) {
+        self.number.store(view_number, std::sync::atomic::Ordering::Release);
+    }
+}

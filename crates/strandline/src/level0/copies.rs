@@ -1,0 +1,89 @@
+//! Records that a freeze or a merge writes anew: what cleaning moves, and what operands were combined to. They stand in
+//! zones that only the new run names; without its edit nothing leads to them, and the zones go with their last holder.
+
+use std::sync::Arc;
+
+use base::planted::{self, Bug};
+use base::{Result, Seq};
+use pmem::{InFlight, Site};
+use pool::ZoneKind;
+
+use crate::engine::{Claim, Engine};
+use crate::keyspace::subrange::CleanTail;
+use crate::record::format::{self, Kind, Place, Role, Shape};
+use crate::record::store::{Entry, Leaf, Media, hash};
+use crate::record::zone::Zone;
+
+/// Writes the copies.
+pub(crate) struct Copies {
+    base_seq: Seq,
+    /// Keyspace and subrange.
+    whose: (u32, u32),
+    /// Zones granted.
+    pub targets: Vec<Arc<Zone>>,
+    /// Where the next copy goes.
+    pub tail: CleanTail,
+    /// Bytes written.
+    pub written: u64,
+    stage: Vec<u8>,
+}
+
+/// A record to be written.
+pub(crate) struct Copy<'c> {
+    pub kind: Kind,
+    pub seq: Seq,
+    pub key: &'c [u8],
+    /// Its value, or where that is.
+    pub stored: &'c [u8],
+}
+
+impl Copy<'_> {
+    fn shape(&self) -> Shape {
+        let (key_len, value_len) = (self.key.len(), self.stored.len());
+        Shape { kind: self.kind, role: Role::Moved, key_len, value_len }
+    }
+}
+
+impl Copies {
+    /// Nothing is written yet; goes on where `tail` ends, in a zone of the caller's inputs. Numbers begin at `base_seq`.
+    pub(crate) fn new(whose: (u32, u32), base_seq: Seq, tail: CleanTail) -> Copies {
+        Copies { base_seq, whose, targets: Vec::new(), tail, written: 0, stage: Vec::new() }
+    }
+
+    /// Sees to it that `copy` finds room: grants a zone if `claim` may have one, unless the last has enough left. Tells
+    /// whether there is room.
+    pub(crate) fn make_room(&mut self, engine: &Engine, claim: Claim, copy: &Copy<'_>) -> bool {
+        // At most what either form takes: the form depends on the zone.
+        if self.tail.room() >= copy.shape().len(true) {
+            return true;
+        }
+        let Some(zone) = engine.grant(ZoneKind::Clean, claim, self.whose, self.base_seq) else {
+            return false;
+        };
+        zone.retire();
+        self.tail = CleanTail { at: zone.start, zone: Some(Arc::clone(&zone)) };
+        self.targets.push(zone);
+        true
+    }
+
+    /// Writes `copy`, for which there is room, and tells where it is. To be fenced by this thread.
+    pub(crate) fn write<'r>(
+        &mut self,
+        media: &'r Media,
+        site: Site,
+        copy: &Copy<'_>,
+    ) -> Result<(Entry, InFlight<'r>)> {
+        let (at, shape) = (self.tail.at, copy.shape());
+        let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
+        let wide = copy.seq.wrapping_sub(base_seq) > shape.narrow_max();
+        let len = shape.len(wide);
+        let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { copy.seq };
+        self.stage.clear();
+        let place = Place { seed, base_seq, wide };
+        format::encode(&mut self.stage, &shape, place, seq, seq, copy.key, copy.stored);
+        let written = media.region.copy_nt(site, at, &self.stage);
+        self.tail.at += len;
+        self.written += len;
+        Ok((media.entry(Leaf::new(at, len, hash(copy.key)))?, written))
+    }
+}

@@ -1,0 +1,294 @@
+//! F: a frozen memtable becomes an index run. Only the index table is written; records stay, but for operands, which are
+//! combined where that pays.
+//!
+//! - **F1** take a memtable of which every commit is published
+//! - **F2** walk the index in order, keep what a reader may need, combine operands, stream blocks out
+//! - **F3** one edit: run added, zones frozen (or retired, if no record in them is needed)
+//! - **F4** a View with the run in the memtable's place
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use art::{Direction, Versions};
+use base::Result;
+use base::planted::{self, Bug};
+
+use crate::background::jobs::Progress;
+use crate::engine::Engine;
+use crate::keyspace::Space;
+use crate::keyspace::subrange::{CleanTail, Subrange};
+use crate::keyspace::view::View;
+use crate::level0::copies::Copies;
+use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
+use crate::level0::retention::{Older, Retention};
+use crate::level0::run::Run;
+use crate::level0::run::build::{RunBuilder, RunName};
+use crate::manifest::edit::{Change, Fate};
+use crate::memtable::{Memtable, is_skipped};
+use crate::record::store::{Entry, Leaf};
+use crate::record::zone::Zone;
+
+/// Keys read from the index at a time; their records are sent for together.
+const BATCH_KEYS: usize = 256;
+
+/// A freeze under way.
+pub(crate) struct FreezeJob {
+    space: Arc<Space>,
+    memtable: Arc<Memtable>,
+    building: Option<Building>,
+}
+
+struct Building {
+    builder: RunBuilder,
+    retention: Retention,
+    extents: Extents,
+    copies: Copies,
+    /// Bytes of operands that did not pay for a zone.
+    left: u64,
+    last: Option<Entry>,
+    begun: Instant,
+}
+
+impl FreezeJob {
+    /// `None` if another job is at the memtable.
+    pub(crate) fn begin(space: &Arc<Space>, memtable: &Arc<Memtable>) -> Option<FreezeJob> {
+        let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
+        // Made only with the mark, which it releases when it goes.
+        memtable.busy.take().then(|| FreezeJob { space, memtable, building: None })
+    }
+
+    pub(crate) fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// Carries the freeze on by about `quantum` entries.
+    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        if self.space.dropped.load(Relaxed) {
+            return Ok(Progress::Done);
+        }
+        let mut building = match self.building.take() {
+            Some(building) => building,
+            None => self.building(engine),
+        };
+        planted::step("freeze");
+        building.retention.older = Some(Older::than_memtables(&views(&self.sharers())));
+        let mut done = 0;
+        while done < quantum {
+            let keys = BATCH_KEYS.min(quantum - done);
+            let (count, end) = building.advance(engine, self, keys)?;
+            done += count.max(1);
+            if end {
+                self.install(engine, building)?;
+                return Ok(Progress::Done);
+            }
+        }
+        // Meanwhile what is older may go, and its space with it.
+        building.retention.older = None;
+        self.building = Some(building);
+        Ok(Progress::More)
+    }
+
+    /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
+    fn building(&self, engine: &Engine) -> Building {
+        planted::step("begin a freeze");
+        // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
+        let sharers = self.sharers();
+        let views = views(&sharers);
+        let newest = views.iter().filter_map(|view| view.runs.first());
+        let above = newest.map(|run| run.desc.order + 1).max().unwrap_or(0);
+        let bottom = views.iter().all(|view| {
+            view.runs.is_empty()
+                && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables))
+        });
+        let name = RunName {
+            id: engine.next_run_id(),
+            keyspace: self.space.id,
+            order: self.memtable.order.max(above),
+        };
+        let extents = self.memtable.extents();
+        let horizon = engine.snapshots.horizon(&engine.ring);
+        let whose = (self.space.id, sharers.first().map_or(0, |subrange| subrange.id));
+        let base_seq = self.memtable.zones().iter().map(|zone| zone.base_seq).min();
+        Building {
+            builder: RunBuilder::new(
+                &engine.media,
+                &engine.graveyard,
+                name,
+                self.memtable.index.len() as u64,
+            ),
+            retention: Retention {
+                ranges: self.memtable.deletes.needed(&horizon),
+                horizon,
+                bottom,
+                older: None,
+            },
+            extents: extents.into_iter().map(|hold| (hold.extent().at, hold)).collect(),
+            copies: Copies::new(whose, base_seq.unwrap_or(0), CleanTail::default()),
+            left: 0,
+            last: None,
+            begun: Instant::now(),
+        }
+    }
+
+    /// The subranges that read the memtable: several, where its keys were one subrange's when they were written.
+    fn sharers(&self) -> Vec<Arc<Subrange>> {
+        let mut subranges = self.space.subranges();
+        let reads = |memtable: &Arc<Memtable>| Arc::ptr_eq(memtable, &self.memtable);
+        subranges.retain(|subrange| subrange.view.load().memtables.iter().any(reads));
+        subranges
+    }
+
+    /// F3 and F4.
+    fn install(&self, engine: &Engine, building: Building) -> Result<()> {
+        let begun = building.begun;
+        let ranges = building.retention.ranges();
+        let copied = building.copies.targets;
+        let zones = self.memtable.zones().into_iter().chain(copied.iter().cloned());
+        let zones: BTreeMap<u32, Arc<Zone>> = zones.map(|zone| (zone.no, zone)).collect();
+        planted::step("end a freeze");
+        let built = building.builder.finish(ranges, &zones)?;
+        let run = built.map(|(run, _durable)| Arc::new(run));
+        let mut changes = Vec::new();
+        let mut retired = Vec::new();
+        for zone in zones.values() {
+            let named = run.as_ref().is_some_and(|run| run_names(run, zone.no));
+            let fate = if named { Fate::Frozen } else { Fate::Retired };
+            if !named {
+                retired.push(Arc::clone(zone));
+            }
+            changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
+        }
+        let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.space.dropped.load(Relaxed) {
+            return Ok(());
+        }
+        let sharers = self.sharers();
+        let mut readers: Vec<u32> = Vec::new();
+        if let Some(run) = &run {
+            // Not each that shared the memtable has keys in it.
+            let concerned =
+                sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
+            readers.extend(concerned.map(|subrange| subrange.id));
+            if planted::is(Bug::FreezeForOne) {
+                readers.truncate(1);
+            }
+            let desc = Box::new(run.desc.clone());
+            changes.push(Change::AddRun { run: desc, subranges: readers.clone() });
+        }
+        planted::step("before the edit of a freeze");
+        let edit = engine.edit(changes)?;
+        planted::step("after the edit of a freeze");
+        if let Some(run) = &run {
+            run.set_installed();
+            copied.iter().filter(|zone| run_names(run, zone.no)).for_each(|zone| zone.keep());
+        }
+        for subrange in &sharers {
+            let view = subrange.view.load_full();
+            let others =
+                view.memtables.iter().filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable));
+            let memtables = others.cloned().collect();
+            let fresh = run.iter().filter(|_| readers.contains(&subrange.id));
+            let runs = fresh.chain(&view.runs).cloned().collect();
+            engine.swap_view(
+                subrange,
+                View { number: view.number + 1, memtables, runs, ..(*view).clone() },
+            );
+            subrange.reclaimed.store(false, Relaxed);
+        }
+        self.memtable.busy.spend();
+        retired.iter().for_each(|zone| zone.retire());
+        edit.end();
+        self.space.recut_due.store(true, Relaxed);
+        // Level 0 may be due.
+        engine.signal.raise();
+        engine.throttle.froze(self.memtable.bytes.load(Relaxed), begun.elapsed());
+        Ok(())
+    }
+}
+
+impl Drop for FreezeJob {
+    fn drop(&mut self) {
+        self.memtable.busy.release();
+    }
+}
+
+fn run_names(run: &Run, zone: u32) -> bool {
+    run.zones.iter().any(|used| used.zone.no == zone)
+}
+
+impl Building {
+    /// Moves up to `keys` keys from the index to the run. Returns how many entries were seen, and whether
+    /// the index has no more.
+    fn advance(&mut self, engine: &Engine, job: &FreezeJob, keys: usize) -> Result<(usize, bool)> {
+        let (media, memtable) = (&*engine.media, &job.memtable);
+        let from = match &self.last {
+            Some(entry) => Bound::Excluded(media.key(entry)),
+            None => Bound::Unbounded,
+        };
+        let mut leaves = Vec::with_capacity(keys);
+        let end =
+            memtable.index.scan(media, from, Direction::Forward, Versions::All, keys, &mut leaves);
+        leaves.iter().for_each(|leaf| media.prefetch_glance(Leaf(*leaf)));
+        let mut versions: Vec<Entry> = Vec::new();
+        for leaf in &leaves {
+            let entry = media.glance(Leaf(*leaf))?;
+            if media.ascends(self.last.as_ref(), &entry)? {
+                self.emit(engine, &job.space, &mut versions)?;
+            }
+            self.last = Some(entry);
+            versions.push(entry);
+        }
+        self.emit(engine, &job.space, &mut versions)?;
+        // The walk goes on behind its key.
+        self.last = self.last.map(|last| media.recheck(&last)).transpose()?;
+        Ok((leaves.len(), end))
+    }
+
+    fn emit(&mut self, engine: &Engine, space: &Space, versions: &mut Vec<Entry>) -> Result<()> {
+        versions.retain(|version| !is_skipped(version));
+        self.retention.reduce(&engine.media, versions)?;
+        if versions.len() >= OPERANDS_MIN {
+            let Building { retention, copies, extents, left, .. } = self;
+            // All runs are older.
+            let order = u64::MAX;
+            Folder { engine, space, retention, order, copies, extents, left }.fold(versions)?;
+        }
+        for version in versions.drain(..) {
+            let extent = engine.media.extent_of(&version);
+            let hold = extent.and_then(|extent| self.extents.get(&extent.at).cloned());
+            self.builder.push(version, hold)?;
+        }
+        Ok(())
+    }
+}
+
+/// What these subranges read.
+fn views(subranges: &[Arc<Subrange>]) -> Vec<Arc<View>> {
+    subranges.iter().map(|subrange| subrange.view.load_full()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmem::Region;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::{Db, SsdSource};
+
+    /// A freeze that found the mark taken released it: a compaction and a freeze could be at one memtable.
+    #[test]
+    fn a_freeze_that_is_not_begun_leaves_the_mark_to_its_taker() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let options = Options { background_threads: 0, ssd: SsdSource::None, ..Options::default() };
+        let db = Db::open_region(region, options).expect("open");
+        let space = db.default_keyspace().space();
+        let view = space.subranges()[0].view.load_full();
+        let memtable = view.memtables.first().expect("the active one");
+        assert!(memtable.busy.take());
+        assert!(FreezeJob::begin(space, memtable).is_none());
+        assert!(memtable.busy.is_taken());
+    }
+}

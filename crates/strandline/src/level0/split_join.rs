@@ -1,0 +1,326 @@
+//! B: the bounds of subranges are drawn anew. One is split where writes gather, neighbours are joined where they are
+//! few. No record moves, and no writer stops.
+//!
+//! - **B1** choose what to replace ([`crate::level0::policy::split_or_join`]), and keys to cut at, from the fences of the longest run
+//! - **B2** one edit: the old subranges give way to new ones, which take over their runs
+//! - **B3** inside the gate: the old fronts are closed, the routes lead to the new subranges. Their first Views share
+//!   all memtables and runs of the old ones
+//!
+//! A memtable is shared until it is frozen, a run until each of its subranges has merged or compacted its part of it.
+//! Zones say which subrange they were granted for. Recovery gives what lies in zones of a subrange that is no more to
+//! those that have its keys now; numbers of subranges ascend along the lives of a key, so newer versions are found
+//! first.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use base::planted::{self, Bug};
+use base::{ErrorKind, Result};
+
+use crate::engine::Engine;
+use crate::keyspace::subrange::{Span, Subrange};
+use crate::keyspace::view::View;
+use crate::keyspace::{Routes, Sources, Space};
+use crate::level0::policy::split_or_join::{Cut, Limits, SubrangeFacts, choose};
+use crate::level0::run::Run;
+use crate::manifest::edit::Change;
+use crate::memtable::Memtable;
+use crate::poison::Unended;
+use crate::tree::Tree;
+
+/// Zones of the pool for each subrange at least: it keeps two or three that are not full.
+const ZONES_EACH: usize = 64;
+/// The same where a number of subranges is asked for: with fewer they would hardly get any.
+const ZONES_EACH_LEAST: usize = 4;
+/// Subranges of a keyspace at most, unless a number is asked for.
+const SUBRANGES_MAX: usize = 64;
+/// Bytes that a subrange takes in the manifest at most, its key aside.
+const SUBRANGE_BYTES: usize = 32;
+
+impl Engine {
+    /// Draws the bounds of some keyspace anew if that is worth it. The caller holds the jobs and says in which subrange
+    /// a merge is under way; no freeze is.
+    pub(crate) fn recut(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
+        let mut limits = None;
+        for space in self.spaces() {
+            if !space.recut_due.swap(false, Relaxed) || space.damage.get().is_some() {
+                continue;
+            }
+            let limits = limits.get_or_insert_with(|| {
+                self.note_heat();
+                self.cut_limits()
+            });
+            let subranges = space.subranges();
+            let facts: Vec<SubrangeFacts> =
+                subranges.iter().map(|subrange| self.cut_facts(subrange)).collect();
+            let done = match choose(&facts, limits) {
+                Some(Cut::Split { at, parts }) => {
+                    let old = &subranges[at..at + 1];
+                    let keys = cut_keys(&subranges[at], parts);
+                    !keys.is_empty() && self.replace_subranges(&space, old, &keys, merging)?
+                }
+                Some(Cut::Join { at }) => {
+                    self.replace_subranges(&space, &subranges[at..at + 2], &[], merging)?
+                }
+                None => false,
+            };
+            if done {
+                // Once may not be enough.
+                space.recut_due.store(true, Relaxed);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// As [`Engine::replace_subranges`], unless a freeze is under way.
+    pub(crate) fn replace_by_hand(
+        &self,
+        space: &Space,
+        old: &[Arc<Subrange>],
+        keys: &[Vec<u8>],
+    ) -> Result<bool> {
+        let Ok(jobs) = self.jobs.try_lock() else { return Ok(false) };
+        if jobs.is_freezing() {
+            return Ok(false);
+        }
+        self.replace_subranges(space, old, keys, jobs.merging())
+    }
+
+    /// How many subranges a keyspace is cut into, if a number is asked for that the pool has zones for; 0: as it suits.
+    pub(crate) fn subranges_fixed(&self) -> usize {
+        let zones = self.media.pool.geometry().zones() as usize;
+        (self.options.subranges as usize).min((zones / ZONES_EACH_LEAST).max(1))
+    }
+
+    /// How many subranges a keyspace should have, and how many bytes of level 0 there are for all of them.
+    pub(crate) fn cut_limits(&self) -> Limits {
+        let zones = self.media.pool.geometry().zones();
+        Limits {
+            fixed: self.subranges_fixed(),
+            adaptive: (zones as usize / ZONES_EACH).clamp(1, SUBRANGES_MAX),
+            level0_bytes: self.level0_bytes(),
+            zone_len: self.media.pool.geometry().zone_len(),
+        }
+    }
+
+    fn cut_facts(&self, subrange: &Subrange) -> SubrangeFacts {
+        let view = subrange.view.load();
+        let longest = view.runs.iter().map(|run| run.entries_within(&subrange.span)).max();
+        SubrangeFacts {
+            bytes: subrange.level0_bytes(&view) + view.memtable_bytes(),
+            entries: longest.unwrap_or(0),
+            heat: subrange.heat.load(Relaxed),
+            monotone: is_monotone(self, subrange, &view),
+            joinable: view.memtables.len() == 1,
+        }
+    }
+
+    /// Brings the heat of the subranges up to date when enough was written.
+    fn note_heat(&self) {
+        let subranges = self.holders.now();
+        let written: Vec<u64> = subranges.iter().map(|(_, subrange)| subrange.written()).collect();
+        let all: u64 = written.iter().sum();
+        if all < self.level0_bytes() / 8 {
+            return;
+        }
+        for ((_, subrange), written) in subranges.iter().zip(written) {
+            let now = (written as f64 / all as f64 * 1000.0) as u32;
+            subrange.note_heat(now, written);
+        }
+    }
+
+    /// B2 and B3: `old`, neighbours in key order, give way to one subrange, or to as many as `keys` cut it into; `false`
+    /// if a job is at them, or it would not be safe.
+    pub(crate) fn replace_subranges(
+        &self,
+        space: &Space,
+        old: &[Arc<Subrange>],
+        keys: &[Vec<u8>],
+        merging: Option<&Arc<Subrange>>,
+    ) -> Result<bool> {
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        // No compaction begins meanwhile that would install to a subrange that is no more.
+        let compactions = self.compactions();
+        let is_old = |subrange: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, subrange));
+        let busy = merging.is_some_and(is_old)
+            || compactions
+                .under_way
+                .iter()
+                .any(|each| each.inputs.subrange.as_ref().is_some_and(is_old))
+            || old.iter().any(|subrange| subrange.front.is_closed());
+        let views: Vec<Arc<View>> = old.iter().map(|each| each.view.load_full()).collect();
+        if busy || space.dropped.load(Relaxed) || !self.may_share(old, &views)? {
+            return Ok(false);
+        }
+        let Some(next_id) = self.next_subrange(space, keys) else { return Ok(false) };
+        let sources = Sources::of_views(&views);
+        let (fresh, mut leaves) =
+            self.divided(space, (old, keys), (&sources, &views[0].tree), next_id);
+        let new = fresh.iter().map(|each| (each.id, each.span.lower.clone())).collect();
+        let old_ids = old.iter().map(|each| each.id).collect();
+        let mut changes = vec![Change::Subranges { keyspace: space.id, old: old_ids, new }];
+        changes.append(&mut leaves);
+        planted::step("before the edit of a cut");
+        let edit = match planted::is(Bug::CutWithoutEdit) {
+            true => None,
+            false => match self.edit(changes) {
+                Ok(edit) => Some(edit),
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => return Ok(false),
+                Err(error) => return Err(error),
+            },
+        };
+        planted::step("after the edit of a cut");
+        let heat: u32 = old.iter().map(|each| each.heat.load(Relaxed)).sum();
+        let routes = space.routes.load_full();
+        let (mut others, mut here) = (Vec::new(), None);
+        for (position, subrange) in routes.subranges.iter().enumerate() {
+            if is_old(subrange) {
+                here.get_or_insert(position);
+            } else {
+                others.push(Arc::clone(subrange));
+            }
+        }
+        fresh.iter().for_each(|each| each.heat.store(heat / fresh.len() as u32, Relaxed));
+        let here = here.unwrap_or(0);
+        others.splice(here..here, fresh);
+        let routes = Arc::new(Routes::new(others));
+        sources.memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
+        let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
+        spares.iter().for_each(|zone| zone.retire());
+        let fresh = &routes.subranges[here..here + keys.len() + 1];
+        self.leave_empty(fresh);
+        self.holders.count(fresh.len(), old.len());
+        if let Some(space) = self.space(space.id) {
+            fresh.iter().for_each(|subrange| self.holders.add(&space, subrange));
+        }
+        edit.into_iter().for_each(Unended::end);
+        drop(compactions);
+        self.update_reserve();
+        Ok(true)
+    }
+
+    /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
+    fn next_subrange(&self, space: &Space, keys: &[Vec<u8>]) -> Option<u32> {
+        let mut manifest = self.manifest();
+        let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
+        // Twice its size: half is for runs.
+        let wanted = |used| 2 * (used + more as u64);
+        let (used, area) = self.manifest_room(&mut manifest, wanted).ok()?;
+        let state = manifest.state.keyspaces.get(&space.id);
+        (wanted(used) <= area).then(|| state.map_or(0, |state| state.next_subrange()))
+    }
+
+    /// What `old` with its sources becomes when cut at `keys`: the subranges, and that some have nothing in some runs.
+    fn divided(
+        &self,
+        space: &Space,
+        (old, keys): (&[Arc<Subrange>], &[Vec<u8>]),
+        (sources, tree): (&Sources, &Arc<Tree>),
+        next_id: u32,
+    ) -> (Vec<Arc<Subrange>>, Vec<Change>) {
+        let (first, last) = (&old[0].span, &old[old.len() - 1].span);
+        let lowers = std::iter::once(&first.lower).chain(keys);
+        let uppers = keys.iter().cloned().map(Some).chain(std::iter::once(last.upper.clone()));
+        let (mut fresh, mut leaves) = (Vec::new(), Vec::new());
+        for (id, (lower, upper)) in (next_id..).zip(lowers.zip(uppers)) {
+            let span = Span { lower: lower.clone(), upper };
+            let (own, others): (Vec<_>, Vec<_>) =
+                sources.runs.iter().cloned().partition(|run| run.concerns(&self.media, &span));
+            leaves.extend(others.into_iter().map(|run| Change::LeaveRun {
+                keyspace: space.id,
+                id: run.desc.id,
+                subrange: id,
+            }));
+            let forgets = planted::is(Bug::CutForgetsMemtables) && !fresh.is_empty();
+            let shared = if forgets { Vec::new() } else { sources.memtables.clone() };
+            let view = View::first(shared, own, Arc::clone(tree));
+            fresh.push(Arc::new(Subrange::new(id, span, view)));
+        }
+        (fresh, leaves)
+    }
+
+    /// B3. Returns zones that stood ready for the old subranges: nothing is in them.
+    fn switch_routes(
+        &self,
+        space: &Space,
+        old: &[Arc<Subrange>],
+        views: &[Arc<View>],
+        routes: Arc<Routes>,
+    ) -> Vec<Arc<crate::record::zone::Zone>> {
+        let geometry = self.media.pool.geometry();
+        let mut spares = Vec::new();
+        let pass = self.gate.enter_to_switch();
+        for (subrange, view) in old.iter().zip(views) {
+            let spare = subrange.front.spare(&pass).and_then(|start| geometry.zone_of(start));
+            spares.extend(spare.and_then(|no| view.active().pop_zone(no)));
+            if planted::is(Bug::CutKeepsFrontOpen) {
+                continue;
+            }
+            let (bytes, last_seq) = subrange.front.close(&pass);
+            view.active().bytes.store(bytes, Relaxed);
+            view.active().last_seq.store(last_seq, Relaxed);
+        }
+        let before = space.routes.swap(routes);
+        drop(pass);
+        old.iter().for_each(|subrange| self.usage.note_replaced(subrange));
+        drop(before);
+        spares
+    }
+
+    /// Takes memtables in which nothing was ever reserved out of the first Views.
+    fn leave_empty(&self, fresh: &[Arc<Subrange>]) {
+        let is_empty = |memtable: &&Arc<Memtable>| {
+            memtable.bytes.load(Relaxed) == 0 && memtable.zones().is_empty()
+        };
+        for subrange in fresh {
+            let view = subrange.view.load_full();
+            let (active, waiting) = (Arc::clone(view.active()), &view.memtables[1..]);
+            if waiting.iter().any(|memtable| is_empty(&memtable)) {
+                let filled = waiting.iter().filter(|memtable| !is_empty(memtable)).cloned();
+                let memtables = std::iter::once(active).chain(filled).collect();
+                let number = view.number + 1;
+                self.swap_view(subrange, View { number, memtables, ..(*view).clone() });
+            }
+        }
+    }
+
+    /// Whether each subrange that would come of `old` may read all their sources (I-CUT-2).
+    fn may_share(&self, old: &[Arc<Subrange>], views: &[Arc<View>]) -> Result<bool> {
+        if old.len() < 2 {
+            return Ok(true);
+        }
+        for (subrange, view) in old.iter().zip(views) {
+            let others = views.iter().flat_map(|other| &other.runs);
+            for run in others.filter(|run| !view.has(run)) {
+                if run.bounds_within(&self.media, &subrange.span)?.is_some()
+                    && !planted::is(Bug::JoinShowsLeftRun)
+                {
+                    return Ok(false);
+                }
+            }
+        }
+        // Memtables of both sides that wait would be older and newer than runs of each other's.
+        Ok(views.iter().all(|view| view.memtables.len() == 1))
+    }
+}
+
+/// Keys that cut a subrange into `parts` parts with about as many keys of its longest run each.
+fn cut_keys(subrange: &Subrange, parts: usize) -> Vec<Vec<u8>> {
+    let (span, view) = (&subrange.span, subrange.view.load());
+    let longest = view.runs.iter().max_by_key(|run| run.entries_within(span));
+    let keys = longest.map(|run| run.separators_within(span, parts)).unwrap_or_default();
+    let mut keys: Vec<Vec<u8>> =
+        keys.into_iter().filter(|key| key > &span.lower && span.holds(key)).collect();
+    keys.dedup();
+    keys
+}
+
+/// Whether keys come in order: the newest run has nothing between the keys of the others.
+fn is_monotone(engine: &Engine, subrange: &Subrange, view: &View) -> bool {
+    let bounds = |run: &Arc<Run>| run.bounds_within(&engine.media, &subrange.span).ok().flatten();
+    let mut runs = view.runs.iter().filter_map(bounds);
+    let Some((low, high)) = runs.next() else { return false };
+    let older = runs.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    older.is_none_or(|(least, most)| low > most || high < least)
+}

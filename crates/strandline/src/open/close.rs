@@ -1,0 +1,190 @@
+//! Closing a store while handles of it are left: background work stops, calls end, then others may open it.
+//!
+//! When the lock goes, others may write the memory of the store, so nothing of it may be in use then: no call, no View of a
+//! get or put, no iterator, which lends that memory. Fronts are closed first, so that no View is found current any more; then
+//! the last to leave lets go.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use base::Result;
+
+use crate::engine::Engine;
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::view::View;
+use crate::keyspace::write_head::Front;
+use crate::options::PmSource;
+use crate::tree::Tree;
+
+/// How long a close waits for calls of other threads: each looks whether the store is closed as it goes on.
+const CALLS_END: Duration = Duration::from_secs(10);
+const WAIT_STEP: Duration = Duration::from_micros(100);
+/// Holds of a front whose subrange is there: that subrange's, and that of the View which the front was closed with.
+const OWN_HOLDS: usize = 2;
+
+/// A front that was closed, and its subrange, if that is there.
+struct Held {
+    front: Weak<Front>,
+    subrange: Option<Arc<Subrange>>,
+}
+
+impl Held {
+    /// Whether no View is in use: each holds the front. Where the subrange is gone, they are all that hold it.
+    fn is_unused(&self) -> bool {
+        self.front.strong_count() <= if self.subrange.is_some() { OWN_HOLDS } else { 0 }
+    }
+}
+
+/// A call under way that may touch memory or files of the store without a View.
+pub(crate) struct Call<'e>(&'e Engine);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.usage.calls.end();
+        self.0.leave();
+    }
+}
+
+/// An iterator, which keeps a store that is closed from others.
+pub(crate) struct Iterating(Arc<Engine>);
+
+impl Drop for Iterating {
+    fn drop(&mut self) {
+        self.0.usage.iterators.end();
+        self.0.leave();
+    }
+}
+
+impl Engine {
+    /// Begins a call, if the store is not closed.
+    pub(crate) fn call(&self, operation: &'static str) -> Result<Call<'_>> {
+        self.usage.calls.begin();
+        let call = Call(self);
+        self.check_open_in_order(operation)?;
+        Ok(call)
+    }
+
+    /// Begins an iterator, if the store is not closed.
+    pub(crate) fn iterate(self: &Arc<Self>) -> Result<Iterating> {
+        self.usage.iterators.begin();
+        let iterating = Iterating(Arc::clone(self));
+        self.check_open_in_order("iterate")?;
+        Ok(iterating)
+    }
+
+    /// As [`Engine::check_open`], behind a count: who closes the store looks at the count behind the mark, so that one of the
+    /// two sees the other.
+    fn check_open_in_order(&self, operation: &'static str) -> Result<()> {
+        fence(SeqCst);
+        self.check_open(operation)
+    }
+
+    /// Stops background work and refuses everything from now on; then lets others open the store, as soon as nothing of
+    /// it is in use. What is durable stays so; nothing needs to be written.
+    pub(crate) fn close(&self) {
+        if !self.process.holds() {
+            return;
+        }
+        if !self.closed.swap(true, SeqCst) {
+            self.stop();
+            self.stopped.store(true, SeqCst);
+        }
+        self.let_go_soon();
+    }
+
+    /// Lets others open the store once nothing of it is in use, or leaves that to the call or iterator that lasts longest.
+    fn let_go_soon(&self) {
+        let until = Instant::now() + CALLS_END;
+        while !self.leave_to_others() && Instant::now() < until {
+            if self.usage.calls.is_zero() && !self.usage.iterators.is_zero() {
+                return;
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
+    }
+
+    fn stop(&self) {
+        self.rate.iter().for_each(|rate| rate.lift());
+        self.signal.raise();
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        for worker in workers.drain(..) {
+            // A panic in one was caught and poisoned the store.
+            let _ended = worker.join();
+        }
+        if let Some(tables) = &self.tables
+            && !self.read_only
+        {
+            // What stays is removed by the next open.
+            let _left = self.remove_dead_tables(tables);
+            if self.options.pm == PmSource::Heap {
+                tables.shelf.give_up(self.media.pool.id());
+            }
+        }
+    }
+
+    /// The last to leave a closed store lets others in.
+    fn leave(&self) {
+        if self.closed.load(SeqCst) && self.is_idle() {
+            let _in_use_elsewhere = self.leave_to_others();
+        }
+    }
+
+    /// Lets others open the store if nothing of it is in use; tells whether they may.
+    fn leave_to_others(&self) -> bool {
+        if !self.process.holds() {
+            // The lock is the parent's: given up here, it would be given up there.
+            return true;
+        }
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*gone && self.is_idle() && self.leave_views() {
+            self.media.let_go();
+            *gone = true;
+        }
+        *gone
+    }
+
+    /// Whether background work has ended, and no call or iterator is under way.
+    fn is_idle(&self) -> bool {
+        self.stopped.load(SeqCst) && self.usage.calls.is_zero() && self.usage.iterators.is_zero()
+    }
+
+    /// Closes all fronts and puts empty Views behind them; tells whether no other View is in use. No call is under way that
+    /// would put others there.
+    fn leave_views(&self) -> bool {
+        // By address, as subranges may share one. A subrange that is left stays until its front has been looked at.
+        let mut fronts: BTreeMap<usize, Held> = BTreeMap::new();
+        let mut add = |front: Weak<Front>, subrange: Option<Arc<Subrange>>| {
+            let held =
+                fronts.entry(front.as_ptr().addr()).or_insert(Held { front, subrange: None });
+            held.subrange = held.subrange.take().or(subrange);
+        };
+        for space in self.spaces() {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            for subrange in space.subranges() {
+                self.empty(&subrange);
+                add(Arc::downgrade(&subrange.front), Some(subrange));
+            }
+        }
+        self.usage.each_replaced(|replaced| {
+            let subrange = replaced.subrange.upgrade();
+            subrange.iter().for_each(|subrange| self.empty(subrange));
+            add(replaced.front.clone(), subrange);
+        });
+        fronts.values().all(Held::is_unused)
+    }
+
+    /// Readers and writers find no View of a subrange current from now on.
+    pub(crate) fn empty(&self, subrange: &Subrange) {
+        let pass = self.gate.enter_to_switch();
+        let _unused = subrange.front.close(&pass);
+        drop(pass);
+        let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
+        subrange.view.store(Arc::new(View {
+            number: 0,
+            front: Arc::clone(&subrange.front),
+            ..view
+        }));
+    }
+}

@@ -1,0 +1,152 @@
+//! Making a store, or finishing one that was being made: directories, then the memory, then the name.
+//!
+//! Each is durable before the next is begun, and the name, the file `STORE`, comes last. So power failure at any moment
+//! leaves either no store or a whole one; what is left of the former the next open goes on with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+use pmem::{OpenMode, Region};
+use pool::Pool;
+
+use crate::manifest::{State, file as manifest_file};
+use crate::open::ground::Ground;
+use crate::open::open_dram::{WAL, setting};
+use crate::open::remains;
+use crate::open::store_file::{Identity, Memory};
+use crate::open::{self, Opened, POOL, SST};
+use crate::options::{Options, PmSource, SsdSource};
+use crate::tree::owner;
+use crate::tree::tables::Shelf;
+use crate::wal;
+
+/// Makes the store at `path`.
+pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Opened> {
+    remains::refuse_to_hide(ground, path, options)?;
+    let len = ground.memory_len(options)?;
+    let names = ground.names();
+    ssd::durable_dir(&*names, path)?;
+    let (ssd, shelf) = new_shelf(ground, path, options)?;
+    let memory = match &options.pm {
+        PmSource::Dram => Memory::Wal(PathBuf::from(WAL)),
+        PmSource::Path(given) => Memory::Pool(open::absolute(given)?),
+        _ => Memory::Pool(PathBuf::from(POOL)),
+    };
+    let identity = Identity { memory, ssd };
+    if planted::is(Bug::StoreNamedFirst) {
+        identity.write(&*names, path)?;
+    }
+    let (region, id) = match &identity.memory {
+        Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, shelf.as_ref())?,
+        Memory::Wal(dir) => make_log(ground, (&path.join(dir), len), options, shelf.as_ref())?,
+    };
+    shelf.as_ref().map_or(Ok(()), |shelf| shelf.claim(id))?;
+    identity.write(&*names, path)?;
+    Ok(Opened::whole(region, false, shelf))
+}
+
+/// The pool of a new store, with its identifier.
+fn make_pool(
+    ground: &dyn Ground,
+    at: &Path,
+    options: &Options,
+    shelf: Option<&Shelf>,
+) -> Result<(Arc<Region>, u64)> {
+    // Before anything is made: what is damaged stays as it is.
+    let first = match ground.is_blank(at)?.then(|| first_state(shelf)) {
+        // Another open has made the pool meanwhile.
+        Some(Err(_)) if !ground.is_blank(at)? => None,
+        first => first.transpose()?,
+    };
+    let region = ground.make_pool(at, options, first.is_some())?;
+    let first = || first.map_or_else(|| first_state(shelf), Ok);
+    let id = format_if_new(ground, &region, options, first)?;
+    Ok((region, id))
+}
+
+/// The memory of a new store, of `len` bytes, that has its log in `dir`, with the identifier of its pool.
+fn make_log(
+    ground: &dyn Ground,
+    (dir, len): (&Path, u64),
+    options: &Options,
+    shelf: Option<&Shelf>,
+) -> Result<(Arc<Region>, u64)> {
+    let names = ground.names();
+    ssd::durable_dir(&*names, dir)?;
+    let setting = setting(ground, dir, options, OpenMode::ReadWrite)?;
+    let begins = !wal::is_in(&*names, dir);
+    // Before anything is made: what is damaged stays as it is.
+    let first = begins.then(|| first_state(shelf)).transpose()?;
+    let fresh = || Ok(Some((ground.fresh_id()?, len)));
+    let region = wal::open(setting, fresh)?.ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "open", "a new log gave no memory; report this")
+    })?;
+    let first = || first.map_or_else(|| first_state(shelf), Ok);
+    let id = format_if_new(ground, &region, options, first)?;
+    region.sync_journal()?;
+    Ok((region, id))
+}
+
+/// The directory of tables of a new store, as it is to be named and made.
+fn new_shelf(
+    ground: &dyn Ground,
+    path: &Path,
+    options: &Options,
+) -> Result<(Option<PathBuf>, Option<Shelf>)> {
+    let ssd = match &options.ssd {
+        SsdSource::Auto => Some(PathBuf::from(SST)),
+        SsdSource::Path(given) => Some(open::absolute(given)?),
+        SsdSource::None => None,
+    };
+    let shelf = ssd.as_ref().map(|dir| open_shelf(ground, path.join(dir), options)).transpose()?;
+    Ok((ssd, shelf))
+}
+
+/// The directory of tables, made if need be.
+pub(crate) fn open_shelf(ground: &dyn Ground, dir: PathBuf, options: &Options) -> Result<Shelf> {
+    let shelf = Shelf { fs: ground.tables(options), dir };
+    shelf.make()?;
+    Ok(shelf)
+}
+
+/// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
+pub(crate) fn format_if_new(
+    ground: &dyn Ground,
+    region: &Arc<Region>,
+    options: &Options,
+    first: impl FnOnce() -> Result<State>,
+) -> Result<u64> {
+    match Pool::open(Arc::clone(region)) {
+        Ok((pool, _)) => return Ok(pool.id()),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+    }
+    let snapshot = first()?.encode_snapshot();
+    let format = ground.format(region.len(), snapshot.len() as u64, options);
+    let pool = Pool::create(Arc::clone(region), format, ground.fresh_id()?, &snapshot)?;
+    Ok(pool.id())
+}
+
+/// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
+/// are all that is left of some store, and the new one would remove them.
+pub(crate) fn first_state(shelf: Option<&Shelf>) -> Result<State> {
+    let Some(shelf) = shelf else { return Ok(State::fresh()) };
+    if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
+        return Ok(state);
+    }
+    if shelf.present()?.is_empty() {
+        owner::refuse_claimed(&*shelf.fs, &shelf.dir)?;
+        return Ok(State::fresh());
+    }
+    Err(Error::corruption(
+        "open",
+        format!(
+            "{} holds tables, but there is no pool and no {} to say what they are; put it back, save what they hold with \
+             `strandline repair`, or name an empty directory",
+            shelf.dir.display(),
+            manifest_file::NAME
+        ),
+    ))
+}

@@ -1,0 +1,191 @@
+//! What a store stands on: the file systems of its parts, and what gives it its pool. All that an open makes and names
+//! goes through here, so that a simulator sees each call, and power can fail between any two.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result};
+use pmem::{FileLock, OpenMode, PoolFile, Prefault, Region};
+use pool::{Format, Pool};
+use ssd::Fs;
+
+use crate::admin::ZONE_CHANGE_BYTES;
+use crate::options::Options;
+
+/// Smallest pool that an open makes: room for a few zones and runs.
+const POOL_LEN_MIN: u64 = 1 << 20;
+
+/// How much of a file must be zero to count as never used.
+const BLANK_BYTES: u64 = 1 << 20;
+
+/// Where the parts of a store are made and found.
+pub(crate) trait Ground {
+    /// The file system of directories, of `STORE`, and of the log. Through the page cache: what is written must outlive
+    /// the process.
+    fn names(&self) -> Arc<dyn Fs>;
+
+    /// The file system of tables.
+    fn tables(&self, options: &Options) -> Arc<dyn Fs>;
+
+    /// Whether there is no pool at `at`, or one in which nothing ever was.
+    fn is_blank(&self, at: &Path) -> Result<bool>;
+
+    /// The pool at `at`, which has that name, and its length, whatever happens when this returns. What [is
+    /// blank](Self::is_blank) is made, or made longer; anything else is taken as it is, so that what is not ours is told
+    /// and not touched.
+    fn make_pool(&self, at: &Path, options: &Options, is_blank: bool) -> Result<Arc<Region>>;
+
+    /// Bytes of the memory of a new store.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for so few that nothing fits.
+    fn memory_len(&self, options: &Options) -> Result<u64> {
+        if options.pm_size >= POOL_LEN_MIN {
+            return Ok(options.pm_size);
+        }
+        let text = format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size);
+        Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+    }
+
+    /// The pool at `at`, which is there.
+    fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>>;
+
+    /// Holds the file at `at`; none where no other open can come by.
+    fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>>;
+
+    /// An identifier that no pool had before: it seeds every checksum.
+    fn fresh_id(&self) -> Result<u64>;
+
+    /// How a pool of `len` bytes is laid out that begins with a snapshot of `snapshot` bytes.
+    fn format(&self, len: u64, snapshot: u64, options: &Options) -> Format {
+        let mut format = Format::for_len(len);
+        format.manifest_len = format.manifest_len.max((4 * snapshot).next_power_of_two());
+        if options.zone_size != 0 {
+            format.zone_len = options.zone_size;
+            // Half of the manifest may be taken by what it says of zones.
+            let zones = len / options.zone_size * ZONE_CHANGE_BYTES;
+            format.manifest_len = format.manifest_len.max((2 * zones).next_power_of_two());
+        }
+        format
+    }
+}
+
+/// This machine.
+pub(crate) struct Machine;
+
+impl Ground for Machine {
+    fn names(&self) -> Arc<dyn Fs> {
+        Arc::new(ssd::Posix::new(false))
+    }
+
+    fn tables(&self, options: &Options) -> Arc<dyn Fs> {
+        ssd::best(options.ssd_direct)
+    }
+
+    fn is_blank(&self, at: &Path) -> Result<bool> {
+        let failed =
+            |error| Error::io("open", format!("reading {}; look at its mode", at.display()), error);
+        match std::fs::metadata(at) {
+            Ok(meta) if meta.is_file() => begins_blank(at).map_err(failed),
+            found => Ok(found.is_err()),
+        }
+    }
+
+    fn make_pool(&self, at: &Path, options: &Options, is_blank: bool) -> Result<Arc<Region>> {
+        let file = match std::fs::metadata(at) {
+            // A device has its own size.
+            Ok(meta) if !is_blank || !meta.is_file() || meta.len() >= options.pm_size => {
+                PoolFile::open(at, OpenMode::ReadWrite)?
+            }
+            _ => PoolFile::create(at, options.pm_size)?,
+        };
+        if !file.is_new() {
+            file.make_durable()?;
+        }
+        file.map(Prefault::Now).map(Arc::new)
+    }
+
+    fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {
+        PoolFile::open(at, mode)?.map(Prefault::Lazy).map(Arc::new)
+    }
+
+    fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>> {
+        FileLock::acquire(at, mode).map(Some)
+    }
+
+    fn fresh_id(&self) -> Result<u64> {
+        use std::io::Read;
+        let mut bytes = [0; 8];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut source| source.read_exact(&mut bytes))
+            .map_err(|error| Error::io("open", "/dev/urandom", error))?;
+        Ok(u64::from_le_bytes(bytes) | 1)
+    }
+}
+
+/// Whether the first bytes of a file, as many as there are, are zeroes.
+fn begins_blank(path: &Path) -> std::io::Result<bool> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(BLANK_BYTES).read_to_end(&mut head)?;
+    Ok(head.iter().all(|byte| *byte == 0))
+}
+
+/// Ground that the caller made, for simulators: one file system, and one region that is the memory of any pool. A file
+/// stands for the pool's name.
+pub struct Given {
+    /// Where names, log and tables are.
+    pub fs: Arc<dyn Fs>,
+    /// The memory of the pool; of a store with a log, memory as long as its region is to be.
+    pub memory: Arc<Region>,
+    /// How a new pool is laid out.
+    pub format: Format,
+    /// Identifier of a new pool.
+    pub id: u64,
+}
+
+impl Ground for Given {
+    fn names(&self) -> Arc<dyn Fs> {
+        Arc::clone(&self.fs)
+    }
+
+    fn tables(&self, _: &Options) -> Arc<dyn Fs> {
+        Arc::clone(&self.fs)
+    }
+
+    fn is_blank(&self, at: &Path) -> Result<bool> {
+        if !self.fs.exists(at)? {
+            return Ok(true);
+        }
+        let opened = Pool::open(Arc::clone(&self.memory));
+        Ok(opened.is_err_and(|error| error.kind() == ErrorKind::NotFound))
+    }
+
+    fn make_pool(&self, at: &Path, _: &Options, _: bool) -> Result<Arc<Region>> {
+        if !self.fs.exists(at)? {
+            self.fs.create(at)?.sync()?;
+        }
+        self.fs.sync_dir(at.parent().unwrap_or(at))?;
+        Ok(Arc::clone(&self.memory))
+    }
+
+    fn memory_len(&self, _: &Options) -> Result<u64> {
+        Ok(self.memory.len())
+    }
+
+    fn open_pool(&self, at: &Path, _: OpenMode) -> Result<Arc<Region>> {
+        self.fs.open(at).map(|_| Arc::clone(&self.memory))
+    }
+
+    fn lock(&self, _: &Path, _: OpenMode) -> Result<Option<FileLock>> {
+        Ok(None)
+    }
+
+    fn fresh_id(&self) -> Result<u64> {
+        Ok(self.id)
+    }
+
+    fn format(&self, _: u64, _: u64, _: &Options) -> Format {
+        self.format
+    }
+}

@@ -1,0 +1,498 @@
+//! Opening and closing a store: where its pool is, who holds it, and what runs beside it.
+//!
+//! A store is a directory with a file `STORE` that names the pool and the directory of tables. The pool is made first
+//! and named last, by a rename, so a creation that was killed leaves either nothing or a pool that the next open
+//! finishes.
+//!
+//! A checkpoint is a directory of tables with a manifest file among them. Opened for writing it becomes a store: a pool
+//! is made that begins with what the file says, and named as above; then the file goes. Opened for reading it stays
+//! as it is, and the pool is in DRAM.
+
+pub(crate) mod close;
+mod create;
+pub(crate) mod ground;
+pub(crate) mod open_dram;
+mod remains;
+pub(crate) mod store_file;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result};
+use pmem::{OpenMode, Region};
+use pool::Pool;
+use ssd::Fs;
+
+use crate::engine::Engine;
+use crate::hooks::Hooks;
+use crate::manifest::{State, file as manifest_file};
+use crate::open::create::{create, first_state, format_if_new, open_shelf};
+use crate::open::ground::{Ground, Machine};
+use crate::open::store_file::{IDENTITY, Identity, Memory};
+use crate::options::check::{check, check_level0, check_pm_tables, check_threads};
+use crate::options::{Options, PmSource, SsdSource};
+use crate::record::store::Media;
+use crate::record::zone::Graveyard;
+use crate::recovery::recover::{Damage, recover};
+use crate::tree::memory::PmTables;
+use crate::tree::owner;
+use crate::tree::room::Room;
+use crate::tree::tables::{Shelf, Tables};
+
+pub(crate) const POOL: &str = "pool";
+pub(crate) const SST: &str = "sst";
+/// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
+const READ_POOL_LEN: u64 = 4 << 20;
+
+/// Whether a store may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Write,
+    Read,
+}
+
+/// The parts of a store, before anything is recovered.
+pub(crate) struct Opened {
+    pub region: Arc<Region>,
+    /// Its pages are yet to be mapped.
+    pub lazy: bool,
+    pub shelf: Option<Shelf>,
+    /// What of the region is lost.
+    pub damage: Vec<Damage>,
+}
+
+impl Opened {
+    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<Shelf>) -> Opened {
+        Opened { region, lazy, shelf, damage: Vec::new() }
+    }
+}
+
+/// Opens the store at `path` of this machine, making it if the options allow that.
+pub(crate) fn open(
+    path: &Path,
+    options: Options,
+    hooks: Hooks,
+    access: Access,
+) -> Result<Arc<Engine>> {
+    open_at(&Machine, path, (options, hooks), access)
+}
+
+/// The same, wherever the store is.
+pub(crate) fn open_at(
+    ground: &dyn Ground,
+    path: &Path,
+    (options, hooks): (Options, Hooks),
+    access: Access,
+) -> Result<Arc<Engine>> {
+    check(&options)?;
+    let opened = match &options.pm {
+        PmSource::Heap if access == Access::Read => {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "open",
+                "a heap store has nothing to open read-only; give pm a path",
+            ));
+        }
+        PmSource::Heap => {
+            remains::refuse_heap(ground, path)?;
+            let region = Arc::new(Region::heap(options.pm_size, None)?);
+            format_if_new(ground, &region, &options, || Ok(State::fresh()))?;
+            Opened::whole(region, false, heap_shelf(ground, &options)?)
+        }
+        PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
+            open_file(ground, path, &options, access)?
+        }
+    };
+    assemble(opened, (options, hooks), access)
+}
+
+/// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
+fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<Shelf>> {
+    let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
+    let shelf = open_shelf(ground, dir.clone(), options)?;
+    if !shelf.present()?.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!(
+                "{} holds tables, and a store with pm=heap begins with none; name an empty directory",
+                dir.display()
+            ),
+        ));
+    }
+    Ok(Some(shelf))
+}
+
+/// Opens what the store at `path` has its records in, making it if need be.
+fn open_file(
+    ground: &dyn Ground,
+    path: &Path,
+    options: &Options,
+    access: Access,
+) -> Result<Opened> {
+    let names = ground.names();
+    if let Some(named) = Identity::read(&*names, path)? {
+        let mut opened = open_memory(ground, path, &named.memory, options, access)?;
+        if access == Access::Write {
+            // A process that was killed may have named the store and not made that durable.
+            names.sync_dir(path)?;
+        }
+        let dir = match (&named.ssd, &options.ssd) {
+            (_, SsdSource::None) | (None, SsdSource::Auto) => None,
+            (Some(dir), SsdSource::Auto) => Some(path.join(dir)),
+            (Some(dir), SsdSource::Path(given)) => {
+                check_place(path, "ssd", &path.join(dir), given)?;
+                Some(path.join(dir))
+            }
+            (None, SsdSource::Path(_)) if access == Access::Read => None,
+            (None, SsdSource::Path(given)) => {
+                // From now on the store has tables there.
+                let dir = absolute(given)?;
+                let shelf = open_shelf(ground, dir.clone(), options)?;
+                claim(&shelf, &opened.region)?;
+                Identity { ssd: Some(dir), ..named }.write(&*names, path)?;
+                return Ok(Opened { shelf: Some(shelf), ..opened });
+            }
+        };
+        // One that is gone is not made before it is known that nothing was in it.
+        opened.shelf = dir.map(|dir| Shelf { fs: ground.tables(options), dir });
+        return Ok(opened);
+    }
+    let is_checkpoint = is_checkpoint(&*names, path)?;
+    if is_checkpoint && options.ssd != SsdSource::Auto {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!("{} is a checkpoint, whose tables are in it; leave ssd out", path.display()),
+        ));
+    }
+    if is_checkpoint && access == Access::Read {
+        return open_checkpoint(ground, path, options);
+    }
+    if access == Access::Read || !(options.create_if_missing || is_checkpoint) {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            "open",
+            format!("no store at {}; open it for writing with create_if_missing", path.display()),
+        ));
+    }
+    create(ground, path, options)
+}
+
+/// Whether a checkpoint lies at `path`, of which no store was made yet.
+fn is_checkpoint(names: &dyn Fs, path: &Path) -> Result<bool> {
+    names.exists(&path.join(SST).join(manifest_file::NAME))
+}
+
+/// Maps the pool that the store at `path` names, or reads its log.
+fn open_memory(
+    ground: &dyn Ground,
+    path: &Path,
+    memory: &Memory,
+    options: &Options,
+    access: Access,
+) -> Result<Opened> {
+    match (memory, &options.pm) {
+        (Memory::Pool(pool), PmSource::Path(given)) => {
+            check_place(path, "pm", &path.join(pool), given)?;
+        }
+        (Memory::Pool(pool), PmSource::Dram) => {
+            return Err(other_memory(path, &format!("a pool, {}", pool.display()), "dram"));
+        }
+        (Memory::Wal(dir), PmSource::Path(given)) => {
+            let is = format!("a log in {} (pm=dram)", dir.display());
+            return Err(other_memory(path, &is, &given.display().to_string()));
+        }
+        _ => {}
+    }
+    let pool = match memory {
+        Memory::Wal(dir) => {
+            return open_dram::open_memory(ground, &path.join(dir), options, access);
+        }
+        Memory::Pool(pool) => path.join(pool),
+    };
+    let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+    let region = ground.open_pool(&pool, mode).map_err(|error| missing(path, error))?;
+    Ok(Opened::whole(region, true, None))
+}
+
+fn other_memory(store: &Path, is: &str, given: &str) -> Error {
+    let store = store.display();
+    let text = format!("store {store} has {is}, and pm={given} was asked for; leave pm out");
+    Error::new(ErrorKind::InvalidArgument, "open", text)
+}
+
+/// A checkpoint for reading: its manifest goes to a pool in DRAM.
+fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Opened> {
+    let shelf = Shelf { fs: ground.tables(options), dir: path.join(SST) };
+    let manifest = shelf.fs.open(&shelf.dir.join(manifest_file::NAME))?.len();
+    let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
+    let options = Options { zone_size: 0, ..options.clone() };
+    format_if_new(ground, &region, &options, || first_state(Some(&shelf)))?;
+    Ok(Opened::whole(region, false, Some(shelf)))
+}
+
+/// Where the parts of a damaged store are, or should be.
+pub(crate) struct Places {
+    pub memory: Memory,
+    pub tables: PathBuf,
+}
+
+impl Places {
+    /// The memory, for reading, and what of it is lost.
+    pub fn memory(
+        &self,
+        ground: &dyn Ground,
+        options: &Options,
+    ) -> Result<(Arc<Region>, Vec<Damage>)> {
+        let missing = |dir: &Path| {
+            let text = format!("{} holds no log; put it back", dir.display());
+            Error::new(ErrorKind::NotFound, "open", text)
+        };
+        match &self.memory {
+            Memory::Pool(pool) => Ok((ground.open_pool(pool, OpenMode::ReadOnly)?, Vec::new())),
+            Memory::Wal(dir) => {
+                open_dram::read_memory(ground, dir, options)?.ok_or_else(|| missing(dir))
+            }
+        }
+    }
+
+    fn is_there(&self, names: &dyn Fs) -> bool {
+        match &self.memory {
+            Memory::Pool(at) | Memory::Wal(at) => is_there(names, at),
+        }
+    }
+}
+
+/// The places that a store names, or, where what it names is not there, those of the options, or the usual ones.
+pub(crate) fn places_left(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Places> {
+    let names = ground.names();
+    let is_there = |at: &Path| is_there(&*names, at);
+    let named = Identity::read(&*names, path).ok().flatten();
+    let (memory, tables) = match named {
+        Some(named) => (Some(named.memory), named.ssd),
+        None => (None, None),
+    };
+    let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| is_there(at));
+    let wal = path.join(open_dram::WAL);
+    let memory = match (memory, &options.pm) {
+        (Some(Memory::Wal(dir)), _) => Memory::Wal(path.join(dir)),
+        (Some(Memory::Pool(pool)), _) if is_there(&path.join(&pool)) => {
+            Memory::Pool(path.join(pool))
+        }
+        (_, PmSource::Path(given)) => Memory::Pool(absolute(given)?),
+        (None, PmSource::Dram) => Memory::Wal(wal),
+        (None, _) if !is_there(&path.join(POOL)) && is_there(&wal) => Memory::Wal(wal),
+        (_, _) => Memory::Pool(path.join(POOL)),
+    };
+    let tables = match (there(tables), &options.ssd) {
+        (Some(dir), _) => dir,
+        (None, SsdSource::Path(given)) => absolute(given)?,
+        (None, _) => path.join(SST),
+    };
+    Ok(Places { memory, tables })
+}
+
+/// Whether something has this name; who cannot be told takes it that nothing has.
+fn is_there(names: &dyn Fs, at: &Path) -> bool {
+    names.exists(at).unwrap_or(false)
+}
+
+/// Opens for reading what is left of a store or checkpoint, whatever its tables are like.
+pub(crate) fn open_what_is_left(
+    ground: &dyn Ground,
+    path: &Path,
+    places: &Places,
+    options: &Options,
+) -> Result<Arc<Engine>> {
+    check(options)?;
+    let names = ground.names();
+    let is_checkpoint = is_checkpoint(&*names, path).unwrap_or(false);
+    let with = (options.clone(), Hooks::default());
+    if is_checkpoint && !places.is_there(&*names) {
+        return assemble(open_checkpoint(ground, path, options)?, with, Access::Read);
+    }
+    let (region, damage) = places.memory(ground, options)?;
+    let shelf = Some(shelf_left(ground, places.tables.clone()));
+    assemble(Opened { region, lazy: true, shelf, damage }, with, Access::Read)
+}
+
+/// A directory of tables that may be gone.
+pub(crate) fn shelf_left(ground: &dyn Ground, dir: PathBuf) -> Shelf {
+    let buffered = Options { ssd_direct: false, ..Options::default() };
+    Shelf { fs: ground.tables(&buffered), dir }
+}
+
+/// Refuses a place that is not the one that the store names.
+fn check_place(store: &Path, option: &str, named: &Path, given: &Path) -> Result<()> {
+    if same_file(named, given) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "open",
+        format!(
+            "store {} has {option} at {}, not at {}; leave {option} out or open another store",
+            store.display(),
+            named.display(),
+            given.display()
+        ),
+    ))
+}
+
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Error::io("open", path.display().to_string(), error))
+}
+
+fn missing(path: &Path, error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
+    }
+    Error::new(
+        ErrorKind::NotFound,
+        "open",
+        format!(
+            "{} names a pool that is not there: {}; put it back, or remove the directory to begin anew",
+            path.join(IDENTITY).display(),
+            error.context()
+        ),
+    )
+}
+
+/// Claims a directory for a store that had no tables so far, and would remove those that are there.
+fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
+    let (fs, dir) = (&*shelf.fs, &shelf.dir);
+    let (pool, _) = Pool::open(Arc::clone(region))?;
+    // An open that was killed may have claimed it.
+    if !owner::is_claimed(fs, dir, Some(pool.id()))? {
+        let names = fs.list(dir)?;
+        if names.iter().any(|name| name.ends_with(".sst") || name == manifest_file::NAME) {
+            let text = format!(
+                "{} holds tables of another store; name an empty directory with ssd",
+                dir.display()
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+        }
+    }
+    shelf.claim(pool.id())
+}
+
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Opens the store in `region`, formatting it if nothing was ever in it.
+pub(crate) fn open_region(
+    region: Arc<Region>,
+    shelf: Option<Shelf>,
+    (options, hooks): (Options, Hooks),
+    access: Access,
+) -> Result<Arc<Engine>> {
+    if access == Access::Write {
+        format_if_new(&Machine, &region, &options, || first_state(shelf.as_ref()))?;
+    }
+    assemble(Opened::whole(region, false, shelf), (options, hooks), access)
+}
+
+fn assemble(
+    opened: Opened,
+    (options, hooks): (Options, Hooks),
+    access: Access,
+) -> Result<Arc<Engine>> {
+    check_threads(&options)?;
+    let Opened { region, lazy, shelf, damage } = opened;
+    if access == Access::Write {
+        check_pm_tables(&options, region.journal().is_some(), shelf.is_some())?;
+    }
+    let prefault_to = if lazy { region.len() } else { 0 };
+    let owner = match access {
+        Access::Read => None,
+        Access::Write => Some(region.own().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Busy,
+                "open",
+                format!("{} is open in this process already; close that store", region.describe()),
+            )
+        })?),
+    };
+    let opened = Pool::open(Arc::clone(&region));
+    let (pool, replay) = opened.map_err(|error| match damage.first() {
+        // Nothing is there because the part of a log that had it is lost: that is what is to be told.
+        Some(first) if error.kind() == ErrorKind::NotFound => {
+            let file = first
+                .file
+                .as_ref()
+                .map_or_else(|| region.describe(), |at| at.display().to_string());
+            let text = format!(
+                "{file} is damaged: {}, and it had the crate::pathblock; restore a copy of the store",
+                first.what
+            );
+            Error::corruption("open", text)
+        }
+        _ => error,
+    })?;
+    let media = Arc::new(Media::new(pool, region, owner));
+    let threads = match options.recovery_threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads as usize,
+    };
+    let read_only = access == Access::Read;
+    if !read_only {
+        check_level0(&options, shelf.is_some())?;
+    }
+    let cache = options.block_cache.min(options.dram_budget / 2);
+    let graveyard = Arc::new(Graveyard::default());
+    let memory = PmTables::new(&media, &graveyard, options.pm_tables);
+    let room = Room::new(options.ssd_size, options.table_bytes);
+    let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
+    let tables = tables.map(Arc::new);
+    let progress = hooks.recovery_progress.as_deref();
+    let recovered = recover(
+        &media,
+        (&replay.payloads, graveyard),
+        (tables, damage),
+        read_only,
+        threads,
+        progress,
+    )?;
+    let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered)?);
+    #[cfg(feature = "planted")]
+    engine.plant_old_tail();
+    if !read_only {
+        if let Some(tables) = &engine.tables {
+            tables.room.note_found(engine.coming_to(&tables.room));
+        }
+        engine.update_debt();
+        if engine.options.background_threads > 0 {
+            crate::background::worker::start(&engine);
+        }
+    }
+    Ok(engine)
+}
+
+impl Engine {
+    #[cfg(feature = "planted")]
+    /// A planted bug: the newest zone of a recovered memtable is filled on.
+    fn plant_old_tail(&self) {
+        use base::planted::{self, Bug};
+        if !planted::is(Bug::AppendToOldTail) {
+            return;
+        }
+        for (_, subrange) in self.subranges() {
+            let view = subrange.view.load();
+            let zone = view.memtables.get(1).and_then(|memtable| memtable.zones().pop());
+            let Some(zone) = zone else { continue };
+            let sealed = match self.manifest().state.zones.get(&zone.no) {
+                Some((_, crate::manifest::edit::Fate::Live { sealed, .. })) => *sealed,
+                _ => continue,
+            };
+            let pass = self.gate.enter_to_switch();
+            subrange.front.set_spare_from(&pass, &zone, zone.start + sealed);
+            drop(pass);
+            view.active().push_zone(zone);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Opening a store without persistent memory: its records are in DRAM, and its log is in the directory `wal`.
+//!
+//! The log gives back the memory that the last fences promised; recovery then goes over it as over any other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result};
+use pmem::{OpenMode, Region};
+
+use crate::engine::Engine;
+use crate::open::ground::Ground;
+use crate::open::{Access, Opened};
+use crate::options::Options;
+use crate::recovery::recover::Damage;
+use crate::wal::{self, LOCK, Setting};
+
+/// Name of the directory of the log, in that of the store.
+pub(crate) const WAL: &str = "wal";
+
+/// Opens the memory of the store that has its log in `dir`.
+pub(crate) fn open_memory(
+    ground: &dyn Ground,
+    dir: &Path,
+    options: &Options,
+    access: Access,
+) -> Result<Opened> {
+    let nothing = || {
+        Error::new(
+            ErrorKind::NotFound,
+            "open",
+            format!(
+                "there is no log in {}, which holds the store's records; put it back, or remove the directory of the \
+                 store to begin anew",
+                dir.display()
+            ),
+        )
+    };
+    if access == Access::Read {
+        let (region, damage) = read_memory(ground, dir, options)?.ok_or_else(nothing)?;
+        return Ok(Opened { region, lazy: false, shelf: None, damage });
+    }
+    let region = wal::open(setting(ground, dir, options, OpenMode::ReadWrite)?, || Ok(None))?;
+    Ok(Opened::whole(region.ok_or_else(nothing)?, false, None))
+}
+
+/// Reads what the log in `dir` tells, and what of it is lost.
+pub(crate) fn read_memory(
+    ground: &dyn Ground,
+    dir: &Path,
+    options: &Options,
+) -> Result<Option<(Arc<Region>, Vec<Damage>)>> {
+    let Some((region, lost)) = wal::read(setting(ground, dir, options, OpenMode::ReadOnly)?)?
+    else {
+        return Ok(None);
+    };
+    let damage = lost.into_iter().map(|lost| Damage {
+        file: Some(lost.file),
+        zone: None,
+        at: lost.at,
+        len: lost.len,
+        what: lost.what,
+    });
+    Ok(Some((region, damage.collect())))
+}
+
+/// The log in `dir`, held.
+pub(crate) fn setting(
+    ground: &dyn Ground,
+    dir: &Path,
+    options: &Options,
+    mode: OpenMode,
+) -> Result<Setting> {
+    let lock = ground.lock(&dir.join(LOCK), mode)?;
+    Ok(Setting { fs: ground.names(), dir: dir.to_owned(), sync: options.wal_sync, lock })
+}
+
+impl Engine {
+    /// Makes everything acknowledged survive whatever the device survives that has the log; at once if there is none.
+    pub(crate) fn sync_wal(&self) -> Result<()> {
+        self.check_writable("sync")?;
+        self.media.region.sync_journal().inspect_err(|error| self.poison.set(error))
+    }
+}

@@ -1,0 +1,306 @@
+//! The way of a point read.
+//!
+//! - **R1** route the key to its subrange, pin the View, then load the visible number, then see that the View is still current
+//! - **R2** memtables, newest first
+//! - **R3** index runs, newest first, each behind its filter
+//! - **R4** levels of tables, from the top, one table each, behind its filter
+//!
+//! The order in R1 matters: a number loaded before the View is pinned may lie below what a merge has
+//! dropped meanwhile, and a View pinned before a memtable switch may lack commits that the number covers.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use arc_swap::Guard;
+use base::planted::{self, Bug};
+use base::{Error, Result, Seq};
+
+use crate::engine::Engine;
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::view::View;
+use crate::keyspace::{Routes, Space};
+use crate::observe::explain::{Probe, Source, Trace};
+use crate::record::found::Found;
+use crate::record::store::{Entry, hash};
+
+/// Views with the keys that each serves, and the number to read at.
+type Pinned = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
+
+/// Keys that are looked up together at most: each may hold a block meanwhile.
+const TOGETHER: usize = 256;
+
+/// R1 in steps, so that a scheduler can act between them.
+pub(crate) struct Pinning {
+    view: Option<Guard<Arc<View>>>,
+    seq: Option<Seq>,
+}
+
+impl Pinning {
+    #[inline]
+    pub(crate) fn begin(engine: &Engine, space: &Space, key: &[u8]) -> Pinning {
+        if planted::is(Bug::SequenceBeforeView) {
+            Pinning { view: None, seq: Some(engine.ring.visible()) }
+        } else {
+            Pinning { view: Some(view_of(space, key)), seq: None }
+        }
+    }
+
+    /// The pinned View and the number to read at, or `None` if the View was replaced meanwhile.
+    #[inline]
+    pub(crate) fn end(
+        self,
+        engine: &Engine,
+        space: &Space,
+        key: &[u8],
+    ) -> Option<(Guard<Arc<View>>, Seq)> {
+        match (self.view, self.seq) {
+            (Some(view), None) => {
+                let seq = engine.ring.visible();
+                view.is_current().then_some((view, seq))
+            }
+            (_, seq) => Some((view_of(space, key), seq.unwrap_or(0))),
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn view_of(space: &Space, key: &[u8]) -> Guard<Arc<View>> {
+    space.routes.load().of(key).view.load()
+}
+
+impl Engine {
+    /// R1.
+    #[inline]
+    pub(crate) fn pin(&self, space: &Space, key: &[u8]) -> Result<(Guard<Arc<View>>, Seq)> {
+        loop {
+            if let Some(pinned) = Pinning::begin(self, space, key).end(self, space, key) {
+                return Ok(pinned);
+            }
+            self.check_open("read")?;
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// R1 for a scan, which has its number already: a subrange and a View that is current after that was taken.
+    pub(crate) fn pin_subrange(
+        &self,
+        space: &Space,
+        pick: impl Fn(&Routes) -> Arc<Subrange>,
+    ) -> Result<(Arc<Subrange>, Arc<View>)> {
+        loop {
+            let subrange = pick(&space.routes.load());
+            let view = subrange.view.load_full();
+            if view.is_current() {
+                return Ok((subrange, view));
+            }
+            self.check_open("read")?;
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// R2 to R4 in a pinned View.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        view: &View,
+        space: &Space,
+        key: &[u8],
+        at: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        let found = self.find_version(view, key, at, trace)?;
+        self.complete(view, space, key, found, trace)
+    }
+
+    /// What the newest version of `key` comes to: an operand needs those below it, and where records were lost there may
+    /// have been a newer one.
+    #[inline]
+    fn complete(
+        &self,
+        view: &View,
+        space: &Space,
+        key: &[u8],
+        newest: Option<Found>,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        let found = match newest {
+            Some(operand) if operand.is_operand() => {
+                let seq = operand.seq();
+                Some(Found::Merged(seq, self.merge_chain(view, space, key, seq, trace)?))
+            }
+            found => found,
+        };
+        if let Some(lost) = &space.lost {
+            lost.check(&space.name, key, found.as_ref().map(Found::seq))?;
+        }
+        Ok(found)
+    }
+
+    /// The newest version of `key` that is not younger than `at`.
+    #[inline]
+    fn find_version(
+        &self,
+        view: &View,
+        key: &[u8],
+        at: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        match self.search(view, key, at, trace)? {
+            None if !view.tree.is_empty() => view.tree.get(key, at, trace),
+            found => Ok(found),
+        }
+    }
+
+    #[inline]
+    fn search(
+        &self,
+        view: &View,
+        key: &[u8],
+        at: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        let media = &*self.media;
+        let hash = hash(key);
+        // Sources go from new to old, so the first that knows of the key answers, be it by a range deletion.
+        let verdict = |found: Option<Entry>, deleted: Seq| match found {
+            Some(entry) if entry.seq > deleted => Some(Found::Record(entry)),
+            _ if deleted > 0 => Some(Found::RangeDeleted(deleted)),
+            _ => None,
+        };
+        for memtable in &view.memtables {
+            let found = memtable.get(media, key, hash, at)?;
+            trace.probe(|| Probe {
+                source: Source::Memtable { order: memtable.order },
+                passed_filter: true,
+                found: found.is_some(),
+                versions: u64::from(found.is_some()),
+                bytes: found.map_or(0, |entry| u64::from(entry.len)),
+            });
+            let found = verdict(found, memtable.deletes.newest(key, at));
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        if view.runs.len() > 1 {
+            // Most filters say no: their lines are waited for together.
+            view.runs.iter().for_each(|run| run.prefetch_filter(media, hash));
+        }
+        for run in &view.runs {
+            let passed_filter = run.may_hold(media, hash);
+            let found = if passed_filter { run.get(media, key, hash, at)? } else { None };
+            trace.probe(|| Probe {
+                source: Source::Run { id: run.desc.id, entries: run.entries() },
+                passed_filter,
+                found: found.is_some(),
+                versions: u64::from(found.is_some()),
+                bytes: found.map_or(0, |entry| u64::from(entry.len)),
+            });
+            let found = verdict(found, run.ranges.newest(key, at));
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Values of several keys as of one moment.
+    pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.check_open("get")?;
+        let mut values = vec![None; keys.len()];
+        // Neighbours are in one table, or even in one block.
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by_key(|no| keys[*no]);
+        let (views, seq) = self.pin_all(space, keys, &order)?;
+        for (view, numbers) in &views {
+            for numbers in order[numbers.clone()].chunks(TOGETHER) {
+                let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
+                let found = self.find_many(view, &keys, seq)?;
+                for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
+                    let found = self.complete(view, space, key, found, &mut ())?;
+                    if let Some(found) = found.filter(|found| !found.deletes()) {
+                        values[*no] = Some(found.value(&self.media)?.to_vec());
+                    }
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// R1 for several keys: the Views of all their subranges, each with the stretch of `order` that it serves, and
+    /// one number that all of them show.
+    fn pin_all(&self, space: &Space, keys: &[&[u8]], order: &[usize]) -> Result<Pinned> {
+        loop {
+            let routes = space.routes.load();
+            let mut views: Vec<(Guard<Arc<View>>, Range<usize>)> = Vec::new();
+            let mut done = 0;
+            while let Some(first) = order.get(done) {
+                let subrange = routes.of(keys[*first]);
+                let behind = done
+                    + order[done..].partition_point(|no| {
+                        subrange.span.before().is_none_or(|upper| keys[*no] < upper)
+                    });
+                views.push((subrange.view.load(), done..behind));
+                done = behind;
+            }
+            let seq = self.ring.visible();
+            if views.iter().all(|(view, _)| view.is_current()) {
+                return Ok((views, seq));
+            }
+            self.check_open("read")?;
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// R2 to R4 for several keys, which are in order. Their records are fetched together, and so are their blocks.
+    fn find_many(&self, view: &View, keys: &[&[u8]], at: Seq) -> Result<Vec<Option<Found>>> {
+        for memtable in &view.memtables {
+            memtable.prefetch(&self.media, keys, at);
+        }
+        for run in &view.runs {
+            keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
+        }
+        let found = keys.iter().map(|key| self.search(view, key, at, &mut ()));
+        let mut found = found.collect::<Result<Vec<_>>>()?;
+        if !view.tree.is_empty() {
+            view.tree.get_many(keys, at, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Copies the value that is visible at `at`, or now, to the end of `out`; `false` if there is none.
+    #[inline]
+    pub(crate) fn get_into(
+        &self,
+        space: &Space,
+        key: &[u8],
+        at: Option<Seq>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.check_open("get")?;
+        // The View is held until the value is copied: it keeps the record's zone from being reused.
+        let (view, visible) = self.pin(space, key)?;
+        let at = at.unwrap_or(visible);
+        match self.find_in(&view, space, key, at, &mut ())? {
+            Some(found) if !found.deletes() => {
+                out.extend_from_slice(found.value(&self.media)?);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+#[cold]
+pub(crate) fn dropped(space: &Space) -> Error {
+    Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
+}

@@ -1,0 +1,6 @@
+//! Point reads (R1 to R4) and scans.
+
+pub(crate) mod get;
+mod operands;
+pub(crate) mod scan;
+mod stretch;

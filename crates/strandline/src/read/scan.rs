@@ -1,0 +1,497 @@
+//! The way of a scan: the sources of a View merged in key order, forward or backward, one subrange after the other.
+//!
+//! A scan is defined by its snapshot, not by its View: when there is a newer one it seeks on that at its last
+//! key, so that a slow reader does not hold on to what is to be freed.
+//!
+//! What is known to be vacant at its snapshot it jumps over, whatever the View has there; of the deleted keys that it does
+//! pass it tells the others.
+
+mod skip;
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::bytes::compare;
+use base::{Error, Result, Seq};
+
+use crate::engine::Engine;
+use crate::iter::{Cursor, Way};
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::view::View;
+use crate::keyspace::{Routes, Space};
+use crate::read::stretch::{Stretch, jump};
+use crate::record::format::Kind;
+use crate::record::store::{Entry, Media};
+use crate::tree::walk::Walk;
+use sst::EntryKind;
+
+/// A scan in progress.
+pub(crate) struct Scan {
+    engine: Arc<Engine>,
+    media: Arc<Media>,
+    space: Arc<Space>,
+    at: Seq,
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    subrange: Arc<Subrange>,
+    view: Arc<View>,
+    way: Way,
+    /// Where the scan ends, or leaves the subrange, going its way.
+    far: Bound<Vec<u8>>,
+    /// It leaves the subrange there.
+    goes_on: bool,
+    /// Over memtables and runs.
+    cursors: Vec<Cursor>,
+    /// Over levels of tables, the upper first.
+    walks: Vec<Walk>,
+    current: Place,
+    /// The value of the key, where that is what a merge came to.
+    merged: Option<Vec<u8>>,
+    /// Some source has range deletions.
+    deletes_ranges: bool,
+    /// Scratch: the key that is being passed.
+    passed: Vec<u8>,
+    /// The deleted keys since the last that was shown.
+    stretch: Stretch,
+    /// Nothing but a bound may lie ahead that hides what a source has.
+    takes_all: bool,
+    /// Some source goes on behind `far`.
+    bounded: bool,
+}
+
+/// What a scan stands on: the head of a cursor, or of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Record(usize),
+    Table(usize),
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+impl Scan {
+    /// A scan at snapshot `at`, which the caller keeps registered. Positioned nowhere.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        space: &Arc<Space>,
+        at: Seq,
+        lower: Bound<Vec<u8>>,
+        upper: Bound<Vec<u8>>,
+    ) -> Result<Scan> {
+        engine.check_open("iterate")?;
+        let (subrange, view) =
+            engine.pin_subrange(space, |routes| Arc::clone(&routes.subranges[0]))?;
+        Ok(Scan {
+            engine: Arc::clone(engine),
+            media: Arc::clone(&engine.media),
+            space: Arc::clone(space),
+            at,
+            lower,
+            upper,
+            subrange,
+            view,
+            way: Way::Forward,
+            far: Bound::Unbounded,
+            goes_on: false,
+            cursors: Vec::new(),
+            walks: Vec::new(),
+            current: Place::Nowhere,
+            merged: None,
+            deletes_ranges: false,
+            passed: Vec::new(),
+            stretch: Stretch::default(),
+            takes_all: false,
+            bounded: false,
+        })
+    }
+
+    /// Whether the scan stands on a key.
+    #[inline]
+    pub(crate) fn valid(&self) -> bool {
+        self.current != Place::Nowhere
+    }
+
+    /// The record the scan stands on, if it does stand on one.
+    #[inline]
+    fn record(&self, at: usize) -> Option<&Entry> {
+        self.cursors.get(at)?.head.as_ref()
+    }
+
+    /// The key the scan stands on.
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        match self.current {
+            Place::Record(at) => self.record(at).map(|entry| self.media.key(entry)),
+            Place::Table(at) => self.walks.get(at).map(Walk::key),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// The value of that key.
+    #[inline]
+    pub(crate) fn value(&self) -> Result<Option<&[u8]>> {
+        match self.current {
+            _ if self.merged.is_some() => Ok(self.merged.as_deref()),
+            Place::Record(at) => self.record(at).map(|entry| self.media.value(entry)).transpose(),
+            Place::Table(at) => Ok(self.walks.get(at).map(Walk::value)),
+            Place::Nowhere => Ok(None),
+        }
+    }
+
+    /// Number of the entry the scan stands on, and what it says.
+    fn standing(&self) -> Option<(Seq, EntryKind)> {
+        match self.current {
+            Place::Record(at) => self.record(at).map(|entry| (entry.seq, entry.kind.of_entry())),
+            Place::Table(at) => {
+                let head = self.walks.get(at)?.head()?;
+                Some((head.seq, head.kind))
+            }
+            Place::Nowhere => None,
+        }
+    }
+
+    /// Positions on the first key from `from` on, going `way`, within the bounds.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        self.engine.check_open("iterate")?;
+        let near = match way {
+            Way::Forward => self.lower.clone(),
+            Way::Backward => self.upper.clone(),
+        };
+        self.enter(tighter(from, as_slice(&near), way), way)?;
+        if self.valid() { Ok(()) } else { self.go_on() }
+    }
+
+    /// Positions on the first key from `from` on in the subrange where that is.
+    fn enter(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        let known = self.vacancies();
+        let from = known.as_ref().map_or(from, |known| jump(known, from, way, self.at));
+        self.pin(from, way)?;
+        self.merged.take();
+        self.way = way;
+        let span = &self.subrange.span;
+        let (edge, end) = match way {
+            Way::Forward => (span.before().map_or(Bound::Unbounded, Bound::Excluded), &self.upper),
+            Way::Backward => (span.from().map_or(Bound::Unbounded, Bound::Included), &self.lower),
+        };
+        // Seen from the other side, the bound that leaves less.
+        let far = tighter(edge, as_slice(end), way.opposite());
+        self.goes_on = edge != Bound::Unbounded && far == edge && far != as_slice(end);
+        self.far = far.map(<[u8]>::to_vec);
+        self.position(from)?;
+        self.deletes_ranges = self.view.deletes_ranges();
+        self.takes_all = self.space.lost.is_none() && !self.deletes_ranges;
+        let keeps_to = self.goes_on && self.view.keeps_to(&self.media, &self.subrange.span)?;
+        self.bounded = self.far != Bound::Unbounded && !keeps_to;
+        self.stretch.begin(from, way);
+        let settled = self.settle();
+        self.stretch.end();
+        settled
+    }
+
+    /// Puts a cursor on the first key from `from` on of every source of the View.
+    fn position(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        let (media, way) = (&*self.media, self.way);
+        self.current = Place::Nowhere;
+        self.cursors.clear();
+        self.walks.clear();
+        let memtables = self.view.memtables.iter().enumerate();
+        for (rank, memtable) in memtables.filter(|(_, memtable)| !memtable.index.is_empty()) {
+            let mut cursor = Cursor::memtable(media, memtable, from, way, self.at)?;
+            cursor.rank = rank;
+            self.cursors.push(cursor);
+        }
+        for (rank, run) in (self.view.first_run()..).zip(&self.view.runs) {
+            let mut cursor = Cursor::run(media, run, from, way, self.at)?;
+            cursor.rank = rank;
+            self.cursors.push(cursor);
+        }
+        let levels = (self.view.first_level()..).zip(self.view.tree.levels());
+        for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
+            let within = level.within(&self.subrange.span);
+            if !within.is_empty() {
+                let mut walk = Walk::new(level, within, from, way, self.at)?;
+                walk.rank = rank;
+                self.walks.push(walk);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the View is current and that of the subrange where `from` is.
+    fn pin(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+        if self.space.dropped.load(Relaxed) {
+            // Its snapshot decides what the scan sees; the View only holds space.
+            let elsewhere = match from {
+                Bound::Included(key) => !self.subrange.span.holds(key),
+                _ => false,
+            };
+            return if elsewhere { Err(crate::read::get::dropped(&self.space)) } else { Ok(()) };
+        }
+        let pick = |routes: &Routes| match (from, way) {
+            (Bound::Included(key), _) | (Bound::Excluded(key), Way::Forward) => {
+                routes.position(key)
+            }
+            (Bound::Excluded(key), Way::Backward) => routes.last_below(key),
+            (Bound::Unbounded, Way::Forward) => 0,
+            (Bound::Unbounded, Way::Backward) => routes.subranges.len() - 1,
+        };
+        let there = self.space.routes.load();
+        let same = Arc::ptr_eq(&there.subranges[pick(&there)], &self.subrange);
+        if !same || !self.view.is_current() {
+            let pick = |routes: &Routes| Arc::clone(&routes.subranges[pick(routes)]);
+            (self.subrange, self.view) = self.engine.pin_subrange(&self.space, pick)?;
+        }
+        Ok(())
+    }
+
+    /// There is nothing more in this subrange: goes on in the next that has something, or ends.
+    #[cold]
+    fn go_on(&mut self) -> Result<()> {
+        while !self.valid() && self.goes_on {
+            let edge = self.far.clone();
+            let from = match as_slice(&edge) {
+                Bound::Excluded(upper) => Bound::Included(upper),
+                Bound::Included(lower) => Bound::Excluded(lower),
+                Bound::Unbounded => break,
+            };
+            self.enter(from, self.way)?;
+        }
+        if self.valid() { Ok(()) } else { self.end() }
+    }
+
+    /// Moves on to the next key going `way`; turns round if need be.
+    #[inline]
+    pub(crate) fn step(&mut self, way: Way) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        // A View is replaced seldom, and what the old one holds is wanted.
+        if way != self.way || self.is_behind() {
+            let key = self.key().map(<[u8]>::to_vec).unwrap_or_default();
+            return self.seek(Bound::Excluded(&key), way);
+        }
+        self.merged.take();
+        self.pass()?;
+        self.settle()?;
+        if self.valid() { Ok(()) } else { self.go_on() }
+    }
+
+    /// Whether there is a newer View.
+    #[inline]
+    fn is_behind(&self) -> bool {
+        !self.view.is_current() && !self.space.dropped.load(Relaxed)
+    }
+
+    /// Moves every cursor that stands on the current key past it: older versions do not count.
+    #[inline(always)]
+    fn pass(&mut self) -> Result<()> {
+        let media = &*self.media;
+        if let [only] = &mut self.cursors[..]
+            && self.walks.is_empty()
+        {
+            return only.advance(media);
+        }
+        if !self.walks.is_empty() {
+            return self.pass_in_levels();
+        }
+        let Place::Record(at) = self.current else { return Ok(()) };
+        let Some(key) = self.record(at).map(|current| media.key(current)) else { return Ok(()) };
+        for cursor in &mut self.cursors {
+            if cursor.head.as_ref().is_some_and(|head| media.key(head) == key) {
+                cursor.advance(media)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Scan::pass`] where there are levels: a walk's key goes as it moves, so it is copied.
+    fn pass_in_levels(&mut self) -> Result<()> {
+        if let ([], [only]) = (&self.cursors[..], &mut self.walks[..]) {
+            return only.advance();
+        }
+        let media = &*self.media;
+        let mut here = std::mem::take(&mut self.passed);
+        here.clear();
+        here.extend_from_slice(self.key().unwrap_or_default());
+        for cursor in &mut self.cursors {
+            if cursor.head.as_ref().is_some_and(|head| media.key(head) == here) {
+                cursor.advance(media)?;
+            }
+        }
+        for walk in &mut self.walks {
+            if walk.head().is_some() && walk.key() == here {
+                walk.advance()?;
+            }
+        }
+        self.passed = here;
+        Ok(())
+    }
+
+    /// Stands on the nearest key of all cursors that is neither deleted nor out of bounds.
+    #[inline]
+    fn settle(&mut self) -> Result<()> {
+        // One source and nothing to check against it: most steps of most scans.
+        if !self.takes_all {
+            return self.settle_among();
+        }
+        match (&self.cursors[..], &self.walks[..]) {
+            ([only], []) if only.head.as_ref().is_some_and(is_put) => {
+                self.current = Place::Record(0);
+            }
+            ([], [only]) if only.head().is_some_and(|head| head.kind == EntryKind::Value) => {
+                self.current = Place::Table(0);
+            }
+            _ => return self.settle_among(),
+        }
+        if self.bounded && !self.key().is_some_and(|key| self.is_within(key)) {
+            self.current = Place::Nowhere;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_within(&self, key: &[u8]) -> bool {
+        match self.way {
+            Way::Forward => below(key, &self.far),
+            Way::Backward => above(key, &self.far),
+        }
+    }
+
+    #[inline(never)]
+    fn settle_among(&mut self) -> Result<()> {
+        self.find_shown()?;
+        self.end_stretch();
+        Ok(())
+    }
+
+    fn find_shown(&mut self) -> Result<()> {
+        loop {
+            self.current = self.nearest();
+            let (Some(key), Some((seq, kind))) = (self.key(), self.standing()) else {
+                return Ok(());
+            };
+            if !self.is_within(key) {
+                self.current = Place::Nowhere;
+                return Ok(());
+            }
+            if let Some(lost) = &self.space.lost {
+                lost.check(&self.space.name, key, Some(seq))?;
+            }
+            let deleted = matches!(kind, EntryKind::Delete | EntryKind::SingleDelete)
+                || (self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq);
+            if !deleted {
+                self.merged = match kind {
+                    EntryKind::Merge => {
+                        let (view, space) = (&self.view, &self.space);
+                        Some(self.engine.merge_chain(view, space, key, seq, &mut ())?)
+                    }
+                    _ => None,
+                };
+                return Ok(());
+            }
+            self.pass_deleted()?;
+        }
+    }
+
+    /// What comes next going the scan's way. Of equal keys records come before tables, which are older, and upper
+    /// levels before lower ones.
+    fn nearest(&self) -> Place {
+        let mut place = nearest(&self.cursors, &self.media, self.way).map(Place::Record);
+        let mut best = match place {
+            Some(Place::Record(at)) => self.record(at).map(|entry| self.media.key(entry)),
+            _ => None,
+        };
+        for (no, walk) in self.walks.iter().enumerate() {
+            let nearer = walk.head().is_some()
+                && best.is_none_or(|best| match self.way {
+                    Way::Forward => compare(walk.key(), best).is_lt(),
+                    Way::Backward => compare(walk.key(), best).is_gt(),
+                });
+            if nearer {
+                place = Some(Place::Table(no));
+                best = Some(walk.key());
+            }
+        }
+        place.unwrap_or(Place::Nowhere)
+    }
+
+    /// The scan ends; where records were lost to damage, saying nothing would hide keys.
+    fn end(&mut self) -> Result<()> {
+        self.current = Place::Nowhere;
+        if self.space.lost.is_some() {
+            return Err(Error::corruption(
+                "iterate",
+                format!(
+                    "keyspace {} lost records to damage: keys may be missing from this scan \
+                     (`strandline check` lists the ranges)",
+                    self.space.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn is_put(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Put | Kind::PutExtent)
+}
+
+/// The cursor whose head comes next going `way`; of equal keys, the newest.
+fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
+    let mut best: Option<(usize, &Entry)> = None;
+    for (no, cursor) in cursors.iter().enumerate() {
+        let Some(head) = &cursor.head else { continue };
+        let nearer = best.is_none_or(|(_, other)| {
+            let order = compare(media.key(head), media.key(other));
+            let order = if way == Way::Backward { order.reverse() } else { order };
+            order.then_with(|| other.seq.cmp(&head.seq)).is_lt()
+        });
+        if nearer {
+            best = Some((no, head));
+        }
+    }
+    best.map(|(no, _)| no)
+}
+
+#[inline]
+fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
+    match upper {
+        Bound::Included(upper) => compare(key, upper).is_le(),
+        Bound::Excluded(upper) => compare(key, upper).is_lt(),
+        Bound::Unbounded => true,
+    }
+}
+
+#[inline]
+fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
+    match lower {
+        Bound::Included(lower) => compare(key, lower).is_ge(),
+        Bound::Excluded(lower) => compare(key, lower).is_gt(),
+        Bound::Unbounded => true,
+    }
+}
+
+/// The bound that leaves less, seen going `way`.
+fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, way: Way) -> Bound<&'k [u8]> {
+    let (x, y) = match (a, b) {
+        (Bound::Unbounded, other) | (other, Bound::Unbounded) => return other,
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
+            (x, y)
+        }
+    };
+    let order = if way == Way::Backward { y.cmp(x) } else { x.cmp(y) };
+    match order {
+        Ordering::Greater => a,
+        Ordering::Less => b,
+        Ordering::Equal if matches!(a, Bound::Excluded(_)) => a,
+        Ordering::Equal => b,
+    }
+}

@@ -1,0 +1,91 @@
+//! An extent of the pool as an owned value: it is taken once, moves from its taker over the writer to the value, run or table
+//! that lies in it, and goes back once, when the last of them drops it.
+//!
+//! **I-EXTENT-1** An [`ExtentHold`] is made by taking an extent from the pool or by claiming one after an open, and cannot be
+//! copied. An [`Extent`] in a descriptor or an edit is only a name: nothing can be released by it.
+
+use std::sync::Arc;
+
+use base::Result;
+use pool::{Extent, Pool};
+
+use crate::record::zone::Graveyard;
+
+/// What becomes of an extent when its owner goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It waits to be made free.
+    Buried,
+    /// It was given back, or stays taken, since an edit names it.
+    Left,
+}
+
+/// The owner of an extent.
+pub(crate) struct ExtentHold {
+    extent: Extent,
+    graveyard: Arc<Graveyard>,
+    end: End,
+}
+
+impl ExtentHold {
+    /// Takes `len` bytes of the pool.
+    pub(crate) fn take(pool: &Pool, graveyard: &Arc<Graveyard>, len: u64) -> Option<ExtentHold> {
+        let _moving = graveyard.moving.raised();
+        Some(ExtentHold::new(pool.take_extent(len)?, graveyard))
+    }
+
+    /// Says, after an open, that `extent` is in use.
+    pub(crate) fn claim(
+        pool: &Pool,
+        graveyard: &Arc<Graveyard>,
+        extent: Extent,
+    ) -> Result<ExtentHold> {
+        pool.claim_extent(extent)?;
+        Ok(ExtentHold::new(extent, graveyard))
+    }
+
+    fn new(extent: Extent, graveyard: &Arc<Graveyard>) -> ExtentHold {
+        graveyard.owners.begin();
+        ExtentHold { extent, graveyard: Arc::clone(graveyard), end: End::Buried }
+    }
+
+    /// Its name.
+    #[inline]
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Gives it back at once; nothing was written there.
+    pub(crate) fn give_back_unwritten(mut self, pool: &Pool) {
+        self.end = End::Left;
+        pool.release_unwritten(self.extent);
+    }
+
+    /// Keeps the first `len` bytes, whole grains; nothing was written to the others.
+    pub(crate) fn shorten(&mut self, pool: &Pool, len: u64) {
+        if len < self.extent.len {
+            let rest = Extent { at: self.extent.at + len, len: self.extent.len - len };
+            pool.release_unwritten(rest);
+            self.extent.len = len;
+        }
+    }
+
+    /// Lets go of it without freeing it: an edit names it, and the next open claims it.
+    pub(crate) fn leave(mut self) {
+        self.end = End::Left;
+    }
+
+    /// A planted bug: it is free although something lies in it, which must [`ExtentHold::leave`] it later.
+    pub(crate) fn plant_free(&self) {
+        self.graveyard.bury_extent(self.extent);
+    }
+}
+
+impl Drop for ExtentHold {
+    fn drop(&mut self) {
+        if self.end == End::Buried {
+            self.graveyard.bury_extent(self.extent);
+        }
+        self.graveyard.owners.end();
+    }
+}

@@ -1,0 +1,132 @@
+//! What keeps zones and extents from being reused: counted references.
+//!
+//! **I-ZONE-1** Whatever holds record locations holds an `Arc` of each zone and extent that they point into.
+//! **I-ZONE-2** A zone becomes free only after the edit that retires it is durable *and* the last `Arc` is
+//! gone; then its word is cleared, then it may be granted again under a new incarnation.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Seq;
+use pool::Extent;
+
+use crate::usage::Count;
+
+/// A zone that holds records.
+pub(crate) struct Zone {
+    pub no: u32,
+    pub incarnation: u64,
+    /// Offset of the first record.
+    pub start: u64,
+    /// Offset behind the zone.
+    pub end: u64,
+    pub base_seq: Seq,
+    /// Runs that the manifest has and that name records here.
+    named_by: AtomicU32,
+    retired: AtomicBool,
+    graveyard: Arc<Graveyard>,
+}
+
+/// Space that nothing in memory names any more, waiting to be made free by the thread that next needs space.
+#[derive(Default)]
+pub(crate) struct Graveyard {
+    dead: Mutex<Dead>,
+    /// Retired zones to which references are left.
+    dying: AtomicUsize,
+    /// Owners of zones and extents that there are.
+    pub(crate) owners: Count,
+    /// Threads between the free space of the pool and an owner, or what waits here.
+    pub(crate) moving: Count,
+}
+
+/// Contents of the graveyard.
+#[derive(Clone, Default)]
+pub(crate) struct Dead {
+    /// Zone number and incarnation.
+    pub zones: Vec<(u32, u64)>,
+    pub extents: Vec<Extent>,
+}
+
+impl Graveyard {
+    /// Whether zones will come once those who read them have left.
+    pub(crate) fn awaits_readers(&self) -> bool {
+        self.dying.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn take(&self) -> Dead {
+        std::mem::take(&mut *self.dead.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What waits to be made free.
+    pub(crate) fn waiting(&self) -> Dead {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Only the owner of an extent gives it away ([`crate::record::extent`]).
+    pub(crate) fn bury_extent(&self, extent: Extent) {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).extents.push(extent);
+    }
+}
+
+impl Zone {
+    pub(crate) fn new(
+        no: u32,
+        incarnation: u64,
+        range: std::ops::Range<u64>,
+        base_seq: Seq,
+        graveyard: &Arc<Graveyard>,
+    ) -> Arc<Zone> {
+        graveyard.owners.begin();
+        Arc::new(Zone {
+            no,
+            incarnation,
+            start: range.start,
+            end: range.end,
+            base_seq,
+            named_by: AtomicU32::new(0),
+            retired: AtomicBool::new(false),
+            graveyard: Arc::clone(graveyard),
+        })
+    }
+
+    /// Runs that the manifest has and that name records here. Changes under the keyspace's `admin` only.
+    pub(crate) fn named_by(&self) -> u32 {
+        self.named_by.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the manifest has one more run that names records here.
+    pub(crate) fn name(&self) {
+        self.named_by.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that it has one less.
+    pub(crate) fn unname(&self) {
+        self.named_by.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Marks that no durable edit names this zone, or that one retires it: it goes with its last holder
+    /// (I-ZONE-2).
+    pub(crate) fn retire(&self) {
+        if !self.retired.swap(true, Ordering::Release) {
+            self.graveyard.dying.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks that a durable edit names this zone after all.
+    pub(crate) fn keep(&self) {
+        if self.retired.swap(false, Ordering::Release) {
+            self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        if self.retired.load(Ordering::Acquire) {
+            let mut dead = self.graveyard.dead.lock().unwrap_or_else(PoisonError::into_inner);
+            dead.zones.push((self.no, self.incarnation));
+            self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.graveyard.owners.end();
+    }
+}

@@ -1,0 +1,8 @@
+//! Recovery (O1 to O6): from the bytes of a pool to the parts of an open store.
+
+pub(crate) mod decide;
+mod detect_loss;
+pub(crate) mod open_runs;
+mod rebuild;
+pub(crate) mod recover;
+pub(crate) mod scan_zone;

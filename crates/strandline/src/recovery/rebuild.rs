@@ -1,0 +1,227 @@
+//! O3's flushes and O4: records of memtables are put back.
+//!
+//! Zones are taken in the order in which they were filled, as many at a time as threads go over them. Each thread
+//! replays zones, flushes what is accepted there, and deals the records out by keys, a lane for each thread. Then each
+//! thread puts the records of one lane back, zone by zone. So the versions of a key come in order, each the newest so
+//! far: a version that came behind newer ones would have to pass all of them, and a key that is always overwritten has
+//! as many as there is space for.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::planted::{self, Bug};
+use base::{Result, Seq};
+use pmem::Site;
+use sst::RangeDelete;
+
+use crate::hooks::Advance;
+use crate::manifest::edit::Fate;
+use crate::memtable::Memtable;
+use crate::record::extent::ExtentHold;
+use crate::record::format::{ExtentRef, Kind};
+use crate::record::store::{Leaf, Media, hash};
+use crate::record::zone::Graveyard;
+use crate::recovery::decide::Decision;
+use crate::recovery::open_runs::{Owner, Zones};
+use crate::recovery::recover::{Candidate, in_parallel};
+use crate::recovery::scan_zone::{self, Found, ZoneScan};
+
+/// Bytes of zones that a thread replays before their records are put back: enough to be worth a thread's start, and
+/// little enough to be in its cache still.
+const STRETCH: u64 = 2 << 20;
+
+/// Puts the records of all zones back.
+pub(crate) struct Rebuild<'r> {
+    pub media: &'r Media,
+    pub memtables: &'r BTreeMap<Owner, Arc<Memtable>>,
+    pub decided: &'r Decision,
+    pub graveyard: &'r Arc<Graveyard>,
+    pub read_only: bool,
+    /// There is damage: what is whole is taken singly.
+    pub salvage: bool,
+    pub threads: usize,
+}
+
+/// What came back.
+#[derive(Default)]
+pub(crate) struct Rebuilt {
+    pub records: u64,
+    /// Zones that are left, as the manifest has them: incarnation and fate.
+    pub live: BTreeMap<u32, (u64, Fate)>,
+}
+
+type Scanned<'s> = (&'s Candidate, &'s ZoneScan);
+
+/// What of a zone counts.
+#[derive(Default)]
+struct Replayed {
+    records: u64,
+    /// Length up to the last record that counts.
+    sealed: u64,
+    /// Records that are to be put back, by lanes.
+    lanes: Vec<Vec<Found>>,
+    deletes: Vec<RangeDelete>,
+}
+
+impl Rebuild<'_> {
+    /// Puts the records of all zones back, and what counts of each zone into its memtable.
+    pub(crate) fn all(
+        &self,
+        (candidates, scans): (&[Candidate], &[ZoneScan]),
+        zones: &mut Zones<'_>,
+        advance: &Advance<'_>,
+    ) -> Result<Rebuilt> {
+        let mut scanned: Vec<Scanned<'_>> = candidates.iter().zip(scans).collect();
+        scanned.sort_by_key(|(candidate, _)| (candidate.header.base_seq, candidate.no));
+        let mut all = Rebuilt::default();
+        let mut deletes: BTreeMap<Owner, Vec<RangeDelete>> = BTreeMap::new();
+        for together in stretches(&scanned, self.threads).map(|range| &scanned[range]) {
+            let replayed = in_parallel(together, self.threads, |scanned| self.replay(*scanned));
+            let mut replayed = replayed.into_iter().collect::<Result<Vec<Replayed>>>()?;
+            if planted::is(Bug::RecoveryFencedByOpener) {
+                let nothing = self.media.region.nothing_in_flight(Site::RecoverAccepted);
+                let _durable_says_who = self.media.region.fence(nothing);
+            }
+            self.put_back(together, &replayed)?;
+            for ((candidate, _), replayed) in together.iter().zip(&mut replayed) {
+                advance.by(candidate.limit);
+                all.records += replayed.records;
+                deletes.entry(candidate.owner()).or_default().append(&mut replayed.deletes);
+                self.keep(candidate, replayed.sealed, zones, &mut all)?;
+            }
+        }
+        for (owner, deletes) in deletes {
+            if let Some(memtable) = self.memtables.get(&owner)
+                && !planted::is(Bug::ForgetRangeDeletes)
+            {
+                memtable.deletes.add(deletes);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Gives a zone to its memtable, if anything in it counts or did for an earlier open.
+    fn keep(
+        &self,
+        candidate: &Candidate,
+        sealed: u64,
+        zones: &mut Zones<'_>,
+        all: &mut Rebuilt,
+    ) -> Result<()> {
+        if sealed == 0 && !candidate.sealed {
+            return Ok(());
+        }
+        let zone = zones.claim(candidate.no, &candidate.header)?;
+        let keyspace = candidate.header.keyspace;
+        all.live.insert(candidate.no, (zone.incarnation, Fate::Live { keyspace, sealed }));
+        if let Some(memtable) = self.memtables.get(&candidate.owner()) {
+            memtable.bytes.fetch_add(sealed, Relaxed);
+            memtable.last_seq.store(self.decided.cut, Relaxed);
+            memtable.push_zone(zone);
+        }
+        Ok(())
+    }
+
+    /// Replays one zone, and makes what is accepted durable. A thread that is alone puts the records back at once.
+    fn replay(&self, (candidate, scan): Scanned<'_>) -> Result<Replayed> {
+        let media = self.media;
+        let mut replayed = Replayed::default();
+        let Some(memtable) = self.memtables.get(&candidate.owner()) else {
+            return Ok(replayed);
+        };
+        replayed.lanes.resize_with(self.threads.max(1), Vec::new);
+        let start = media.pool.geometry().zone_at(candidate.no);
+        let range = start..start + candidate.limit;
+        let (cut, salvage) = (self.decided.cut, self.salvage);
+        let alone = replayed.lanes.len() == 1;
+        let sealed = scan_zone::replay(media, range, scan, cut, salvage, |found| {
+            if self.decided.voided.contains(&found.number) || found.void {
+                return Ok(());
+            }
+            replayed.records += 1;
+            let key = found.key(media);
+            if found.kind == Kind::RangeDelete {
+                let (begin, end) = (key.to_vec(), found.value(media).to_vec());
+                replayed.deletes.push(RangeDelete { begin, end, seq: found.seq });
+                return Ok(());
+            }
+            let no = if alone { 0 } else { lane_of(hash(key), replayed.lanes.len()) };
+            let lane = &mut replayed.lanes[no];
+            lane.push(found);
+            if alone && lane.len() == scan_zone::BATCH {
+                self.insert(memtable, lane)?;
+                lane.clear();
+            }
+            Ok(())
+        })?;
+        replayed.sealed = sealed;
+        if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
+            let skips = planted::is(Bug::RecoveryThreadSkipsFlush) && candidate.no % 2 == 1;
+            let len = if skips { 0 } else { sealed as usize };
+            let flushed = media.region.flush_range(Site::RecoverAccepted, start, len);
+            if !planted::is(Bug::RecoveryFencedByOpener) {
+                let _durable = media.region.fence(flushed);
+            }
+        }
+        Ok(replayed)
+    }
+
+    /// Puts the records of some zones back, each lane by a thread, the zones in order.
+    fn put_back(&self, together: &[Scanned<'_>], replayed: &[Replayed]) -> Result<()> {
+        let lanes: Vec<usize> = (0..self.threads.max(1)).collect();
+        let done = in_parallel(&lanes, self.threads, |lane| {
+            for ((candidate, _), replayed) in together.iter().zip(replayed) {
+                let Some(memtable) = self.memtables.get(&candidate.owner()) else { continue };
+                let records = replayed.lanes.get(*lane).map_or(&[][..], |lane| lane);
+                records.chunks(scan_zone::BATCH).try_for_each(|few| self.insert(memtable, few))?;
+            }
+            Ok(())
+        });
+        done.into_iter().collect()
+    }
+
+    fn insert(&self, memtable: &Memtable, records: &[Found]) -> Result<()> {
+        let media = self.media;
+        let keys: Vec<&[u8]> = records.iter().map(|found| found.key(media)).collect();
+        // A key is set apart from the one that stands where it belongs by reading that one's record.
+        memtable.prefetch(media, &keys, Seq::MAX);
+        for (found, key) in records.iter().zip(&keys) {
+            let leaf = Leaf::new(found.at, found.len, hash(key));
+            let indexed = memtable.index.insert(media, key, found.seq, leaf.0);
+            indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))?;
+            if found.kind == Kind::PutExtent {
+                let extent = ExtentRef::decode(found.value(media))
+                    .and_then(|reference| {
+                        media.pool.geometry().extent_len(reference.len).map(|len| (reference, len))
+                    })
+                    .map(|(reference, len)| pool::Extent { at: reference.at, len })
+                    .ok_or_else(|| media.damaged(found.at))?;
+                let hold = ExtentHold::claim(&media.pool, self.graveyard, extent)?;
+                memtable.hold_extent(Arc::new(hold));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lane of a key with this hash.
+fn lane_of(hash: u64, lanes: usize) -> usize {
+    ((u128::from(hash) * lanes as u128) >> 64) as usize
+}
+
+/// Cuts zones into those that are replayed together: so many that each thread has enough.
+fn stretches(scanned: &[Scanned<'_>], threads: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = STRETCH * threads.max(1) as u64;
+    let mut begin = 0;
+    std::iter::from_fn(move || {
+        let (from, mut bytes, mut zones) = (begin, 0, 0);
+        while begin < scanned.len() && (zones < threads.max(1) || bytes < most) {
+            bytes += scanned[begin].0.limit;
+            zones += 1;
+            begin += 1;
+        }
+        (from < begin).then_some(from..begin)
+    })
+}

@@ -1,0 +1,289 @@
+//! O3's scan of one zone: which commits left valid segments in it.
+//!
+//! A zone holds records in commit order, back to back. What fails its checks is stepped over a line at a time:
+//! behind a commit that was lost in a crash, others may have survived.
+
+use std::ops::Range;
+
+use base::{LINE, Result, Seq};
+
+use crate::record::format::{Head, Kind, Role};
+use crate::record::store::Media;
+
+/// Records that O4 inserts at a time.
+pub(crate) const BATCH: usize = 16;
+/// Bytes that are asked for ahead of the record at hand. Where the next record begins is known only once this one's head
+/// is here, so without it each head would be waited for.
+const AHEAD: u64 = 4 << 10;
+
+/// What a zone holds.
+#[derive(Debug, Default)]
+pub(crate) struct ZoneScan {
+    /// Single-record commits above the floor, as stretches of consecutive numbers.
+    pub solos: Vec<(Seq, u64)>,
+    /// Those of them that are void.
+    pub void_solos: Vec<Seq>,
+    /// Segments of larger commits above the floor.
+    pub parts: Vec<Part>,
+    /// Highest number that some valid record saw published.
+    pub published: Option<Seq>,
+    /// Stretches that failed their checks with a valid record behind them, or inside a sealed zone.
+    pub gaps: Vec<Gap>,
+    /// Last number of the newest valid segment.
+    pub newest: Option<Seq>,
+}
+
+/// A segment of a commit of several records.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub number: Seq,
+    pub commit_records: u32,
+    pub segments: u32,
+    pub index: u32,
+    pub void: Void,
+}
+
+/// How many records of a segment are void. Giving a commit up makes all of them void before its number is
+/// published, so a mixture was never published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Void {
+    None,
+    Some,
+    All,
+}
+
+/// Bytes that do not check out.
+#[derive(Debug)]
+pub(crate) struct Gap {
+    pub at: u64,
+    pub len: u64,
+    /// Number of the next valid record's commit.
+    pub before: Option<Seq>,
+}
+
+impl ZoneScan {
+    fn solo(&mut self, seq: Seq) {
+        match self.solos.last_mut() {
+            Some((first, count)) if *first + *count == seq => *count += 1,
+            _ => self.solos.push((seq, 1)),
+        }
+    }
+}
+
+/// A record that O4 puts back.
+pub(crate) struct Found {
+    pub at: u64,
+    pub len: u64,
+    pub seq: Seq,
+    /// Number of its commit.
+    pub number: Seq,
+    pub kind: Kind,
+    pub void: bool,
+    key_at: u32,
+    key_len: u32,
+    value_len: u32,
+}
+
+impl Found {
+    fn new(at: u64, head: &Head, number: Seq, void: bool) -> Found {
+        Found {
+            at,
+            len: head.len() as u64,
+            seq: head.seq,
+            number,
+            kind: head.kind,
+            void,
+            key_at: head.key_at as u32,
+            key_len: head.key_len as u32,
+            value_len: head.value_len as u32,
+        }
+    }
+
+    pub(crate) fn key<'m>(&self, media: &'m Media) -> &'m [u8] {
+        media.region.bytes(self.at + u64::from(self.key_at), self.key_len as usize)
+    }
+
+    pub(crate) fn value<'m>(&self, media: &'m Media) -> &'m [u8] {
+        let at = self.at + u64::from(self.key_at + self.key_len);
+        media.region.bytes(at, self.value_len as usize)
+    }
+}
+
+/// A valid segment: its records stand back to back.
+struct SegmentAt {
+    number: Seq,
+    last_seq: Seq,
+    end: u64,
+    void: Void,
+}
+
+/// The segment that begins at `at`, if `look` finds all its records. `each` sees every record.
+#[inline(always)]
+fn segment(
+    media: &Media,
+    at: u64,
+    end: u64,
+    look: impl Fn(&Media, u64, u64) -> Option<Head>,
+    mut each: impl FnMut(u64, &Head),
+) -> Option<(Head, SegmentAt)> {
+    let first = look(media, at, end)?;
+    let records = match first.role {
+        Role::Solo => 1,
+        Role::First(segment) => segment.records,
+        // A follower without its first record, or a moved record where none belongs.
+        Role::Follower | Role::Moved => return None,
+    };
+    let mut found = SegmentAt {
+        number: first.number(),
+        last_seq: first.seq,
+        end: at + first.len() as u64,
+        void: if first.void { Void::All } else { Void::None },
+    };
+    each(at, &first);
+    for _ in 1..records {
+        let next = look(media, found.end, end)?;
+        if next.role != Role::Follower || next.seq <= found.last_seq {
+            return None;
+        }
+        each(found.end, &next);
+        if next.void != (found.void == Void::All) {
+            found.void = Void::Some;
+        }
+        found.last_seq = next.seq;
+        found.end += next.len() as u64;
+    }
+    Some((first, found))
+}
+
+/// The head of the record at `at` if it ends by `end` and its checksum holds.
+#[inline]
+fn checked(media: &Media, at: u64, end: u64) -> Option<Head> {
+    if at + LINE as u64 > end {
+        return None;
+    }
+    let (head, bytes) = media.verified(at)?;
+    media.region.prefetch(at + AHEAD, bytes.len() / LINE);
+    (bytes.len() as u64 <= end - at).then_some(head)
+}
+
+/// The head of a record that [`scan`] has checked.
+#[inline]
+fn known(media: &Media, at: u64, end: u64) -> Option<Head> {
+    if at + LINE as u64 > end {
+        return None;
+    }
+    let (head, bytes) = media.head(at)?;
+    // Records to come are most likely as long as this one, and only their first lines are read.
+    let distance = (AHEAD / bytes.len() as u64).max(1) * bytes.len() as u64;
+    media.region.prefetch(at + distance, 1);
+    (bytes.len() as u64 <= end - at).then_some(head)
+}
+
+/// Scans `start..end` for segments; commits at or below `floor` need not be reported one by one.
+pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan {
+    let mut scan = ZoneScan::default();
+    let mut at = start;
+    let mut gap: Option<u64> = None;
+    while at < end {
+        let Some((first, found)) = segment(media, at, end, checked, |_, _| {}) else {
+            gap.get_or_insert(at);
+            at += LINE as u64;
+            continue;
+        };
+        if let Some(from) = gap.take() {
+            scan.gaps.push(Gap { at: from, len: at - from, before: Some(found.number) });
+        }
+        scan.published = scan.published.max(first.published);
+        let last_of_commit = match first.role {
+            Role::First(segment) => {
+                if found.number > floor {
+                    scan.parts.push(Part {
+                        number: found.number,
+                        commit_records: segment.commit_records,
+                        segments: segment.segments,
+                        index: segment.index,
+                        void: found.void,
+                    });
+                }
+                found.number + u64::from(segment.commit_records) - 1
+            }
+            _ => {
+                if found.number > floor {
+                    scan.solo(found.number);
+                    if found.void == Void::All {
+                        scan.void_solos.push(found.number);
+                    }
+                }
+                found.number
+            }
+        };
+        scan.newest = Some(last_of_commit);
+        at = found.end;
+    }
+    if let Some(from) = gap {
+        scan.gaps.push(Gap { at: from, len: end - from, before: None });
+    }
+    scan
+}
+
+/// Calls `each` for every record of every segment that counts under `cut`; returns the length up to the
+/// last of them. What `scan` found damaged is passed over; with `salvage`, whole records in it count too. All else
+/// passed its checks in the scan, and no thread writes meanwhile, so it is not verified again.
+pub(crate) fn replay(
+    media: &Media,
+    Range { start, end }: Range<u64>,
+    scan: &ZoneScan,
+    cut: Seq,
+    salvage: bool,
+    mut each: impl FnMut(Found) -> Result<()>,
+) -> Result<u64> {
+    let mut sealed = 0;
+    let mut at = start;
+    let mut heads: Vec<(u64, Head)> = Vec::new();
+    let mut gaps = scan.gaps.iter().peekable();
+    while at < end {
+        if let Some(gap) = gaps.next_if(|gap| gap.at == at) {
+            at += gap.len;
+            if salvage {
+                single(media, gap, cut, &mut each)?;
+            }
+            continue;
+        }
+        heads.clear();
+        let found = segment(media, at, end, known, |at, head| heads.push((at, *head)));
+        let (first, found) = found.ok_or_else(|| media.damaged(at))?;
+        let last_of_commit = match first.role {
+            Role::First(segment) => found.number + u64::from(segment.commit_records) - 1,
+            _ => found.number,
+        };
+        if last_of_commit <= cut {
+            for (at, head) in &heads {
+                each(Found::new(*at, head, found.number, head.void))?;
+            }
+            sealed = found.end - start;
+        }
+        at = found.end;
+    }
+    Ok(sealed)
+}
+
+/// Calls `each` for the whole records of segments that are not whole.
+fn single(
+    media: &Media,
+    gap: &Gap,
+    cut: Seq,
+    mut each: impl FnMut(Found) -> Result<()>,
+) -> Result<()> {
+    let (mut at, end) = (gap.at, gap.at + gap.len);
+    while at < end {
+        let Some(head) = checked(media, at, end) else {
+            at += LINE as u64;
+            continue;
+        };
+        if head.seq <= cut && head.role != Role::Moved {
+            each(Found::new(at, &head, head.number(), head.void))?;
+        }
+        at += head.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,463 @@
+//! Repair: what can still be read of a damaged store goes to a new one; what cannot is listed.
+//!
+//! - **S1** open what is left for reading, as the manifest knows it; or else take the tables and zones as they lie there
+//! - **S2** walk every source past what is damaged, and note between which keys that was
+//! - **S3** the newest version of each key, if it is no deletion, goes to the new store
+//!
+//! The old store is not changed. The new one is made in a directory beside its own, and gets its name when all is in it: it is
+//! whole or not there.
+
+mod orphan_zones;
+mod salvage;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result, Seq};
+use ssd::Fs;
+use sst::{EntryKind, RangeDelete};
+
+use crate::engine::Engine;
+use crate::hooks::Hooks;
+use crate::keyspace::Space;
+use crate::open::ground::{Ground, Machine};
+use crate::open::open_dram::WAL;
+use crate::open::store_file::{IDENTITY, IDENTITY_STAGED};
+use crate::open::{self, Access, POOL, Places, SST};
+use crate::options::{Options, PmSource, SsdSource};
+use crate::ranges::{Ranges, stretch};
+use crate::record::format::Kind;
+use crate::recovery::recover::Damage;
+use crate::repair::orphan_zones::LoneZones;
+use crate::repair::salvage::{Entries, Entry};
+use crate::snapshot::Horizon;
+use crate::tree::room::Room;
+use crate::tree::tables::Tables;
+use crate::write::op::Op;
+
+const REPAIR: &str = "repair";
+
+/// What a repair saved and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Keyspaces of the new store.
+    pub keyspaces: Vec<String>,
+    /// Keys with their values in it.
+    pub records: u64,
+    /// What was lost. Keys within such a range may be missing, have an older value, or be there although they were
+    /// deleted.
+    pub lost: Vec<LostRange>,
+}
+
+/// Keys that damage affected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRange {
+    /// Name of the keyspace, where it is known.
+    pub keyspace: Option<String>,
+    /// The last key before, or the first of them; `None`: unknown, or from the first key on.
+    pub from: Option<Vec<u8>>,
+    /// The first key behind, or the last of them; `None`: unknown, or up to the last key.
+    pub to: Option<Vec<u8>>,
+    /// What is wrong, and where.
+    pub reason: String,
+}
+
+/// Copies what can be read of the store, or checkpoint, at `path` to a new store at `to`. A lost `STORE` file, a damaged
+/// pool, missing and damaged tables are no obstacle: what they had is listed as lost. `options` are those of the new
+/// store; where `STORE` is lost, `pm` and `ssd` also say where the old one's pool and tables are, if they are paths.
+///
+/// # Errors
+/// `Exists` if there is something at `to`; `Busy` if the store is open for writing; `NotFound` if there is nothing to
+/// save; those of writing the new store.
+pub fn repair(
+    path: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    options: Options,
+) -> Result<RepairReport> {
+    repair_at(&Machine, path.as_ref(), to.as_ref(), options)
+}
+
+/// The same, wherever the stores are.
+pub(crate) fn repair_at(
+    ground: &dyn Ground,
+    path: &Path,
+    to: &Path,
+    options: Options,
+) -> Result<RepairReport> {
+    if ground.names().exists(to)? {
+        let text = format!("{} is there already; name a new directory", to.display());
+        return Err(Error::new(ErrorKind::Exists, REPAIR, text));
+    }
+    let places = open::places_left(ground, path, &options)?;
+    let mut report = RepairReport::default();
+    let mut left = Left::default();
+    match open::open_what_is_left(ground, path, &places, &options) {
+        Ok(engine) => left.gather(&engine, &mut report.lost)?,
+        Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
+        Err(error) => left.gather_pieces(ground, (&places, &options), error, &mut report.lost)?,
+    }
+    // The places of the old store are not those of the new one.
+    let fresh = Options {
+        pm: if options.pm == PmSource::Dram { PmSource::Dram } else { PmSource::Auto },
+        ssd: if options.ssd == SsdSource::None { SsdSource::None } else { SsdSource::Auto },
+        create_if_missing: true,
+        ..options
+    };
+    let names = ground.names();
+    let staging = staging(to)?;
+    remove_staging(&*names, &staging)?;
+    let written = left.make(ground, &staging, fresh, &mut report).and_then(|()| {
+        names.rename(&staging, to)?;
+        names.sync_dir(parent(to))
+    });
+    written.map(|()| report).inspect_err(|_| {
+        // What cannot be removed now, the next repair to the same place removes.
+        let _first_counts = remove_staging(&*names, &staging);
+    })
+}
+
+fn parent(to: &Path) -> &Path {
+    to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Where the store is made that goes to `to`.
+fn staging(to: &Path) -> Result<PathBuf> {
+    let Some(name) = to.file_name() else {
+        let text = format!("{} names no new directory; give one a name", to.display());
+        return Err(Error::new(ErrorKind::InvalidArgument, REPAIR, text));
+    };
+    let mut staging = name.to_owned();
+    staging.push(".repairing");
+    Ok(parent(to).join(staging))
+}
+
+/// Removes what a repair that was killed left at `staging`, if nothing else is there.
+fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
+    if !fs.exists(staging)? {
+        return Ok(());
+    }
+    let names = fs.list(staging)?;
+    let known = [POOL, IDENTITY, IDENTITY_STAGED, WAL, SST];
+    if !names.iter().all(|name| known.contains(&name.as_str())) {
+        let text =
+            format!("{} is in the way and no repair left it; move it elsewhere", staging.display());
+        return Err(Error::new(ErrorKind::Exists, REPAIR, text));
+    }
+    for name in names {
+        let at = staging.join(&name);
+        if name == WAL || name == SST {
+            fs.list(&at)?.iter().try_for_each(|file| fs.remove(&at.join(file)))?;
+            fs.remove_dir(&at)?;
+        } else {
+            fs.remove(&at)?;
+        }
+    }
+    fs.remove_dir(staging)
+}
+
+/// Damage of which nobody can say what keys it took.
+fn lost_anywhere(damage: &Damage) -> LostRange {
+    let place = match &damage.file {
+        Some(file) => format!("offset {} of {}", damage.at, file.display()),
+        None => format!("offset {} of the pool", damage.at),
+    };
+    let reason = format!("{place}: {}", damage.what);
+    LostRange { keyspace: None, from: None, to: None, reason }
+}
+
+/// What is left of a store, by the name of the keyspace.
+#[derive(Default)]
+struct Left {
+    keyspaces: BTreeMap<String, Sources>,
+}
+
+/// What is left of a keyspace, from whatever place.
+#[derive(Default)]
+struct Sources {
+    entries: Vec<Entries>,
+    deletes: Vec<RangeDelete>,
+}
+
+impl Left {
+    /// S1, as the manifest knows it.
+    fn gather(&mut self, engine: &Arc<Engine>, lost: &mut Vec<LostRange>) -> Result<()> {
+        // What is said of tables, the walk over them finds again. Nothing walks over segments of a log any more: what
+        // they had is not in the memory that was made of them.
+        let tables = engine.tables.as_ref().map(|tables| tables.dir());
+        let is_table = |file: &Path| tables.is_some_and(|dir| file.parent() == Some(dir));
+        let damage = engine.recovery.damage.iter();
+        let elsewhere = damage.filter(|damage| !damage.file.as_deref().is_some_and(is_table));
+        lost.extend(elsewhere.map(lost_anywhere));
+        for space in engine.spaces() {
+            let sources = self.keyspaces.entry(space.name.clone()).or_default();
+            for subrange in space.subranges() {
+                // Beyond its keys a shared source may hold what other subranges have dropped since.
+                let (span, view) = (&subrange.span, subrange.view.load_full());
+                let clip = |ranges: &Ranges| ranges.clip(span.from(), span.before());
+                let newest = Horizon::only(Seq::MAX);
+                for memtable in &view.memtables {
+                    sources.deletes.extend(clip(&memtable.deletes.needed(&newest)).deletes());
+                    let entries = salvage::memtable(&engine.media, memtable);
+                    sources.entries.push(salvage::within(span, entries));
+                }
+                for run in &view.runs {
+                    sources.deletes.extend(clip(&run.ranges).deletes());
+                    sources.entries.push(salvage::within(span, salvage::run(&engine.media, run)));
+                }
+            }
+            for (_, level) in space.tree().levels() {
+                let mut tables = Vec::new();
+                for table in &level.tables {
+                    match table.ranges().and_then(|ranges| Ok((ranges, table.uncached()?))) {
+                        Ok((ranges, open)) => {
+                            sources.deletes.extend(ranges.deletes());
+                            tables.push(salvage::table(open));
+                        }
+                        Err(error) => lost.push(LostRange {
+                            keyspace: Some(space.name.clone()),
+                            from: Some(table.desc.smallest.clone()),
+                            to: Some(table.desc.largest.clone()),
+                            reason: error.context().to_owned(),
+                        }),
+                    }
+                }
+                sources.entries.push(Box::new(tables.into_iter().flatten()));
+            }
+        }
+        Ok(())
+    }
+
+    /// S1 without a manifest: every table in the directory counts, also one that the store had done with, and every
+    /// record in a zone.
+    fn gather_pieces(
+        &mut self,
+        ground: &dyn Ground,
+        (places, options): (&Places, &Options),
+        error: Error,
+        lost: &mut Vec<LostRange>,
+    ) -> Result<()> {
+        let tables =
+            Tables::new(open::shelf_left(ground, places.tables.clone()), Room::unlimited(), 0);
+        let ids = tables.shelf.present()?;
+        let memory = places.memory(ground, options).ok();
+        let damage = memory.iter().flat_map(|(_, damage)| damage);
+        let damage: Vec<LostRange> = damage.map(lost_anywhere).collect();
+        let zones = memory.and_then(|(region, _)| LoneZones::find(&region));
+        let has_zones = zones.is_some();
+        if ids.is_empty() && !has_zones {
+            return Err(error);
+        }
+        let unknown = |reason: String| LostRange { keyspace: None, from: None, to: None, reason };
+        lost.push(unknown(match has_zones {
+            true => format!(
+                "tables in the pool, if there were any, and which files and records of the pool counted: {error}"
+            ),
+            false => format!("what only the pool had, and which tables counted: {error}"),
+        }));
+        lost.extend(damage);
+        let mut names = BTreeMap::from([(0, "default".to_owned())]);
+        for id in ids {
+            let path = tables.path(id);
+            match salvage::lone_table(&tables, &path) {
+                Ok(found) => {
+                    if found.ingested {
+                        lost.push(unknown(format!(
+                            "{} was ingested: its age is unknown, so it counts as the oldest",
+                            path.display()
+                        )));
+                    } else if let Ok(id) = u32::try_from(found.keyspace_id) {
+                        names.insert(id, found.keyspace.clone());
+                    }
+                    let sources = self.keyspaces.entry(found.keyspace).or_default();
+                    sources.deletes.extend(found.deletes);
+                    sources.entries.push(found.entries);
+                }
+                Err(error) => lost.push(unknown(error.to_string())),
+            }
+        }
+        for (id, deletes, entries) in zones.into_iter().flat_map(LoneZones::spaces) {
+            let name = names.get(&id).cloned().unwrap_or_else(|| {
+                let name = format!("keyspace-{id}");
+                lost.push(unknown(format!(
+                    "the name of keyspace {id}, which is called {name} now"
+                )));
+                name
+            });
+            let sources = self.keyspaces.entry(name).or_default();
+            sources.deletes.extend(deletes);
+            sources.entries.push(entries);
+        }
+        Ok(())
+    }
+
+    /// S2 and S3, to a new store at `staging`, durably.
+    fn make(
+        self,
+        ground: &dyn Ground,
+        staging: &Path,
+        options: Options,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let engine = open::open_at(ground, staging, (options, Hooks::default()), Access::Write)?;
+        let written = self.write_to(&engine, report).and_then(|()| engine.sync_wal());
+        engine.close();
+        written
+    }
+
+    fn write_to(self, engine: &Engine, report: &mut RepairReport) -> Result<()> {
+        for (name, sources) in self.keyspaces {
+            let space = match engine.find_space(&name) {
+                Some(space) => space,
+                None => engine.create_space(&name)?,
+            };
+            report.keyspaces.push(name);
+            sources.write_to(engine, &space, report)?;
+        }
+        Ok(())
+    }
+}
+
+/// Walks over sources, those that stand on the same key next to each other, newer versions first.
+struct Heads {
+    walks: Vec<Walk>,
+    order: BTreeSet<(Vec<u8>, Reverse<Seq>, usize)>,
+}
+
+/// A walk over one source.
+struct Walk {
+    entries: Entries,
+    head: Option<Entry>,
+    /// The last key that was read, if any was.
+    last: Option<Vec<u8>>,
+}
+
+impl Heads {
+    fn new(sources: Vec<Entries>, name: &str, lost: &mut Vec<LostRange>) -> Heads {
+        let walks = sources.into_iter().map(|entries| Walk { entries, head: None, last: None });
+        let mut heads = Heads { walks: walks.collect(), order: BTreeSet::new() };
+        (0..heads.walks.len()).for_each(|at| heads.advance(at, name, lost));
+        heads
+    }
+
+    fn advance(&mut self, at: usize, name: &str, lost: &mut Vec<LostRange>) {
+        let walk = &mut self.walks[at];
+        walk.head = walk.read(name, lost);
+        if let Some(head) = &walk.head {
+            self.order.insert((head.key.clone(), Reverse(head.seq), at));
+        }
+    }
+
+    fn next(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<Entry> {
+        let (.., at) = self.order.pop_first()?;
+        let entry = self.walks[at].head.take();
+        self.advance(at, name, lost);
+        entry
+    }
+}
+
+impl Walk {
+    /// The next entry that can be read; what lies before it and cannot is noted.
+    fn read(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<Entry> {
+        let mut reason: Option<String> = None;
+        let entry = loop {
+            match self.entries.next() {
+                Some(Ok(entry)) => break Some(entry),
+                Some(Err(error)) => _ = reason.get_or_insert_with(|| error.context().to_owned()),
+                None => break None,
+            }
+        };
+        let key = entry.as_ref().map(|entry| entry.key.clone());
+        if let Some(reason) = reason {
+            let (keyspace, from, to) = (Some(name.to_owned()), self.last.clone(), key.clone());
+            lost.push(LostRange { keyspace, from, to, reason });
+        }
+        self.last = key;
+        entry
+    }
+}
+
+impl Sources {
+    fn write_to(
+        self,
+        engine: &Engine,
+        space: &Arc<Space>,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let deletes = self.deletes.iter().map(stretch);
+        let ranges = Ranges::needed(deletes, &Horizon::only(Seq::MAX));
+        let (name, lost) = (&space.name, &mut report.lost);
+        let mut heads = Heads::new(self.entries, name, lost);
+        let mut batch = Pending::new(engine, space);
+        // What counts of the key under way, newest first: operands, and the value that they belong to.
+        let mut counts: Vec<Entry> = Vec::new();
+        let mut key: Option<Vec<u8>> = None;
+        let mut settled = false;
+        while let Some(entry) = heads.next(name, lost) {
+            if key.as_ref() != Some(&entry.key) {
+                report.records += batch.put_all(&mut counts)?;
+                key = Some(entry.key.clone());
+                settled = false;
+            }
+            if settled {
+                continue;
+            }
+            let deleted = ranges.newest(&entry.key, Seq::MAX) > entry.seq;
+            settled = deleted || entry.kind != EntryKind::Merge;
+            if !deleted && matches!(entry.kind, EntryKind::Merge | EntryKind::Value) {
+                counts.push(entry);
+            }
+        }
+        report.records += batch.put_all(&mut counts)?;
+        batch.commit()
+    }
+}
+
+/// Records on their way to the new store.
+struct Pending<'e> {
+    engine: &'e Engine,
+    space: &'e Arc<Space>,
+    entries: Vec<Entry>,
+    bytes: u64,
+}
+
+impl<'e> Pending<'e> {
+    fn new(engine: &'e Engine, space: &'e Arc<Space>) -> Pending<'e> {
+        Pending { engine, space, entries: Vec::new(), bytes: 0 }
+    }
+
+    /// Takes what counts of a key, oldest last; returns how many keys that were.
+    fn put_all(&mut self, counts: &mut Vec<Entry>) -> Result<u64> {
+        let keys = u64::from(!counts.is_empty());
+        counts.drain(..).rev().try_for_each(|entry| self.put(entry))?;
+        Ok(keys)
+    }
+
+    fn put(&mut self, entry: Entry) -> Result<()> {
+        // With room for what is stored beside keys and values.
+        let bytes = (entry.key.len() + entry.value.len() + 192) as u64;
+        if self.bytes + bytes > self.engine.commit_bytes_max() {
+            self.commit()?;
+        }
+        self.bytes += bytes;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let entries = std::mem::take(&mut self.entries);
+        self.bytes = 0;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let op = |entry: &'_ Entry| match entry.kind {
+            EntryKind::Merge => Kind::Merge,
+            _ => Kind::Put,
+        };
+        let ops =
+            entries.iter().map(|entry| Op::new(self.space, op(entry), &entry.key, &entry.value));
+        let mut ops: Vec<Op<'_>> = ops.collect();
+        self.engine.commit(&mut ops)
+    }
+}

@@ -1,0 +1,176 @@
+//! All entries of a source that can be read, in order; each stretch that cannot is one error or several.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use art::{Direction, Versions};
+use base::{Result, Seq};
+use sst::{Blocks, Cursor, EntryKind, Layout, RangeDelete, Uncached};
+
+use crate::keyspace::subrange::Span;
+use crate::level0::run::BLOCK_ENTRIES;
+use crate::level0::run::Run;
+use crate::memtable::{Memtable, is_skipped};
+use crate::record::format::Kind;
+use crate::record::store::{Leaf, Media};
+use crate::tree::blocks::File;
+use crate::tree::tables::Tables;
+
+/// A version of a key.
+pub(crate) struct Entry {
+    pub key: Vec<u8>,
+    pub seq: Seq,
+    pub kind: EntryKind,
+    pub value: Vec<u8>,
+}
+
+/// The entries of a source.
+pub(crate) type Entries = Box<dyn Iterator<Item = Result<Entry>>>;
+
+/// The records of a memtable.
+pub(crate) fn memtable(media: &Arc<Media>, memtable: &Arc<Memtable>) -> Entries {
+    // All at once: a damaged record has no key from which a second look could go on.
+    let (mut leaves, forward) = (Vec::new(), Direction::Forward);
+    memtable.index.scan(
+        &**media,
+        Bound::Unbounded,
+        forward,
+        Versions::All,
+        usize::MAX,
+        &mut leaves,
+    );
+    let (media, held) = (Arc::clone(media), Arc::clone(memtable));
+    Box::new(leaves.into_iter().filter_map(move |leaf| {
+        // The memtable holds what the leaves lead to.
+        let _held = &held;
+        record(&media, Leaf(leaf)).transpose()
+    }))
+}
+
+/// The records that a run names.
+pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> Entries {
+    let (media, run) = (Arc::clone(media), Arc::clone(run));
+    let (mut next, mut leaves) = (0, Vec::new().into_iter());
+    Box::new(std::iter::from_fn(move || {
+        loop {
+            if let Some(leaf) = leaves.next() {
+                match record(&media, Leaf(leaf)).transpose() {
+                    Some(entry) => return Some(entry),
+                    None => continue,
+                }
+            }
+            if next >= run.entries() {
+                return None;
+            }
+            let mut block = Vec::new();
+            if let Err(error) = run.leaves(&media, next, false, 1, 0, &mut block) {
+                next += BLOCK_ENTRIES as u64;
+                return Some(Err(error));
+            }
+            next += block.len() as u64;
+            leaves = block.into_iter();
+        }
+    }))
+}
+
+/// Those of `entries` whose keys are in `span`; what cannot be read may be anywhere.
+pub(crate) fn within(span: &Span, entries: Entries) -> Entries {
+    let span = span.clone();
+    Box::new(
+        entries.filter(move |entry| entry.as_ref().map_or(true, |entry| span.holds(&entry.key))),
+    )
+}
+
+/// A record, unless readers pass over it.
+pub(crate) fn record(media: &Media, leaf: Leaf) -> Result<Option<Entry>> {
+    let entry = media.entry(leaf)?;
+    if is_skipped(&entry) {
+        return Ok(None);
+    }
+    let (kind, value) = match entry.kind {
+        Kind::Put | Kind::PutExtent => (EntryKind::Value, media.value(&entry)?.to_vec()),
+        Kind::Merge => (EntryKind::Merge, media.value(&entry)?.to_vec()),
+        Kind::Delete | Kind::Blank | Kind::RangeDelete => (EntryKind::Delete, Vec::new()),
+    };
+    Ok(Some(Entry { key: media.key(&entry).to_vec(), seq: entry.seq, kind, value }))
+}
+
+/// The entries of a table, past the blocks that are damaged.
+pub(crate) fn table<B: Blocks + 'static>(table: Arc<sst::Table<B>>) -> Entries {
+    let mut walk = TableWalk {
+        // An index that is damaged itself may fail more often than there are blocks.
+        failures_left: table.layout().properties().data_blocks + 2,
+        cursor: table.cursor(),
+        state: State::New,
+    };
+    Box::new(std::iter::from_fn(move || walk.next()))
+}
+
+struct TableWalk<B> {
+    cursor: Cursor<B>,
+    state: State,
+    failures_left: u64,
+}
+
+/// What the last move came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    Moved,
+    Failed,
+}
+
+impl<B: Blocks> TableWalk<B> {
+    fn next(&mut self) -> Option<Result<Entry>> {
+        if self.failures_left == 0 {
+            return None;
+        }
+        let moved = match self.state {
+            State::New => self.cursor.first(),
+            State::Moved => self.cursor.next(),
+            State::Failed => self.cursor.skip_block(),
+        };
+        self.state = if moved.is_ok() { State::Moved } else { State::Failed };
+        if let Err(error) = moved {
+            self.failures_left -= 1;
+            return Some(Err(error));
+        }
+        let cursor = &self.cursor;
+        cursor.valid().then(|| {
+            Ok(Entry {
+                key: cursor.key().to_vec(),
+                seq: cursor.seq(),
+                kind: cursor.kind(),
+                value: cursor.value().to_vec(),
+            })
+        })
+    }
+}
+
+/// A table that nothing is known of but what it says itself.
+pub(crate) struct LoneTable {
+    pub keyspace: String,
+    /// The keyspace's number; 0 if it was written elsewhere.
+    pub keyspace_id: u64,
+    /// Its entries have a number that only the manifest knew.
+    pub ingested: bool,
+    pub deletes: Vec<RangeDelete>,
+    pub entries: Entries,
+}
+
+/// Opens the file at `path` as a table.
+pub(crate) fn lone_table(tables: &Tables, path: &Path) -> Result<LoneTable> {
+    let file = File(tables.shelf.fs.open(path)?);
+    let layout = Layout::open(&file)?;
+    let deletes = layout.range_deletes(&file)?;
+    let properties = layout.properties();
+    let keyspace = match properties.column_family_name.as_str() {
+        "" => "default".to_owned(),
+        name => name.to_owned(),
+    };
+    let ingested = properties.external_version.is_some();
+    let keyspace_id = properties.column_family_id;
+    let open = Arc::new(sst::Table::new(Arc::new(layout), Uncached(file)));
+    Ok(LoneTable { keyspace, keyspace_id, ingested, deletes, entries: table(open) })
+}

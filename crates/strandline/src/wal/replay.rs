@@ -1,0 +1,316 @@
+//! Reading the log back: which segments count, and the bytes of their frames in order.
+//!
+//! Of every segment but the newest the next one says how much of it counts, and that was durable: anything else there is
+//! damage. The newest ends where its frames do. Behind a bad place in it an intact frame may stand that was written when
+//! that place was durable already; then it is damage, too. Else power failed before the place was synced, and no
+//! caller was told of what is behind it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+use pmem::{JournalFigures, Region, Site};
+
+use crate::wal::frame::{self, Content};
+use crate::wal::live::Live;
+use crate::wal::segment::{self, HEADER_LEN, Header, Next, Segment};
+use crate::wal::writer::{Full, Place};
+
+/// A part of the log that is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub file: PathBuf,
+    pub at: u64,
+    pub len: u64,
+    pub what: String,
+}
+
+/// A log that is there.
+pub(crate) struct Past {
+    place: Place,
+    /// Those that count, in order.
+    segments: Vec<Segment>,
+    /// The bytes of the newest that count.
+    end: u64,
+    /// Of these, those that are known to be durable.
+    synced: u64,
+    first: u64,
+    pub lost: Vec<Lost>,
+}
+
+/// What a replay found.
+pub(crate) struct Replayed {
+    live: Live,
+}
+
+impl Past {
+    /// Looks for the log at a place; none if no segment was ever completed.
+    ///
+    /// # Errors
+    /// `Corruption`, by file and offset, unless `lost` takes such places; `NotSupported`; those of the device.
+    pub fn find(place: &Place, salvage: bool) -> Result<Option<Past>> {
+        let names = match place.fs.list(&place.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            names => names?,
+        };
+        let numbers = names.iter().filter_map(|name| segment::number(name));
+        let mut segments = Vec::new();
+        let mut lost = Vec::new();
+        for number in numbers {
+            match Segment::open(&*place.fs, &place.dir, number) {
+                Ok(segment) => segments.push(segment),
+                Err(error) if salvage && error.kind() == ErrorKind::Corruption => {
+                    lost.push(lost_in(place, number, 0, HEADER_LEN, error.context()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(newest) = segments.last() else {
+            return match lost.first() {
+                Some(lost) => Err(Error::corruption("open", lost.what.clone())),
+                None => Ok(None),
+            };
+        };
+        let kept = if salvage { most(&segments) } else { newest.store() };
+        separate(place, &mut segments, kept, salvage.then_some(&mut lost))?;
+        let mut past =
+            Past { place: place.clone(), segments, end: 0, synced: HEADER_LEN, first: 0, lost };
+        past.find_end(salvage)?;
+        let first = past.first;
+        past.segments.retain(|segment| segment.number() >= first);
+        past.check_numbers(salvage)?;
+        Ok(Some(past))
+    }
+
+    pub fn header(&self) -> Header {
+        self.newest().header
+    }
+
+    fn newest(&self) -> &Segment {
+        &self.segments[self.segments.len() - 1]
+    }
+
+    /// How far the newest segment counts, and what it says of the first.
+    fn find_end(&mut self, salvage: bool) -> Result<()> {
+        let newest = self.newest();
+        let (mut first, mut synced) = (newest.header.first, HEADER_LEN);
+        let mut frames = newest.frames(HEADER_LEN, u64::MAX);
+        let end = loop {
+            match frames.next()? {
+                Next::End => break frames.at(),
+                Next::Bad(at) => break at,
+                Next::Frame(header, content, _) => {
+                    synced = synced.max(header.synced);
+                    if let Content::First(number) = content {
+                        first = first.max(number);
+                    }
+                }
+            }
+        };
+        // An intact frame that was written when the bad place was durable.
+        let mut proof = None;
+        while proof.is_none() && frames.resume()? {
+            if let Next::Frame(header, _, place) = frames.next()? {
+                proof = (header.synced > end).then_some(place.start);
+            }
+        }
+        if first > newest.number() && !salvage {
+            let what =
+                format!("says that segments before {first} do not count, so not even this one");
+            return Err(refused(&self.place, newest.number(), 0, &what));
+        }
+        let first = first.min(newest.number());
+        if let Some(proof) = proof {
+            let what = format!("fails its check, and a later frame at {proof} is intact");
+            let number = newest.number();
+            if !salvage {
+                return Err(refused(&self.place, number, end, &what));
+            }
+        }
+        self.end = if proof.is_some() { newest.file.len() } else { end };
+        (self.first, self.synced) = (first, synced);
+        Ok(())
+    }
+
+    /// Between the first that counts and the newest none is missing.
+    fn check_numbers(&mut self, salvage: bool) -> Result<()> {
+        let there: Vec<u64> = self.segments.iter().map(Segment::number).collect();
+        let missing = (self.first..=self.header().number).find(|number| !there.contains(number));
+        let Some(number) = missing else { return Ok(()) };
+        if !salvage {
+            return Err(refused(&self.place, number, 0, "is missing"));
+        }
+        self.lost.push(lost_in(&self.place, number, 0, 0, "the file is missing"));
+        Ok(())
+    }
+
+    /// Copies the bytes of all frames to `region`, which has the length that the log says, in order.
+    pub fn replay(&mut self, region: &Region, salvage: bool) -> Result<Replayed> {
+        let mut live = Live::default();
+        for at in 0..self.segments.len() {
+            let segment = &self.segments[at];
+            let end = match self.segments.get(at + 1) {
+                Some(next) if next.number() == segment.number() + 1 => next.header.previous,
+                // Of one before a gap nobody knows, but then all of this is about saving what is left.
+                Some(_) => u64::MAX,
+                None => self.end,
+            };
+            let known = end != u64::MAX;
+            let mut frames = segment.frames(HEADER_LEN, end);
+            let mut bad = None;
+            loop {
+                match frames.next()? {
+                    Next::End => break,
+                    Next::Bad(at) if !salvage => {
+                        let number = segment.number();
+                        return Err(refused(&self.place, number, at, "fails its check"));
+                    }
+                    Next::Bad(at) => {
+                        bad = bad.or(Some(at));
+                        if !frames.resume()? {
+                            break;
+                        }
+                    }
+                    Next::Frame(_, Content::First(_), _) => {}
+                    Next::Frame(_, Content::Ranges(ranges), _) => {
+                        for (at, bytes) in ranges {
+                            if at
+                                .checked_add(bytes.len() as u64)
+                                .is_none_or(|end| end > region.len())
+                            {
+                                let what = "names a place outside the region";
+                                return Err(refused(&self.place, segment.number(), at, what));
+                            }
+                            let _as_it_was = region.copy(Site::RecoverAccepted, at, bytes);
+                            live.written(at..at + bytes.len() as u64, segment.number());
+                        }
+                    }
+                }
+            }
+            let short = known && segment.file.len() < end;
+            if short && !salvage {
+                let (number, len) = (segment.number(), segment.file.len());
+                return Err(refused(&self.place, number, len, "is where the file ends, too early"));
+            }
+            if let Some(at) = bad.or(short.then_some(segment.file.len())) {
+                let (number, len) = (segment.number(), segment.file.len().saturating_sub(at));
+                self.lost.push(lost_in(
+                    &self.place,
+                    number,
+                    at,
+                    len,
+                    "frames that fail their checks",
+                ));
+            }
+        }
+        Ok(Replayed { live })
+    }
+
+    /// Begins a segment with whatever of the newest is not known to be durable, and removes what does not count.
+    pub fn go_on(self, replayed: Replayed) -> Result<Continued> {
+        let mut live = replayed.live;
+        let newest = self.newest();
+        let number = newest.number() + 1;
+        let mut tail = Vec::new();
+        let mut written: Vec<Range<u64>> = Vec::new();
+        let mut frames = newest.frames(self.synced, self.end);
+        while let Next::Frame(_, content, _) = frames.next()? {
+            if let Content::Ranges(ranges) = content {
+                frame::encode(&mut tail, &ranges);
+                written.extend(ranges.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64));
+            }
+        }
+        if frames.at() < self.end {
+            return Err(refused(&self.place, newest.number(), frames.at(), "fails its check"));
+        }
+        let previous = if planted::is(Bug::WalTailNotCopied) {
+            tail.clear();
+            self.end
+        } else {
+            self.synced
+        };
+        let header = Header { number, previous, first: self.first, ..newest.header };
+        // A process that was killed may have named the newest and not made that durable.
+        self.place.fs.sync_dir(&self.place.dir)?;
+        let file = self.place.install(&header, &mut tail)?;
+        written.into_iter().for_each(|range| live.written(range, number));
+        let mut full: VecDeque<Full> = VecDeque::new();
+        for (at, segment) in self.segments.iter().enumerate() {
+            let len = self.segments.get(at + 1).map_or(previous, |next| next.header.previous);
+            full.push_back(Full { number: segment.number(), len });
+        }
+        for name in self.place.fs.list(&self.place.dir)? {
+            let dead = segment::number(&name).is_some_and(|number| number < self.first);
+            if dead || segment::is_staged(&name) {
+                self.place.fs.remove(&self.place.dir.join(name))?;
+            }
+        }
+        Ok(Continued { header, file, full, live })
+    }
+
+    /// What of the log there is, for who only reads.
+    pub fn figures(&self, replayed: &Replayed) -> JournalFigures {
+        JournalFigures {
+            segments: self.segments.len() as u64,
+            bytes: self.segments.iter().map(|segment| segment.file.len()).sum(),
+            live_bytes: replayed.live.bytes(),
+            ..JournalFigures::default()
+        }
+    }
+}
+
+/// A log that can be written on.
+pub(crate) struct Continued {
+    pub header: Header,
+    pub file: Box<dyn ssd::Append>,
+    pub full: VecDeque<Full>,
+    pub live: Live,
+}
+
+/// The store that most of the segments are of; of several that of the newest.
+fn most(segments: &[Segment]) -> (u64, u64) {
+    let count = |of: (u64, u64)| segments.iter().filter(|segment| segment.store() == of).count();
+    let newest = segments.iter().max_by_key(|segment| (count(segment.store()), segment.number()));
+    newest.map_or((0, 0), Segment::store)
+}
+
+/// Keeps the segments of one store. Those of another are refused, or listed where that is asked for.
+fn separate(
+    place: &Place,
+    segments: &mut Vec<Segment>,
+    kept: (u64, u64),
+    lost: Option<&mut Vec<Lost>>,
+) -> Result<()> {
+    let foreign = |segment: &&Segment| segment.store() != kept;
+    let Some(lost) = lost else {
+        let Some(other) = segments.iter().find(foreign) else { return Ok(()) };
+        let text = format!(
+            "{} belongs to another store than the newest beside it; move it away",
+            other.file.path().display()
+        );
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+    };
+    let what = "the file belongs to another store";
+    let others = segments.iter().filter(foreign);
+    lost.extend(others.map(|other| lost_in(place, other.number(), 0, other.file.len(), what)));
+    segments.retain(|segment| segment.store() == kept);
+    Ok(())
+}
+
+fn lost_in(place: &Place, number: u64, at: u64, len: u64, what: &str) -> Lost {
+    Lost { file: segment::path(&place.dir, number), at, len, what: what.to_owned() }
+}
+
+#[cold]
+fn refused(place: &Place, number: u64, at: u64, what: &str) -> Error {
+    let path = segment::path(&place.dir, number);
+    Error::corruption(
+        "open",
+        format!(
+            "{} is damaged: offset {at} {what}; restore a copy of the store, or open read-only to save what is left",
+            path.display()
+        ),
+    )
+}

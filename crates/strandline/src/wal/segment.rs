@@ -1,0 +1,292 @@
+//! A segment: a numbered file of the log. Its header, and its frames one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::checksum::sum64;
+use base::codec::Reader;
+use base::{Error, ErrorKind, Result};
+use ssd::{Fs, Read};
+
+use crate::wal::frame::{ALIGN, Binding, Content, HEADER_LEN as FRAME_HEADER, Header as Frame};
+
+/// Bytes in front of the first frame.
+pub(crate) const HEADER_LEN: u64 = 64;
+const MAGIC: u64 = u64::from_le_bytes(*b"strandwl");
+const VERSION: u32 = 1;
+const SUM_AT: usize = 56;
+const SUFFIX: &str = ".wal";
+/// Stands before the name until all of the file is durable.
+const STAGED: &str = "new-";
+/// Bytes read at a time, at least.
+const WINDOW: u64 = 1 << 20;
+
+/// What a segment begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Identifier of the store.
+    pub store: u64,
+    pub number: u64,
+    /// Bytes of the region.
+    pub region_len: u64,
+    /// Bytes of the segment before this one that count.
+    pub previous: u64,
+    /// Segments before the one of this number do not count.
+    pub first: u64,
+}
+
+impl Header {
+    pub fn encode(&self) -> [u8; HEADER_LEN as usize] {
+        let mut out = [0; HEADER_LEN as usize];
+        let version = u64::from(VERSION);
+        let Header { store, number, region_len, previous, first } = *self;
+        let fields = [MAGIC, version, store, number, region_len, previous, first];
+        for (at, field) in out.chunks_exact_mut(8).zip(fields) {
+            at.copy_from_slice(&field.to_le_bytes());
+        }
+        let sum = sum64(MAGIC, &out[..SUM_AT]);
+        out[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Header, &'static str> {
+        const SHORT: &str = "has no whole header";
+        let mut fields = Reader::new(bytes);
+        let mut field = || fields.u64().ok_or(SHORT);
+        let (magic, version) = (field()?, field()?);
+        let header = Header {
+            store: field()?,
+            number: field()?,
+            region_len: field()?,
+            previous: field()?,
+            first: field()?,
+        };
+        if magic != MAGIC || field()? != sum64(MAGIC, &bytes[..SUM_AT]) {
+            return Err("has a header that fails its check");
+        }
+        if version != u64::from(VERSION) {
+            return Err("is of another format version");
+        }
+        Ok(header)
+    }
+}
+
+/// Makes `bytes` segment `number` of a small region, with checksums that hold.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn mend(bytes: &mut [u8], number: u64) {
+    const REGION_MAX: u64 = 1 << 16;
+    let Some((front, frames)) = bytes.split_first_chunk_mut::<{ HEADER_LEN as usize }>() else {
+        return;
+    };
+    let word = |at: usize| u64::from_le_bytes(front.as_chunks().0[at]);
+    let (store, region_len) = (word(2), word(4) % REGION_MAX);
+    let header = Header { store, number, region_len, previous: word(5), first: word(6) };
+    *front = header.encode();
+    let binding = Binding { store: header.store, segment: number };
+    crate::wal::frame::mend(frames, binding, HEADER_LEN);
+}
+
+/// The file of segment `number`.
+pub(crate) fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:010}{SUFFIX}"))
+}
+
+/// The same as long as it is being made.
+pub(crate) fn staged(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{STAGED}{number:010}{SUFFIX}"))
+}
+
+/// Whether a killed process left a file of this name half made.
+pub(crate) fn is_staged(name: &str) -> bool {
+    name.strip_prefix(STAGED).is_some_and(|name| number(name).is_some())
+}
+
+/// The number of the segment with this file name.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    let number = digits.parse().ok()?;
+    (format!("{number:010}") == digits).then_some(number)
+}
+
+/// A segment that is there.
+pub(crate) struct Segment {
+    pub header: Header,
+    pub file: Arc<dyn Read>,
+}
+
+impl Segment {
+    /// Opens the segment of this number.
+    ///
+    /// # Errors
+    /// `Corruption` or `NotSupported` for a file that does not begin as it should; those of the device.
+    pub fn open(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Segment> {
+        let path = path(dir, number);
+        let file = fs.open(&path)?;
+        let mut bytes = vec![0; file.len().min(HEADER_LEN) as usize];
+        file.read_at(0, &mut bytes)?;
+        let fail = |kind, what: &str, remedy: &str| {
+            let text = format!("{} {what}; {remedy}", path.display());
+            Err(Error::new(kind, "open", text))
+        };
+        match Header::decode(&bytes) {
+            Ok(header) if header.number == number => Ok(Segment { header, file }),
+            Ok(_) => fail(ErrorKind::Corruption, "is another segment", "give it its old name"),
+            Err(what) if what.contains("version") => {
+                fail(ErrorKind::NotSupported, what, "use the release that wrote it")
+            }
+            Err(what) => fail(ErrorKind::Corruption, what, "restore a copy of the directory"),
+        }
+    }
+
+    pub fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    /// What tells the store that it is of from others: its identifier, and the length of its region.
+    pub fn store(&self) -> (u64, u64) {
+        (self.header.store, self.header.region_len)
+    }
+
+    /// Frames from `from` on, up to `end` or the end of the file.
+    pub fn frames(&self, from: u64, end: u64) -> Frames {
+        let Header { store, number, .. } = self.header;
+        let end = end.min(self.file.len());
+        let binding = Binding { store, segment: number };
+        let window = Vec::new();
+        Frames { file: Arc::clone(&self.file), binding, at: from, end, window, window_at: from }
+    }
+}
+
+/// What stands at a place.
+pub(crate) enum Next<'f> {
+    /// A frame with its header; where it begins and ends.
+    Frame(Frame, Content<'f>, std::ops::Range<u64>),
+    /// No frame, or a damaged one.
+    Bad(u64),
+    /// The end.
+    End,
+}
+
+/// Walks over the frames of a segment, with a bounded part of it in memory.
+pub(crate) struct Frames {
+    file: Arc<dyn Read>,
+    binding: Binding,
+    at: u64,
+    end: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl Frames {
+    /// The frame that comes next. Behind a bad place there is none until [`Frames::resume`].
+    pub fn next(&mut self) -> Result<Next<'_>> {
+        let at = self.at;
+        if at >= self.end {
+            return Ok(Next::End);
+        }
+        if !self.has(FRAME_HEADER as u64)? {
+            return Ok(Next::Bad(at));
+        }
+        let Some(header) = Frame::decode(self.bytes(), self.binding, at) else {
+            return Ok(Next::Bad(at));
+        };
+        let len = FRAME_HEADER + header.len;
+        if !self.has(len as u64)? {
+            return Ok(Next::Bad(at));
+        }
+        self.at = at + len as u64;
+        let start = (at - self.window_at) as usize;
+        match header.content(&self.window[start + FRAME_HEADER..start + len]) {
+            Some(content) => Ok(Next::Frame(header, content, at..at + len as u64)),
+            None => {
+                self.at = at;
+                Ok(Next::Bad(at))
+            }
+        }
+    }
+
+    /// Goes on behind a bad place with the next intact frame; tells whether there is one.
+    pub fn resume(&mut self) -> Result<bool> {
+        while self.at + (ALIGN as u64) < self.end {
+            self.at += ALIGN as u64;
+            let at = self.at;
+            if matches!(self.next()?, Next::Frame(..)) {
+                self.at = at;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes on at `at`, where a frame begins.
+    pub fn begin_at(&mut self, at: u64) {
+        self.at = at;
+    }
+
+    /// Where the walk is.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.window[(self.at - self.window_at) as usize..]
+    }
+
+    /// Sees to it that the next `len` bytes are in the window; false if the segment ends before.
+    fn has(&mut self, len: u64) -> Result<bool> {
+        if self.at + len > self.end {
+            return Ok(false);
+        }
+        let window_end = self.window_at + self.window.len() as u64;
+        if self.at < self.window_at || self.at + len > window_end {
+            let want = len.max(WINDOW).min(self.end - self.at);
+            self.window.resize(want as usize, 0);
+            self.window_at = self.at;
+            self.file.read_at(self.at, &mut self.window)?;
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: Header =
+        Header { store: 7, number: 3, region_len: 1 << 20, previous: 4096, first: 2 };
+
+    #[test]
+    fn the_bytes_are_those_of_format_version_1() {
+        let bytes = SAMPLE.encode();
+        assert_eq!(&bytes[..8], b"strandwl");
+        let words: Vec<u64> = bytes[8..]
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight")))
+            .collect();
+        assert_eq!(words[..6], [1, 7, 3, 1 << 20, 4096, 2]);
+        assert_eq!(words[6], 7_249_194_471_624_913_287);
+        assert_eq!(Header::decode(&bytes), Ok(SAMPLE));
+    }
+
+    #[test]
+    fn any_change_of_a_header_is_noticed() {
+        let good = SAMPLE.encode();
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good;
+                bad[at] ^= 1 << bit;
+                assert!(Header::decode(&bad).is_err(), "bit {bit} at {at}");
+            }
+            assert!(Header::decode(&good[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn names_are_of_one_form() {
+        assert_eq!(path(Path::new("/w"), 12), Path::new("/w/0000000012.wal"));
+        assert_eq!(number("0000000012.wal"), Some(12));
+        assert_eq!(number("12.wal"), None);
+        assert_eq!(number("new-0000000012.wal"), None);
+        assert!(is_staged("new-0000000012.wal") && !is_staged("0000000012.wal"));
+    }
+}

@@ -1,0 +1,354 @@
+//! W1's waiting: space granted ahead, full memtables, back-pressure. Nothing is reserved here, so a
+//! writer may sleep, persist a zone header, or do background work itself.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use base::{Error, ErrorKind, Result};
+use pool::ZoneKind;
+
+use crate::background::jobs::Worked;
+use crate::engine::{Claim, Engine};
+use crate::keyspace::Space;
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::view::View;
+use crate::memtable::Memtable;
+use crate::record::extent::ExtentHold;
+use crate::throttle::HELP_DEBT;
+use crate::throttle::debt::{self, State};
+
+/// For how long a writer waits for others to leave what they read.
+const READERS_LEAVE: Duration = Duration::from_millis(100);
+/// Entries of background work that a writer does at a time.
+const QUANTUM: usize = 512;
+
+impl Engine {
+    /// Pays back-pressure for a commit of `bytes`.
+    #[cold]
+    pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
+        if self.options.background_threads > 0 {
+            // The background thread has the work in hand; a writer that took it over might meet its long end.
+            self.throttle.slow(bytes);
+        } else if self.throttle.debt() >= HELP_DEBT {
+            // Sleeping would drain nothing.
+            let _worked = self.help()?;
+        }
+        Ok(())
+    }
+
+    /// Does some background work. What goes wrong there is the store's failure, not this write's: if it is not poisoned,
+    /// the work is done again, and there is just no more space than before.
+    fn help(&self) -> Result<Worked> {
+        let _call = self.call("write")?;
+        self.work(QUANTUM).or_else(|_noted| self.check_writable("write").and(Ok(Worked::Short)))
+    }
+
+    /// Whether the active memtable's index has taken its share of DRAM.
+    #[inline]
+    pub(crate) fn has_full_index(&self, active: &Memtable) -> bool {
+        active.dram_bytes() >= self.throttle.index_bytes.load(Relaxed)
+    }
+
+    /// Whether the active memtable should be frozen.
+    fn is_full(&self, view: &View) -> bool {
+        let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
+        view.front.bytes() >= memtable_bytes || self.has_full_index(view.active())
+    }
+
+    /// Freezes the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
+    #[cold]
+    pub(crate) fn look_after(&self, space: &Space, key: &[u8]) -> Result<()> {
+        let _call = self.call("write")?;
+        let subrange = space.subrange_of(key);
+        if self.is_full(&subrange.view.load()) {
+            self.rotate_if_full(space, &subrange);
+        }
+        if !subrange.front.has_spare() {
+            // Ahead of need no writer takes from the reserve for deletes.
+            let _enough_for_now = self.refill(space, &subrange, Claim::Put)?;
+        }
+        let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
+        subrange.front.look(&self.gate.enter_to_switch(), memtable_bytes);
+        Ok(())
+    }
+
+    /// Freezes the active memtable of a subrange if it is full. Too many that wait to be frozen slow writers by
+    /// way of the debt.
+    fn rotate_if_full(&self, space: &Space, subrange: &Subrange) {
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_full(&subrange.view.load()) {
+            self.rotate(subrange);
+            self.update_reserve();
+            self.update_debt();
+            self.signal.raise();
+        }
+    }
+
+    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `admin` of the keyspace, and computes
+    /// the reserve anew.
+    pub(crate) fn rotate(&self, subrange: &Subrange) {
+        if subrange.front.is_closed() {
+            return;
+        }
+        let view = subrange.view.load_full();
+        let old = view.active();
+        let fresh = Arc::new(subrange.new_memtable());
+        let mut memtables = vec![Arc::clone(&fresh)];
+        memtables.extend(view.memtables.iter().cloned());
+        let next = View { number: view.number + 1, memtables, ..(*view).clone() };
+        let next = Arc::new(next);
+        let geometry = self.media.pool.geometry();
+        let pass = self.gate.enter_to_switch();
+        // Commits that find the new number put their records into the new memtable, so a reader that
+        // sees such a commit sees a number that its old View does not have (R1).
+        if let Some(start) = subrange.front.spare(&pass)
+            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
+        {
+            fresh.push_zone(zone);
+        }
+        let (bytes, last_seq) = subrange.front.switch_memtable(&pass, next.number);
+        old.bytes.store(bytes, Relaxed);
+        old.last_seq.store(last_seq, Relaxed);
+        subrange.note_frozen(bytes);
+        subrange.view.store(next);
+        drop(pass);
+    }
+
+    /// Gives the zone back that stands ready for a subrange in whose active memtable nothing is. The caller holds `admin` of
+    /// the keyspace.
+    pub(crate) fn give_spare_back(&self, subrange: &Subrange) {
+        let view = subrange.view.load();
+        let pass = self.gate.enter_to_switch();
+        let spare = subrange.front.take_spare(&pass);
+        drop(pass);
+        let zone = spare.and_then(|start| self.media.pool.geometry().zone_of(start));
+        zone.and_then(|no| view.active().pop_zone(no)).into_iter().for_each(|zone| zone.retire());
+    }
+
+    /// Sees to it that a spare zone stands ready; `false` if none can be had now.
+    #[cold]
+    pub(crate) fn refill(
+        &self,
+        space: &Space,
+        subrange: &Arc<Subrange>,
+        claim: Claim,
+    ) -> Result<bool> {
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        let front = &subrange.front;
+        if space.dropped.load(Relaxed) {
+            return Err(crate::read::get::dropped(space));
+        }
+        if front.is_closed() || front.has_spare() && !front.spare_is_reserved() {
+            // Where others have taken its keys over, the commit finds them by routing anew.
+            return Ok(true);
+        }
+        self.update_reserve();
+        if front.spare_is_reserved() {
+            // A put may have it once there is enough for deletes elsewhere.
+            let free = claim == Claim::Delete || self.may_grant(Claim::Put);
+            if free && claim == Claim::Put {
+                front.release_reserved(&self.gate.enter_to_switch());
+            }
+            return Ok(free);
+        }
+        let base_seq = self.gate.next_seq();
+        let reserved = claim == Claim::Delete && !self.may_grant(Claim::Put);
+        let whose = (space.id, subrange.id);
+        let Some(zone) = self.grant(ZoneKind::Memtable, claim, whose, base_seq) else {
+            self.update_debt();
+            return Ok(false);
+        };
+        let view = subrange.view.load();
+        view.active().push_zone(Arc::clone(&zone));
+        let pass = self.gate.enter_to_switch();
+        front.set_spare(&pass, &zone, reserved);
+        drop(pass);
+        if let Some(space) = self.space(space.id) {
+            self.holders.add(&space, subrange);
+        }
+        self.throttle.granted.fetch_add(1, Relaxed);
+        self.update_debt();
+        Ok(true)
+    }
+
+    /// Waits until a zone with room for `len` bytes stands ready where `key` is, doing background work meanwhile.
+    pub(crate) fn await_zone(
+        &self,
+        space: &Space,
+        key: &[u8],
+        claim: Claim,
+        len: u64,
+    ) -> Result<()> {
+        debug_assert!(len <= self.media.pool.geometry().zone_len());
+        let refill = || Ok(self.refill(space, &space.subrange_of(key), claim)?.then_some(()));
+        self.await_space(len, refill)
+    }
+
+    /// Waits until an extent of `len` bytes can be had.
+    pub(crate) fn await_extent(&self, len: u64) -> Result<ExtentHold> {
+        self.await_space(len, || {
+            let extent = self.take_value_extent(len);
+            self.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
+            Ok(extent)
+        })
+    }
+
+    /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when full rounds
+    /// of reclaiming gain nothing and no writer gets any: then live bytes do not fit. The caller pins no View,
+    /// which would hold on to what is to be reclaimed.
+    fn await_space<T>(
+        &self,
+        len: u64,
+        mut attempt: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let (_waiting, _call) = (self.throttle.wait(len), self.call("write")?);
+        let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
+        let mut most_unused = 0;
+        let since = Instant::now();
+        loop {
+            // Taken before the attempt, which then had what these rounds gained, and others did not get.
+            let rounds = self.throttle.rounds.load(Relaxed);
+            let (now, unused) =
+                (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
+            if let Some(got) = attempt()? {
+                return Ok(got);
+            }
+            self.check_writable("write")?;
+            self.throttle.press();
+            self.throttle.want(len);
+            // The first of two rounds may have been under way already.
+            if rounds >= begun + 2 {
+                // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
+                // may stay for ever.
+                let frees_soon = self.options.background_threads > 0
+                    && self.graveyard.awaits_readers()
+                    && since.elapsed() < READERS_LEAVE;
+                if now == granted && unused <= most_unused && !frees_soon {
+                    return Err(self.no_space("write", len));
+                }
+                (begun, granted) = (rounds, now);
+                most_unused = most_unused.max(unused);
+            }
+            if self.options.background_threads > 0 {
+                self.signal.raise();
+                self.pause("write")?;
+                continue;
+            }
+            match self.help()? {
+                Worked::Did => {}
+                Worked::Idle | Worked::Short => self.end_round(),
+                Worked::Blocked if self.stepped.load(Relaxed) => self.end_round(),
+                Worked::Busy | Worked::Blocked => self.pause("write")?,
+            }
+        }
+    }
+
+    #[cold]
+    pub(crate) fn no_space(&self, operation: &'static str, len: u64) -> Error {
+        let space = self.media.pool.space();
+        let full = self.tables.as_ref().filter(|_| self.room_for_writers() < len);
+        // What failed for want of room in files failed for that.
+        let trouble = self.last_trouble();
+        let trouble = trouble.filter(|each| full.is_none() || each.kind() != ErrorKind::NoSpace);
+        if let Some(trouble) = trouble {
+            return Error::new(
+                trouble.kind(),
+                operation,
+                format!(
+                    "persistent memory is full, and records cannot leave it for SSD ({}): {}",
+                    trouble.operation(),
+                    trouble.context()
+                ),
+            );
+        }
+        if let Some(tables) = full {
+            let text = format!(
+                "tables in {} take {} of {} bytes, and {} are on their way from persistent memory (the rest is kept for \
+                 what frees space); delete keys, raise ssd_size or make room on the device",
+                tables.dir().display(),
+                tables.room.taken(),
+                tables.room.limit(),
+                space.total - space.free
+            );
+            return Error::new(ErrorKind::NoSpace, operation, text);
+        }
+        Error::new(
+            ErrorKind::NoSpace,
+            operation,
+            format!(
+                "{len} bytes do not fit {}: live data and indexes fill its {} bytes ({} free, the rest \
+                 is kept for freezing and cleaning, or held by open iterators and snapshots); delete keys or \
+                 make a larger pool (pm_size)",
+                self.media.region.describe(),
+                space.total,
+                space.free
+            ),
+        )
+    }
+
+    /// Computes anew, from space and backlog, the debt, the pace that writers keep while they are in debt, and
+    /// the size at which memtables are frozen.
+    pub(crate) fn update_debt(&self) {
+        let state = self.state_of_work();
+        let debt = debt::decide(&state);
+        self.throttle.set_debt(debt.space, debt.all);
+        let seconds = if state.drains {
+            // As much again lies in the level that the runs go to.
+            self.throttle.drain_time(2 * state.run_entries)
+        } else {
+            self.throttle.merge_time(state.memtable_entries + state.run_entries)
+        };
+        self.throttle.set_pace(debt.available, seconds, debt.backlog, debt.scarce);
+        self.throttle.index_bytes.store(debt.index_bytes, Relaxed);
+        self.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
+    }
+
+    /// Gathers what the debt depends on.
+    fn state_of_work(&self) -> State {
+        let geometry = self.media.pool.geometry();
+        let mut state = State {
+            soft_headroom: self.soft_headroom(),
+            headroom: self.headroom(),
+            fronts: 0,
+            zone_len: geometry.zone_len(),
+            capacity: geometry.capacity(),
+            subranges: self.holders.subranges(),
+            subranges_max: 1,
+            drains: self.can_drain(),
+            waiting: 0,
+            waiting_max: u64::from(self.options.frozen_memtables_max),
+            runs: 0,
+            memtable_entries: 0,
+            run_entries: 0,
+            dram_budget: self.options.dram_budget - self.cache_bytes(),
+            dram_memtables: 0,
+            dram_runs: self.throttle.building(),
+            memtable_bytes: self.options.memtable_bytes,
+        };
+        let (mut memtables, mut runs) = (BTreeSet::new(), BTreeSet::new());
+        for (space, subrange) in &self.holders.now() {
+            let view = subrange.view.load();
+            state.subranges_max =
+                state.subranges_max.max(space.routes.load().subranges.len() as u64);
+            state.waiting = state.waiting.max(view.memtables.len() as u64 - 1);
+            // What cannot be merged would slow writers for ever.
+            if space.damage.get().is_none() {
+                state.runs = state.runs.max(view.runs.len() as u64);
+            }
+            state.fronts += subrange.front.room();
+            // Several subranges may share one.
+            for memtable in view.memtables.iter().filter(|each| memtables.insert(Arc::as_ptr(each)))
+            {
+                state.memtable_entries += memtable.index.len() as u64;
+                state.dram_memtables += memtable.dram_bytes();
+            }
+            for run in view.runs.iter().filter(|run| runs.insert(Arc::as_ptr(run))) {
+                state.run_entries += run.entries();
+                state.dram_runs += run.dram_bytes() as u64;
+            }
+        }
+        state
+    }
+}

@@ -1,0 +1,592 @@
+//! The way of a write.
+//!
+//! - **W1** [`Commit::admit`]: limits, back-pressure, zones granted ahead. All waiting happens here.
+//! - **W2** [`Commit::reserve`]: sequence numbers, a ticket and zone space, inside the gate.
+//! - **W3** [`Commit::copy`], [`Commit::fence`]: records go to persistent memory; parallel between writers.
+//! - **W4** [`Commit::index`]: into the memtables' indexes, not yet visible.
+//! - **W5** [`Commit::publish`]: visible in commit order; [`Engine::await_visible`] acknowledges.
+//!
+//! A commit that ends between W2 and W5 in any other way is made void when it is dropped, so that the
+//! commits behind it are not held up.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use arc_swap::Guard;
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use pmem::{Durable, InFlight, Site};
+use smallvec::SmallVec;
+use sst::RangeDelete;
+
+use crate::engine::{Claim, Engine};
+use crate::keyspace::view::View;
+use crate::keyspace::write_head::{Lack, Lengths, Room};
+use crate::keyspace::{Routes, Space};
+use crate::record::format::{self, Kind, Place, Role, Segment, Shape};
+use crate::record::store::Leaf;
+use crate::ring::Ticket;
+use crate::write::op::{Op, Ops, Stored, check_limits, operand_too_long};
+use crate::write::vacate::{Vacating, fill_vacancy};
+
+/// The part of a commit that goes to one subrange.
+struct Group {
+    view: Guard<Arc<View>>,
+    ops: Range<usize>,
+    lengths: Lengths,
+    room: Option<Room>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Admitted,
+    Reserved,
+    Copied,
+    Closed,
+}
+
+/// How often a commit of several subranges waits for zones: where there is room for those of some, they go from one to
+/// the other in turn, and it would never have all.
+const ZONE_WAITS_MAX: u32 = 100;
+
+/// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
+pub(crate) struct Commit<'e, 'a> {
+    engine: &'e Engine,
+    ops: Ops<'a>,
+    groups: SmallVec<[Group; 1]>,
+    phase: Phase,
+    ticket: Option<Ticket>,
+    number: Seq,
+    published: Seq,
+    indexed: bool,
+    /// Of a commit that deletes ranges.
+    vacating: Option<Vacating<'a>>,
+    /// How often it waited for zones.
+    zone_waits: u32,
+}
+
+impl Engine {
+    /// Commits `ops` as one: W1 to W5, returning when the commit is visible.
+    #[inline]
+    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>]) -> Result<()> {
+        if ops.is_empty() {
+            return self.check_writable("write");
+        }
+        self.commit_numbered(ops).map(|_last_seq| ())
+    }
+
+    /// As [`Engine::commit`], of one change at least; tells the number of the last.
+    #[inline]
+    pub(crate) fn commit_numbered<'a>(&self, ops: &'a mut [Op<'a>]) -> Result<Seq> {
+        let mut commit = Commit::admit(self, Ops::Borrowed(ops))?;
+        while let Err(lack) = commit.reserve() {
+            commit.mend(lack)?;
+        }
+        let copied = commit.copy();
+        let durable = commit.fence(copied)?;
+        commit.index()?;
+        let last_seq = commit.publish(durable);
+        self.await_visible(last_seq).map(|()| last_seq)
+    }
+
+    /// W5's acknowledgement: returns when everything up to `seq` is visible. Spins a moment, then yields to
+    /// the writers of older commits, then sleeps; it never burns a time slice on a descheduled writer.
+    #[inline]
+    pub(crate) fn await_visible(&self, seq: Seq) -> Result<()> {
+        if self.ring.visible() >= seq { Ok(()) } else { self.wait_visible(seq) }
+    }
+
+    #[cold]
+    fn wait_visible(&self, seq: Seq) -> Result<()> {
+        for round in 0_u32.. {
+            if self.ring.has_published(seq) {
+                return Ok(());
+            }
+            match round {
+                0..64 => std::hint::spin_loop(),
+                64..4096 => std::thread::yield_now(),
+                // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void; but of
+                // one that a failing log took neither is known, and nothing behind it is ever told to be there.
+                _ => {
+                    self.media.region.check_journal()?;
+                    std::thread::sleep(std::time::Duration::from_micros(50));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Largest commit, in bytes of records, values in extents not counted.
+    pub(crate) fn commit_bytes_max(&self) -> u64 {
+        self.media.pool.geometry().zone_len() / 4
+    }
+}
+
+impl<'e, 'a> Commit<'e, 'a> {
+    /// W1: checks limits and moves long values out; pays back-pressure.
+    #[inline]
+    pub(crate) fn admit(engine: &'e Engine, mut ops: Ops<'a>) -> Result<Commit<'e, 'a>> {
+        engine.check_writable("write")?;
+        let value_max = engine.media.pool.geometry().zone_len() / 8;
+        for (place, op) in ops.iter_mut().enumerate() {
+            check_limits(op)?;
+            if op.kind == Kind::Merge && op.value.len() as u64 > value_max {
+                return Err(operand_too_long(op, value_max));
+            }
+            op.place = place as u32;
+            if op.value.len() as u64 > value_max && op.kind != Kind::RangeDelete {
+                engine.move_value_out(op)?;
+            }
+        }
+        let mut commit = Commit {
+            engine,
+            ops,
+            groups: SmallVec::new(),
+            phase: Phase::Admitted,
+            ticket: None,
+            number: 0,
+            published: 0,
+            zone_waits: 0,
+            indexed: false,
+            vacating: None,
+        };
+        commit.group();
+        let bytes: u64 = commit.groups.iter().map(|group| group.lengths.wide).sum();
+        if bytes > engine.commit_bytes_max() {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "write",
+                format!(
+                    "a batch of {bytes} bytes; at most {} fit one commit: split it",
+                    engine.commit_bytes_max()
+                ),
+            ));
+        }
+        commit.prepare(bytes)?;
+        commit.vacating = Vacating::announce(&commit.ops);
+        Ok(commit)
+    }
+
+    /// Routes the ops to their subranges and pins the Views of these: one group each, measured in both record forms.
+    /// W2 finds out whether that still holds.
+    #[inline]
+    fn group(&mut self) {
+        self.groups.clear();
+        if let [only] = &self.ops[..]
+            && only.kind != Kind::RangeDelete
+        {
+            let view = only.space.routes.load().of(only.key).view.load();
+            self.groups.push(Group { view, ops: 0..1, lengths: Lengths::default(), room: None });
+        } else {
+            self.group_several();
+        }
+        self.measure();
+    }
+
+    fn group_several(&mut self) {
+        let mut spaces: SmallVec<[(u32, Guard<Arc<Routes>>); 1]> = SmallVec::new();
+        for op in self.ops.iter() {
+            if !spaces.iter().any(|(id, _)| *id == op.space.id) {
+                spaces.push((op.space.id, op.space.routes.load()));
+            }
+        }
+        let at = |space: &Space| spaces.iter().position(|(id, _)| *id == space.id).unwrap_or(0);
+        let cut = !planted::is(Bug::RangeDeleteUncut);
+        if cut && self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
+            self.part(|space| &**spaces[at(space)].1);
+        }
+        for op in self.ops.iter_mut() {
+            op.position = spaces[at(op.space)].1.position(op.stored_key()) as u32;
+        }
+        // Numbers ascend within a segment, whatever the order was that an earlier routing left.
+        let order = |op: &Op<'_>| (op.space.id, op.position, op.place);
+        if !self.ops.is_sorted_by_key(order) {
+            self.ops.sort_by_key(order);
+        }
+        let mut start = 0;
+        while start < self.ops.len() {
+            let first = &self.ops[start];
+            let same =
+                |op: &&Op<'_>| (op.space.id, op.position) == (first.space.id, first.position);
+            let len = self.ops[start..].iter().take_while(same).count();
+            let routes = &spaces[at(first.space)].1;
+            let view = routes.subranges[first.position as usize].view.load();
+            let ops = start..start + len;
+            self.groups.push(Group { view, ops, lengths: Lengths::default(), room: None });
+            start += len;
+        }
+    }
+
+    /// Cuts range deletions at the bounds of subranges: each part is a change of its own.
+    fn part<'r>(&mut self, routes: impl Fn(&Space) -> &'r Routes) {
+        let crosses = |op: &Op<'_>| {
+            let upper = routes(op.space).of(op.stored_key()).span.before();
+            op.kind == Kind::RangeDelete && upper.is_some_and(|upper| op.stored_value() > upper)
+        };
+        if !self.ops.iter().any(crosses) {
+            return;
+        }
+        let mut ops = self.ops.to_vec();
+        ops.sort_by_key(|op| op.place);
+        let parted = ops.into_iter().flat_map(|op| match op.kind {
+            Kind::RangeDelete => op.parts(routes(op.space)),
+            _ => vec![op],
+        });
+        let mut parted: Vec<Op<'a>> = parted.collect();
+        (0..).zip(&mut parted).for_each(|(place, op)| op.place = place);
+        self.ops = Ops::Owned(parted);
+    }
+
+    #[inline]
+    fn measure(&mut self) {
+        let deletes = self.claim() == Claim::Delete;
+        for index in 0..self.groups.len() {
+            let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX, deletes };
+            for at in self.groups[index].ops.clone() {
+                let shape = self.ops[at].shape(self.role(index, at));
+                lengths.narrow += shape.len(false);
+                lengths.wide += shape.len(true);
+                lengths.narrow_max = lengths.narrow_max.min(shape.narrow_max());
+            }
+            self.groups[index].lengths = lengths;
+        }
+    }
+
+    #[inline]
+    fn role(&self, group: usize, at: usize) -> Role {
+        let ops = &self.groups[group].ops;
+        if self.ops.len() == 1 {
+            Role::Solo
+        } else if at == ops.start {
+            Role::First(Segment {
+                place: self.ops[at].place,
+                commit_records: self.ops.len() as u32,
+                records: ops.len() as u32,
+                index: group as u32,
+                segments: self.groups.len() as u32,
+            })
+        } else {
+            Role::Follower
+        }
+    }
+
+    /// The rest of W1: back-pressure, full memtables, zones granted ahead.
+    #[inline]
+    fn prepare(&self, bytes: u64) -> Result<()> {
+        let engine = self.engine;
+        if engine.throttle.debt() != 0 {
+            engine.pay(bytes)?;
+        }
+        for group in &self.groups {
+            let op = &self.ops[group.ops.start];
+            if op.space.dropped.load(Relaxed) {
+                return Err(crate::read::get::dropped(op.space));
+            }
+            if group.view.front.is_wanting() || engine.has_full_index(group.view.active()) {
+                engine.look_after(op.space, op.stored_key())?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn claim(&self) -> Claim {
+        let deletes = |op: &Op<'_>| matches!(op.kind, Kind::Delete | Kind::RangeDelete);
+        if self.ops.iter().all(deletes) { Claim::Delete } else { Claim::Put }
+    }
+
+    /// Removes what W2 lacked, waiting if it must. Part of W1: nothing is reserved yet.
+    #[cold]
+    pub(crate) fn mend(&mut self, lack: Lack) -> Result<()> {
+        match lack {
+            Lack::Slot => {
+                self.engine.check_writable("write")?;
+                std::thread::yield_now();
+            }
+            Lack::View => {
+                self.engine.check_writable("write")?;
+                for group in &self.groups {
+                    let space = self.ops[group.ops.start].space;
+                    if space.dropped.load(Relaxed) {
+                        return Err(crate::read::get::dropped(space));
+                    }
+                }
+                self.group();
+            }
+            Lack::Zone => {
+                let claim = self.claim();
+                self.zone_waits += 1;
+                if self.groups.len() > 1 && self.zone_waits > ZONE_WAITS_MAX {
+                    return Err(self.too_wide());
+                }
+                // No View is held meanwhile, which would hold on to what is to be reclaimed.
+                let wanted: SmallVec<[(usize, u64); 1]> = self
+                    .groups
+                    .drain(..)
+                    .map(|group| (group.ops.start, group.lengths.wide))
+                    .collect();
+                for (first, len) in wanted {
+                    let op = &self.ops[first];
+                    self.engine.await_zone(op.space, op.stored_key(), claim, len)?;
+                }
+                self.group();
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that room in all subranges of the commit was not to be had at once.
+    fn too_wide(&self) -> Error {
+        let text = format!(
+            "a batch over {} subranges needs room in a zone of {} bytes in each at once, and has waited {ZONE_WAITS_MAX} \
+             times for that; split it, delete keys, or give more room (pm_size, ssd_size)",
+            self.groups.len(),
+            self.engine.media.pool.geometry().zone_len()
+        );
+        Error::new(ErrorKind::NoSpace, "write", text)
+    }
+
+    /// W2: the serial step. Takes everything or nothing.
+    #[inline]
+    pub(crate) fn reserve(&mut self) -> Result<(), Lack> {
+        debug_assert_eq!(self.phase, Phase::Admitted);
+        let engine = self.engine;
+        // A moment early: other writers keep its line busy, and it is waited for together with the gate's.
+        self.published = engine.ring.visible();
+        let memtable_bytes = engine.throttle.memtable_bytes.load(Relaxed);
+        let mut pass = engine.gate.enter(&engine.ring).ok_or(Lack::Slot)?;
+        let count = self.ops.len() as u64;
+        let last_seq = pass.next_seq() + count - 1;
+        for group in &mut self.groups {
+            let Group { view, lengths, .. } = &*group;
+            group.room = Some(view.front.find(&pass, view.number, lengths, last_seq)?);
+        }
+        for group in &self.groups {
+            if let Some(room) = &group.room {
+                group.view.front.take(&pass, room, last_seq, memtable_bytes);
+            }
+        }
+        let (ticket, number) = pass.take(count);
+        drop(pass);
+        self.ticket = Some(ticket);
+        self.number = number;
+        self.phase = Phase::Reserved;
+        Ok(())
+    }
+
+    /// Calls `each` with group, op, offset and length of every record, in the order they lie in the zones.
+    #[inline]
+    fn for_each_record(&self, mut each: impl FnMut(&Group, &Op<'a>, Shape, Place, u64)) {
+        for (index, group) in self.groups.iter().enumerate() {
+            let Some(room) = group.room else { continue };
+            let mut at = room.start;
+            for op_at in group.ops.clone() {
+                let op = &self.ops[op_at];
+                let shape = op.shape(self.role(index, op_at));
+                let seed = self.engine.media.place(at).map_or(0, |(seed, _)| seed);
+                let place = Place { seed, base_seq: room.base_seq, wide: room.wide };
+                each(group, op, shape, place, at);
+                at += shape.len(room.wide);
+            }
+        }
+    }
+
+    /// W3, first half: encodes the records and streams them to their places.
+    #[inline]
+    pub(crate) fn copy(&mut self) -> InFlight<'e> {
+        debug_assert_eq!(self.phase, Phase::Reserved);
+        let region = &*self.engine.media.region;
+        let mut flight = region.nothing_in_flight(Site::Record);
+        STAGE.with_borrow_mut(|stage| {
+            self.for_each_record(|_, op, shape, place, at| {
+                stage.clear();
+                let seq = self.number + u64::from(op.place);
+                format::encode(
+                    stage,
+                    &shape,
+                    place,
+                    seq,
+                    self.published,
+                    op.stored_key(),
+                    op.stored_value(),
+                );
+                flight.join(region.copy_nt(Site::Record, at, stage));
+            });
+        });
+        self.phase = Phase::Copied;
+        #[cfg(feature = "planted")]
+        if planted::is(Bug::PublishBeforeFence) {
+            let _indexed = self.index();
+            self.engine.ring.leap(self.last_seq());
+        }
+        flight
+    }
+
+    /// W3, second half: the commit's only fence. A log that fails poisons the store.
+    #[inline]
+    pub(crate) fn fence(&mut self, copied: InFlight<'e>) -> Result<Durable> {
+        let fenced = self.engine.media.region.try_fence(copied);
+        fenced.inspect_err(|error| self.engine.poison.set(error))
+    }
+
+    /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
+    /// Damage to a record of which a key must be set apart gives the commit up.
+    #[inline]
+    pub(crate) fn index(&mut self) -> Result<()> {
+        debug_assert_eq!(self.phase, Phase::Copied);
+        if std::mem::replace(&mut self.indexed, true) {
+            return Ok(());
+        }
+        let media = &*self.engine.media;
+        if self.ops.len() > 1 {
+            for group in &self.groups {
+                for chunk in self.ops[group.ops.clone()].chunks(WARM_KEYS) {
+                    let keys: SmallVec<[&[u8]; WARM_KEYS]> =
+                        chunk.iter().map(|op| op.key).collect();
+                    group.view.active().index.warm(&keys);
+                }
+            }
+        }
+        let mut indexed = Ok(());
+        if self.vacating.is_some() {
+            self.add_range_deletes();
+        }
+        self.for_each_record(|group, op, shape, place, at| {
+            fill_vacancy(op);
+            let memtable = group.view.active();
+            let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
+            let seq = self.number + u64::from(op.place);
+            if let Stored::Extent(hold, _) = &op.stored {
+                memtable.hold_extent(Arc::clone(hold));
+            }
+            if op.kind != Kind::RangeDelete && indexed.is_ok() {
+                indexed = memtable.index.insert(media, op.key, seq, leaf.0);
+            }
+        });
+        indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))
+    }
+
+    /// Adds the commit's range deletions to the memtables, those of one memtable together.
+    fn add_range_deletes(&self) {
+        for group in &self.groups {
+            let of_group = self.ops[group.ops.clone()].iter();
+            let mut deletes = of_group.filter(|op| op.kind == Kind::RangeDelete).peekable();
+            if deletes.peek().is_some() {
+                let deletes = deletes.map(|op| RangeDelete {
+                    begin: op.stored_key().to_vec(),
+                    end: op.stored_value().to_vec(),
+                    seq: self.number + u64::from(op.place),
+                });
+                group.view.active().deletes.add(deletes.collect());
+            }
+        }
+    }
+
+    /// W5: hands the commit to the ring with the proof that it is durable. Returns its last number.
+    #[inline]
+    pub(crate) fn publish(mut self, durable: Durable) -> Seq {
+        self.phase = Phase::Closed;
+        let last_seq = self.number + self.ops.len() as u64 - 1;
+        if let Some(vacating) = &mut self.vacating {
+            vacating.vacate(self.engine, &self.ops, last_seq);
+        }
+        if let Some(ticket) = self.ticket {
+            self.engine.ring.complete(ticket, durable);
+        }
+        #[cfg(feature = "planted")]
+        if planted::is(Bug::PublishOutOfOrder) {
+            self.engine.ring.leap(last_seq);
+        }
+        last_seq
+    }
+
+    /// Number of the commit, once reserved.
+    pub(crate) fn number(&self) -> Seq {
+        self.number
+    }
+
+    /// Last sequence number of the commit, once reserved.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.number + self.ops.len() as u64 - 1
+    }
+
+    /// Whether all of the commit's segments began in a zone granted ahead.
+    pub(crate) fn switched_zone(&self) -> bool {
+        self.groups.iter().any(|group| group.room.is_some_and(|room| room.switched()))
+    }
+
+    /// Gives the commit up: its records become void, durably, before its number is published.
+    fn void(&mut self) {
+        self.vacating = None;
+        let region = &*self.engine.media.region;
+        let mut flight = region.nothing_in_flight(Site::Void);
+        let filled = self.phase == Phase::Copied;
+        if self.indexed {
+            let deletes = self.groups.iter().map(|group| &group.view.active().deletes);
+            let some = deletes.filter(|deletes| !deletes.is_empty());
+            some.for_each(|deletes| deletes.remove(self.number..=self.last_seq()));
+        }
+        self.for_each_record(|_, op, shape, place, at| {
+            if filled {
+                let word = format::voided(region.load_u64(at));
+                flight.join(region.flush(region.store_u64(Site::Void, at, word)));
+            } else {
+                let seq = self.number + u64::from(op.place);
+                let blank = blank_record(&shape, place, seq, self.published);
+                flight.join(region.copy_nt(Site::Void, at, &blank));
+            }
+        });
+        // Where not even that is durable, nobody knows what becomes of the commit: it is never passed.
+        match (region.try_fence(flight), self.ticket) {
+            (Ok(durable), Some(ticket)) => self.engine.ring.complete(ticket, durable),
+            (Ok(_), None) => {}
+            (Err(error), _) => self.engine.poison.set(error),
+        }
+    }
+}
+
+/// A void record that fills the place of one that was never written.
+fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8> {
+    let len = shape.len(place.wide);
+    // Without a key its length field may take less, so that the body takes as much as fills the last line.
+    let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..*shape };
+    while blank.len(place.wide) > len {
+        blank.value_len -= 1;
+    }
+    let mut out = Vec::with_capacity(len as usize);
+    format::encode(&mut out, &blank, place, seq, published, &[], &[]);
+    out.resize(len as usize, 0);
+    let mut first = [0; 8];
+    first.copy_from_slice(&out[..8]);
+    out[..8].copy_from_slice(&format::voided(u64::from_le_bytes(first)).to_le_bytes());
+    out
+}
+
+impl Drop for Commit<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        if matches!(self.phase, Phase::Reserved | Phase::Copied) {
+            self.void();
+        }
+    }
+}
+
+/// Keys whose way through the index is walked ahead together.
+const WARM_KEYS: usize = 16;
+
+thread_local! {
+    /// Records are put together here, whole lines, before they are streamed out.
+    static STAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+impl Engine {
+    /// Refuses operands where there is no operator to combine them.
+    pub(crate) fn check_operator(&self) -> Result<()> {
+        if self.hooks.has_operator() {
+            return Ok(());
+        }
+        let text = "there is no merge operator; open the store with one (Hooks)";
+        Err(Error::new(ErrorKind::InvalidArgument, "merge", text))
+    }
+}

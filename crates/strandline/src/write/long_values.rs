@@ -1,0 +1,37 @@
+//! W1 of long values: each lies in an extent of its own, durable before a record names it.
+
+use std::sync::Arc;
+
+use base::Result;
+use pmem::Site;
+
+use crate::engine::Engine;
+use crate::record::extent::ExtentHold;
+use crate::record::format::{self, ExtentRef, Kind};
+use crate::write::op::{Op, Stored};
+
+impl Engine {
+    /// Copies a long value to an extent of its own, durable before W2.
+    pub(crate) fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
+        let _call = self.call("write")?;
+        let len = op.value.len() as u64;
+        let (hold, reference) = self.fill_extent(self.await_extent(len)?, op.value);
+        op.kind = Kind::PutExtent;
+        op.stored = Stored::Extent(hold, reference);
+        Ok(())
+    }
+
+    /// Copies a value to the extent of `hold`, durable, and tells what a record says of it.
+    pub(crate) fn fill_extent(
+        &self,
+        hold: ExtentHold,
+        value: &[u8],
+    ) -> (Arc<ExtentHold>, [u8; format::EXTENT_REF_LEN]) {
+        let extent = hold.extent();
+        let region = &self.media.region;
+        let dirty = region.copy(Site::Extent, extent.at, value);
+        let _durable = region.fence(region.flush(dirty));
+        let sum = self.media.extent_sum(extent.at, value);
+        (Arc::new(hold), ExtentRef { at: extent.at, len: value.len() as u64, sum }.encode())
+    }
+}

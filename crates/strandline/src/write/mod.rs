@@ -1,0 +1,7 @@
+//! The way of a write, W1 to W5.
+
+mod admission;
+pub(crate) mod commit;
+mod long_values;
+pub(crate) mod op;
+mod vacate;

@@ -1,0 +1,144 @@
+//! What a commit changes: one op for a key, or for the part of a range of keys that lies in one subrange.
+
+use std::sync::Arc;
+
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use base::{Error, ErrorKind, Result};
+
+use crate::keyspace::subrange::Subrange;
+use crate::keyspace::{Routes, Space};
+use crate::record::extent::ExtentHold;
+use crate::record::format::{self, Kind, Role, Shape};
+use crate::record::store::hash;
+
+/// One key's change within a commit.
+#[derive(Clone)]
+pub(crate) struct Op<'a> {
+    pub space: &'a Arc<Space>,
+    pub kind: Kind,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    pub(crate) stored: Stored,
+    /// Place in the commit: sequence number less the commit's.
+    pub(crate) place: u32,
+    /// Position of its subrange, as of the last routing.
+    pub(crate) position: u32,
+    pub(crate) hash: u64,
+}
+
+/// What a record holds instead of the key and the value that were given.
+#[derive(Clone)]
+pub(crate) enum Stored {
+    AsGiven,
+    /// A reference to where the value is.
+    Extent(Arc<ExtentHold>, [u8; format::EXTENT_REF_LEN]),
+    /// The part of a range deletion that lies in one subrange.
+    Part(Box<(Vec<u8>, Vec<u8>)>),
+}
+
+impl<'a> Op<'a> {
+    #[inline]
+    pub(crate) fn new(space: &'a Arc<Space>, kind: Kind, key: &'a [u8], value: &'a [u8]) -> Op<'a> {
+        let stored = Stored::AsGiven;
+        Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key) }
+    }
+
+    #[inline]
+    pub(crate) fn stored_key(&self) -> &[u8] {
+        match &self.stored {
+            Stored::Part(part) => &part.0,
+            _ => self.key,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stored_value(&self) -> &[u8] {
+        match &self.stored {
+            Stored::AsGiven => self.value,
+            Stored::Extent(_, reference) => reference,
+            Stored::Part(part) => &part.1,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn shape(&self, role: Role) -> Shape {
+        Shape {
+            kind: self.kind,
+            role,
+            key_len: self.stored_key().len(),
+            value_len: self.stored_value().len(),
+        }
+    }
+
+    /// The parts of a range deletion, one for each subrange that it reaches into.
+    pub(crate) fn parts(&self, routes: &Routes) -> Vec<Op<'a>> {
+        let (begin, end) = (self.stored_key(), self.stored_value());
+        let reached = &routes.subranges[routes.position(begin)..];
+        let reached = reached.iter().take_while(|each| begin == end || &each.span.lower[..] < end);
+        let part = |subrange: &Arc<Subrange>| {
+            let begin = begin.max(&subrange.span.lower).to_vec();
+            let end = subrange.span.before().map_or(end, |upper| end.min(upper)).to_vec();
+            Op { stored: Stored::Part(Box::new((begin, end))), ..self.clone() }
+        };
+        // One that is empty has no more than its place.
+        reached.take(if begin == end { 1 } else { usize::MAX }).map(part).collect()
+    }
+}
+
+/// The changes of a commit: on the caller's stack, or owned by a commit that outlives its caller.
+pub(crate) enum Ops<'a> {
+    Borrowed(&'a mut [Op<'a>]),
+    Owned(Vec<Op<'a>>),
+}
+
+impl<'a> std::ops::Deref for Ops<'a> {
+    type Target = [Op<'a>];
+
+    #[inline]
+    fn deref(&self) -> &[Op<'a>] {
+        match self {
+            Ops::Borrowed(ops) => ops,
+            Ops::Owned(ops) => ops,
+        }
+    }
+}
+
+impl std::ops::DerefMut for Ops<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Ops::Borrowed(ops) => ops,
+            Ops::Owned(ops) => ops,
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
+    if op.kind == Kind::RangeDelete && op.value.len() > KEY_BYTES_MAX {
+        let text = format!("a range end of {} bytes; at most {KEY_BYTES_MAX}", op.value.len());
+        return Err(Error::new(ErrorKind::LimitExceeded, "write", text));
+    }
+    if op.kind == Kind::RangeDelete && op.key > op.value {
+        let text = "a range that ends before it begins; exchange its ends";
+        return Err(Error::new(ErrorKind::InvalidArgument, "write", text));
+    }
+    if op.key.len() > KEY_BYTES_MAX || op.value.len() > VALUE_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            "write",
+            format!(
+                "key of {} and value of {} bytes; at most {KEY_BYTES_MAX} and {VALUE_BYTES_MAX}",
+                op.key.len(),
+                op.value.len()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+#[cold]
+pub(crate) fn operand_too_long(op: &Op<'_>, most: u64) -> Error {
+    let text = format!("an operand of {} bytes; at most {most}: split it", op.value.len());
+    Error::new(ErrorKind::LimitExceeded, "merge", text)
+}
