@@ -92,6 +92,16 @@ pub enum Direction {
     Backward,
 }
 
+impl Direction {
+    /// The other one.
+    pub fn opposite(self) -> Direction {
+        match self {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        }
+    }
+}
+
 /// Which versions of each key a scan yields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Versions {

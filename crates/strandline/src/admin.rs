@@ -10,11 +10,10 @@ use base::limits::NAME_BYTES_MAX;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
-use crate::background::jobs::Worked;
 use crate::caught::{caught, panicked};
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
-use crate::keyspace::subrange::{CleanTail, Span, Subrange};
+use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::keyspace::{Routes, Space};
 use crate::level0::merge::MergeJob;
@@ -23,7 +22,9 @@ use crate::manifest::Manifest;
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::Memtable;
 use crate::options::Level0Form;
+use crate::quantum::Worked;
 use crate::record::zone::Zone;
+use crate::span::Span;
 use crate::tree::Tree;
 
 /// Bytes that a zone takes in the manifest at most.
@@ -340,7 +341,7 @@ impl Engine {
     ) -> Result<()> {
         self.flush()?;
         if space.dropped.load(Relaxed) {
-            return Err(crate::read::get::dropped(space));
+            return Err(crate::keyspace::dropped(space));
         }
         if let Some(damage) = space.damage.get() {
             return Err(damage.clone());

@@ -1,6 +1,7 @@
 //! The public face: a store, its keyspaces, snapshots and iterators. Every method is a line or two over
 //! [`crate::path`].
 
+mod batch;
 mod iterator;
 mod views;
 
@@ -14,21 +15,21 @@ use ssd::Fs;
 
 pub use iterator::Iter;
 
-use crate::background::jobs::Worked;
 use crate::backup::ingest::IngestOptions;
-use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::keyspace::Space;
-use crate::observe::explain::{Recorder, TimedProbe};
 use crate::observe::properties::Properties;
 use crate::open::{self, Access};
 use crate::options::Options;
+use crate::probe::{Recorder, TimedProbe};
+use crate::quantum::Worked;
 use crate::read::scan::Scan;
 use crate::record::format::Kind;
 use crate::recovery::recover::Report;
 use crate::tree::tables::Shelf;
 use crate::write::op::Op;
+pub use batch::Batch;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
 #[derive(Clone)]

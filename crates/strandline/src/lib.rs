@@ -33,16 +33,15 @@
 mod admin;
 mod background;
 mod backup;
-mod batch;
 mod busy;
 mod cache;
 mod caught;
 mod check;
 mod compaction;
+mod count;
 mod db;
 mod engine;
 mod fences;
-mod file_room;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod hooks;
@@ -56,32 +55,34 @@ mod open;
 mod options;
 mod padded;
 mod poison;
+mod probe;
+mod quantum;
 mod ranges;
 mod read;
 mod record;
 mod recovery;
 mod repair;
 mod ring;
+mod signal;
 mod snapshot;
+mod span;
 pub mod steps;
 mod throttle;
 mod tree;
-mod usage;
 mod wal;
 mod write;
 
 pub use backup::ingest::IngestOptions;
 pub use base::{Error, ErrorKind, Result, Seq, limits};
-pub use batch::Batch;
 pub use cache::CacheFigures;
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
-pub use db::{Db, Iter, Keyspace, ReadOptions, Snapshot};
+pub use compaction::figures::CompactionFigures;
+pub use db::{Batch, Db, Iter, Keyspace, ReadOptions, Snapshot};
 pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep};
-pub use observe::explain::{Probe, Source, TimedProbe};
 pub use observe::properties::{
-    CompactionFigures, KeyspaceProperties, LevelProperties, Properties, RunProperties,
-    SsdProperties, SubrangeProperties, TableProperties,
+    KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
+    SubrangeProperties, TableProperties,
 };
 pub use options::{
     Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Preset, Row,
@@ -89,5 +90,6 @@ pub use options::{
 };
 pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
+pub use probe::{Probe, Source, TimedProbe};
 pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};

@@ -178,7 +178,7 @@ impl<'a> Read<'a> {
         let Some(pinning) = self.pinning.take() else { return Ok(None) };
         let Some((view, seq)) = pinning.end(engine, space, key) else {
             let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
-            return if dropped { Err(crate::read::get::dropped(space)) } else { Ok(None) };
+            return if dropped { Err(crate::keyspace::dropped(space)) } else { Ok(None) };
         };
         let found = engine.find_in(&view, space, key, seq, &mut ())?;
         let found = found.filter(|found| !found.deletes());

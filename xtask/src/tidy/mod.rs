@@ -3,9 +3,9 @@
 //! A rule is a function from texts to findings; only this file reads the tree.
 
 mod crates;
-mod layers;
 mod licence;
 mod links;
+mod rooms;
 mod text;
 mod waits;
 
@@ -60,13 +60,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
         if !file.path.starts_with(FOREIGN) {
             findings.extend(text::check(&file.path, &file.text));
         }
-        findings.extend(layers::check(&file.path, &file.text));
         findings.extend(links::check(&file.path, &file.text, exists));
         findings.extend(crates::check_unsafe(&file.path, &file.text));
     }
     let document = files.iter().find(|file| file.path == waits::TABLE);
     let all = files.iter().map(|file| (&file.path[..], &file.text[..]));
     findings.extend(waits::check(document.map_or("", |file| &file.text), all));
+    findings.extend(rooms::check(files.iter().map(|file| (&file.path[..], &file.text[..]))));
     let metadata = output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
     findings.extend(crates::check_metadata(&metadata)?);
     for finding in &findings {

@@ -15,6 +15,7 @@ use crate::level0::merge::MergeJob;
 use crate::level0::policy::pick_runs::{Need, RUNS_ABOVE_LEVELS, RUNS_MAX, pick_runs};
 use crate::memtable::Memtable;
 use crate::options::Level0Form;
+use crate::quantum::{Progress, Worked};
 
 /// Entries that a merge is carried on by while memtables wait for commits, which come any moment.
 const MEANWHILE: usize = 4096;
@@ -164,28 +165,6 @@ impl Stepped {
             Stepped::Panicked(error) => Err(error),
         }
     }
-}
-
-/// Whether a job wants more quanta.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    More,
-    Done,
-}
-
-/// What a call for background work came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Worked {
-    /// Something was done; there may be more.
-    Did,
-    /// There is nothing to do.
-    Idle,
-    /// Another thread is at it.
-    Busy,
-    /// Commits that are on their way must finish first.
-    Blocked,
-    /// The work needs space that is not there now.
-    Short,
 }
 
 impl Engine {

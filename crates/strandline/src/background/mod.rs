@@ -1,6 +1,4 @@
 //! Background work in quanta, and the threads that do it.
 
 pub(crate) mod jobs;
-pub(crate) mod signal;
-mod wait;
 pub(crate) mod worker;

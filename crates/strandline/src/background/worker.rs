@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use base::planted;
 
-use crate::background::jobs::Worked;
 use crate::caught::{caught, panicked};
 use crate::engine::Engine;
+use crate::quantum::Worked;
 
 /// Entries between looks at whether the store was closed. Others may take a turn in between.
 const QUANTUM: usize = 16 << 10;

@@ -19,12 +19,12 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use std::ops::Bound;
 
-use crate::background::jobs::Worked;
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::manifest::edit::Change;
 use crate::memtable::{Memtable, is_skipped};
+use crate::quantum::Worked;
 use crate::record::format::Kind;
 use crate::record::store::Leaf;
 use crate::tree::Tree;
@@ -192,7 +192,7 @@ impl Engine {
         loop {
             self.check_writable("ingest")?;
             if space.dropped.load(Relaxed) {
-                return Err(crate::read::get::dropped(space));
+                return Err(crate::keyspace::dropped(space));
             }
             match self.in_the_way(space, descs, seq)? {
                 InTheWay::Nothing => {}

@@ -6,7 +6,6 @@ pub(crate) mod owners;
 use base::Result;
 
 use crate::check::owners::SpaceReport;
-use crate::compaction::merge::output;
 use crate::engine::Engine;
 use crate::keyspace::Sources;
 use crate::manifest::file;
@@ -16,6 +15,7 @@ use crate::recovery::recover::Damage;
 use crate::tree::owner;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::tree::verify;
 use art::{Direction, Versions};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -149,7 +149,7 @@ fn check_table(level: usize, table: &Table, report: &mut CheckReport) {
         let at = table.start() + at;
         report.damage.push(Damage { file: table.path(), zone: None, at, len, what });
     };
-    if let Err(error) = table.bytes().and_then(|file| output::verify(&*file, desc)) {
+    if let Err(error) = table.bytes().and_then(|file| verify::verify(&*file, desc)) {
         damaged(0, desc.len, error.context().to_owned());
     }
     let checked = table.uncached().and_then(|open| Ok((open.verify()?, open)));

@@ -5,9 +5,9 @@ use base::{ErrorKind, Result, Seq};
 use crate::compaction::merge::stream::Stream;
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::keyspace::subrange::Span;
 use crate::keyspace::view::View;
 use crate::recovery::recover::Damage;
+use crate::span::Span;
 
 /// Key and sequence number of the entry that a source stands on.
 type Head<C, S> = for<'s> fn(&'s C, &'s S) -> Option<(&'s [u8], Seq)>;

@@ -14,21 +14,21 @@ use crate::compaction::level0_inputs::Leaving;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::merge::retain::Retention;
-use crate::compaction::policy::pick::{
-    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, targets,
-};
+use crate::compaction::policy::pick::{Arriving, Choice, Level0Facts, Picture, RoomFacts, targets};
 use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
 use crate::compaction::policy::placement::{self, Place};
 use crate::compaction::run::{Compaction, Compactions, Part};
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::keyspace::subrange::{Span, Subrange};
+use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
 use crate::options::Level0Form;
+use crate::span::Span;
 use crate::tree::Tree;
 use crate::tree::bounds;
 use crate::tree::desc::LEVELS;
+use crate::tree::facts::TableFacts;
 use crate::tree::level::Level;
 use crate::tree::room::{Room, Writes};
 use crate::tree::table::Table;

@@ -7,12 +7,13 @@ use base::Result;
 use crate::compaction::begin::Bounds;
 use crate::compaction::level0_inputs::Leaving;
 use crate::engine::Engine;
-use crate::keyspace::subrange::{Span, Subrange};
+use crate::keyspace::subrange::Subrange;
 use crate::level0::run::Run;
 use crate::manifest::edit::{Change, Fate};
 use crate::ranges::Ranges;
 use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
+use crate::span::Span;
 use crate::tree::desc::TableDesc;
 use crate::tree::table::Table;
 

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Result, Seq};
 
-use crate::background::jobs::Worked;
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::{Scope, Upper};
 use crate::compaction::level0_inputs::Leaving;
@@ -14,7 +13,8 @@ use crate::compaction::policy::pick::{Choice, place, slide};
 use crate::compaction::run::{Compaction, Compactions};
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::keyspace::subrange::Span;
+use crate::quantum::Worked;
+use crate::span::Span;
 use crate::tree::Tree;
 use crate::tree::table::Table;
 

@@ -2,6 +2,7 @@
 //! carries out; the files here are the steps in between.
 
 pub(crate) mod begin;
+pub(crate) mod figures;
 mod inputs;
 pub(crate) mod install;
 mod level0_inputs;

@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 use base::planted;
 use base::{Error, ErrorKind, Result};
 
-use crate::background::jobs::Worked;
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::Candidate;
+use crate::compaction::figures::CompactionFigures;
 use crate::compaction::inputs::Inputs;
 use crate::compaction::merge::engine::{MergeTask, Poll};
 use crate::compaction::policy::pick::{Choice, Picture, pick, pick_level0, pick_unfit};
 use crate::engine::Engine;
 use crate::keyspace::Space;
-use crate::observe::properties::CompactionFigures;
+use crate::quantum::Worked;
 use crate::tree::space::NewTable;
 
 /// Compactions of level 0 that a compaction of deeper levels is taken to be for.
@@ -305,7 +305,7 @@ impl Engine {
     pub(crate) fn abandon_compactions(&self, space: &Arc<Space>) {
         let under_way = self.compactions().under_way.clone();
         for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
-            let _first_wins = compaction.failure.set(crate::read::get::dropped(space));
+            let _first_wins = compaction.failure.set(crate::keyspace::dropped(space));
             self.forget(compaction);
             self.give_up(compaction);
         }

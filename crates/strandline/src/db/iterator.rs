@@ -5,9 +5,9 @@ use std::ops::Bound;
 use base::Result;
 
 use super::Snapshot;
-use crate::iter::Way;
 use crate::open::close::Iterating;
 use crate::read::scan::Scan;
+use art::Direction;
 
 /// An iterator in key order, both ways. After an error its position is undefined until the next seek. It keeps a store that
 /// is closed from being opened again until it is dropped.
@@ -25,22 +25,22 @@ impl Iter {
 
     /// Positions on the first key not less than `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.scan.seek(Bound::Included(key), Way::Forward)
+        self.scan.seek(Bound::Included(key), Direction::Forward)
     }
 
     /// Positions on the last key not greater than `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.scan.seek(Bound::Included(key), Way::Backward)
+        self.scan.seek(Bound::Included(key), Direction::Backward)
     }
 
     /// Positions on the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.scan.seek(Bound::Unbounded, Way::Forward)
+        self.scan.seek(Bound::Unbounded, Direction::Forward)
     }
 
     /// Positions on the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.scan.seek(Bound::Unbounded, Way::Backward)
+        self.scan.seek(Bound::Unbounded, Direction::Backward)
     }
 
     /// Moves to the next key; nothing happens if the iterator is not valid.
@@ -50,13 +50,13 @@ impl Iter {
         reason = "a cursor that may fail, as RocksDB's users know it"
     )]
     pub fn next(&mut self) -> Result<()> {
-        self.scan.step(Way::Forward)
+        self.scan.step(Direction::Forward)
     }
 
     /// Moves to the previous key; nothing happens if the iterator is not valid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        self.scan.step(Way::Backward)
+        self.scan.step(Direction::Backward)
     }
 
     /// Whether the iterator stands on a key.

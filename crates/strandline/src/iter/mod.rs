@@ -11,7 +11,7 @@ use crate::level0::run::Run;
 use crate::memtable::{Memtable, is_skipped};
 use crate::record::store::{Entry, Leaf, Media, NEAR, hash};
 
-/// Locations held ahead of the entry that is read, whose records are on their way from memory meanwhile: few
+/// Locations held ahead of the entry that is read, whose records are on their direction from memory meanwhile: few
 /// after a seek, more as the walk goes on. A run gives them a block at a time; a memtable, where each call has to
 /// find its place again, twice as many each time.
 const AHEAD_FIRST: usize = 16;
@@ -22,28 +22,12 @@ const RUN_AHEAD_MAX: usize = 48;
 /// Versions of one key that a walk over a run passes one by one; then it looks for the end of them.
 const PASSED_MAX: usize = 2 * RUN_AHEAD_MAX;
 
-/// Which way a walk goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    Forward,
-    Backward,
-}
-
-impl Way {
-    pub(crate) fn opposite(self) -> Way {
-        match self {
-            Way::Forward => Way::Backward,
-            Way::Backward => Way::Forward,
-        }
-    }
-}
-
 /// A walk over one source.
 pub(crate) struct Cursor {
     /// The source's place in its View, the newest's being 0.
     pub rank: usize,
     source: Source,
-    way: Way,
+    direction: Direction,
     at: Seq,
     batch: Vec<u64>,
     taken: usize,
@@ -72,12 +56,12 @@ enum Source {
 }
 
 impl Cursor {
-    fn new(source: Source, way: Way, at: Seq) -> Cursor {
+    fn new(source: Source, direction: Direction, at: Seq) -> Cursor {
         Cursor {
-            decides_late: way == Way::Backward && matches!(source, Source::Run { .. }),
+            decides_late: direction == Direction::Backward && matches!(source, Source::Run { .. }),
             rank: 0,
             source,
-            way,
+            direction,
             at,
             batch: Vec::with_capacity(AHEAD_MAX + AHEAD_MAX / 2),
             taken: 0,
@@ -94,11 +78,11 @@ impl Cursor {
         media: &Media,
         memtable: &Arc<Memtable>,
         from: Bound<&[u8]>,
-        way: Way,
+        direction: Direction,
         at: Seq,
     ) -> Result<Cursor> {
         let source = Source::Memtable { memtable: Arc::clone(memtable), last: None };
-        let mut cursor = Cursor::new(source, way, at);
+        let mut cursor = Cursor::new(source, direction, at);
         cursor.ahead = AHEAD_FIRST;
         cursor.scan_memtable(media, from);
         cursor.advance(media)?;
@@ -110,25 +94,28 @@ impl Cursor {
         media: &Media,
         run: &Arc<Run>,
         from: Bound<&[u8]>,
-        way: Way,
+        direction: Direction,
         at: Seq,
     ) -> Result<Cursor> {
-        let mut cursor = Cursor::new(Source::Run { run: Arc::clone(run), next: None }, way, at);
+        let mut cursor =
+            Cursor::new(Source::Run { run: Arc::clone(run), next: None }, direction, at);
         let batch = &mut cursor.batch;
-        let behind = match (from, way) {
-            (Bound::Unbounded, Way::Forward) => 0,
-            (Bound::Unbounded, Way::Backward) => run.entries(),
-            (Bound::Included(key), Way::Forward) | (Bound::Excluded(key), Way::Backward) => {
+        let behind = match (from, direction) {
+            (Bound::Unbounded, Direction::Forward) => 0,
+            (Bound::Unbounded, Direction::Backward) => run.entries(),
+            (Bound::Included(key), Direction::Forward)
+            | (Bound::Excluded(key), Direction::Backward) => {
                 run.first_after(media, key, true, batch)?
             }
-            (Bound::Excluded(key), Way::Forward) | (Bound::Included(key), Way::Backward) => {
+            (Bound::Excluded(key), Direction::Forward)
+            | (Bound::Included(key), Direction::Backward) => {
                 run.first_after(media, key, false, batch)?
             }
         };
         cursor.ahead = RUN_AHEAD_FIRST;
-        match way {
-            Way::Forward => cursor.fetched(Some(behind + cursor.batch.len() as u64)),
-            Way::Backward => {
+        match direction {
+            Direction::Forward => cursor.fetched(Some(behind + cursor.batch.len() as u64)),
+            Direction::Backward => {
                 cursor.batch.clear();
                 cursor.fetched(behind.checked_sub(1));
                 cursor.pending = cursor.next_entry(media)?;
@@ -292,7 +279,7 @@ impl Cursor {
             self.refill_at = usize::MAX;
             return Ok(());
         };
-        let (held, backward) = (self.batch.len(), self.way == Way::Backward);
+        let (held, backward) = (self.batch.len(), self.direction == Direction::Backward);
         run.leaves(media, from, backward, 1, self.ahead, &mut self.batch)?;
         self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
         let count = (self.batch.len() - held) as u64;
@@ -316,10 +303,7 @@ impl Cursor {
     fn scan_memtable(&mut self, media: &Media, from: Bound<&[u8]>) {
         let Source::Memtable { memtable, last } = &mut self.source else { return };
         let held = self.batch.len();
-        let direction = match self.way {
-            Way::Forward => Direction::Forward,
-            Way::Backward => Direction::Backward,
-        };
+        let direction = self.direction;
         let versions = Versions::At(self.at);
         let end =
             memtable.index.scan(media, from, direction, versions, self.ahead, &mut self.batch);

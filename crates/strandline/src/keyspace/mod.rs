@@ -3,6 +3,7 @@
 pub(crate) mod holders;
 pub(crate) mod lost;
 pub(crate) mod subrange;
+pub(crate) mod usage;
 pub(crate) mod vacancies;
 pub(crate) mod view;
 pub(crate) mod write_head;
@@ -177,4 +178,9 @@ impl Sources {
         runs.dedup_by(|a, b| Arc::ptr_eq(a, b));
         Sources { memtables, runs }
     }
+}
+
+#[cold]
+pub(crate) fn dropped(space: &Space) -> Error {
+    Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Result, Seq};
 
-use crate::keyspace::subrange::Span;
 use crate::keyspace::write_head::Front;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::ranges::Stretch;
 use crate::record::store::Media;
+use crate::span::Span;
 use crate::tree::Tree;
 use crate::tree::level::Level;
 

@@ -16,7 +16,6 @@ use art::{Direction, Versions};
 use base::Result;
 use base::planted::{self, Bug};
 
-use crate::background::jobs::Progress;
 use crate::engine::Engine;
 use crate::keyspace::Space;
 use crate::keyspace::subrange::{CleanTail, Subrange};
@@ -28,6 +27,7 @@ use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::{Memtable, is_skipped};
+use crate::quantum::Progress;
 use crate::record::store::{Entry, Leaf};
 use crate::record::zone::Zone;
 

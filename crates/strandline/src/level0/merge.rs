@@ -16,10 +16,9 @@ use base::bytes::compare;
 use base::planted::{self, Bug};
 use pmem::{InFlight, Site};
 
-use crate::background::jobs::Progress;
 use crate::compaction::install::dead_zones;
 use crate::engine::{Claim, Engine};
-use crate::keyspace::subrange::{CleanTail, Span, Subrange};
+use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::keyspace::{Sources, Space};
 use crate::level0::copies::{Copies, Copy};
@@ -30,10 +29,12 @@ use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
 use crate::manifest::edit::{Change, Fate};
 use crate::memtable::is_skipped;
+use crate::quantum::Progress;
 use crate::ranges::Ranges;
 use crate::record::store::{Entry, Leaf, Media};
 use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
+use crate::span::Span;
 use crate::throttle::FULL_DEBT;
 
 /// Index blocks read from a run at a time.

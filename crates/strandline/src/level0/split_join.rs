@@ -18,7 +18,7 @@ use base::planted::{self, Bug};
 use base::{ErrorKind, Result};
 
 use crate::engine::Engine;
-use crate::keyspace::subrange::{Span, Subrange};
+use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{Routes, Sources, Space};
 use crate::level0::policy::split_or_join::{Cut, Limits, SubrangeFacts, choose};
@@ -26,6 +26,7 @@ use crate::level0::run::Run;
 use crate::manifest::edit::Change;
 use crate::memtable::Memtable;
 use crate::poison::Unended;
+use crate::span::Span;
 use crate::tree::Tree;
 
 /// Zones of the pool for each subrange at least: it keeps two or three that are not full.

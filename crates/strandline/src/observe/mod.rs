@@ -1,4 +1,3 @@
 //! What a store shows of itself.
 
-pub mod explain;
 pub mod properties;

@@ -8,6 +8,7 @@ use base::Seq;
 use pmem::{Durability, JournalFigures, StatsSnapshot};
 
 use crate::cache::CacheFigures;
+use crate::compaction::figures::CompactionFigures;
 use crate::compaction::policy::pick::targets;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
@@ -100,31 +101,6 @@ pub struct SsdProperties {
     pub compactions: CompactionFigures,
     /// What the last compaction failed of, unless one has succeeded since.
     pub trouble: Option<String>,
-}
-
-/// What compactions did since the store was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompactionFigures {
-    /// Compactions of level 0.
-    pub level0: u64,
-    /// Compactions of other levels.
-    pub levels: u64,
-    /// Of these, compactions that several threads could carry on at once, in parts.
-    pub parted: u64,
-    /// Tables that only moved.
-    pub moves: u64,
-    /// Compactions that failed; their inputs stayed.
-    pub failed: u64,
-    /// Entries that were read.
-    pub entries: u64,
-    /// Bytes of tables that were read.
-    pub read_bytes: u64,
-    /// Bytes of tables that were written to files.
-    pub written_bytes: u64,
-    /// Bytes of tables that were written to persistent memory.
-    pub pm_written_bytes: u64,
-    /// Time from begin to end, all together.
-    pub time: Duration,
 }
 
 /// Figures about a keyspace.

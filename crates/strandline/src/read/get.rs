@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::Guard;
 use base::planted::{self, Bug};
-use base::{Error, Result, Seq};
+use base::{Result, Seq};
 
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::keyspace::{Routes, Space};
-use crate::observe::explain::{Probe, Source, Trace};
+use crate::keyspace::{Routes, Space, dropped};
+use crate::probe::{Probe, Source, Trace};
 use crate::record::found::Found;
 use crate::record::store::{Entry, hash};
 
@@ -298,9 +298,4 @@ impl Engine {
             _ => Ok(false),
         }
     }
-}
-
-#[cold]
-pub(crate) fn dropped(space: &Space) -> Error {
-    Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
 }

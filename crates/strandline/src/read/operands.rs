@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::hooks;
 use crate::keyspace::Space;
 use crate::keyspace::view::View;
-use crate::observe::explain::{Probe, Source, Trace};
+use crate::probe::{Probe, Source, Trace};
 use crate::record::store::{Entry, Media, hash};
 
 /// The operands of a key so far, the newest first, and what they are merged into.

@@ -1,4 +1,4 @@
-//! The way of a scan: the sources of a View merged in key order, forward or backward, one subrange after the other.
+//! The direction of a scan: the sources of a View merged in key order, forward or backward, one subrange after the other.
 //!
 //! A scan is defined by its snapshot, not by its View: when there is a newer one it seeks on that at its last
 //! key, so that a slow reader does not hold on to what is to be freed.
@@ -17,7 +17,9 @@ use base::bytes::compare;
 use base::{Error, Result, Seq};
 
 use crate::engine::Engine;
-use crate::iter::{Cursor, Way};
+use art::Direction;
+
+use crate::iter::Cursor;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{Routes, Space};
@@ -37,8 +39,8 @@ pub(crate) struct Scan {
     upper: Bound<Vec<u8>>,
     subrange: Arc<Subrange>,
     view: Arc<View>,
-    way: Way,
-    /// Where the scan ends, or leaves the subrange, going its way.
+    direction: Direction,
+    /// Where the scan ends, or leaves the subrange, going its direction.
     far: Bound<Vec<u8>>,
     /// It leaves the subrange there.
     goes_on: bool,
@@ -98,7 +100,7 @@ impl Scan {
             upper,
             subrange,
             view,
-            way: Way::Forward,
+            direction: Direction::Forward,
             far: Bound::Unbounded,
             goes_on: false,
             cursors: Vec::new(),
@@ -158,31 +160,35 @@ impl Scan {
         }
     }
 
-    /// Positions on the first key from `from` on, going `way`, within the bounds.
-    pub(crate) fn seek(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+    /// Positions on the first key from `from` on, going `direction`, within the bounds.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         self.engine.check_open("iterate")?;
-        let near = match way {
-            Way::Forward => self.lower.clone(),
-            Way::Backward => self.upper.clone(),
+        let near = match direction {
+            Direction::Forward => self.lower.clone(),
+            Direction::Backward => self.upper.clone(),
         };
-        self.enter(tighter(from, as_slice(&near), way), way)?;
+        self.enter(tighter(from, as_slice(&near), direction), direction)?;
         if self.valid() { Ok(()) } else { self.go_on() }
     }
 
     /// Positions on the first key from `from` on in the subrange where that is.
-    fn enter(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+    fn enter(&mut self, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         let known = self.vacancies();
-        let from = known.as_ref().map_or(from, |known| jump(known, from, way, self.at));
-        self.pin(from, way)?;
+        let from = known.as_ref().map_or(from, |known| jump(known, from, direction, self.at));
+        self.pin(from, direction)?;
         self.merged.take();
-        self.way = way;
+        self.direction = direction;
         let span = &self.subrange.span;
-        let (edge, end) = match way {
-            Way::Forward => (span.before().map_or(Bound::Unbounded, Bound::Excluded), &self.upper),
-            Way::Backward => (span.from().map_or(Bound::Unbounded, Bound::Included), &self.lower),
+        let (edge, end) = match direction {
+            Direction::Forward => {
+                (span.before().map_or(Bound::Unbounded, Bound::Excluded), &self.upper)
+            }
+            Direction::Backward => {
+                (span.from().map_or(Bound::Unbounded, Bound::Included), &self.lower)
+            }
         };
         // Seen from the other side, the bound that leaves less.
-        let far = tighter(edge, as_slice(end), way.opposite());
+        let far = tighter(edge, as_slice(end), direction.opposite());
         self.goes_on = edge != Bound::Unbounded && far == edge && far != as_slice(end);
         self.far = far.map(<[u8]>::to_vec);
         self.position(from)?;
@@ -190,7 +196,7 @@ impl Scan {
         self.takes_all = self.space.lost.is_none() && !self.deletes_ranges;
         let keeps_to = self.goes_on && self.view.keeps_to(&self.media, &self.subrange.span)?;
         self.bounded = self.far != Bound::Unbounded && !keeps_to;
-        self.stretch.begin(from, way);
+        self.stretch.begin(from, direction);
         let settled = self.settle();
         self.stretch.end();
         settled
@@ -198,18 +204,18 @@ impl Scan {
 
     /// Puts a cursor on the first key from `from` on of every source of the View.
     fn position(&mut self, from: Bound<&[u8]>) -> Result<()> {
-        let (media, way) = (&*self.media, self.way);
+        let (media, direction) = (&*self.media, self.direction);
         self.current = Place::Nowhere;
         self.cursors.clear();
         self.walks.clear();
         let memtables = self.view.memtables.iter().enumerate();
         for (rank, memtable) in memtables.filter(|(_, memtable)| !memtable.index.is_empty()) {
-            let mut cursor = Cursor::memtable(media, memtable, from, way, self.at)?;
+            let mut cursor = Cursor::memtable(media, memtable, from, direction, self.at)?;
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
         for (rank, run) in (self.view.first_run()..).zip(&self.view.runs) {
-            let mut cursor = Cursor::run(media, run, from, way, self.at)?;
+            let mut cursor = Cursor::run(media, run, from, direction, self.at)?;
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
@@ -217,7 +223,7 @@ impl Scan {
         for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
-                let mut walk = Walk::new(level, within, from, way, self.at)?;
+                let mut walk = Walk::new(level, within, from, direction, self.at)?;
                 walk.rank = rank;
                 self.walks.push(walk);
             }
@@ -226,22 +232,22 @@ impl Scan {
     }
 
     /// Sees to it that the View is current and that of the subrange where `from` is.
-    fn pin(&mut self, from: Bound<&[u8]>, way: Way) -> Result<()> {
+    fn pin(&mut self, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         if self.space.dropped.load(Relaxed) {
             // Its snapshot decides what the scan sees; the View only holds space.
             let elsewhere = match from {
                 Bound::Included(key) => !self.subrange.span.holds(key),
                 _ => false,
             };
-            return if elsewhere { Err(crate::read::get::dropped(&self.space)) } else { Ok(()) };
+            return if elsewhere { Err(crate::keyspace::dropped(&self.space)) } else { Ok(()) };
         }
-        let pick = |routes: &Routes| match (from, way) {
-            (Bound::Included(key), _) | (Bound::Excluded(key), Way::Forward) => {
+        let pick = |routes: &Routes| match (from, direction) {
+            (Bound::Included(key), _) | (Bound::Excluded(key), Direction::Forward) => {
                 routes.position(key)
             }
-            (Bound::Excluded(key), Way::Backward) => routes.last_below(key),
-            (Bound::Unbounded, Way::Forward) => 0,
-            (Bound::Unbounded, Way::Backward) => routes.subranges.len() - 1,
+            (Bound::Excluded(key), Direction::Backward) => routes.last_below(key),
+            (Bound::Unbounded, Direction::Forward) => 0,
+            (Bound::Unbounded, Direction::Backward) => routes.subranges.len() - 1,
         };
         let there = self.space.routes.load();
         let same = Arc::ptr_eq(&there.subranges[pick(&there)], &self.subrange);
@@ -262,21 +268,21 @@ impl Scan {
                 Bound::Included(lower) => Bound::Excluded(lower),
                 Bound::Unbounded => break,
             };
-            self.enter(from, self.way)?;
+            self.enter(from, self.direction)?;
         }
         if self.valid() { Ok(()) } else { self.end() }
     }
 
-    /// Moves on to the next key going `way`; turns round if need be.
+    /// Moves on to the next key going `direction`; turns round if need be.
     #[inline]
-    pub(crate) fn step(&mut self, way: Way) -> Result<()> {
+    pub(crate) fn step(&mut self, direction: Direction) -> Result<()> {
         if !self.valid() {
             return Ok(());
         }
         // A View is replaced seldom, and what the old one holds is wanted.
-        if way != self.way || self.is_behind() {
+        if direction != self.direction || self.is_behind() {
             let key = self.key().map(<[u8]>::to_vec).unwrap_or_default();
-            return self.seek(Bound::Excluded(&key), way);
+            return self.seek(Bound::Excluded(&key), direction);
         }
         self.merged.take();
         self.pass()?;
@@ -359,9 +365,9 @@ impl Scan {
 
     #[inline]
     fn is_within(&self, key: &[u8]) -> bool {
-        match self.way {
-            Way::Forward => below(key, &self.far),
-            Way::Backward => above(key, &self.far),
+        match self.direction {
+            Direction::Forward => below(key, &self.far),
+            Direction::Backward => above(key, &self.far),
         }
     }
 
@@ -401,19 +407,19 @@ impl Scan {
         }
     }
 
-    /// What comes next going the scan's way. Of equal keys records come before tables, which are older, and upper
+    /// What comes next going the scan's direction. Of equal keys records come before tables, which are older, and upper
     /// levels before lower ones.
     fn nearest(&self) -> Place {
-        let mut place = nearest(&self.cursors, &self.media, self.way).map(Place::Record);
+        let mut place = nearest(&self.cursors, &self.media, self.direction).map(Place::Record);
         let mut best = match place {
             Some(Place::Record(at)) => self.record(at).map(|entry| self.media.key(entry)),
             _ => None,
         };
         for (no, walk) in self.walks.iter().enumerate() {
             let nearer = walk.head().is_some()
-                && best.is_none_or(|best| match self.way {
-                    Way::Forward => compare(walk.key(), best).is_lt(),
-                    Way::Backward => compare(walk.key(), best).is_gt(),
+                && best.is_none_or(|best| match self.direction {
+                    Direction::Forward => compare(walk.key(), best).is_lt(),
+                    Direction::Backward => compare(walk.key(), best).is_gt(),
                 });
             if nearer {
                 place = Some(Place::Table(no));
@@ -444,14 +450,14 @@ fn is_put(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::Put | Kind::PutExtent)
 }
 
-/// The cursor whose head comes next going `way`; of equal keys, the newest.
-fn nearest(cursors: &[Cursor], media: &Media, way: Way) -> Option<usize> {
+/// The cursor whose head comes next going `direction`; of equal keys, the newest.
+fn nearest(cursors: &[Cursor], media: &Media, direction: Direction) -> Option<usize> {
     let mut best: Option<(usize, &Entry)> = None;
     for (no, cursor) in cursors.iter().enumerate() {
         let Some(head) = &cursor.head else { continue };
         let nearer = best.is_none_or(|(_, other)| {
             let order = compare(media.key(head), media.key(other));
-            let order = if way == Way::Backward { order.reverse() } else { order };
+            let order = if direction == Direction::Backward { order.reverse() } else { order };
             order.then_with(|| other.seq.cmp(&head.seq)).is_lt()
         });
         if nearer {
@@ -479,15 +485,15 @@ fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
     }
 }
 
-/// The bound that leaves less, seen going `way`.
-fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, way: Way) -> Bound<&'k [u8]> {
+/// The bound that leaves less, seen going `direction`.
+fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, direction: Direction) -> Bound<&'k [u8]> {
     let (x, y) = match (a, b) {
         (Bound::Unbounded, other) | (other, Bound::Unbounded) => return other,
         (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
             (x, y)
         }
     };
-    let order = if way == Way::Backward { y.cmp(x) } else { x.cmp(y) };
+    let order = if direction == Direction::Backward { y.cmp(x) } else { x.cmp(y) };
     match order {
         Ordering::Greater => a,
         Ordering::Less => b,

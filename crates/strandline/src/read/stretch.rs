@@ -5,8 +5,8 @@ use std::ops::Bound;
 use base::Seq;
 use smallvec::SmallVec;
 
-use crate::iter::Way;
 use crate::keyspace::vacancies::{Known, Walked, after};
+use art::Direction;
 
 /// How many deleted keys a scan passes between two looks at the vacancies. They cost about as much as a jump.
 pub(crate) const LOOK_EVERY: u64 = if cfg!(feature = "planted") { 1 } else { 8 };
@@ -25,16 +25,16 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// The scan enters at `from`: all that it passes from there on belongs to one stretch.
-    pub(crate) fn begin(&mut self, from: Bound<&[u8]>, way: Way) {
+    pub(crate) fn begin(&mut self, from: Bound<&[u8]>, direction: Direction) {
         self.end();
-        self.has_near = (from, way) != (Bound::Unbounded, Way::Backward);
+        self.has_near = (from, direction) != (Bound::Unbounded, Direction::Backward);
         self.near = match from {
             Bound::Included(key) | Bound::Excluded(key) => SmallVec::from_slice(key),
             Bound::Unbounded => SmallVec::new(),
         };
         let behind = matches!(
-            (from, way),
-            (Bound::Excluded(_), Way::Forward) | (Bound::Included(_), Way::Backward)
+            (from, direction),
+            (Bound::Excluded(_), Direction::Forward) | (Bound::Included(_), Direction::Backward)
         );
         if behind {
             self.near.push(0);
@@ -49,24 +49,29 @@ impl Stretch {
     }
 
     /// The scan passes `key`, which is deleted.
-    pub(crate) fn pass(&mut self, key: &[u8], way: Way) {
+    pub(crate) fn pass(&mut self, key: &[u8], direction: Direction) {
         self.entries += 1;
         self.last.clear();
         self.last.extend_from_slice(key);
         if !std::mem::replace(&mut self.has_near, true) {
             self.near.clear();
             self.near.extend_from_slice(key);
-            if way == Way::Backward {
+            if direction == Direction::Backward {
                 self.near.push(0);
             }
         }
     }
 
     /// Where the scan may go on that has just passed a key, if that is in a vacancy.
-    pub(crate) fn jump<'k>(&self, known: &'k Known, way: Way, at: Seq) -> Option<Bound<&'k [u8]>> {
-        match way {
-            Way::Forward => known.behind(&self.last, at).map(Bound::Included),
-            Way::Backward => known.before(&after(&self.last), at).map(Bound::Excluded),
+    pub(crate) fn jump<'k>(
+        &self,
+        known: &'k Known,
+        direction: Direction,
+        at: Seq,
+    ) -> Option<Bound<&'k [u8]>> {
+        match direction {
+            Direction::Forward => known.behind(&self.last, at).map(Bound::Included),
+            Direction::Backward => known.before(&after(&self.last), at).map(Bound::Excluded),
         }
     }
 
@@ -74,17 +79,17 @@ impl Stretch {
     pub(crate) fn tell(
         &self,
         edge: Option<&[u8]>,
-        way: Way,
+        direction: Direction,
         at: Seq,
         each: impl FnOnce(&Walked<'_>),
     ) {
         let entries = self.entries;
-        match way {
-            Way::Forward => {
+        match direction {
+            Direction::Forward => {
                 let end = edge.map_or_else(|| after(&self.last), <[u8]>::to_vec);
                 each(&Walked { begin: &self.near, end: &end, at, entries });
             }
-            Way::Backward => {
+            Direction::Backward => {
                 let begin = edge.unwrap_or(&self.last);
                 each(&Walked { begin, end: &self.near, at, entries });
             }
@@ -96,16 +101,20 @@ impl Stretch {
 pub(crate) fn jump<'k>(
     known: &'k Known,
     from: Bound<&'k [u8]>,
-    way: Way,
+    direction: Direction,
     at: Seq,
 ) -> Bound<&'k [u8]> {
-    let jumped = match (from, way) {
-        (Bound::Unbounded, Way::Forward) => known.behind(&[], at).map(Bound::Included),
-        (Bound::Included(key), Way::Forward) => known.behind(key, at).map(Bound::Included),
-        (Bound::Excluded(key), Way::Forward) => known.behind(&after(key), at).map(Bound::Included),
-        (Bound::Unbounded, Way::Backward) => None,
-        (Bound::Included(key), Way::Backward) => known.before(&after(key), at).map(Bound::Excluded),
-        (Bound::Excluded(key), Way::Backward) => known.before(key, at).map(Bound::Excluded),
+    let jumped = match (from, direction) {
+        (Bound::Unbounded, Direction::Forward) => known.behind(&[], at).map(Bound::Included),
+        (Bound::Included(key), Direction::Forward) => known.behind(key, at).map(Bound::Included),
+        (Bound::Excluded(key), Direction::Forward) => {
+            known.behind(&after(key), at).map(Bound::Included)
+        }
+        (Bound::Unbounded, Direction::Backward) => None,
+        (Bound::Included(key), Direction::Backward) => {
+            known.before(&after(key), at).map(Bound::Excluded)
+        }
+        (Bound::Excluded(key), Direction::Backward) => known.before(key, at).map(Bound::Excluded),
     };
     jumped.unwrap_or(from)
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::Seq;
 use pool::Extent;
 
-use crate::usage::Count;
+use crate::count::Count;
 
 /// A zone that holds records.
 pub(crate) struct Zone {

@@ -9,7 +9,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pool::{HeaderState, ZoneHeader};
 
-use crate::keyspace::subrange::{Span, Subrange};
+use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
 use crate::manifest::{KeyspaceState, RunState, State};
@@ -17,6 +17,7 @@ use crate::memtable::Memtable;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
 use crate::record::zone::{Graveyard, Zone};
+use crate::span::Span;
 use crate::tree::Tree;
 
 /// Zones by number, and extents of values by place, each claimed once: several runs may name one.

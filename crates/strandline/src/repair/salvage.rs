@@ -8,12 +8,12 @@ use art::{Direction, Versions};
 use base::{Result, Seq};
 use sst::{Blocks, Cursor, EntryKind, Layout, RangeDelete, Uncached};
 
-use crate::keyspace::subrange::Span;
 use crate::level0::run::BLOCK_ENTRIES;
 use crate::level0::run::Run;
 use crate::memtable::{Memtable, is_skipped};
 use crate::record::format::Kind;
 use crate::record::store::{Leaf, Media};
+use crate::span::Span;
 use crate::tree::blocks::File;
 use crate::tree::tables::Tables;
 

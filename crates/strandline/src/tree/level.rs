@@ -7,9 +7,9 @@ use sst::{Handle, Hit, Search};
 
 use super::table::Table;
 use crate::fences::{Fences, FencesBuilder};
-use crate::keyspace::subrange::Span;
 use crate::ranges::Stretch;
 use crate::record::found::Found;
+use crate::span::Span;
 
 /// The tables of one level (I-TREE-1).
 pub(crate) struct Level {

@@ -11,7 +11,6 @@ use pmem::Site;
 use pool::Extent;
 
 use super::space::TableSpace;
-use crate::compaction::policy::placement;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
 use crate::record::zone::Graveyard;
@@ -24,7 +23,7 @@ pub(crate) struct PmTables {
     share: u64,
     /// Bytes that they may take as things are.
     limit: AtomicU64,
-    /// Bytes that they take, by [`placement::share`].
+    /// Bytes that they take, by [`share`].
     taken: AtomicU64,
     /// How many there are, those whose last reader has yet to leave included.
     count: AtomicU64,
@@ -79,7 +78,7 @@ impl PmTables {
 
     /// Whether one more table of `len` bytes may be had as things are.
     pub(crate) fn has_room(&self, len: u64) -> bool {
-        let share = placement::share(len, self.len_max());
+        let share = share(len, self.len_max());
         let free = u64::from(self.media.pool.space().free_zones);
         self.taken() + share <= self.limit() && free > self.kept.load(Relaxed)
     }
@@ -119,7 +118,7 @@ impl PmTables {
     }
 
     fn owned(self: &Arc<PmTables>, extent: Extent, hold: Option<ExtentHold>) -> PmExtent {
-        self.taken.fetch_add(placement::share(extent.len, self.len_max()), Relaxed);
+        self.taken.fetch_add(share(extent.len, self.len_max()), Relaxed);
         self.count.fetch_add(1, Relaxed);
         PmExtent { extent, hold, memory: Arc::clone(self) }
     }
@@ -177,9 +176,7 @@ impl PmExtent {
 
 impl Drop for PmExtent {
     fn drop(&mut self) {
-        self.memory
-            .taken
-            .fetch_sub(placement::share(self.extent.len, self.memory.len_max()), Relaxed);
+        self.memory.taken.fetch_sub(share(self.extent.len, self.memory.len_max()), Relaxed);
         self.memory.count.fetch_sub(1, Relaxed);
     }
 }
@@ -220,5 +217,23 @@ impl ssd::Read for PmFile {
 
     fn will_need(&self, at: u64, len: u64) {
         self.media.region.prefetch(self.at + at, (len as usize).div_ceil(base::LINE).clamp(1, 64));
+    }
+}
+
+/// What a table of `len` bytes counts for where a zone has `zone_len`: extents of the same length fit into a zone so many
+/// times and no more, and of what is left over nobody else makes a whole zone.
+pub(crate) fn share(len: u64, zone_len: u64) -> u64 {
+    len.next_power_of_two().min(zone_len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        for (len, expected) in [(1, 1), (1024, 1024), (1025, 2048), (2049, 4096), (4096, 4096)] {
+            assert_eq!(share(len, 4096), expected, "{len}");
+        }
     }
 }

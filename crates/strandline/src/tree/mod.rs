@@ -15,6 +15,7 @@ pub(crate) mod bounds;
 pub(crate) mod copy;
 pub(crate) mod desc;
 pub(crate) mod examine;
+pub(crate) mod facts;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod owner;
@@ -22,6 +23,7 @@ pub(crate) mod room;
 pub(crate) mod space;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod verify;
 pub(crate) mod walk;
 
 use std::collections::BTreeMap;
@@ -34,7 +36,7 @@ use level::{Level, verdict};
 use space::NewTable;
 use table::Table;
 
-use crate::observe::explain::{Probe, Source, Trace};
+use crate::probe::{Probe, Source, Trace};
 use crate::record::found::Found;
 
 /// The tables of a keyspace at a moment.

@@ -12,9 +12,9 @@ use super::desc::TableDesc;
 use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
 use crate::busy::Busy;
-use crate::compaction::merge::output;
-use crate::compaction::policy::pick::TableFacts;
 use crate::ranges::Ranges;
+use crate::tree::facts::TableFacts;
+use crate::tree::verify::verify;
 
 /// A table; its file or extent goes with its last holder once an edit dropped it (I-TREE-4).
 pub(crate) struct Table {
@@ -144,7 +144,7 @@ impl Table {
         let file = File(file);
         let layout = Layout::open(&file).map_err(|error| match error.kind() {
             // The process that wrote its name into the manifest could read it.
-            ErrorKind::NotSupported if output::verify(&*file.0, &self.desc).is_err() => {
+            ErrorKind::NotSupported if verify(&*file.0, &self.desc).is_err() => {
                 lost("fails its checksum")
             }
             _ => error,

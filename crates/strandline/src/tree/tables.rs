@@ -16,7 +16,7 @@ use super::room::{Room, Writes};
 use super::space::{NewTable, TableSpace};
 use crate::cache::BlockCache;
 use crate::caught::{caught, panicked};
-use crate::usage::Count;
+use crate::count::Count;
 
 /// Where the tables of a store are.
 #[derive(Clone)]

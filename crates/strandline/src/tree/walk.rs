@@ -9,7 +9,7 @@ use sst::{EntryKind, SEQ_MAX};
 
 use super::blocks::CachedBlocks;
 use super::level::Level;
-use crate::iter::Way;
+use art::Direction;
 
 type Cursor = sst::Cursor<CachedBlocks>;
 
@@ -21,7 +21,7 @@ pub(crate) struct Walk {
     /// The level's place in its View, the newest source's being 0.
     pub rank: usize,
     level: Arc<Level>,
-    way: Way,
+    direction: Direction,
     at: Seq,
     /// Positions of the tables that it walks.
     within: Range<usize>,
@@ -48,14 +48,14 @@ impl Walk {
         level: &Arc<Level>,
         within: Range<usize>,
         from: Bound<&[u8]>,
-        way: Way,
+        direction: Direction,
         at: Seq,
     ) -> Result<Walk> {
         let mut walk = Walk {
             rank: 0,
             level: Arc::clone(level),
             within,
-            way,
+            direction,
             at,
             table: 0,
             cursor: None,
@@ -63,9 +63,9 @@ impl Walk {
             key: Vec::new(),
             value: Vec::new(),
         };
-        match way {
-            Way::Forward => walk.begin_forward(from)?,
-            Way::Backward => walk.begin_backward(from)?,
+        match direction {
+            Direction::Forward => walk.begin_forward(from)?,
+            Direction::Backward => walk.begin_backward(from)?,
         }
         Ok(walk)
     }
@@ -78,30 +78,30 @@ impl Walk {
     /// The key of the head.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        match (&self.cursor, self.way) {
-            (Some(cursor), Way::Forward) => cursor.key(),
+        match (&self.cursor, self.direction) {
+            (Some(cursor), Direction::Forward) => cursor.key(),
             _ => &self.key,
         }
     }
 
     /// The value of the head.
     pub(crate) fn value(&self) -> &[u8] {
-        match (&self.cursor, self.way) {
-            (Some(cursor), Way::Forward) => cursor.value(),
+        match (&self.cursor, self.direction) {
+            (Some(cursor), Direction::Forward) => cursor.value(),
             _ => &self.value,
         }
     }
 
     /// Moves to the next visible version of another key.
     pub(crate) fn advance(&mut self) -> Result<()> {
-        match self.way {
-            Way::Forward => {
+        match self.direction {
+            Direction::Forward => {
                 if let Some(cursor) = &mut self.cursor {
                     cursor.next_key()?;
                 }
                 self.settle_forward()
             }
-            Way::Backward => self.settle_backward(),
+            Direction::Backward => self.settle_backward(),
         }
     }
 

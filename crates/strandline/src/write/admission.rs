@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
 
-use crate::background::jobs::Worked;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::Space;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::memtable::Memtable;
+use crate::quantum::Worked;
 use crate::record::extent::ExtentHold;
 use crate::throttle::HELP_DEBT;
 use crate::throttle::debt::{self, State};
@@ -138,7 +138,7 @@ impl Engine {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         let front = &subrange.front;
         if space.dropped.load(Relaxed) {
-            return Err(crate::read::get::dropped(space));
+            return Err(crate::keyspace::dropped(space));
         }
         if front.is_closed() || front.has_spare() && !front.spare_is_reserved() {
             // Where others have taken its keys over, the commit finds them by routing anew.

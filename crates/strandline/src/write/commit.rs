@@ -281,7 +281,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         for group in &self.groups {
             let op = &self.ops[group.ops.start];
             if op.space.dropped.load(Relaxed) {
-                return Err(crate::read::get::dropped(op.space));
+                return Err(crate::keyspace::dropped(op.space));
             }
             if group.view.front.is_wanting() || engine.has_full_index(group.view.active()) {
                 engine.look_after(op.space, op.stored_key())?;
@@ -309,7 +309,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 for group in &self.groups {
                     let space = self.ops[group.ops.start].space;
                     if space.dropped.load(Relaxed) {
-                        return Err(crate::read::get::dropped(space));
+                        return Err(crate::keyspace::dropped(space));
                     }
                 }
                 self.group();

@@ -5,13 +5,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use base::bytes::compare;
-use base::checksum::Sum;
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result, Seq};
-use ssd::Read;
+use base::{Result, Seq};
 use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
 use crate::compaction::merge::sink::TableSink;
+use crate::compaction::policy::pick::OVERLAP_MAX;
 use crate::compaction::policy::placement::Place;
 use crate::ranges::Ranges;
 use crate::throttle::rate::RateLimit;
@@ -21,11 +20,7 @@ use crate::tree::level::Level;
 use crate::tree::room::Writes;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
-
-/// Bytes compared at a time when a table is read back.
-const READ_BACK: usize = 1 << 20;
-/// A table is cut when it overlaps this many times its size of the level below.
-pub(crate) const OVERLAP_MAX: u64 = 10;
+use crate::tree::verify;
 
 /// Where tables go and what they look like.
 #[derive(Clone)]
@@ -275,7 +270,7 @@ impl Output {
             largest,
         };
         planted::step("read a table back");
-        verify(&*self.tables.open(&desc, None)?, &desc)?;
+        verify::verify(&*self.tables.open(&desc, None)?, &desc)?;
         Ok(NewTable { desc, space: written.space })
     }
 
@@ -292,81 +287,5 @@ impl Output {
     pub(crate) fn abandon(&mut self) {
         self.open = None;
         self.done.clear();
-    }
-}
-
-/// Reads a table back and compares it with what was written.
-pub(crate) fn verify(file: &dyn Read, desc: &TableDesc) -> Result<()> {
-    // Not damage: what the merge reads is whole, and it is done again.
-    let differs = || {
-        Error::new(
-            ErrorKind::Io,
-            "verify",
-            format!(
-                "{} does not read back as it was written; see to the device, it is written anew",
-                file.path().display()
-            ),
-        )
-    };
-    if file.len() != desc.len {
-        return Err(differs());
-    }
-    let mut sum = Sum::default();
-    let mut buffer = vec![0; READ_BACK.min(desc.len as usize)];
-    let mut at = 0;
-    while at < desc.len {
-        let len = (desc.len - at).min(buffer.len() as u64) as usize;
-        file.read_at(at, &mut buffer[..len])?;
-        sum.update(&buffer[..len]);
-        at += len as u64;
-    }
-    if sum.value() == desc.sum { Ok(()) } else { Err(differs()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use ssd::{Fs, Memory};
-
-    use super::*;
-    use crate::tree::room::Room;
-    use crate::tree::tables::Shelf;
-
-    /// It was taken for damage of what is merged, after which the keyspace was never compacted again.
-    #[test]
-    fn a_table_that_reads_back_otherwise_is_no_damage() {
-        let fs: Arc<dyn Fs> = Arc::new(Memory::default());
-        fs.create_dir_all(Path::new("/sst")).expect("directory");
-        let tables = Tables::new(Shelf { fs, dir: "/sst".into() }, Room::unlimited(), 0);
-        let id = tables.take_id();
-        let mut file = tables.create(id).expect("create");
-        file.append(b"a table").expect("append");
-        let mut sum = Sum::default();
-        sum.update(b"a table");
-        let desc = TableDesc {
-            id,
-            extent: None,
-            keyspace: 0,
-            level: 1,
-            len: 7,
-            sum: sum.value(),
-            range_deletes: 0,
-            ends_before: false,
-            global_seq: 0,
-            entries: 1,
-            deletions: 0,
-            min_seq: 1,
-            max_seq: 1,
-            smallest: Vec::new(),
-            largest: Vec::new(),
-        };
-        let file = tables.open(&desc, None).expect("open");
-        verify(&*file, &desc).expect("as it was written");
-        let wrong = [TableDesc { sum: !desc.sum, ..desc.clone() }, TableDesc { len: 8, ..desc }];
-        for desc in wrong {
-            let error = verify(&*file, &desc).expect_err("not as it was written");
-            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-        }
     }
 }

@@ -8,10 +8,10 @@ use base::bytes::compare;
 use base::{Result, Seq};
 use sst::EntryKind;
 
-use crate::keyspace::subrange::Span;
 use crate::level0::run::Run;
 use crate::memtable::{Memtable, is_skipped};
 use crate::record::store::{Entry, Leaf, Media, NEAR};
+use crate::span::Span;
 use crate::tree::ahead::Ahead;
 use crate::tree::table::Table;
 

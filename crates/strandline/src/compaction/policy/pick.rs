@@ -13,6 +13,10 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::compaction::policy::relief;
 use crate::tree::desc::LEVELS;
+use crate::tree::facts::TableFacts;
+
+/// A table is cut when it overlaps this many times its size of the level below.
+pub(crate) const OVERLAP_MAX: u64 = 10;
 
 /// How much larger a level is than the one above, at most.
 const RATIO_MAX: f64 = 8.0;
@@ -22,18 +26,6 @@ const GATHERED: usize = 3;
 /// What level 0 gives is merged with the level that it lies on if that is smaller by this factor than what it gives, or
 /// should give, at once: each small one would count as much as a large one among those that gather.
 const SMALL: u64 = 4;
-
-/// What is known of a table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TableFacts<'t> {
-    pub bytes: u64,
-    pub smallest: &'t [u8],
-    pub largest: &'t [u8],
-    /// A compaction under way reads it.
-    pub busy: bool,
-    /// What part of its entries deletes others, in thousandths; all of them, where it deletes a range.
-    pub deletes: u32,
-}
 
 /// What is known of level 0.
 #[derive(Clone, Copy, Debug, Default)]

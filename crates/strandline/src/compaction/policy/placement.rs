@@ -49,12 +49,6 @@ pub(crate) fn cut_at(table_bytes: u64, len_max: u64) -> u64 {
     table_bytes.min(len_max / 8 * FULL_EIGHTHS)
 }
 
-/// What a table of `len` bytes counts for where a zone has `zone_len`: extents of the same length fit into a zone so many
-/// times and no more, and of what is left over nobody else makes a whole zone.
-pub(crate) fn share(len: u64, zone_len: u64) -> u64 {
-    len.next_power_of_two().min(zone_len)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,8 +86,5 @@ mod tests {
     fn lengths() {
         assert_eq!(cut_at(32 << 20, 4 << 20), (4 << 20) / 8 * 7);
         assert_eq!(cut_at(100, 4 << 20), 100);
-        for (len, expected) in [(1, 1), (1024, 1024), (1025, 2048), (2049, 4096), (4096, 4096)] {
-            assert_eq!(share(len, 4096), expected, "{len}");
-        }
     }
 }

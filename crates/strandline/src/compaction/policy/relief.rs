@@ -5,12 +5,11 @@
 //! go. A table that overlaps too much of the next level, as one may that was written before anything lay there, is cut into
 //! several first.
 
-use crate::compaction::merge::output::OVERLAP_MAX;
-use crate::compaction::policy::pick::{
-    Choice, Picture, TableFacts, bytes, hull, is_busy, overlapping,
-};
+use crate::compaction::policy::pick::OVERLAP_MAX;
+use crate::compaction::policy::pick::{Choice, Picture, bytes, hull, is_busy, overlapping};
 use crate::tree::bounds::EXACT;
 use crate::tree::desc::LEVELS;
+use crate::tree::facts::TableFacts;
 
 /// Part of its entries, in thousandths, that deletes others in a table that is merged for that.
 const DELETES_MIN: u32 = 250;

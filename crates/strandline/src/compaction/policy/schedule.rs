@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use testkit::Rng;
 
 use crate::compaction::policy::pick::{
-    Arriving, Choice, Level0Facts, Picture, RoomFacts, TableFacts, pick, pick_level0, pick_unfit,
+    Arriving, Choice, Level0Facts, Picture, RoomFacts, pick, pick_level0, pick_unfit,
 };
 use crate::tree::desc::LEVELS;
+use crate::tree::facts::TableFacts;
 
 /// Keys of a table, each with its newest number.
 type Entries = BTreeMap<u16, u64>;

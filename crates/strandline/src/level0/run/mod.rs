@@ -23,7 +23,6 @@ use sst::RangeDelete;
 
 use crate::busy::Busy;
 use crate::fences::{Fences, FencesBuilder};
-use crate::keyspace::subrange::Span;
 use crate::level0::run::block::{Block, Position};
 use crate::level0::run::pieces::Pieces;
 use crate::memtable::is_skipped;
@@ -31,6 +30,7 @@ use crate::ranges::Ranges;
 use crate::record::extent::ExtentHold;
 use crate::record::store::{Entry, Leaf, Media};
 use crate::record::zone::Zone;
+use crate::span::Span;
 
 /// Blocks behind the first in which a look-up looks for its version one after the other.
 const HOT_BLOCKS: usize = 4;

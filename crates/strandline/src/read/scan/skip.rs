@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::Result;
 
-use crate::iter::{Cursor, Way};
+use art::Direction;
+
+use crate::iter::Cursor;
 use crate::keyspace::vacancies::{Known, WORTH_A_VACANCY};
 use crate::ranges::Stretch as Covered;
 use crate::read::scan::{Scan, as_slice};
@@ -26,13 +28,13 @@ impl Scan {
     /// Passes the current key, which is deleted, and more that is.
     pub(crate) fn pass_deleted(&mut self) -> Result<()> {
         let mut stretch = std::mem::take(&mut self.stretch);
-        stretch.pass(self.key().unwrap_or_default(), self.way);
+        stretch.pass(self.key().unwrap_or_default(), self.direction);
         self.stretch = stretch;
         if !self.stretch.entries.is_multiple_of(LOOK_EVERY) {
             return self.pass();
         }
         if let Some(known) = self.vacancies()
-            && let Some(from) = self.stretch.jump(&known, self.way, self.at)
+            && let Some(from) = self.stretch.jump(&known, self.direction, self.at)
         {
             return self.position(from);
         }
@@ -41,16 +43,16 @@ impl Scan {
 
     /// Passes the current key, and in the sources below the newest range deletion of it all that this covers.
     fn pass_covered(&mut self) -> Result<()> {
-        let (view, way, at) = (Arc::clone(&self.view), self.way, self.at);
+        let (view, direction, at) = (Arc::clone(&self.view), self.direction, self.at);
         let here = self.key().unwrap_or_default().to_vec();
         let Some((rank, covered)) = view.covering(&here, at)? else { return self.pass() };
-        let from = match way {
-            Way::Forward => Bound::Included(covered.end),
-            Way::Backward => Bound::Excluded(covered.begin),
+        let from = match direction {
+            Direction::Forward => Bound::Included(covered.end),
+            Direction::Backward => Bound::Excluded(covered.begin),
         };
-        let is_within = |key: &[u8], Covered { begin, end, .. }: &Covered<'_>| match way {
-            Way::Forward => key < *end,
-            Way::Backward => key >= *begin,
+        let is_within = |key: &[u8], Covered { begin, end, .. }: &Covered<'_>| match direction {
+            Direction::Forward => key < *end,
+            Direction::Backward => key >= *begin,
         };
         let media = &*self.media;
         for cursor in &mut self.cursors {
@@ -58,8 +60,8 @@ impl Scan {
             if cursor.rank > rank && is_within(key, &covered) {
                 let rank = cursor.rank;
                 *cursor = match rank.checked_sub(view.first_run()) {
-                    None => Cursor::memtable(media, &view.memtables[rank], from, way, at)?,
-                    Some(run) => Cursor::run(media, &view.runs[run], from, way, at)?,
+                    None => Cursor::memtable(media, &view.memtables[rank], from, direction, at)?,
+                    Some(run) => Cursor::run(media, &view.runs[run], from, direction, at)?,
                 };
                 cursor.rank = rank;
             } else if key == here {
@@ -74,7 +76,7 @@ impl Scan {
                 let rank = walk.rank;
                 let level = view.tree.level(1 + rank - view.first_level());
                 let within = level.within(&self.subrange.span);
-                *walk = Walk::new(level, within, from, way, at)?;
+                *walk = Walk::new(level, within, from, direction, at)?;
                 walk.rank = rank;
             } else if walk.key() == here {
                 walk.advance()?;
@@ -103,7 +105,7 @@ impl Scan {
                 _ => None,
             };
             let oldest = engine.snapshots.oldest(&engine.ring);
-            self.stretch.tell(edge, self.way, self.at, |walked| {
+            self.stretch.tell(edge, self.direction, self.at, |walked| {
                 let next_seq = || engine.gate.enter_to_switch().next_seq();
                 self.space.vacancies.walked(walked, oldest, next_seq);
             });

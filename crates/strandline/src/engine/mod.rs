@@ -1,5 +1,8 @@
 //! The parts of an open store, and the space they share. No control flow: that is in [`crate::path`].
 
+mod file_room;
+mod wait;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -10,7 +13,6 @@ use pmem::SameProcess;
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::background::jobs::Jobs;
-use crate::background::signal::Signal;
 use crate::caught::{caught, panicked};
 use crate::compaction::merge::cpu::Cpu;
 use crate::compaction::merge::engine::MergeEngine;
@@ -18,6 +20,7 @@ use crate::compaction::run::Compactions;
 use crate::hooks::{Called, Hooks};
 use crate::keyspace::holders::Holders;
 use crate::keyspace::subrange::Subrange;
+use crate::keyspace::usage::Usage;
 use crate::keyspace::view::View;
 use crate::keyspace::{Space, Spaces};
 use crate::level0::run::build::{run_bytes_max, separator_bytes};
@@ -31,6 +34,7 @@ use crate::record::zone::{Graveyard, Zone};
 use crate::recovery::recover::{Recovered, Report};
 use crate::ring::Ring;
 use crate::ring::sequencer::Gate;
+use crate::signal::Signal;
 use crate::snapshot::Snapshots;
 use crate::throttle::Throttle;
 use crate::throttle::debt::memtable_bytes_max;
@@ -38,7 +42,6 @@ use crate::throttle::rate::RateLimit;
 use crate::tree::memory::PmTables;
 use crate::tree::room::Room;
 use crate::tree::tables::Tables;
-use crate::usage::Usage;
 
 /// An open store.
 pub(crate) struct Engine {

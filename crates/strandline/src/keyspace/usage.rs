@@ -3,9 +3,9 @@
 //! Gets and puts hold a View as long as they touch its memory, and every View holds its front, so that fronts are counted
 //! for them and they count nothing themselves. Other calls are counted here, and iterators, which lend memory of the store.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::count::Count;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::write_head::Front;
 
@@ -15,44 +15,6 @@ pub(crate) struct Usage {
     pub calls: Count,
     pub iterators: Count,
     replaced: Mutex<Replacements>,
-}
-
-/// How many there are of something. Calls and iterators are raised before, and read behind, the mark of a store that is
-/// closed.
-#[derive(Default)]
-pub(crate) struct Count(AtomicUsize);
-
-impl Count {
-    pub(crate) fn begin(&self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-
-    pub(crate) fn end(&self) {
-        self.0.fetch_sub(1, SeqCst);
-    }
-
-    /// Raises it until what is returned goes.
-    pub(crate) fn raised(&self) -> Raised<'_> {
-        self.begin();
-        Raised(self)
-    }
-
-    pub(crate) fn get(&self) -> usize {
-        self.0.load(SeqCst)
-    }
-
-    pub(crate) fn is_zero(&self) -> bool {
-        self.get() == 0
-    }
-}
-
-/// One in a count.
-pub(crate) struct Raised<'c>(&'c Count);
-
-impl Drop for Raised<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }
 
 /// A subrange that was cut, joined or dropped. Views of it may outlive it.

@@ -1,0 +1,28 @@
+//! Counts of compactions.
+
+use std::time::Duration;
+
+/// What compactions did since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionFigures {
+    /// Compactions of level 0.
+    pub level0: u64,
+    /// Compactions of other levels.
+    pub levels: u64,
+    /// Of these, compactions that several threads could carry on at once, in parts.
+    pub parted: u64,
+    /// Tables that only moved.
+    pub moves: u64,
+    /// Compactions that failed; their inputs stayed.
+    pub failed: u64,
+    /// Entries that were read.
+    pub entries: u64,
+    /// Bytes of tables that were read.
+    pub read_bytes: u64,
+    /// Bytes of tables that were written to files.
+    pub written_bytes: u64,
+    /// Bytes of tables that were written to persistent memory.
+    pub pm_written_bytes: u64,
+    /// Time from begin to end, all together.
+    pub time: Duration,
+}
