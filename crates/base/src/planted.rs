@@ -59,8 +59,8 @@ bugs! {
     DropTombstoneEarly,
     /// A manifest edit carries the floor's commit but not its last sequence number.
     FloorWithoutSequence,
-    /// A freeze edit is written while commits of the memtable are still unpublished.
-    FreezeBeforePublished,
+    /// A flush edit is written while commits of the memtable are still unpublished.
+    FlushUnpublished,
     /// Void records are returned by reads.
     VoidVisible,
     /// Recovery treats a commit with a void segment as a hole.
@@ -75,7 +75,7 @@ bugs! {
     FreeBeforeEdit,
     /// A merge drops versions that an open snapshot still needs.
     IgnoreSnapshots,
-    /// The run installed by a freeze names one record too few.
+    /// The run installed by a flush names one record too few.
     LoseLastEntry,
     /// The superblock's second slot is not brought to the same content before the old log is reused.
     OneSuperblockSlot,
@@ -113,7 +113,7 @@ bugs! {
     ForgetPmTableExtent,
     /// A compaction drops tombstones although deeper levels hold what they hide.
     DropTombstoneAboveLevel,
-    /// A freeze or merge drops tombstones although tables hold what they hide.
+    /// A flush or merge drops tombstones although tables hold what they hide.
     DropTombstoneAboveTables,
     /// Recovery takes a table that is missing, torn or damaged for an empty one.
     AcceptTornTable,
@@ -125,14 +125,14 @@ bugs! {
     ClaimUnsynced,
     /// Subranges take over without an edit that makes them.
     CutWithoutEdit,
-    /// A cut leaves memtables that wait to be frozen to the first of the new subranges.
+    /// A cut leaves memtables that wait to be flushed to the first of the new subranges.
     CutForgetsMemtables,
     /// A cut leaves the old subrange open to writers.
     CutKeepsFrontOpen,
     /// Subranges are joined although one has left a run that the other reads.
     JoinShowsLeftRun,
-    /// A memtable that several subranges read is frozen for the first of them.
-    FreezeForOne,
+    /// A memtable that several subranges read is flushed for the first of them.
+    FlushForOne,
     /// A merge or compaction takes a run that others read from them, too.
     LeaveRunForAll,
     /// Zones are freed although another subrange reads a run that names them.
@@ -151,13 +151,13 @@ bugs! {
     FlushUnderRuns,
     /// The edit that adds a memtable's tables leaves its zones as they are.
     FlushKeepsZones,
-    /// A freeze or merge takes an operand for something that hides what is below it.
+    /// A flush or merge takes an operand for something that hides what is below it.
     OperandHides,
     /// A compaction combines operands without what lies deeper.
     MergeWithoutBase,
-    /// A freeze or merge combines operands that a snapshot tells apart.
+    /// A flush or merge combines operands that a snapshot tells apart.
     FoldAcrossSnapshot,
-    /// A freeze or merge makes a value of operands although older sources have what they are merged into.
+    /// A flush or merge makes a value of operands although older sources have what they are merged into.
     FoldWithoutBase,
     /// A range deletion that goes on into the next table ends with the first.
     RangeEndsWithTable,

@@ -42,8 +42,8 @@ counters! {
         voids,
         /// Recovery reported damage, which a power cut never is.
         damage,
-        /// Freezes.
-        freezes,
+        /// Flushes.
+        flushes,
         /// Merges.
         merges,
         /// Records moved by cleaning.

@@ -70,7 +70,7 @@ impl Nudge {
 const ONE_IN: u32 = 24;
 /// The same at sites that are slow in this world.
 const ONE_IN_SLOW: u32 = 3;
-/// Longest sleep; such as a commit, a freeze or an edit of another thread takes.
+/// Longest sleep; such as a commit, a flush or an edit of another thread takes.
 const SLEEP_US: usize = 300;
 
 impl Crew {

@@ -124,7 +124,7 @@ pub enum Op {
         /// The key.
         key: Vec<u8>,
     },
-    /// Work of the system's own, such as a freeze or a merge.
+    /// Work of the system's own, such as a flush or a merge.
     Background {
         /// The virtual thread.
         thread: u8,

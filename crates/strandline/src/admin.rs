@@ -15,8 +15,8 @@ use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
-use crate::keyspace::{Routes, Space};
-use crate::level0::merge::MergeJob;
+use crate::keyspace::{KeyspaceState, Routes};
+use crate::level0::merge::RunMerge;
 use crate::level0::run::Run;
 use crate::manifest::Manifest;
 use crate::manifest::edit::{Change, Fate};
@@ -33,12 +33,12 @@ pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
 const SHORT_MAX: u32 = 100;
 
 impl Engine {
-    pub(crate) fn find_space(&self, name: &str) -> Option<Arc<Space>> {
+    pub(crate) fn find_space(&self, name: &str) -> Option<Arc<KeyspaceState>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).named(name).cloned()
     }
 
     /// Makes a keyspace: the edit is durable before any record can name it.
-    pub(crate) fn create_space(&self, name: &str) -> Result<Arc<Space>> {
+    pub(crate) fn create_space(&self, name: &str) -> Result<Arc<KeyspaceState>> {
         self.check_writable("create keyspace")?;
         let refused = match name.len() {
             0 => Some(ErrorKind::InvalidArgument),
@@ -61,7 +61,7 @@ impl Engine {
         let edit = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
-        let space = Arc::new(Space::new(id, name, vec![whole], None));
+        let space = Arc::new(KeyspaceState::new(id, name, vec![whole], None));
         self.holders.count(1, 0);
         spaces.insert(Arc::clone(&space));
         edit.end();
@@ -146,7 +146,7 @@ impl Engine {
             pass.next_seq() - 1
         };
         self.await_visible(last_seq)?;
-        // No freeze or merge of this keyspace may be under way while its zones are retired.
+        // No flush or merge of this keyspace may be under way while its zones are retired.
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         let subranges = space.subranges();
@@ -203,7 +203,7 @@ impl Engine {
     /// Gives a keyspace whose drop was refused fronts that take writes: the memtables that took them until then wait to become
     /// runs. Where it is not known whether the drop was written, the store is poisoned: the keyspace can be read, and that is
     /// all. The caller holds `admin`.
-    fn take_back(&self, space: &Arc<Space>, dropped: &[Arc<Subrange>]) {
+    fn take_back(&self, space: &Arc<KeyspaceState>, dropped: &[Arc<Subrange>]) {
         let again = |subrange: &Arc<Subrange>| {
             let view = subrange.view.load_full();
             let filled = |memtable: &&Arc<Memtable>| memtable.bytes.load(Relaxed) > 0;
@@ -224,38 +224,41 @@ impl Engine {
         space.dropped.store(false, Relaxed);
     }
 
-    /// Freezes every memtable and waits until it has become a run or tables.
+    /// Flushes every memtable and waits until it has become a run or tables.
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable("flush")?;
-        // What is frozen later need not be waited for.
+        // What is flushed later need not be waited for.
         let mut newest = Vec::new();
         for space in self.spaces() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
                 if subrange.front.bytes() > 0 {
-                    self.rotate(&subrange);
+                    self.switch_memtable(&subrange);
                 }
                 let view = subrange.view.load();
-                let frozen = view.memtables[1..].iter().map(Arc::downgrade);
-                newest.extend(frozen.map(|memtable| (Arc::clone(&space), memtable)));
+                let immutable = view.memtables[1..].iter().map(Arc::downgrade);
+                newest.extend(immutable.map(|memtable| (Arc::clone(&space), memtable)));
             }
         }
         self.update_reserve();
         self.update_debt();
-        self.await_frozen(&newest)
+        self.await_flushed(&newest)
     }
 
     /// Waits until each of these memtables of a keyspace has become a run or tables, or the keyspace is dropped.
-    pub(crate) fn await_frozen(&self, memtables: &[(Arc<Space>, Weak<Memtable>)]) -> Result<()> {
+    pub(crate) fn await_flushed(
+        &self,
+        memtables: &[(Arc<KeyspaceState>, Weak<Memtable>)],
+    ) -> Result<()> {
         let mut short = 0;
-        let waits = |(space, memtable): &(Arc<Space>, Weak<Memtable>)| {
+        let waits = |(space, memtable): &(Arc<KeyspaceState>, Weak<Memtable>)| {
             let is_it = |each: &Arc<Memtable>| std::ptr::eq(Arc::as_ptr(each), memtable.as_ptr());
             let reads = |subrange: &Arc<Subrange>| subrange.view.load().memtables.iter().any(is_it);
             !space.dropped.load(Relaxed) && space.subranges().iter().any(reads)
         };
         let mut left = memtables;
         loop {
-            // What was frozen stays so.
+            // What was flushed stays so.
             let Some(next) = left.iter().position(waits) else { return Ok(()) };
             left = &left[next..];
             self.check_writable("flush")?;
@@ -273,7 +276,7 @@ impl Engine {
             if worked == Worked::Did {
                 continue;
             }
-            let trouble = self.last_trouble();
+            let trouble = self.last_background_error();
             let refused = indexes == Worked::Short && worked != Worked::Busy;
             // What waits behind an ingest that waits here does not keep it from failing.
             let no_index = matches!(indexes, Worked::Idle | Worked::Blocked);
@@ -308,7 +311,7 @@ impl Engine {
         damage.map_or(Ok(()), Err)
     }
 
-    fn compact_space(&self, space: &Arc<Space>) -> Result<()> {
+    fn compact_space(&self, space: &Arc<KeyspaceState>) -> Result<()> {
         if self.tables.is_some() {
             return self.compact_down(space, (None, None), Depth::Deepest);
         }
@@ -320,7 +323,7 @@ impl Engine {
             if view.runs.len() > 1 {
                 // No other thread marks runs while the jobs are held. A merge that panics goes like one that fails.
                 let all = 0..view.runs.len();
-                let merge = MergeJob::begin(self, (space, &subrange), &view, all);
+                let merge = RunMerge::begin(self, (space, &subrange), &view, all);
                 drop(view);
                 let merged = merge.map(|mut merge| caught(move || merge.step(self, usize::MAX)));
                 let merged = merged.transpose().map_err(|said| panicked("compact", &said))?;
@@ -336,7 +339,7 @@ impl Engine {
     /// levels there are only whole runs to merge.
     pub(crate) fn compact_range(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         range: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<()> {
         self.flush()?;

@@ -18,7 +18,7 @@ pub use iterator::Iter;
 use crate::backup::ingest::IngestOptions;
 use crate::engine::Engine;
 use crate::hooks::Hooks;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::observe::properties::Properties;
 use crate::open::{self, Access};
 use crate::options::Options;
@@ -27,7 +27,7 @@ use crate::quantum::Worked;
 use crate::read::scan::Scan;
 use crate::record::format::Kind;
 use crate::recovery::recover::Report;
-use crate::tree::tables::Shelf;
+use crate::tree::tables::TableDir;
 use crate::write::op::Op;
 pub use batch::Batch;
 
@@ -58,7 +58,7 @@ impl Drop for Handle {
 #[derive(Clone)]
 pub struct Keyspace {
     handle: Arc<Handle>,
-    space: Arc<Space>,
+    space: Arc<KeyspaceState>,
 }
 
 /// A moment of the store: reads through it see what was visible when it was taken.
@@ -141,13 +141,13 @@ impl Db {
         dir: impl Into<PathBuf>,
         options: Options,
     ) -> Result<Db> {
-        let shelf = Shelf { fs, dir: dir.into() };
+        let shelf = TableDir { fs, dir: dir.into() };
         Db::open_on_shelf(region, Some(shelf), options, Hooks::default())
     }
 
     pub(crate) fn open_on_shelf(
         region: Arc<Region>,
-        shelf: Option<Shelf>,
+        shelf: Option<TableDir>,
         options: Options,
         hooks: Hooks,
     ) -> Result<Db> {
@@ -167,7 +167,7 @@ impl Db {
         &self.handle.engine
     }
 
-    fn keyspace_of(&self, space: Arc<Space>) -> Keyspace {
+    fn keyspace_of(&self, space: Arc<KeyspaceState>) -> Keyspace {
         Keyspace { handle: Arc::clone(&self.handle), space }
     }
 
@@ -273,7 +273,11 @@ impl Db {
     }
 
     /// The inside of a keyspace, if it is one of this store.
-    fn own<'k>(&self, keyspace: &'k Keyspace, operation: &'static str) -> Result<&'k Arc<Space>> {
+    fn own<'k>(
+        &self,
+        keyspace: &'k Keyspace,
+        operation: &'static str,
+    ) -> Result<&'k Arc<KeyspaceState>> {
         if Arc::ptr_eq(&keyspace.handle.engine, &self.handle.engine) {
             return Ok(&keyspace.space);
         }
@@ -303,7 +307,7 @@ impl Db {
         self.engine().sync_wal()
     }
 
-    /// Freezes the memtables of all keyspaces into index runs, or with `level0=sst` writes them out as tables, and returns
+    /// Flushes the memtables of all keyspaces into index runs, or with `level0=sst` writes them out as tables, and returns
     /// when that is done.
     ///
     /// # Errors
@@ -437,7 +441,7 @@ impl Keyspace {
         &self.handle.engine
     }
 
-    pub(crate) fn space(&self) -> &Arc<Space> {
+    pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
         &self.space
     }
 

@@ -18,7 +18,7 @@ use crate::manifest::State;
 use crate::manifest::edit::Edit;
 use crate::options::WalSync;
 use crate::record::format::{self, Head};
-use crate::record::short::Brief;
+use crate::record::short::ShortHeader;
 use crate::record::store::Media;
 use crate::recovery::scan_zone;
 use crate::wal;
@@ -77,9 +77,9 @@ pub fn records(data: &[u8]) {
             let bytes = &zone[at..];
             let Some(head) = Head::decode(bytes, seed, BASE_SEQ) else { continue };
             let Some(whole) = bytes.get(..head.len()) else { continue };
-            if let Some(brief) = Brief::verified(whole, seed, BASE_SEQ) {
+            if let Some(brief) = ShortHeader::verified(whole, seed, BASE_SEQ) {
                 assert!(head.verify(whole, seed), "both ways find the checksum");
-                let parts = |brief: Brief| {
+                let parts = |brief: ShortHeader| {
                     (brief.kind, brief.seq, brief.key_at, brief.key_len, brief.value_len)
                 };
                 assert_eq!(parts(brief), parts(head.brief()), "both ways find the same record");

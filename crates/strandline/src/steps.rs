@@ -14,7 +14,7 @@ pub use crate::open::ground::Given;
 use crate::open::{self, Access};
 use crate::read::get::Pinning;
 use crate::record::format::Kind;
-use crate::tree::tables::Shelf;
+use crate::tree::tables::TableDir;
 use crate::wal::{self, Setting};
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
@@ -199,7 +199,7 @@ pub fn open(
     options: Options,
     hooks: Hooks,
 ) -> Result<Db> {
-    let shelf = tables.map(|(fs, dir)| Shelf { fs, dir: dir.to_owned() });
+    let shelf = tables.map(|(fs, dir)| TableDir { fs, dir: dir.to_owned() });
     Db::open_on_shelf(region, shelf, options, hooks)
 }
 
@@ -239,13 +239,13 @@ pub fn visible(keyspace: &Keyspace) -> Seq {
     keyspace.engine_for_steps().ring.visible()
 }
 
-/// Freezes the active memtables of the keyspace; background work turns them into runs.
-pub fn rotate(keyspace: &Keyspace) {
+/// Switches the active memtables of the keyspace; background work turns them into runs.
+pub fn switch_memtable(keyspace: &Keyspace) {
     let space = keyspace.space();
     let _admin = space.admin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for subrange in space.subranges() {
         if subrange.front.bytes() > 0 {
-            keyspace.engine_for_steps().rotate(&subrange);
+            keyspace.engine_for_steps().switch_memtable(&subrange);
             keyspace.engine_for_steps().update_reserve();
         }
     }
@@ -304,7 +304,7 @@ pub fn zones_regranted(keyspace: &Keyspace) -> u64 {
     keyspace.engine_for_steps().zones_regranted()
 }
 
-/// Asks background work to free as much space as it can: everything is frozen, merged and cleaned.
+/// Asks background work to free as much space as it can: everything is flushed, merged and cleaned.
 pub fn reclaim(keyspace: &Keyspace) {
     let engine = keyspace.engine_for_steps();
     engine.throttle.asked.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -121,7 +121,7 @@ fn audit(spaces: &[Keyspace], snapshot: &Snapshot) {
 }
 
 /// Transfers between accounts in several keyspaces, each one batch, while auditors add up all accounts in
-/// snapshots, and memtables are frozen and merged all the time.
+/// snapshots, and memtables are flushed and merged all the time.
 #[test]
 fn money_is_neither_made_nor_lost() {
     let region = heap(32 << 20);
@@ -211,7 +211,7 @@ fn money_is_neither_made_nor_lost() {
 }
 
 /// What was read stays true: counters only grow, and a reader never sees one go back, whether it looks up,
-/// scans or takes snapshots, across freezes and merges.
+/// scans or takes snapshots, across flushes and merges.
 #[test]
 fn readers_never_see_time_run_backwards() {
     let region = heap(16 << 20);
@@ -289,7 +289,7 @@ fn readers_never_see_time_run_backwards() {
     });
 }
 
-/// A snapshot answers the same however often it is asked, while everything under it is frozen, merged and
+/// A snapshot answers the same however often it is asked, while everything under it is flushed, merged and
 /// cleaned away.
 #[test]
 fn snapshots_stand_still() {

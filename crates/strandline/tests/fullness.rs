@@ -276,7 +276,7 @@ fn long_values_that_are_deleted_as_a_range_make_room_for_as_many() {
 
 /// Each open takes a zone for what is deleted then. The last one went the same way, and nothing had room for an index run.
 #[test]
-fn deletions_one_to_an_open_leave_room_to_freeze_them() {
+fn deletions_one_to_an_open_leave_room_to_flush_them() {
     ends(|| {
         for preset in PRESETS {
             let place = Place::new(MIB, Memory::default());

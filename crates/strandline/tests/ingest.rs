@@ -264,7 +264,7 @@ fn writers_go_on_beside_an_ingest() {
     assert!(db.check().expect("check").damage.is_empty());
 }
 
-/// Memtables of other keys, frozen while the ingest holds its number, cannot become runs before its end: it must not
+/// Memtables of other keys, flushed while the ingest holds its number, cannot become runs before its end: it must not
 /// wait for them, but only for those of its own keys.
 #[test]
 fn an_ingest_does_not_wait_for_who_waits_for_it() {

@@ -128,7 +128,7 @@ fn runs_stay_apart_until_there_are_too_many() {
     assert!(most >= 8 && shape(&db).1 > 0, "{most} runs at most, {:?} now", shape(&db));
 }
 
-/// A long merge is under way, a few entries at a time; what is frozen meanwhile does not gather behind it.
+/// A long merge is under way, a few entries at a time; what is flushed meanwhile does not gather behind it.
 #[test]
 fn runs_that_come_during_a_merge_are_merged_beside_it() {
     let dir = TempDir::new("level0-beside");

@@ -113,7 +113,10 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ("little DRAM", Options { dram_budget: 256 << 10, ..base() }),
         ("tight pool", Options { pm_size: 6 << 20, ..base() }),
         ("tight pool, background", Options { pm_size: 6 << 20, background_threads: 1, ..base() }),
-        ("parallel recovery", Options { recovery_threads: 4, frozen_memtables_max: 1, ..base() }),
+        (
+            "parallel recovery",
+            Options { recovery_threads: 4, immutable_memtables_max: 1, ..base() },
+        ),
         ("levels", levels()),
         ("tables of memtables", Options { level0: Level0Form::Sst, ..levels() }),
         (
@@ -281,7 +284,7 @@ fn drawn(rng: &mut Rng) -> Options {
         pm_size: (least + rng.below(9)) << 20,
         zone_size: pick(rng, &[0, 16 << 10, 32 << 10]),
         memtable_bytes: pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]),
-        frozen_memtables_max: 1 + rng.below(5) as u32,
+        immutable_memtables_max: 1 + rng.below(5) as u32,
         dram_budget: pick(rng, &[1 << 20, 4 << 20, 1 << 30]),
         // Tables of 4 KiB fill the manifest of the smallest pools, and compactions are refused.
         table_bytes: pick(rng, &[6 << 10, 30 << 10, 200 << 10, 2 << 20]),

@@ -341,7 +341,7 @@ fn void_operands_are_passed_over() {
     assert_eq!(sum(db.get(b"m").expect("get").as_deref()), Some(1000));
 }
 
-/// An operator that refuses does not stop a freeze or a merge: its operands stay.
+/// An operator that refuses does not stop a flush or a merge: its operands stay.
 #[test]
 fn operands_that_are_refused_stay() {
     let sum_of = Arc::new(Sum { partial: true, ..Sum::default() });

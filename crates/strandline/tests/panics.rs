@@ -426,11 +426,11 @@ fn whichever_step_of_a_store_with_tables_panics_it_goes_on_or_says_why_not() {
         every_step_panics(
             options,
             &[
-                "begin a freeze",
-                "freeze",
-                "end a freeze",
-                "before the edit of a freeze",
-                "after the edit of a freeze",
+                "begin a flush",
+                "flush",
+                "end a flush",
+                "before the edit of a flush",
+                "after the edit of a flush",
                 "before the edit of a cut",
                 "after the edit of a cut",
                 "begin a compaction",

@@ -89,13 +89,13 @@ impl World {
         value.map(|value| String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// Freezes what is in memory, and does all background work that is due.
-    fn freeze(&self) {
-        self.spaces.iter().for_each(steps::rotate);
+    /// Flushes what is in memory, and does all background work that is due.
+    fn flush(&self) {
+        self.spaces.iter().for_each(steps::switch_memtable);
         self.work();
     }
 
-    /// As [`freeze`](Self::freeze); besides, every run of a keyspace becomes one.
+    /// As [`flush`](Self::flush); besides, every run of a keyspace becomes one.
     fn merge(&self) {
         steps::reclaim(&self.spaces[DEFAULT]);
         self.work();
@@ -337,7 +337,7 @@ fn a_zone_lives_again() -> Shown {
                 return Ok(());
             }
         }
-        world.freeze();
+        world.flush();
         world.merge();
     }
     Ok(())
@@ -352,10 +352,10 @@ fn a_zones_life_is_part_of_its_records_identity() {
 fn a_retired_zone_keeps_its_word() -> Shown {
     let world = World::new();
     world.put(DEFAULT, "k", "old");
-    world.freeze();
+    world.flush();
     world.put(DEFAULT, "k", "new");
     let overwritten = world.pm.mark();
-    world.freeze();
+    world.flush();
     world.merge();
     let mut log = Log::default();
     world.pm.swap_log(&mut log);
@@ -401,7 +401,7 @@ fn a_merge_passes_a_reader() -> Shown {
     world.put(DEFAULT, "k", "old");
     let mut read = Read::begin(&world.spaces[DEFAULT], b"k");
     world.put(DEFAULT, "k", "new");
-    world.freeze();
+    world.flush();
     world.merge();
     match read.finish(b"k").expect("read") {
         Some(None) => Err("a key that was always there is missing".into()),
@@ -421,7 +421,7 @@ fn a_reader_whose_view_was_replaced_begins_again() {
     let spaces = &world.spaces;
     let mut reads = [Read::begin(&spaces[DEFAULT], b"a"), Read::begin(&spaces[OTHER], b"b")];
     world.put(OTHER, "warm", "so that there is a memtable to switch");
-    steps::rotate(&spaces[OTHER]);
+    steps::switch_memtable(&spaces[OTHER]);
     advance(&mut world.write(&[(DEFAULT, "a", "batch"), (OTHER, "b", "batch")]), ACKNOWLEDGED);
     // The number that both would load covers the batch; only one of the pinned Views does.
     let a = reads[0].finish(b"a").expect("read");
@@ -442,7 +442,7 @@ fn a_snapshot_shows_all_of_a_batch_or_none_whenever_memtables_switch() {
             let mut snapshot = None;
             for step in 0..=ACKNOWLEDGED {
                 if step == switch {
-                    steps::rotate(&world.spaces[OTHER]);
+                    steps::switch_memtable(&world.spaces[OTHER]);
                 }
                 if step == taken {
                     snapshot = Some(world.db.snapshot());
@@ -451,7 +451,7 @@ fn a_snapshot_shows_all_of_a_batch_or_none_whenever_memtables_switch() {
                     advance(&mut write, 1);
                 }
             }
-            world.freeze();
+            world.flush();
             world.merge();
             let options = ReadOptions { snapshot: snapshot.as_ref(), ..ReadOptions::default() };
             let shown = [(DEFAULT, b"a"), (OTHER, b"b")].map(|(space, key)| {

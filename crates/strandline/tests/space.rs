@@ -330,8 +330,8 @@ fn a_slow_scan_finishes_under_pressure() {
     }
 }
 
-/// Keys that share thousands of bytes make fences as long as the keys: the reserve for freezing must hold
-/// those too, or a full store can never freeze again.
+/// Keys that share thousands of bytes make fences as long as the keys: the reserve for flushing must hold
+/// those too, or a full store can never flush again.
 #[test]
 fn long_shared_prefixes_do_not_jam_a_full_store() {
     for background_threads in [0, 1] {
@@ -443,9 +443,9 @@ fn deletes_and_puts_take_turns_in_a_full_store() {
     }
 }
 
-/// A freeze runs while a merge is under way, and neither loses what the other does.
+/// A flush runs while a merge is under way, and neither loses what the other does.
 #[test]
-fn freezes_go_before_a_merge() {
+fn flushes_go_before_a_merge() {
     let region = heap(32 << 20);
     let db = open(&region, &options(64 << 10, 0));
     let mut model = BTreeMap::new();
@@ -466,7 +466,7 @@ fn freezes_go_before_a_merge() {
     assert!(!db.work(100).expect("a merge begins"));
     assert_eq!(runs(), 9, "it is far from its end");
     fill_and_flush(&mut fill, &db)(9);
-    assert_eq!(runs(), 10, "the freeze did not wait for it");
+    assert_eq!(runs(), 10, "the flush did not wait for it");
     while !db.work(100).expect("work") {}
     assert_eq!(runs(), 2, "the merged run, and the one that came meanwhile");
     assert_equal(&db, &model);

@@ -267,7 +267,7 @@ impl Pair {
                 let which = self.rng.below(self.held.len() as u64) as usize;
                 self.held.swap_remove(which);
             }
-            9 => steps::rotate(self.space()),
+            9 => steps::switch_memtable(self.space()),
             10 => drop(self.db.work(500).expect("work")),
             11 if steps::subranges(self.space()) < 4 => {
                 let _busy = steps::split(self.space(), &numbered(low)).expect("split");
@@ -302,7 +302,7 @@ impl Pair {
         while let Some(key) = iter.key() {
             shown.push((key.to_vec(), iter.value().expect("value").unwrap_or_default().to_vec()));
             if shown.len() % 50 == 7 {
-                steps::rotate(self.db.default_keyspace());
+                steps::switch_memtable(self.db.default_keyspace());
                 self.db.work(300).expect("work");
             }
             if forward { iter.next() } else { iter.prev() }.expect("step");

@@ -84,8 +84,8 @@ impl Mutant {
             ) => &["sink"],
             Mutant::Logic(
                 CutWithoutEdit | CutForgetsMemtables | CutKeepsFrontOpen | JoinShowsLeftRun
-                | FreezeForOne | LeaveRunForAll | FreeSharedZones | RecoverForOne
-                | RecoverInReverse | RangeDeleteUncut,
+                | FlushForOne | LeaveRunForAll | FreeSharedZones | RecoverForOne | RecoverInReverse
+                | RangeDeleteUncut,
             ) => &["cuts", "cut-levels"],
             Mutant::Logic(
                 OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes,

@@ -129,7 +129,7 @@ fn wraps() -> Shape {
     Shape { ops: 220, abandons: 8, reopens: 1, ..churn() }
 }
 
-/// Readers that sleep while what they read is overwritten, frozen and merged away.
+/// Readers that sleep while what they read is overwritten, flushed and merged away.
 fn readers() -> Shape {
     Shape {
         ops: 40,
@@ -268,7 +268,7 @@ fn keyspaces() -> Shape {
     }
 }
 
-/// Subranges that are split and joined while records in them are written, frozen and merged.
+/// Subranges that are split and joined while records in them are written, flushed and merged.
 fn cuts() -> Shape {
     Shape {
         ops: 40,

@@ -40,7 +40,7 @@ pub struct Engine {
     pub zone_len: u64,
     /// Bytes of one of the two areas of the manifest, which names zones, runs and tables.
     pub manifest_len: u64,
-    /// Bytes of records at which a memtable is frozen.
+    /// Bytes of records at which a memtable is flushed.
     pub memtable_bytes: u64,
     /// Bytes at which tables on SSD are cut; where there is none, everything stays in memory.
     pub table_bytes: Option<u64>,
@@ -143,7 +143,7 @@ pub enum Reading<'s> {
     Snapshot(Snapshot, u8),
 }
 
-/// Steps for which a reader sleeps: others freeze and merge meanwhile.
+/// Steps for which a reader sleeps: others flush and merge meanwhile.
 const READER_NAP: u8 = 30;
 /// Steps for which a writer sleeps before its fence: others have commits in flight meanwhile.
 const WRITER_NAP: u8 = 10;
@@ -269,16 +269,16 @@ impl Engine {
         Ok(())
     }
 
-    /// One step of background work: freeze the active memtable, or do a few entries of whatever is due.
+    /// One step of background work: flush the active memtable, or do a few entries of whatever is due.
     fn background(&self, store: &Store, kind: u8, step: u32) -> Result<Progress> {
         let Store { db, spaces, .. } = store;
         match (kind, step) {
             (0 | 1, 0) => {
-                spaces.each().for_each(|(_, space)| steps::rotate(space));
-                store.probe.borrow_mut().freezes += 1;
+                spaces.each().for_each(|(_, space)| steps::switch_memtable(space));
+                store.probe.borrow_mut().flushes += 1;
             }
             (2, 0) => {
-                // Merge everything; freezes come first, a few entries at a time.
+                // Merge everything; flushes come first, a few entries at a time.
                 steps::reclaim(db.default_keyspace());
                 store.probe.borrow_mut().merges += 1;
             }

@@ -141,7 +141,7 @@ fn varied(options: Options, rng: &mut Rng) -> Options {
         index: *rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]),
         hash_index: rng.chance(1, 3),
         subranges: *rng.pick(&[options.subranges, 0, 1, 3]),
-        frozen_memtables_max: *rng.pick(&[1, 4]),
+        immutable_memtables_max: *rng.pick(&[1, 4]),
         ..options
     }
 }
@@ -394,7 +394,7 @@ impl Child {
             tell(
                 &self.out,
                 &[
-                    Message::Count { of: Count::Freezes, is: runs.freezes },
+                    Message::Count { of: Count::Flushes, is: runs.flushes },
                     Message::Count { of: Count::Merges, is: runs.merges },
                     Message::Count { of: Count::Regrants, is: regrants },
                     Message::Count { of: Count::Cleaned, is: cleaned },
@@ -421,7 +421,7 @@ impl Child {
 #[derive(Default)]
 struct Runs {
     last: Option<BTreeSet<u64>>,
-    freezes: u64,
+    flushes: u64,
     merges: u64,
 }
 
@@ -429,10 +429,10 @@ impl Runs {
     fn look(&mut self, ids: BTreeSet<u64>) {
         if let Some(last) = &self.last {
             let came = ids.difference(last).count() as u64;
-            // Freezes only add; a merge takes runs away and puts at most one in their place.
+            // Flushes only add; a merge takes runs away and puts at most one in their place.
             let merged = u64::from(last.difference(&ids).next().is_some());
             self.merges += merged;
-            self.freezes += came.saturating_sub(merged);
+            self.flushes += came.saturating_sub(merged);
         }
         self.last = Some(ids);
     }

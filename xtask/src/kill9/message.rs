@@ -25,8 +25,8 @@ pub enum Message {
 /// What a child counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Index runs made by freezes.
-    Freezes,
+    /// Index runs made by flushes.
+    Flushes,
     /// Index runs made by merges.
     Merges,
     /// Zones granted that had held records before.
@@ -55,7 +55,7 @@ pub enum Count {
 
 impl Count {
     pub const ALL: [Count; 13] = [
-        Count::Freezes,
+        Count::Flushes,
         Count::Merges,
         Count::Regrants,
         Count::Cleaned,

@@ -8,10 +8,10 @@ use base::{Error, ErrorKind, Result};
 
 use crate::caught::{self, caught, panicked};
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
-use crate::level0::flush::FreezeJob;
-use crate::level0::merge::MergeJob;
+use crate::level0::flush::FlushJob;
+use crate::level0::merge::RunMerge;
 use crate::level0::policy::pick_runs::{Need, RUNS_ABOVE_LEVELS, RUNS_MAX, pick_runs};
 use crate::memtable::Memtable;
 use crate::options::Level0Form;
@@ -20,20 +20,20 @@ use crate::quantum::{Progress, Worked};
 /// Entries that a merge is carried on by while memtables wait for commits, which come any moment.
 const MEANWHILE: usize = 4096;
 
-/// The work under way. A freeze goes first, also before a merge that has begun: memtables that wait hold DRAM,
-/// and a merge may take long. Neither minds the other: a freeze adds a run that is newer than any input of a merge.
+/// The work under way. A flush goes first, also before a merge that has begun: memtables that wait hold DRAM,
+/// and a merge may take long. Neither minds the other: a flush adds a run that is newer than any input of a merge.
 #[derive(Default)]
 pub(crate) struct Jobs {
-    freeze: Option<FreezeJob>,
+    flush: Option<FlushJob>,
     /// All of one subrange. Each is of runs that came while the one before it was under way, and goes before it: a merge
     /// may take long, and reads would suffer from what gathers meanwhile.
-    merges: Vec<MergeJob>,
+    merges: Vec<RunMerge>,
 }
 
 /// Whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    Freeze,
+    Flush,
     Merge,
 }
 
@@ -48,20 +48,20 @@ enum Chosen {
 impl Jobs {
     /// Whether none is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.freeze.is_none() && self.merges.is_empty()
+        self.flush.is_none() && self.merges.is_empty()
     }
 
     /// Sees to it that there is a job whose turn it is, if there is work at all.
     fn turn(&mut self, engine: &Engine) -> Option<Turn> {
-        // What could not be frozen for want of space may fit once a merge has freed some.
-        if engine.short.load(Relaxed) && self.ensure_merge(engine) {
+        // What could not be flushed for want of space may fit once a merge has freed some.
+        if engine.out_of_space.load(Relaxed) && self.ensure_merge(engine) {
             return Some(Turn::Merge);
         }
-        if self.freeze.is_none() {
-            self.freeze = engine.choose_freeze();
+        if self.flush.is_none() {
+            self.flush = engine.choose_flush();
         }
-        if self.freeze.is_some() {
-            Some(Turn::Freeze)
+        if self.flush.is_some() {
+            Some(Turn::Flush)
         } else {
             self.ensure_merge(engine).then_some(Turn::Merge)
         }
@@ -81,7 +81,7 @@ impl Jobs {
     /// store is poisoned.
     fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Stepped {
         let stepped = caught(|| match turn {
-            Turn::Freeze => self.freeze.as_mut().map(|freeze| freeze.step(engine, quantum)),
+            Turn::Flush => self.flush.as_mut().map(|flush| flush.step(engine, quantum)),
             Turn::Merge => self.merges.last_mut().map(|merge| merge.step(engine, quantum)),
         });
         let (progress, panicked) = match stepped {
@@ -90,7 +90,7 @@ impl Jobs {
         };
         if matches!(progress, Ok(Progress::Done) | Err(_)) {
             match turn {
-                Turn::Freeze => self.freeze = None,
+                Turn::Flush => self.flush = None,
                 Turn::Merge => self.end_merge(engine, progress.as_ref().err()),
             }
         }
@@ -117,31 +117,31 @@ impl Jobs {
 
     /// Tells how far the merges under way have come.
     fn tell(&self, engine: &Engine) {
-        let passed = self.merges.iter().map(MergeJob::passed).sum();
-        let dram: usize = self.merges.iter().map(MergeJob::dram_bytes).sum();
+        let passed = self.merges.iter().map(RunMerge::passed).sum();
+        let dram: usize = self.merges.iter().map(RunMerge::dram_bytes).sum();
         engine.throttle.merging(passed, dram as u64);
     }
 
-    pub(crate) fn is_freezing(&self) -> bool {
-        self.freeze.is_some()
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.flush.is_some()
     }
 
     /// Where merges are under way.
     pub(crate) fn merging(&self) -> Option<&Arc<Subrange>> {
-        self.merges.first().map(MergeJob::subrange)
+        self.merges.first().map(RunMerge::subrange)
     }
 
     /// Gives up what is under way in `space`; nothing names what it has written.
-    pub(crate) fn abandon(&mut self, engine: &Engine, space: &Arc<Space>) {
-        self.freeze.take_if(|freeze| Arc::ptr_eq(freeze.space(), space));
+    pub(crate) fn abandon(&mut self, engine: &Engine, space: &Arc<KeyspaceState>) {
+        self.flush.take_if(|flush| Arc::ptr_eq(flush.space(), space));
         self.merges.retain(|merge| !Arc::ptr_eq(merge.space(), space));
         self.tell(engine);
     }
 
     /// Ends what is under way.
     pub(crate) fn finish(&mut self, engine: &Engine) -> Result<()> {
-        while self.freeze.is_some() {
-            self.step(Turn::Freeze, engine, usize::MAX).progress()?;
+        while self.flush.is_some() {
+            self.step(Turn::Flush, engine, usize::MAX).progress()?;
         }
         while !self.merges.is_empty() {
             self.step(Turn::Merge, engine, usize::MAX).progress()?;
@@ -195,7 +195,7 @@ impl Engine {
         })
     }
 
-    /// Carries the freeze or the merge on by up to `quantum` entries.
+    /// Carries the flush or the merge on by up to `quantum` entries.
     pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
         let mut jobs = match self.jobs.try_lock() {
             Ok(jobs) => jobs,
@@ -204,7 +204,7 @@ impl Engine {
         };
         // Up to here nothing but jobs that were just begun would be lost by a panic.
         let chosen = caught(|| self.choose_job(&mut jobs)).map_err(|said| panicked("index", &said));
-        let turn = match chosen.inspect_err(|error| self.set_index_trouble(Some(error)))?? {
+        let turn = match chosen.inspect_err(|error| self.set_flush_error(Some(error)))?? {
             Chosen::Job(turn) => turn,
             Chosen::Nothing(worked) => return Ok(worked),
         };
@@ -223,14 +223,14 @@ impl Engine {
         let progress = match stepped {
             Stepped::Ended(progress) => progress,
             Stepped::Panicked(error) => {
-                self.set_index_trouble(Some(&error));
+                self.set_flush_error(Some(&error));
                 return Err(error);
             }
         };
         match progress {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                self.short.store(true, Relaxed);
-                // A merge under way may free what the freeze wants.
+                self.out_of_space.store(true, Relaxed);
+                // A merge under way may free what the flush wants.
                 Ok(if merging { Worked::Did } else { Worked::Short })
             }
             Err(error) if error.kind() == ErrorKind::Corruption && turn == Turn::Merge => {
@@ -241,8 +241,8 @@ impl Engine {
                 Err(error)
             }
             Ok(_) => {
-                self.short.store(false, Relaxed);
-                self.set_index_trouble(None);
+                self.out_of_space.store(false, Relaxed);
+                self.set_flush_error(None);
                 Ok(Worked::Did)
             }
         }
@@ -251,7 +251,7 @@ impl Engine {
     /// A cut that is due is made at once; otherwise says whose turn it is.
     fn choose_job(&self, jobs: &mut Jobs) -> Result<Chosen> {
         planted::step("choose a job");
-        if !jobs.is_freezing() {
+        if !jobs.is_flushing() {
             let recut = self.recut(jobs.merging());
             if recut.inspect_err(|error| self.poison.set(error))? {
                 return Ok(Chosen::Nothing(Worked::Did));
@@ -266,7 +266,7 @@ impl Engine {
 
     /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
     /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
-    fn choose_freeze(&self) -> Option<FreezeJob> {
+    fn choose_flush(&self) -> Option<FlushJob> {
         let spaces = self.holders.spaces();
         spaces.iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
             let subranges = space.subranges();
@@ -274,22 +274,22 @@ impl Engine {
             let oldest_of_all = |memtable: &Arc<Memtable>| {
                 let is_it = |each: &Arc<Memtable>| Arc::ptr_eq(each, memtable);
                 let mut readers = views.iter().filter(|view| view.memtables.iter().any(is_it));
-                readers.all(|view| view.oldest_frozen().is_some_and(is_it))
+                readers.all(|view| view.oldest_immutable().is_some_and(is_it))
             };
             let mut waiting: Vec<_> =
-                views.iter().filter_map(|view| view.oldest_frozen()).collect();
+                views.iter().filter_map(|view| view.oldest_immutable()).collect();
             waiting.retain(|memtable| {
-                (self.is_published(memtable) || planted::is(Bug::FreezeBeforePublished))
+                (self.is_published(memtable) || planted::is(Bug::FlushUnpublished))
                     && !self.is_flushed(space, memtable)
                     && oldest_of_all(memtable)
             });
             waiting.sort_by_key(|memtable| memtable.order);
-            waiting.into_iter().find_map(|memtable| FreezeJob::begin(space, memtable))
+            waiting.into_iter().find_map(|memtable| FlushJob::begin(space, memtable))
         })
     }
 
     /// A merge, if one is worth it.
-    fn choose_merge(&self) -> Option<MergeJob> {
+    fn choose_merge(&self) -> Option<RunMerge> {
         if self.options.level0 != Level0Form::GlobalIndex {
             return None;
         }
@@ -312,8 +312,8 @@ impl Engine {
 
     /// A merge of runs that came while another was under way in their subrange. Where space is owed, that one had better
     /// end: what waits for it frees more.
-    fn choose_merge_beside(&self, other: &MergeJob) -> Option<MergeJob> {
-        let space_is_owed = self.throttle.urgency() > 0 || self.short.load(Relaxed);
+    fn choose_merge_beside(&self, other: &RunMerge) -> Option<RunMerge> {
+        let space_is_owed = self.throttle.urgency() > 0 || self.out_of_space.load(Relaxed);
         if space_is_owed || !other.may_wait() {
             return None;
         }
@@ -324,9 +324,9 @@ impl Engine {
     /// A merge of runs that no job is at.
     fn merge_free(
         &self,
-        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
         need: Need,
-    ) -> Option<MergeJob> {
+    ) -> Option<RunMerge> {
         if space.damage.get().is_some() || space.dropped.load(Relaxed) {
             return None;
         }
@@ -335,17 +335,17 @@ impl Engine {
         let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
         let entries: Vec<u64> = free.map(|run| run.entries()).collect();
         let choice = pick_runs(&entries, need)?;
-        MergeJob::begin(self, (space, subrange), &view, choice)
+        RunMerge::begin(self, (space, subrange), &view, choice)
     }
 
-    /// Ends a reclaim round: freezes what is active, so that the next round reaches its dead records too. Where files have no
+    /// Ends a reclaim round: flushes what is active, so that the next round reaches its dead records too. Where files have no
     /// room, zones that stand ready where nothing is written go back: what may be written to them counts as taken.
     pub(crate) fn end_round(&self) {
         let files_are_full = self.files_are_full();
         for (space, subrange) in self.holders.now() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if subrange.front.bytes() > 0 {
-                self.rotate(&subrange);
+                self.switch_memtable(&subrange);
             } else if files_are_full {
                 self.give_spare_back(&subrange);
             }

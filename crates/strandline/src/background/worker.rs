@@ -1,4 +1,4 @@
-//! Background threads: freeze, merge, compact, and map the pool ahead after an open.
+//! Background threads: flush, merge, compact, and map the pool ahead after an open.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};

@@ -22,10 +22,10 @@ use sst::RangeDelete;
 use crate::compaction::merge::engine::{Merge, Poll};
 use crate::compaction::merge::retain::Retention;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::manifest::{KeyspaceState, State, file};
+use crate::manifest::{KeyspaceDesc, State, file};
 use crate::open::SST;
 use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
@@ -33,13 +33,13 @@ use crate::tree::copy::link_or_copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::room::Room;
 use crate::tree::space::NewTable;
-use crate::tree::tables::{Shelf, Tables};
+use crate::tree::tables::{TableDir, Tables};
 
 /// Entries merged between two looks at whether the store is closed.
 const QUANTUM: usize = 1 << 16;
 
 /// A keyspace with a View of each subrange.
-type Pinned = (Arc<Space>, Vec<(Arc<Subrange>, Arc<View>)>);
+type Pinned = (Arc<KeyspaceState>, Vec<(Arc<Subrange>, Arc<View>)>);
 
 impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
@@ -87,7 +87,7 @@ impl Engine {
         let mut state =
             State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
         let tables =
-            Tables::new(Shelf { fs: Arc::clone(fs), dir: dir.clone() }, Room::unlimited(), 0);
+            Tables::new(TableDir { fs: Arc::clone(fs), dir: dir.clone() }, Room::unlimited(), 0);
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);
         // A View goes as soon as its part is copied, and with it the space that it holds.
@@ -95,7 +95,7 @@ impl Engine {
             let tree = Arc::clone(&views[0].1.tree);
             let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
             drop(views);
-            let mut kept = KeyspaceState::new(&space.name);
+            let mut kept = KeyspaceDesc::new(&space.name);
             let mut descs = made;
             for (level, table) in tree.tables() {
                 let desc = TableDesc { extent: None, ..table.desc_at(level) };
@@ -156,7 +156,7 @@ impl Engine {
     fn merge_memory(
         &self,
         tables: &Arc<Tables>,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         views: &[(Arc<Subrange>, Arc<View>)],
         cut: Seq,
     ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
@@ -230,7 +230,7 @@ impl Engine {
     }
 }
 
-fn pin(space: &Arc<Space>) -> Pinned {
+fn pin(space: &Arc<KeyspaceState>) -> Pinned {
     let subranges = space.subranges().into_iter();
     let views = subranges.map(|subrange| {
         let view = subrange.view.load_full();

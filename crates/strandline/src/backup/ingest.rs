@@ -21,7 +21,7 @@ use std::ops::Bound;
 
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::Change;
 use crate::memtable::{Memtable, is_skipped};
 use crate::quantum::Worked;
@@ -53,9 +53,9 @@ pub struct IngestOptions {
 enum InTheWay {
     Nothing,
     /// Runs, or memtables that wait to become runs or tables; the memtables are named.
-    Older(Vec<(Arc<Space>, Weak<Memtable>)>),
-    /// A memtable that cannot be frozen before the tables are there: the ingest's own record or later commits are in it,
-    /// or in one that must be frozen first.
+    Older(Vec<(Arc<KeyspaceState>, Weak<Memtable>)>),
+    /// A memtable that cannot be flushed before the tables are there: the ingest's own record or later commits are in it,
+    /// or in one that must be flushed first.
     Unpublished,
 }
 
@@ -63,7 +63,7 @@ impl Engine {
     /// Adds the tables at `paths` to `space`; returns the number that their entries have.
     pub(crate) fn ingest(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         paths: &[PathBuf],
         options: IngestOptions,
     ) -> Result<Seq> {
@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// I2 to I5, as often as it takes.
-    fn place(&self, space: &Arc<Space>, mut made: Vec<NewTable>) -> Result<Seq> {
+    fn place(&self, space: &Arc<KeyspaceState>, mut made: Vec<NewTable>) -> Result<Seq> {
         let descs: Vec<TableDesc> = made.iter().map(|new| new.desc.clone()).collect();
         let descs = &descs;
         for _ in 0..ATTEMPTS {
@@ -129,7 +129,7 @@ impl Engine {
 
     /// Waits until no compaction of `space` is under way; one that began with a number taken would keep all writers
     /// waiting for its end.
-    fn await_compactions(&self, space: &Arc<Space>) -> Result<()> {
+    fn await_compactions(&self, space: &Arc<KeyspaceState>) -> Result<()> {
         while self.hold_compactions(space).is_none() {
             self.check_writable("ingest")?;
             if self.work(usize::MAX)? != Worked::Did {
@@ -142,7 +142,7 @@ impl Engine {
     /// I2 to I5, of `made`, whose descriptors are `descs`; `None` if others were quicker.
     fn try_place(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         descs: &[TableDesc],
         made: &mut Vec<NewTable>,
     ) -> Result<Option<Seq>> {
@@ -152,7 +152,7 @@ impl Engine {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
                 if self.touches(subrange.view.load().active(), descs, Seq::MAX)? {
-                    self.rotate(&subrange);
+                    self.switch_memtable(&subrange);
                     self.update_reserve();
                 }
             }
@@ -185,7 +185,7 @@ impl Engine {
     /// I3 and I4; `false` if there is no level for some table, or older data in a memtable that may not be waited for.
     fn install_tables(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         (descs, made): (&[TableDesc], &mut Vec<NewTable>),
         seq: Seq,
     ) -> Result<bool> {
@@ -198,7 +198,7 @@ impl Engine {
                 InTheWay::Nothing => {}
                 InTheWay::Unpublished => return Ok(false),
                 InTheWay::Older(memtables) => {
-                    self.await_frozen(&memtables)?;
+                    self.await_flushed(&memtables)?;
                     self.compact_down(space, hull(descs), Depth::Level0)?;
                     continue;
                 }
@@ -227,7 +227,12 @@ impl Engine {
     }
 
     /// What persistent memory has of these keys that is older than `seq`.
-    fn in_the_way(&self, space: &Arc<Space>, descs: &[TableDesc], seq: Seq) -> Result<InTheWay> {
+    fn in_the_way(
+        &self,
+        space: &Arc<KeyspaceState>,
+        descs: &[TableDesc],
+        seq: Seq,
+    ) -> Result<InTheWay> {
         if planted::is(Bug::IngestBelowOlder) {
             return Ok(InTheWay::Nothing);
         }

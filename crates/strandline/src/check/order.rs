@@ -4,7 +4,7 @@ use base::{ErrorKind, Result, Seq};
 
 use crate::compaction::merge::stream::Stream;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::recovery::recover::Damage;
 use crate::span::Span;
@@ -40,7 +40,12 @@ fn first_disorder<C, S>(
 }
 
 /// Says which key of the subrange breaks the order, if one does, or that nobody can tell.
-pub(crate) fn check(engine: &Engine, space: &Space, span: &Span, view: &View) -> Option<Damage> {
+pub(crate) fn check(
+    engine: &Engine,
+    space: &KeyspaceState,
+    span: &Span,
+    view: &View,
+) -> Option<Damage> {
     let media = &*engine.media;
     let found = streams(engine, span, view).and_then(|mut streams| {
         first_disorder(
@@ -108,7 +113,7 @@ mod tests {
         let options = Options { background_threads: 0, ..Options::default() };
         let db = Db::open_region(region, options).expect("open");
         db.put(b"key", b"older").expect("put");
-        crate::steps::rotate(db.default_keyspace());
+        crate::steps::switch_memtable(db.default_keyspace());
         db.put(b"key", b"newer").expect("put");
         let space = db.default_keyspace().space();
         let subrange = space.subrange_of(b"key");

@@ -14,7 +14,7 @@ use base::{Result, Seq};
 use pool::Extent;
 
 use crate::engine::Engine;
-use crate::keyspace::{Sources, Space};
+use crate::keyspace::{KeyspaceState, Sources};
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
 
@@ -188,7 +188,7 @@ impl Engine {
     }
 
     fn look_for_owners(&self) -> Result<SpaceReport> {
-        // What is frozen or merged meanwhile has space that no View shows yet.
+        // What is flushed or merged meanwhile has space that no View shows yet.
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.moment();
         let (owned, reached) = self.owned();
@@ -253,7 +253,7 @@ impl Engine {
         }
     }
 
-    fn owned_by(&self, space: &Space, own: &mut impl FnMut(Place, Owner)) {
+    fn owned_by(&self, space: &KeyspaceState, own: &mut impl FnMut(Place, Owner)) {
         let keyspace = || space.name.clone();
         held(&Sources::of(space), [&*space.tree()], |held| {
             let owner = match &held {

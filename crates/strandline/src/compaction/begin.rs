@@ -10,16 +10,18 @@ use base::planted::{self, Bug};
 
 use crate::compaction::inputs::Inputs;
 use crate::compaction::install::dead_zones;
-use crate::compaction::level0_inputs::Leaving;
+use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::merge::retain::Retention;
-use crate::compaction::policy::pick::{Arriving, Choice, Level0Facts, Picture, RoomFacts, targets};
+use crate::compaction::policy::pick::{
+    Arriving, Choice, Level0Facts, PickerInput, RoomFacts, targets,
+};
 use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
 use crate::compaction::policy::placement::{self, Place};
 use crate::compaction::run::{Compaction, Compactions, Part};
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
@@ -84,10 +86,10 @@ impl Scope {
 
 /// A subrange that may be compacted, and what is chosen by.
 pub(crate) struct Candidate {
-    pub space: Arc<Space>,
+    pub space: Arc<KeyspaceState>,
     pub subrange: Arc<Subrange>,
     pub view: Arc<View>,
-    pub leaving: Leaving,
+    pub leaving: Level0Inputs,
     pub scope: Scope,
     pub facts: SubrangeFacts,
     /// Its level 0 is to leave, behind so many others'.
@@ -111,7 +113,7 @@ impl Engine {
     }
 
     /// Where tables that are written to level `into` belong.
-    fn place_of(&self, space: &Space, tree: &Tree, into: usize) -> Place {
+    fn place_of(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> Place {
         let mut bytes = [0; LEVELS];
         tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
         let level0_share = self.level0_share(space.routes.load().subranges.len());
@@ -152,7 +154,7 @@ impl Engine {
         all
     }
 
-    fn candidate(&self, (space, subrange): (Arc<Space>, Arc<Subrange>)) -> Candidate {
+    fn candidate(&self, (space, subrange): (Arc<KeyspaceState>, Arc<Subrange>)) -> Candidate {
         let view = subrange.view.load_full();
         let leaving = self.leaving(&space, &view);
         let scope = Scope::new(&view.tree, &subrange.span);
@@ -185,11 +187,11 @@ impl Engine {
     pub(crate) fn picture<'v>(
         &self,
         compactions: &'v Compactions,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         (subrange, view): (&Subrange, &'v View),
-        (leaving, bounds, scope): (&Leaving, &'v Bounds, &Scope),
+        (leaving, bounds, scope): (&Level0Inputs, &'v Bounds, &Scope),
         level0_due: bool,
-    ) -> Picture<'v> {
+    ) -> PickerInput<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             let tables = &level.tables[scope.at(number)];
@@ -201,7 +203,7 @@ impl Engine {
             smallest: &each.bounds.0,
             largest: &each.bounds.1,
         });
-        Picture {
+        PickerInput {
             level0: Level0Facts {
                 bytes: leaving.bytes(subrange),
                 files: self
@@ -211,7 +213,7 @@ impl Engine {
                 bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
                 busy: leaving.is_busy(),
                 due: level0_due,
-                waits: view.oldest_frozen().is_some_and(|each| self.is_flushed(space, each)),
+                waits: view.oldest_immutable().is_some_and(|each| self.is_flushed(space, each)),
             },
             levels,
             arriving: arriving.collect(),
@@ -239,9 +241,9 @@ impl Engine {
     pub(crate) fn begin(
         &self,
         compactions: &Compactions,
-        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
         view: &View,
-        (leaving, scope): (&Leaving, &Scope),
+        (leaving, scope): (&Level0Inputs, &Scope),
         choice: Choice,
     ) -> Result<Option<Arc<Compaction>>> {
         let level = |number: usize| view.tree.level(number).tables[scope.at(number)].to_vec();
@@ -267,9 +269,9 @@ impl Engine {
     pub(crate) fn begin_with(
         &self,
         compactions: &Compactions,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         view: &View,
-        level0: Option<(Arc<Subrange>, Leaving)>,
+        level0: Option<(Arc<Subrange>, Level0Inputs)>,
         upper: Upper,
         (into, onto): (usize, std::ops::Range<usize>),
     ) -> Result<Option<Arc<Compaction>>> {
@@ -335,7 +337,7 @@ impl Engine {
         output: OutputOptions,
     ) -> Result<Merge> {
         let span = inputs.span();
-        let Leaving { memtable, runs } = &inputs.leaving;
+        let Level0Inputs { memtable, runs } = &inputs.leaving;
         let deeper = tree.below(usize::from(output.level));
         let horizon = self.snapshots.horizon(&self.ring);
         Ok(Merge {
@@ -355,7 +357,7 @@ impl Engine {
     }
 
     /// What tables of a level look like, as files.
-    pub(crate) fn output_options(&self, space: &Space, into: usize) -> OutputOptions {
+    pub(crate) fn output_options(&self, space: &KeyspaceState, into: usize) -> OutputOptions {
         OutputOptions {
             keyspace: space.id,
             keyspace_name: space.name.clone(),
@@ -387,7 +389,7 @@ impl Engine {
 fn enclosing(
     (low, high): (Vec<u8>, Vec<u8>),
     compactions: &Compactions,
-    space: &Arc<Space>,
+    space: &Arc<KeyspaceState>,
     level: &Level,
     into: usize,
 ) -> (Vec<u8>, Vec<u8>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::Result;
 
 use crate::compaction::begin::Bounds;
-use crate::compaction::level0_inputs::Leaving;
+use crate::compaction::level0_inputs::Level0Inputs;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::level0::run::Run;
@@ -22,7 +22,7 @@ pub(crate) struct Inputs {
     /// The subrange whose level 0 they leave; none if tables sink.
     pub subrange: Option<Arc<Subrange>>,
     /// All runs of it at the begin, or the oldest of its memtables.
-    pub leaving: Leaving,
+    pub leaving: Level0Inputs,
     /// With their levels, the uppermost first.
     pub tables: Vec<(usize, Arc<Table>)>,
 }
@@ -30,13 +30,13 @@ pub(crate) struct Inputs {
 impl Inputs {
     /// Marks them; `None` if another job is at any of them, or was quicker.
     pub(crate) fn claim(
-        level0: Option<(Arc<Subrange>, Leaving)>,
+        level0: Option<(Arc<Subrange>, Level0Inputs)>,
         tables: impl Iterator<Item = (usize, Arc<Table>)>,
     ) -> Option<Inputs> {
         let (subrange, wanted) = level0.unzip();
-        let Leaving { memtable, runs } = wanted.unwrap_or_default();
+        let Level0Inputs { memtable, runs } = wanted.unwrap_or_default();
         // What is marked here is released when it goes, whatever happens.
-        let mut inputs = Inputs { subrange, leaving: Leaving::default(), tables: Vec::new() };
+        let mut inputs = Inputs { subrange, leaving: Level0Inputs::default(), tables: Vec::new() };
         if let Some(memtable) = memtable {
             if !memtable.busy.take() {
                 return None;
@@ -50,7 +50,7 @@ impl Inputs {
             inputs.leaving.runs.push(run);
         }
         // Once they are marked, they stay where they are.
-        let Leaving { memtable, runs } = &inputs.leaving;
+        let Level0Inputs { memtable, runs } = &inputs.leaving;
         if inputs.subrange.as_ref().is_some_and(|each| !each.reads(memtable.as_ref(), runs)) {
             return None;
         }

@@ -8,10 +8,10 @@ use std::sync::{Arc, PoisonError};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
-use crate::compaction::level0_inputs::Leaving;
+use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::run::{Compaction, Written, lock};
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
@@ -114,7 +114,7 @@ impl Engine {
         let (inputs, moved) = (&compaction.inputs, compaction.parts.is_empty());
         if let Some(memtable) = &inputs.leaving.memtable {
             memtable.busy.spend();
-            self.throttle.froze(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
+            self.throttle.flushed(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
         }
         gone.iter().for_each(|run| run.set_replaced());
         if moved && planted::is(Bug::FreeMovedPmTable) {
@@ -162,9 +162,9 @@ impl Engine {
     /// meanwhile.
     pub(crate) fn swap_trees(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         made: Vec<NewTable>,
-        left: Option<(&Subrange, &Leaving)>,
+        left: Option<(&Subrange, &Level0Inputs)>,
     ) {
         let subranges = space.subranges();
         let before = Arc::clone(&subranges[0].view.load().tree);

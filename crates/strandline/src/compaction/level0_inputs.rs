@@ -9,7 +9,7 @@ use base::planted::{self, Bug};
 
 use crate::compaction::begin::Bounds;
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
@@ -18,13 +18,13 @@ use crate::options::Level0Form;
 
 /// Inputs of a compaction of level 0. Whatever else the subrange has in persistent memory is newer.
 #[derive(Clone, Default)]
-pub(crate) struct Leaving {
+pub(crate) struct Level0Inputs {
     /// A memtable that takes no more. Then there are no runs, which would be older.
     pub memtable: Option<Arc<Memtable>>,
     pub runs: Vec<Arc<Run>>,
 }
 
-impl Leaving {
+impl Level0Inputs {
     /// Bytes of records of the keys of `subrange`; about.
     pub(crate) fn bytes(&self, subrange: &Subrange) -> u64 {
         self.sum(|run| run.record_bytes_within(&subrange.span))
@@ -47,7 +47,7 @@ impl Leaving {
         memtable + self.runs.iter().map(|run| of_run(run)).sum::<u64>()
     }
 
-    /// Whether a freeze, merge or compaction is at it.
+    /// Whether a flush, merge or compaction is at it.
     pub(crate) fn is_busy(&self) -> bool {
         self.memtable.as_ref().is_some_and(|memtable| memtable.busy.is_taken())
             || self.runs.iter().any(|run| run.busy.is_taken())
@@ -75,25 +75,25 @@ impl Leaving {
 impl Engine {
     /// What leaves a subrange, whose View is `view`, next. A memtable does once each commit in it is published: until then
     /// keys may come, and its bounds, by which its level is chosen, would not hold.
-    pub(crate) fn leaving(&self, space: &Space, view: &View) -> Leaving {
+    pub(crate) fn leaving(&self, space: &KeyspaceState, view: &View) -> Level0Inputs {
         let oldest = match planted::is(Bug::FlushNewestFirst) {
             true => view.memtables.get(1),
-            false => view.oldest_frozen(),
+            false => view.oldest_immutable(),
         };
         let is_whole =
             |memtable| self.is_published(memtable) || planted::is(Bug::FlushBeforePublished);
         let flushed =
             oldest.filter(|memtable| is_whole(memtable) && self.is_flushed(space, memtable));
         if flushed.is_some() && (view.runs.is_empty() || planted::is(Bug::FlushUnderRuns)) {
-            return Leaving { memtable: flushed.cloned(), runs: Vec::new() };
+            return Level0Inputs { memtable: flushed.cloned(), runs: Vec::new() };
         }
-        Leaving { memtable: None, runs: view.runs.clone() }
+        Level0Inputs { memtable: None, runs: view.runs.clone() }
     }
 
     /// Whether a memtable goes to tables as it is. Those that several subranges read become a run first, which each
     /// leaves when it likes; so do those that a cut takes its keys from, those of a keyspace that is merged no more, and those
     /// that hold no key: they make no table.
-    pub(crate) fn is_flushed(&self, space: &Space, memtable: &Memtable) -> bool {
+    pub(crate) fn is_flushed(&self, space: &KeyspaceState, memtable: &Memtable) -> bool {
         let has_entries = || !memtable.index.is_empty() || !memtable.deletes.is_empty();
         self.options.level0 == Level0Form::Sst
             && space.damage.get().is_none()
@@ -103,15 +103,15 @@ impl Engine {
     }
 
     /// Whether the keyspace has yet to be cut into the number of subranges that it is to have.
-    pub(crate) fn awaits_cut(&self, space: &Space) -> bool {
+    pub(crate) fn awaits_cut(&self, space: &KeyspaceState) -> bool {
         space.routes.load().subranges.len() < self.subranges_fixed()
     }
 
     /// Whether memtables could become runs or tables if the commits in them were published.
     pub(crate) fn awaits_commits(&self) -> bool {
-        let waits = |(space, subrange): &(Arc<Space>, Arc<Subrange>)| {
+        let waits = |(space, subrange): &(Arc<KeyspaceState>, Arc<Subrange>)| {
             let view = subrange.view.load();
-            let oldest = view.oldest_frozen().filter(|_| !space.dropped.load(Relaxed));
+            let oldest = view.oldest_immutable().filter(|_| !space.dropped.load(Relaxed));
             oldest.is_some_and(|oldest| !self.is_published(oldest))
         };
         self.holders.now().iter().any(waits)

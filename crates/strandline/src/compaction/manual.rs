@@ -8,11 +8,11 @@ use base::{Result, Seq};
 
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::{Scope, Upper};
-use crate::compaction::level0_inputs::Leaving;
+use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::policy::pick::{Choice, place, slide};
 use crate::compaction::run::{Compaction, Compactions};
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
 use crate::span::Span;
 use crate::tree::Tree;
@@ -41,7 +41,7 @@ impl Engine {
     /// Compacts the keys of `range`, or all. Of a keyspace that is dropped meanwhile nothing is left to compact.
     pub(crate) fn compact_down(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         range: (Option<&[u8]>, Option<&[u8]>),
         depth: Depth,
     ) -> Result<()> {
@@ -55,7 +55,7 @@ impl Engine {
     /// Compactions by hand, once no other job is at what they need.
     fn compact_once(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         range: (Option<&[u8]>, Option<&[u8]>),
         depth: Depth,
     ) -> Result<()> {
@@ -104,7 +104,7 @@ impl Engine {
     fn next_level0_by_hand(
         &self,
         compactions: &Compactions,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
         upto: Seq,
     ) -> Result<ByHand> {
@@ -115,7 +115,7 @@ impl Engine {
             if view.runs.iter().all(|run| run.desc.min_seq > upto) {
                 continue;
             }
-            let leaving = Leaving { memtable: None, runs: view.runs.clone() };
+            let leaving = Level0Inputs { memtable: None, runs: view.runs.clone() };
             let bounds = leaving.bounds(self, &subrange)?;
             let within = bounds.as_ref().is_some_and(|(low, high)| {
                 largest.is_none_or(|key| &low[..] <= key)
@@ -143,7 +143,7 @@ impl Engine {
     fn next_by_hand(
         &self,
         compactions: &Compactions,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         range: (Option<&[u8]>, Option<&[u8]>),
         depth: Depth,
         upto: Seq,
@@ -155,7 +155,7 @@ impl Engine {
         let subranges = space.subranges();
         let view = subranges[0].view.load_full();
         let (bounds, scope) = (None, Scope::new(&view.tree, &Span::default()));
-        let (nothing, here) = (Leaving::default(), (&*subranges[0], &*view));
+        let (nothing, here) = (Level0Inputs::default(), (&*subranges[0], &*view));
         let picture = self.picture(compactions, space, here, (&nothing, &bounds, &scope), false);
         let (upper, into, onto) = {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());

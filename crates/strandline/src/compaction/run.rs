@@ -22,9 +22,9 @@ use crate::compaction::begin::Candidate;
 use crate::compaction::figures::CompactionFigures;
 use crate::compaction::inputs::Inputs;
 use crate::compaction::merge::engine::{MergeTask, Poll};
-use crate::compaction::policy::pick::{Choice, Picture, pick, pick_level0, pick_unfit};
+use crate::compaction::policy::pick::{Choice, PickerInput, pick, pick_level0, pick_unfit};
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
 use crate::tree::space::NewTable;
 
@@ -54,7 +54,7 @@ enum Due {
 
 /// A compaction under way.
 pub(crate) struct Compaction {
-    pub(crate) space: Arc<Space>,
+    pub(crate) space: Arc<KeyspaceState>,
     pub(crate) inputs: Inputs,
     pub(crate) into: usize,
     /// Lowest and highest key of all inputs.
@@ -132,7 +132,7 @@ impl Engine {
     /// Keeps compactions from beginning, if none of `space` is under way.
     pub(crate) fn hold_compactions(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
     ) -> Option<MutexGuard<'_, Compactions>> {
         let compactions = self.compactions();
         let under_way = compactions.under_way.iter().any(|each| Arc::ptr_eq(&each.space, space));
@@ -143,7 +143,7 @@ impl Engine {
     pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
         let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
         if let Err(error) = self.remove_dead_tables(tables) {
-            self.set_trouble(Some(&error));
+            self.set_compaction_error(Some(&error));
         }
         tables.look_at_device();
         let mut failed = false;
@@ -249,8 +249,8 @@ impl Engine {
         self.bury();
         self.update_reserve();
         self.update_debt();
-        self.short.store(false, Relaxed);
-        self.set_trouble(None);
+        self.out_of_space.store(false, Relaxed);
+        self.set_compaction_error(None);
         Ok(Worked::Did)
     }
 
@@ -271,7 +271,7 @@ impl Engine {
         self.forget(compaction);
         self.give_up(compaction);
         self.compactions().figures.failed += 1;
-        self.set_trouble(Some(&error));
+        self.set_compaction_error(Some(&error));
         match error.kind() {
             _ if self.poison.is_set() => Err(error),
             ErrorKind::Corruption => {
@@ -280,14 +280,14 @@ impl Engine {
             }
             _ => {
                 self.compactions().failed_at = Some(Instant::now());
-                self.short.store(true, Relaxed);
+                self.out_of_space.store(true, Relaxed);
                 Ok(Worked::Short)
             }
         }
     }
 
     /// Merges no more in a keyspace that is damaged: that would spread the damage, or lose the rest.
-    pub(crate) fn leave_alone(&self, space: &Space, damage: &Error) {
+    pub(crate) fn leave_alone(&self, space: &KeyspaceState, damage: &Error) {
         let _first_wins = space.damage.set(damage.clone());
         let _first_wins = self.damage_met.set(damage.to_string());
     }
@@ -302,7 +302,7 @@ impl Engine {
     }
 
     /// Gives up what is under way in `space`.
-    pub(crate) fn abandon_compactions(&self, space: &Arc<Space>) {
+    pub(crate) fn abandon_compactions(&self, space: &Arc<KeyspaceState>) {
         let under_way = self.compactions().under_way.clone();
         for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
             let _first_wins = compaction.failure.set(crate::keyspace::dropped(space));
@@ -339,7 +339,7 @@ impl Engine {
     fn begin_due(
         &self,
         compactions: &mut Compactions,
-        choose: fn(&Picture<'_>) -> Option<Choice>,
+        choose: fn(&PickerInput<'_>) -> Option<Choice>,
     ) -> Due {
         if self.pauses(compactions) {
             return Due::Nothing;
@@ -370,7 +370,7 @@ impl Engine {
                     self.leave_alone(&space, &error);
                 }
                 Err(error) => {
-                    self.set_trouble(Some(&error));
+                    self.set_compaction_error(Some(&error));
                     compactions.failed_at = Some(Instant::now());
                     came = Due::Failed;
                 }
@@ -455,7 +455,7 @@ mod tests {
             late.step().expect("step");
         }
         LATE.set(Some(late));
-        steps::rotate(db.default_keyspace());
+        steps::switch_memtable(db.default_keyspace());
         let due = db.engine().begin_due(&mut db.engine().compactions(), |picture| {
             go_on();
             pick(picture)

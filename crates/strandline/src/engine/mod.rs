@@ -22,7 +22,7 @@ use crate::keyspace::holders::Holders;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::usage::Usage;
 use crate::keyspace::view::View;
-use crate::keyspace::{Space, Spaces};
+use crate::keyspace::{KeyspaceState, Keyspaces};
 use crate::level0::run::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
 use crate::manifest::edit::Change;
@@ -30,10 +30,10 @@ use crate::options::Options;
 use crate::poison::{Poison, Unended};
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
-use crate::record::zone::{Graveyard, Zone};
+use crate::record::zone::{PendingFree, Zone};
 use crate::recovery::recover::{Recovered, Report};
 use crate::ring::Ring;
-use crate::ring::sequencer::Gate;
+use crate::ring::sequencer::Sequencer;
 use crate::signal::Signal;
 use crate::snapshot::Snapshots;
 use crate::throttle::Throttle;
@@ -49,9 +49,9 @@ pub(crate) struct Engine {
     pub options: Options,
     pub read_only: bool,
     pub ring: Ring,
-    pub gate: Gate,
-    pub graveyard: Arc<Graveyard>,
-    pub spaces: RwLock<Spaces>,
+    pub gate: Sequencer,
+    pub graveyard: Arc<PendingFree>,
+    pub spaces: RwLock<Keyspaces>,
     pub holders: Holders,
     pub manifest: Mutex<Manifest>,
     /// Changes that may wait for the next edit.
@@ -62,7 +62,7 @@ pub(crate) struct Engine {
     /// The first damage that a merge met.
     pub damage_met: OnceLock<String>,
     pub signal: Signal,
-    /// The freeze and the merges under way; the thread that holds the lock carries one on.
+    /// The flush and the merges under way; the thread that holds the lock carries one on.
     pub jobs: Mutex<Jobs>,
     /// The tables; none where all data stays in persistent memory.
     pub tables: Option<Arc<Tables>>,
@@ -73,9 +73,9 @@ pub(crate) struct Engine {
     /// What compactions may write; no limit where callers do the work.
     pub rate: Option<Arc<RateLimit>>,
     /// What background work met last.
-    pub trouble: Mutex<Trouble>,
+    pub trouble: Mutex<LastErrors>,
     /// The last job failed for want of space.
-    pub short: AtomicBool,
+    pub out_of_space: AtomicBool,
     /// Commits are carried on step by step, perhaps by the thread that would wait for them: no thread waits.
     pub stepped: AtomicBool,
     /// Deleted entries that scans have passed.
@@ -97,15 +97,15 @@ pub(crate) struct Engine {
     grants: AtomicU32,
     run_ids: AtomicU64,
     regrants: AtomicU64,
-    /// Bytes that only freezing and cleaning may take, so that they can always go on.
+    /// Bytes that only flushing and cleaning may take, so that they can always go on.
     reserve: AtomicU64,
-    /// The part of it that deletes leave: what the longest merge needs, or, where records go on to tables, the longest freeze.
+    /// The part of it that deletes leave: what the longest merge needs, or, where records go on to tables, the longest flush.
     delete_reserve: AtomicU64,
 }
 
 /// What background work met last, each kind until it succeeds.
 #[derive(Default)]
-pub(crate) struct Trouble {
+pub(crate) struct LastErrors {
     levels: Option<Error>,
     indexes: Option<Error>,
 }
@@ -124,7 +124,7 @@ pub(crate) enum Claim {
 /// Zones that only cleaning may take: two targets.
 const CLEAN_ZONES: u32 = 2;
 /// Zones that only cleaning and deletes may take: a zone of tombstones and its index table, twice, because a
-/// memtable that was frozen for want of space still holds the first.
+/// memtable that was flushed for want of space still holds the first.
 const DELETE_ZONES: u32 = 4;
 
 impl Engine {
@@ -148,7 +148,7 @@ impl Engine {
             options,
             read_only,
             ring: Ring::new(visible),
-            gate: Gate::new(visible + 1),
+            gate: Sequencer::new(visible + 1),
             graveyard,
             spaces: RwLock::new(spaces),
             holders: Holders::default(),
@@ -165,7 +165,7 @@ impl Engine {
             compactions: Mutex::default(),
             hooks: Arc::new(Called::new(hooks)),
             trouble: Mutex::default(),
-            short: AtomicBool::new(false),
+            out_of_space: AtomicBool::new(false),
             stepped: AtomicBool::new(false),
             scans_passed: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -191,12 +191,12 @@ impl Engine {
         Ok(engine)
     }
 
-    pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
+    pub(crate) fn spaces(&self) -> Vec<Arc<KeyspaceState>> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         spaces.values().cloned().collect()
     }
 
-    pub(crate) fn space(&self, id: u32) -> Option<Arc<Space>> {
+    pub(crate) fn space(&self, id: u32) -> Option<Arc<KeyspaceState>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
@@ -205,9 +205,9 @@ impl Engine {
     }
 
     /// All subranges as they are now, with their keyspaces.
-    pub(crate) fn subranges(&self) -> Vec<(Arc<Space>, Arc<Subrange>)> {
+    pub(crate) fn subranges(&self) -> Vec<(Arc<KeyspaceState>, Arc<Subrange>)> {
         let spaces = self.spaces();
-        let of = |space: Arc<Space>| {
+        let of = |space: Arc<KeyspaceState>| {
             let subranges = space.subranges();
             subranges.into_iter().map(move |subrange| (Arc::clone(&space), subrange))
         };
@@ -373,7 +373,7 @@ impl Engine {
         self.ready_room().max(3 * self.memtable_bytes_max())
     }
 
-    /// Bytes of records at which a memtable is frozen at the latest, where records go on to tables.
+    /// Bytes of records at which a memtable is flushed at the latest, where records go on to tables.
     pub(crate) fn memtable_bytes_max(&self) -> u64 {
         let capacity = self.media.pool.geometry().capacity();
         memtable_bytes_max(self.options.memtable_bytes, capacity, true)
@@ -453,7 +453,7 @@ impl Engine {
             false => geometry.capacity() / 2,
         };
         self.reserve.store((tables + merge).min(cap), Ordering::Relaxed);
-        // What deletes fill is frozen before it leaves.
+        // What deletes fill is flushed before it leaves.
         let least = if self.can_drain() { largest } else { merge };
         self.delete_reserve.store(least.min(cap), Ordering::Relaxed);
         if let Some(memory) = self.pm_tables() {
@@ -503,23 +503,23 @@ impl Engine {
         self.tables.is_some()
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+    fn trouble(&self) -> MutexGuard<'_, LastErrors> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the last compaction, or the last freeze or merge, failed of, unless one has succeeded since.
-    pub(crate) fn last_trouble(&self) -> Option<Error> {
+    /// What the last compaction, or the last flush or merge, failed of, unless one has succeeded since.
+    pub(crate) fn last_background_error(&self) -> Option<Error> {
         let trouble = self.trouble();
         trouble.levels.as_ref().or(trouble.indexes.as_ref()).cloned()
     }
 
     /// Notes how the last compaction ended.
-    pub(crate) fn set_trouble(&self, trouble: Option<&Error>) {
+    pub(crate) fn set_compaction_error(&self, trouble: Option<&Error>) {
         self.trouble().levels = trouble.cloned();
     }
 
-    /// Notes how the last freeze or merge ended.
-    pub(crate) fn set_index_trouble(&self, trouble: Option<&Error>) {
+    /// Notes how the last flush or merge ended.
+    pub(crate) fn set_flush_error(&self, trouble: Option<&Error>) {
         self.trouble().indexes = trouble.cloned();
     }
 

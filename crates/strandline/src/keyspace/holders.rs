@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 
-type Holder = (Arc<Space>, Arc<Subrange>);
+type Holder = (Arc<KeyspaceState>, Arc<Subrange>);
 
 #[derive(Default)]
 pub(crate) struct Holders {
@@ -30,7 +30,7 @@ impl Holders {
     }
 
     /// Notes a subrange that holds something, or is about to.
-    pub(crate) fn add(&self, space: &Arc<Space>, subrange: &Arc<Subrange>) {
+    pub(crate) fn add(&self, space: &Arc<KeyspaceState>, subrange: &Arc<Subrange>) {
         let holder = (Arc::clone(space), Arc::clone(subrange));
         self.lock().insert((space.id, subrange.id), holder);
     }
@@ -50,8 +50,9 @@ impl Holders {
     }
 
     /// Keyspaces of which a subrange holds something now.
-    pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
-        let mut spaces: Vec<Arc<Space>> = self.now().into_iter().map(|(space, _)| space).collect();
+    pub(crate) fn spaces(&self) -> Vec<Arc<KeyspaceState>> {
+        let mut spaces: Vec<Arc<KeyspaceState>> =
+            self.now().into_iter().map(|(space, _)| space).collect();
         spaces.dedup_by_key(|space| space.id);
         spaces
     }
@@ -80,10 +81,10 @@ mod tests {
     use crate::options::Options;
     use crate::{Db, SsdSource};
 
-    /// Between the switch of the front and that of the View a frozen memtable was in neither. Who looked then took the
+    /// Between the switch of the front and that of the View an immutable memtable was in neither. Who looked then took the
     /// subrange off the list, no background work found the memtable, and a flush waited for it for ever.
     #[test]
-    fn a_subrange_whose_memtable_is_being_frozen_stays_listed() {
+    fn a_subrange_whose_memtable_is_being_flushed_stays_listed() {
         let region = std::sync::Arc::new(Region::heap(4 << 20, None).expect("heap"));
         let options = Options { background_threads: 0, ssd: SsdSource::None, ..Options::default() };
         let db = Db::open_region(region, options).expect("open");

@@ -26,7 +26,7 @@ use crate::memtable::Memtable;
 use crate::tree::Tree;
 
 /// State of a keyspace that is open in this process.
-pub(crate) struct Space {
+pub(crate) struct KeyspaceState {
     pub id: u32,
     pub name: String,
     pub routes: ArcSwap<Routes>,
@@ -79,44 +79,44 @@ impl Routes {
 
 /// All keyspaces, by identifier and by name.
 #[derive(Default)]
-pub(crate) struct Spaces {
-    by_id: BTreeMap<u32, Arc<Space>>,
+pub(crate) struct Keyspaces {
+    by_id: BTreeMap<u32, Arc<KeyspaceState>>,
     by_name: BTreeMap<String, u32>,
 }
 
-impl Spaces {
-    pub(crate) fn insert(&mut self, space: Arc<Space>) {
+impl Keyspaces {
+    pub(crate) fn insert(&mut self, space: Arc<KeyspaceState>) {
         self.by_name.insert(space.name.clone(), space.id);
         self.by_id.insert(space.id, space);
     }
 
-    pub(crate) fn remove(&mut self, space: &Space) {
+    pub(crate) fn remove(&mut self, space: &KeyspaceState) {
         self.by_name.remove(&space.name);
         self.by_id.remove(&space.id);
     }
 
-    pub(crate) fn get(&self, id: u32) -> Option<&Arc<Space>> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<KeyspaceState>> {
         self.by_id.get(&id)
     }
 
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Space>> {
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<KeyspaceState>> {
         self.get(*self.by_name.get(name)?)
     }
 
     /// In the order of identifiers.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Space>> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<KeyspaceState>> {
         self.by_id.values()
     }
 }
 
-impl Space {
+impl KeyspaceState {
     pub(crate) fn new(
         id: u32,
         name: &str,
         subranges: Vec<Arc<Subrange>>,
         lost: Option<Lost>,
-    ) -> Space {
-        Space {
+    ) -> KeyspaceState {
+        KeyspaceState {
             id,
             name: name.to_owned(),
             routes: ArcSwap::from_pointee(Routes::new(subranges)),
@@ -162,7 +162,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn of(space: &Space) -> Sources {
+    pub(crate) fn of(space: &KeyspaceState) -> Sources {
         let views: Vec<_> =
             space.subranges().iter().map(|subrange| subrange.view.load_full()).collect();
         Sources::of_views(&views)
@@ -181,6 +181,6 @@ impl Sources {
 }
 
 #[cold]
-pub(crate) fn dropped(space: &Space) -> Error {
+pub(crate) fn dropped(space: &KeyspaceState) -> Error {
     Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
 }

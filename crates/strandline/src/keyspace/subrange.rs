@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::keyspace::view::View;
-use crate::keyspace::write_head::Front;
+use crate::keyspace::write_head::WriteHead;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::zone::Zone;
@@ -24,8 +24,8 @@ pub(crate) struct Subrange {
     pub id: u32,
     pub span: Span,
     pub view: ArcSwap<View>,
-    pub front: Arc<Front>,
-    /// Everything was merged since the last freeze.
+    pub front: Arc<WriteHead>,
+    /// Everything was merged since the last flush.
     pub reclaimed: AtomicBool,
     /// Where cleaning goes on.
     clean_tail: Mutex<CleanTail>,
@@ -34,7 +34,7 @@ pub(crate) struct Subrange {
     /// Its share of what was written to the store lately, in thousandths.
     pub heat: AtomicU32,
     /// Bytes reserved in memtables that take no more, less those that the heat knows of.
-    frozen_bytes: AtomicU64,
+    immutable_bytes: AtomicU64,
 }
 
 /// The unfilled rest of a zone of moved records, which the next full merge fills on. The run that names the
@@ -66,7 +66,7 @@ impl Subrange {
             reclaimed: AtomicBool::new(false),
             clean_tail: Mutex::default(),
             heat: AtomicU32::new(0),
-            frozen_bytes: AtomicU64::new(0),
+            immutable_bytes: AtomicU64::new(0),
         }
     }
 
@@ -80,18 +80,18 @@ impl Subrange {
     /// Bytes written since the heat was last noted.
     pub(crate) fn written(&self) -> u64 {
         // What was noted of the active memtable is more than what it holds once another is active.
-        let frozen = self.frozen_bytes.load(Relaxed) as i64;
-        (frozen + self.front.bytes() as i64).max(0) as u64
+        let immutable = self.immutable_bytes.load(Relaxed) as i64;
+        (immutable + self.front.bytes() as i64).max(0) as u64
     }
 
     /// Notes that a memtable of `bytes` takes no more.
-    pub(crate) fn note_frozen(&self, bytes: u64) {
-        self.frozen_bytes.fetch_add(bytes, Relaxed);
+    pub(crate) fn note_switched(&self, bytes: u64) {
+        self.immutable_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Notes that `written` bytes were `heat` thousandths of what the store got; old times count half.
     pub(crate) fn note_heat(&self, heat: u32, written: u64) {
-        self.frozen_bytes.fetch_sub(written, Relaxed);
+        self.immutable_bytes.fetch_sub(written, Relaxed);
         let before = self.heat.load(Relaxed);
         self.heat.store(if before == 0 { heat } else { before.midpoint(heat) }, Relaxed);
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::count::Count;
 use crate::keyspace::subrange::Subrange;
-use crate::keyspace::write_head::Front;
+use crate::keyspace::write_head::WriteHead;
 
 /// Calls, iterators, and Views of subranges that nothing leads to any more.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Usage {
 /// A subrange that was cut, joined or dropped. Views of it may outlive it.
 pub(crate) struct Replaced {
     pub subrange: Weak<Subrange>,
-    pub front: Weak<Front>,
+    pub front: Weak<WriteHead>,
 }
 
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Result, Seq};
 
-use crate::keyspace::write_head::Front;
+use crate::keyspace::write_head::WriteHead;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::ranges::Stretch;
@@ -20,8 +20,8 @@ pub(crate) struct View {
     /// Grows with every change; see [`crate::read::get`] for what it is checked against.
     pub number: u64,
     /// Where writers reserve space in the first memtable.
-    pub front: Arc<Front>,
-    /// The first takes writes, the others are frozen.
+    pub front: Arc<WriteHead>,
+    /// The first takes writes, the others are immutable.
     pub memtables: Vec<Arc<Memtable>>,
     /// Index runs, newest first. Every run is older than every memtable.
     pub runs: Vec<Arc<Run>>,
@@ -30,13 +30,17 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The first View of a subrange with these sources, the memtables frozen.
-    pub(crate) fn first(frozen: Vec<Arc<Memtable>>, runs: Vec<Arc<Run>>, tree: Arc<Tree>) -> View {
-        let newest = frozen.iter().map(|memtable| memtable.order);
+    /// The first View of a subrange with these sources, the memtables immutable.
+    pub(crate) fn first(
+        immutable: Vec<Arc<Memtable>>,
+        runs: Vec<Arc<Run>>,
+        tree: Arc<Tree>,
+    ) -> View {
+        let newest = immutable.iter().map(|memtable| memtable.order);
         let newest = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
         let active = Arc::new(Memtable::new(newest + 1));
-        let memtables = std::iter::once(active).chain(frozen).collect();
-        View { number: 1, front: Arc::new(Front::new(1)), memtables, runs, tree }
+        let memtables = std::iter::once(active).chain(immutable).collect();
+        View { number: 1, front: Arc::new(WriteHead::new(1)), memtables, runs, tree }
     }
 
     /// Whether no newer View, or subrange, stands in its place.
@@ -73,8 +77,8 @@ impl View {
 
     /// Bytes of records in memtables.
     pub(crate) fn memtable_bytes(&self) -> u64 {
-        let frozen = self.memtables[1..].iter().map(|memtable| memtable.bytes.load(Relaxed));
-        frozen.sum::<u64>() + self.front.bytes()
+        let immutable = self.memtables[1..].iter().map(|memtable| memtable.bytes.load(Relaxed));
+        immutable.sum::<u64>() + self.front.bytes()
     }
 
     pub(crate) fn has(&self, run: &Arc<Run>) -> bool {
@@ -134,7 +138,7 @@ impl View {
     }
 
     /// The oldest memtable that waits to become a run or tables.
-    pub(crate) fn oldest_frozen(&self) -> Option<&Arc<Memtable>> {
+    pub(crate) fn oldest_immutable(&self) -> Option<&Arc<Memtable>> {
         if self.memtables.len() > 1 { self.memtables.last() } else { None }
     }
 }

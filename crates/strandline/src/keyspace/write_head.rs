@@ -7,10 +7,10 @@ use base::Seq;
 
 use crate::padded::Padded;
 use crate::record::zone::Zone;
-use crate::ring::sequencer::Pass;
+use crate::ring::sequencer::SequencerGuard;
 
 /// Where the next record of a subrange goes. Written only inside the gate.
-pub(crate) struct Front {
+pub(crate) struct WriteHead {
     /// Number of the View whose active memtable these zones belong to.
     number: AtomicU64,
     /// The memtable has reached its size, or no spare zone stands ready: W1 is to look.
@@ -89,9 +89,9 @@ impl Lengths {
 /// The number of a front that takes no more writes.
 const CLOSED: u64 = u64::MAX;
 
-impl Front {
-    pub(crate) fn new(view_number: u64) -> Front {
-        Front {
+impl WriteHead {
+    pub(crate) fn new(view_number: u64) -> WriteHead {
+        WriteHead {
             number: AtomicU64::new(view_number),
             wanting: AtomicBool::new(true),
             fill: Padded::default(),
@@ -102,7 +102,7 @@ impl Front {
     #[inline]
     pub(crate) fn find(
         &self,
-        _pass: &Pass<'_>,
+        _pass: &SequencerGuard<'_>,
         view_number: u64,
         lengths: &Lengths,
         last_seq: Seq,
@@ -127,10 +127,16 @@ impl Front {
         Err(Lack::Zone)
     }
 
-    /// Takes the room that [`Front::find`] found under the same pass, for a commit that ends with `last_seq`.
+    /// Takes the room that [`WriteHead::find`] found under the same pass, for a commit that ends with `last_seq`.
     /// The memtable is wanted no larger than `memtable_bytes`.
     #[inline]
-    pub(crate) fn take(&self, _pass: &Pass<'_>, room: &Room, last_seq: Seq, memtable_bytes: u64) {
+    pub(crate) fn take(
+        &self,
+        _pass: &SequencerGuard<'_>,
+        room: &Room,
+        last_seq: Seq,
+        memtable_bytes: u64,
+    ) {
         let fill = &*self.fill;
         // First of all: see `holds_something`.
         let bytes = fill.bytes.load(Relaxed) + room.len;
@@ -155,7 +161,7 @@ impl Front {
     }
 
     /// Looks anew whether anything is wanting.
-    pub(crate) fn look(&self, _pass: &Pass<'_>, memtable_bytes: u64) {
+    pub(crate) fn look(&self, _pass: &SequencerGuard<'_>, memtable_bytes: u64) {
         self.wanting.store(self.bytes() >= memtable_bytes || !self.has_spare(), Relaxed);
     }
 
@@ -171,19 +177,19 @@ impl Front {
     }
 
     /// Lets every commit use what was kept for deletes.
-    pub(crate) fn release_reserved(&self, _pass: &Pass<'_>) {
+    pub(crate) fn release_reserved(&self, _pass: &SequencerGuard<'_>) {
         self.fill.spare_reserved.store(false, Relaxed);
         self.fill.tail_reserved.store(false, Relaxed);
     }
 
     /// Makes a granted zone the spare one; `reserved`: for deletes.
-    pub(crate) fn set_spare(&self, pass: &Pass<'_>, zone: &Zone, reserved: bool) {
+    pub(crate) fn set_spare(&self, pass: &SequencerGuard<'_>, zone: &Zone, reserved: bool) {
         self.set_spare_from(pass, zone, zone.start);
         self.fill.spare_reserved.store(reserved, Relaxed);
     }
 
-    /// As [`Front::set_spare`], beginning at `start`.
-    pub(crate) fn set_spare_from(&self, _pass: &Pass<'_>, zone: &Zone, start: u64) {
+    /// As [`WriteHead::set_spare`], beginning at `start`.
+    pub(crate) fn set_spare_from(&self, _pass: &SequencerGuard<'_>, zone: &Zone, start: u64) {
         debug_assert!(!self.has_spare());
         self.fill.spare_base_seq.store(zone.base_seq, Relaxed);
         self.fill.spare_end.store(zone.end, Relaxed);
@@ -191,12 +197,12 @@ impl Front {
     }
 
     /// Offset of the spare zone, if there is one.
-    pub(crate) fn spare(&self, _pass: &Pass<'_>) -> Option<u64> {
+    pub(crate) fn spare(&self, _pass: &SequencerGuard<'_>) -> Option<u64> {
         Some(self.fill.spare_start.load(Relaxed)).filter(|start| *start != 0)
     }
 
     /// Takes the spare zone away, if nothing is reserved in the active memtable. Returns its offset.
-    pub(crate) fn take_spare(&self, pass: &Pass<'_>) -> Option<u64> {
+    pub(crate) fn take_spare(&self, pass: &SequencerGuard<'_>) -> Option<u64> {
         let start = self.spare(pass).filter(|_| self.bytes() == 0)?;
         self.fill.spare_start.store(0, Relaxed);
         self.wanting.store(true, Relaxed);
@@ -230,7 +236,11 @@ impl Front {
 
     /// Points the front at a new active memtable that begins in the spare zone, if there is one. Returns
     /// the bytes and the last sequence number reserved in the old one.
-    pub(crate) fn switch_memtable(&self, _pass: &Pass<'_>, view_number: u64) -> (u64, Seq) {
+    pub(crate) fn switch_memtable(
+        &self,
+        _pass: &SequencerGuard<'_>,
+        view_number: u64,
+    ) -> (u64, Seq) {
         self.fill.tail.store(0, Relaxed);
         self.fill.end.store(0, Relaxed);
         self.fill.tail_reserved.store(false, Relaxed);
@@ -240,7 +250,7 @@ impl Front {
 
     /// Refuses writers and readers from now on: their keys are in other subranges now, or in none. Returns the bytes
     /// and the last sequence number reserved in the active memtable.
-    pub(crate) fn close(&self, pass: &Pass<'_>) -> (u64, Seq) {
+    pub(crate) fn close(&self, pass: &SequencerGuard<'_>) -> (u64, Seq) {
         self.fill.spare_start.store(0, Relaxed);
         self.switch_memtable(pass, CLOSED)
     }
@@ -256,7 +266,7 @@ impl Front {
     }
 
     /// Announces a View that changes nothing for writers.
-    pub(crate) fn set_number(&self, _pass: &Pass<'_>, view_number: u64) {
+    pub(crate) fn set_number(&self, _pass: &SequencerGuard<'_>, view_number: u64) {
         self.number.store(view_number, std::sync::atomic::Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! Records that a freeze or a merge writes anew: what cleaning moves, and what operands were combined to. They stand in
+//! Records that a flush or a merge writes anew: what cleaning moves, and what operands were combined to. They stand in
 //! zones that only the new run names; without its edit nothing leads to them, and the zones go with their last holder.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! F: a frozen memtable becomes an index run. Only the index table is written; records stay, but for operands, which are
+//! F: an immutable memtable becomes an index run. Only the index table is written; records stay, but for operands, which are
 //! combined where that pays.
 //!
 //! - **F1** take a memtable of which every commit is published
@@ -17,7 +17,7 @@ use base::Result;
 use base::planted::{self, Bug};
 
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::level0::copies::Copies;
@@ -34,9 +34,9 @@ use crate::record::zone::Zone;
 /// Keys read from the index at a time; their records are sent for together.
 const BATCH_KEYS: usize = 256;
 
-/// A freeze under way.
-pub(crate) struct FreezeJob {
-    space: Arc<Space>,
+/// A flush under way.
+pub(crate) struct FlushJob {
+    space: Arc<KeyspaceState>,
     memtable: Arc<Memtable>,
     building: Option<Building>,
 }
@@ -52,19 +52,19 @@ struct Building {
     begun: Instant,
 }
 
-impl FreezeJob {
+impl FlushJob {
     /// `None` if another job is at the memtable.
-    pub(crate) fn begin(space: &Arc<Space>, memtable: &Arc<Memtable>) -> Option<FreezeJob> {
+    pub(crate) fn begin(space: &Arc<KeyspaceState>, memtable: &Arc<Memtable>) -> Option<FlushJob> {
         let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
         // Made only with the mark, which it releases when it goes.
-        memtable.busy.take().then(|| FreezeJob { space, memtable, building: None })
+        memtable.busy.take().then(|| FlushJob { space, memtable, building: None })
     }
 
-    pub(crate) fn space(&self) -> &Arc<Space> {
+    pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
         &self.space
     }
 
-    /// Carries the freeze on by about `quantum` entries.
+    /// Carries the flush on by about `quantum` entries.
     pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
         if self.space.dropped.load(Relaxed) {
             return Ok(Progress::Done);
@@ -73,7 +73,7 @@ impl FreezeJob {
             Some(building) => building,
             None => self.building(engine),
         };
-        planted::step("freeze");
+        planted::step("flush");
         building.retention.older = Some(Older::than_memtables(&views(&self.sharers())));
         let mut done = 0;
         while done < quantum {
@@ -93,7 +93,7 @@ impl FreezeJob {
 
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
     fn building(&self, engine: &Engine) -> Building {
-        planted::step("begin a freeze");
+        planted::step("begin a flush");
         // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
         let sharers = self.sharers();
         let views = views(&sharers);
@@ -148,7 +148,7 @@ impl FreezeJob {
         let copied = building.copies.targets;
         let zones = self.memtable.zones().into_iter().chain(copied.iter().cloned());
         let zones: BTreeMap<u32, Arc<Zone>> = zones.map(|zone| (zone.no, zone)).collect();
-        planted::step("end a freeze");
+        planted::step("end a flush");
         let built = building.builder.finish(ranges, &zones)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
         let mut changes = Vec::new();
@@ -172,15 +172,15 @@ impl FreezeJob {
             let concerned =
                 sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
             readers.extend(concerned.map(|subrange| subrange.id));
-            if planted::is(Bug::FreezeForOne) {
+            if planted::is(Bug::FlushForOne) {
                 readers.truncate(1);
             }
             let desc = Box::new(run.desc.clone());
             changes.push(Change::AddRun { run: desc, subranges: readers.clone() });
         }
-        planted::step("before the edit of a freeze");
+        planted::step("before the edit of a flush");
         let edit = engine.edit(changes)?;
-        planted::step("after the edit of a freeze");
+        planted::step("after the edit of a flush");
         if let Some(run) = &run {
             run.set_installed();
             copied.iter().filter(|zone| run_names(run, zone.no)).for_each(|zone| zone.keep());
@@ -204,12 +204,12 @@ impl FreezeJob {
         self.space.recut_due.store(true, Relaxed);
         // Level 0 may be due.
         engine.signal.raise();
-        engine.throttle.froze(self.memtable.bytes.load(Relaxed), begun.elapsed());
+        engine.throttle.flushed(self.memtable.bytes.load(Relaxed), begun.elapsed());
         Ok(())
     }
 }
 
-impl Drop for FreezeJob {
+impl Drop for FlushJob {
     fn drop(&mut self) {
         self.memtable.busy.release();
     }
@@ -222,7 +222,7 @@ fn run_names(run: &Run, zone: u32) -> bool {
 impl Building {
     /// Moves up to `keys` keys from the index to the run. Returns how many entries were seen, and whether
     /// the index has no more.
-    fn advance(&mut self, engine: &Engine, job: &FreezeJob, keys: usize) -> Result<(usize, bool)> {
+    fn advance(&mut self, engine: &Engine, job: &FlushJob, keys: usize) -> Result<(usize, bool)> {
         let (media, memtable) = (&*engine.media, &job.memtable);
         let from = match &self.last {
             Some(entry) => Bound::Excluded(media.key(entry)),
@@ -234,7 +234,7 @@ impl Building {
         leaves.iter().for_each(|leaf| media.prefetch_glance(Leaf(*leaf)));
         let mut versions: Vec<Entry> = Vec::new();
         for leaf in &leaves {
-            let entry = media.glance(Leaf(*leaf))?;
+            let entry = media.header_checked(Leaf(*leaf))?;
             if media.ascends(self.last.as_ref(), &entry)? {
                 self.emit(engine, &job.space, &mut versions)?;
             }
@@ -247,7 +247,12 @@ impl Building {
         Ok((leaves.len(), end))
     }
 
-    fn emit(&mut self, engine: &Engine, space: &Space, versions: &mut Vec<Entry>) -> Result<()> {
+    fn emit(
+        &mut self,
+        engine: &Engine,
+        space: &KeyspaceState,
+        versions: &mut Vec<Entry>,
+    ) -> Result<()> {
         versions.retain(|version| !is_skipped(version));
         self.retention.reduce(&engine.media, versions)?;
         if versions.len() >= OPERANDS_MIN {
@@ -278,9 +283,9 @@ mod tests {
     use crate::options::Options;
     use crate::{Db, SsdSource};
 
-    /// A freeze that found the mark taken released it: a compaction and a freeze could be at one memtable.
+    /// A flush that found the mark taken released it: a compaction and a flush could be at one memtable.
     #[test]
-    fn a_freeze_that_is_not_begun_leaves_the_mark_to_its_taker() {
+    fn a_flush_that_is_not_begun_leaves_the_mark_to_its_taker() {
         let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
         let options = Options { background_threads: 0, ssd: SsdSource::None, ..Options::default() };
         let db = Db::open_region(region, options).expect("open");
@@ -288,7 +293,7 @@ mod tests {
         let view = space.subranges()[0].view.load_full();
         let memtable = view.memtables.first().expect("the active one");
         assert!(memtable.busy.take());
-        assert!(FreezeJob::begin(space, memtable).is_none());
+        assert!(FlushJob::begin(space, memtable).is_none());
         assert!(memtable.busy.is_taken());
     }
 }

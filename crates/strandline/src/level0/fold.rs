@@ -1,4 +1,4 @@
-//! Operands of a key that no reader tells apart become one record, at freezes (F2) and at merges of runs (G2).
+//! Operands of a key that no reader tells apart become one record, at flushes (F2) and at merges of runs (G2).
 //!
 //! With what they are merged into among the inputs, or where nothing older is left, that is a value; else it is an operand
 //! again, if the operator can make one. The record has the number of the newest operand and stands in a zone of the new
@@ -17,7 +17,7 @@ use pmem::Site;
 
 use crate::engine::{Claim, Engine};
 use crate::hooks;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::level0::copies::{Copies, Copy};
 use crate::level0::retention::Retention;
 use crate::record::extent::ExtentHold;
@@ -36,7 +36,7 @@ pub(crate) type Extents = BTreeMap<u64, Arc<ExtentHold>>;
 /// Combines operands for one new run.
 pub(crate) struct Folder<'j> {
     pub engine: &'j Engine,
-    pub space: &'j Space,
+    pub space: &'j KeyspaceState,
     pub retention: &'j Retention,
     /// Runs of a lower order are older than the inputs.
     pub order: u64,

@@ -20,7 +20,7 @@ use crate::compaction::install::dead_zones;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
-use crate::keyspace::{Sources, Space};
+use crate::keyspace::{KeyspaceState, Sources};
 use crate::level0::copies::{Copies, Copy};
 use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
 use crate::level0::policy::pick_runs::{ZoneFacts, pick_zones};
@@ -46,8 +46,8 @@ const AHEAD: usize = 12;
 const OWN_SHARE: u64 = 4;
 
 /// A merge under way.
-pub(crate) struct MergeJob {
-    space: Arc<Space>,
+pub(crate) struct RunMerge {
+    space: Arc<KeyspaceState>,
     subrange: Arc<Subrange>,
     inputs: Marked,
     cursors: Vec<Cursor>,
@@ -86,15 +86,15 @@ struct Cleaner {
     stopped: bool,
 }
 
-impl MergeJob {
+impl RunMerge {
     /// Merges `view.runs[choice]`, which the caller marked busy. Meanwhile no other job takes these runs away, and only
     /// newer ones come.
     fn new(
         engine: &Engine,
-        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
         view: &View,
         (choice, inputs): (std::ops::Range<usize>, Marked),
-    ) -> MergeJob {
+    ) -> RunMerge {
         let full = choice.end == view.runs.len() && choice.start == 0;
         let span = &subrange.span;
         let entries = inputs.iter().map(|run| run.entries_within(span)).sum();
@@ -106,7 +106,7 @@ impl MergeJob {
         // Only a merge of all runs goes on in a zone that an earlier one left: its inputs name it.
         let tail =
             if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };
-        MergeJob {
+        RunMerge {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
             cursors: inputs.iter().map(Cursor::new).collect(),
@@ -135,21 +135,21 @@ impl MergeJob {
     /// Merges `view.runs[choice]` if no job is at them.
     pub(crate) fn begin(
         engine: &Engine,
-        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
         view: &View,
         choice: std::ops::Range<usize>,
-    ) -> Option<MergeJob> {
+    ) -> Option<RunMerge> {
         let inputs = Marked::take(&view.runs[choice.clone()])?;
         // Once they are marked, they stay where they are.
         let there = subrange.reads(None, &inputs);
-        there.then(|| MergeJob::new(engine, (space, subrange), view, (choice, inputs)))
+        there.then(|| RunMerge::new(engine, (space, subrange), view, (choice, inputs)))
     }
 
     pub(crate) fn subrange(&self) -> &Arc<Subrange> {
         &self.subrange
     }
 
-    pub(crate) fn space(&self) -> &Arc<Space> {
+    pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
         &self.space
     }
 
@@ -254,7 +254,7 @@ impl MergeJob {
         self.retention.reduce(&engine.media, &mut versions)?;
         if versions.len() >= OPERANDS_MIN {
             let order = self.inputs.iter().map(|run| run.desc.order).min().unwrap_or(0);
-            let MergeJob { space, retention, copies, extents, left, .. } = self;
+            let RunMerge { space, retention, copies, extents, left, .. } = self;
             Folder { engine, space, retention, order, copies, extents, left }
                 .fold(&mut versions)?;
         }
@@ -329,7 +329,7 @@ impl MergeJob {
         dead.iter().for_each(|zone| zone.retire());
         self.copies.targets.iter().filter(|zone| live.contains(&zone.no)).for_each(|z| z.keep());
         edit.end();
-        // As long as cleaning gains, there is more to reclaim; and what was frozen meanwhile was not merged.
+        // As long as cleaning gains, there is more to reclaim; and what was flushed meanwhile was not merged.
         // Zones for combined operands count as cleaning's: at worst a round fewer is tried.
         let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
         let all = self.full && newest;
@@ -365,7 +365,7 @@ impl MergeJob {
 /// much is thought to live, until the last has.
 fn known_zones(
     engine: &Engine,
-    (space, subrange): (&Space, &Subrange),
+    (space, subrange): (&KeyspaceState, &Subrange),
     inputs: &[Arc<Run>],
 ) -> Vec<ZoneFacts> {
     let own = space.left_for_good(subrange, inputs);
@@ -461,7 +461,7 @@ impl Cursor {
             self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch_glance(Leaf(*leaf)));
         }
         self.current = match self.batch.get(self.at) {
-            Some(leaf) => Some(media.glance(Leaf(*leaf))?),
+            Some(leaf) => Some(media.header_checked(Leaf(*leaf))?),
             None => None,
         };
         if let Some(ahead) = self.batch.get(self.at + AHEAD) {
@@ -478,7 +478,7 @@ impl Cleaner {
     /// one left a zone: its run is the oldest, so no later merge but a full one takes it up again.
     fn new(
         engine: &Engine,
-        (space, subrange): (&Arc<Space>, &Arc<Subrange>),
+        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
         inputs: &[Arc<Run>],
         full: Option<&CleanTail>,
     ) -> Cleaner {

@@ -1,4 +1,4 @@
-//! Which versions of a key, and which range deletions, survive a freeze or a merge.
+//! Which versions of a key, and which range deletions, survive a flush or a merge.
 
 use std::sync::Arc;
 

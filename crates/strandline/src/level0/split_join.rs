@@ -6,7 +6,7 @@
 //! - **B3** inside the gate: the old fronts are closed, the routes lead to the new subranges. Their first Views share
 //!   all memtables and runs of the old ones
 //!
-//! A memtable is shared until it is frozen, a run until each of its subranges has merged or compacted its part of it.
+//! A memtable is shared until it is flushed, a run until each of its subranges has merged or compacted its part of it.
 //! Zones say which subrange they were granted for. Recovery gives what lies in zones of a subrange that is no more to
 //! those that have its keys now; numbers of subranges ascend along the lives of a key, so newer versions are found
 //! first.
@@ -20,7 +20,7 @@ use base::{ErrorKind, Result};
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::keyspace::{Routes, Sources, Space};
+use crate::keyspace::{KeyspaceState, Routes, Sources};
 use crate::level0::policy::split_or_join::{Cut, Limits, SubrangeFacts, choose};
 use crate::level0::run::Run;
 use crate::manifest::edit::Change;
@@ -40,7 +40,7 @@ const SUBRANGE_BYTES: usize = 32;
 
 impl Engine {
     /// Draws the bounds of some keyspace anew if that is worth it. The caller holds the jobs and says in which subrange
-    /// a merge is under way; no freeze is.
+    /// a merge is under way; no flush is.
     pub(crate) fn recut(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
         let mut limits = None;
         for space in self.spaces() {
@@ -74,15 +74,15 @@ impl Engine {
         Ok(false)
     }
 
-    /// As [`Engine::replace_subranges`], unless a freeze is under way.
+    /// As [`Engine::replace_subranges`], unless a flush is under way.
     pub(crate) fn replace_by_hand(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         old: &[Arc<Subrange>],
         keys: &[Vec<u8>],
     ) -> Result<bool> {
         let Ok(jobs) = self.jobs.try_lock() else { return Ok(false) };
-        if jobs.is_freezing() {
+        if jobs.is_flushing() {
             return Ok(false);
         }
         self.replace_subranges(space, old, keys, jobs.merging())
@@ -135,7 +135,7 @@ impl Engine {
     /// if a job is at them, or it would not be safe.
     pub(crate) fn replace_subranges(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         old: &[Arc<Subrange>],
         keys: &[Vec<u8>],
         merging: Option<&Arc<Subrange>>,
@@ -202,7 +202,7 @@ impl Engine {
     }
 
     /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
-    fn next_subrange(&self, space: &Space, keys: &[Vec<u8>]) -> Option<u32> {
+    fn next_subrange(&self, space: &KeyspaceState, keys: &[Vec<u8>]) -> Option<u32> {
         let mut manifest = self.manifest();
         let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
         // Twice its size: half is for runs.
@@ -215,7 +215,7 @@ impl Engine {
     /// What `old` with its sources becomes when cut at `keys`: the subranges, and that some have nothing in some runs.
     fn divided(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         (old, keys): (&[Arc<Subrange>], &[Vec<u8>]),
         (sources, tree): (&Sources, &Arc<Tree>),
         next_id: u32,
@@ -244,7 +244,7 @@ impl Engine {
     /// B3. Returns zones that stood ready for the old subranges: nothing is in them.
     fn switch_routes(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         old: &[Arc<Subrange>],
         views: &[Arc<View>],
         routes: Arc<Routes>,

@@ -24,7 +24,7 @@ pub(crate) struct State {
     pub next_keyspace: u32,
     pub next_run: u64,
     pub next_table: u64,
-    pub keyspaces: BTreeMap<u32, KeyspaceState>,
+    pub keyspaces: BTreeMap<u32, KeyspaceDesc>,
     pub zones: BTreeMap<u32, (u64, Fate)>,
 }
 
@@ -32,7 +32,7 @@ const NO_KEYSPACE: Broken = "a change is about a keyspace that exists";
 
 /// A keyspace in the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeyspaceState {
+pub(crate) struct KeyspaceDesc {
     pub name: String,
     /// Subranges by their lowest keys. Identifiers are never reused, and of two subranges that a key was ever in, the
     /// later one has the greater.
@@ -50,13 +50,13 @@ pub(crate) struct RunState {
     pub subranges: BTreeSet<u32>,
 }
 
-impl KeyspaceState {
+impl KeyspaceDesc {
     /// A keyspace without data: one subrange, whose identifier is 0.
-    pub(crate) fn new(name: &str) -> KeyspaceState {
-        KeyspaceState {
+    pub(crate) fn new(name: &str) -> KeyspaceDesc {
+        KeyspaceDesc {
             name: name.to_owned(),
             subranges: BTreeMap::from([(Vec::new(), 0)]),
-            ..KeyspaceState::default()
+            ..KeyspaceDesc::default()
         }
     }
 
@@ -124,7 +124,7 @@ impl State {
         match change {
             Change::Epoch(epoch) => self.epoch = *epoch,
             Change::CreateKeyspace { id, name } => {
-                if self.keyspaces.insert(*id, KeyspaceState::new(name)).is_some() {
+                if self.keyspaces.insert(*id, KeyspaceDesc::new(name)).is_some() {
                     return Err("identifiers of keyspaces are used once");
                 }
                 self.next_keyspace = self.next_keyspace.max(id.saturating_add(1));
@@ -183,7 +183,7 @@ impl State {
         Ok(())
     }
 
-    fn keyspace(&mut self, id: u32) -> Result<&mut KeyspaceState, Broken> {
+    fn keyspace(&mut self, id: u32) -> Result<&mut KeyspaceDesc, Broken> {
         self.keyspaces.get_mut(&id).ok_or(NO_KEYSPACE)
     }
 
@@ -224,7 +224,7 @@ impl State {
     /// The state that a fresh pool's log begins with: one keyspace, named `default`.
     pub(crate) fn fresh() -> State {
         let mut state = State { next_run: 1, next_table: 1, ..State::default() };
-        state.keyspaces.insert(0, KeyspaceState::new("default"));
+        state.keyspaces.insert(0, KeyspaceDesc::new("default"));
         state.next_keyspace = 1;
         state
     }
@@ -258,7 +258,7 @@ impl State {
 struct Before {
     /// All but keyspaces and zones.
     rest: State,
-    keyspaces: BTreeMap<u32, Option<KeyspaceState>>,
+    keyspaces: BTreeMap<u32, Option<KeyspaceDesc>>,
     zones: BTreeMap<u32, Option<(u64, Fate)>>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Memtable {
     pub bytes: AtomicU64,
     /// Highest sequence number reserved here; known once the memtable takes no more.
     pub last_seq: AtomicU64,
-    /// A freeze or a compaction under way reads it.
+    /// A flush or a compaction under way reads it.
     pub busy: Busy,
     /// Its keys were cut in several subranges since it began.
     pub shared: AtomicBool,

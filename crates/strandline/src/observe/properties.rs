@@ -12,7 +12,7 @@ use crate::compaction::figures::CompactionFigures;
 use crate::compaction::policy::pick::targets;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
-use crate::keyspace::{Sources, Space};
+use crate::keyspace::{KeyspaceState, Sources};
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
@@ -284,7 +284,7 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
         pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),
         cache: tables.cache.figures(),
         compactions: engine.compaction_figures(),
-        trouble: engine.last_trouble().map(|error| error.to_string()),
+        trouble: engine.last_background_error().map(|error| error.to_string()),
     }
 }
 
@@ -295,18 +295,18 @@ fn anonymous_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-fn keyspace(engine: &Engine, space: &Space) -> KeyspaceProperties {
+fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
     let zone_bytes = engine.media.pool.geometry().zone_len();
     let Sources { memtables, runs } = Sources::of(space);
     let subranges = space.subranges();
-    let frozen: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
+    let immutable: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
     let filling: u64 = subranges.iter().map(|subrange| subrange.front.bytes()).sum();
     let level0_share = engine.level0_share(subranges.len());
     KeyspaceProperties {
         name: space.name.clone(),
         memtable_records: memtables.iter().map(|m| m.index.len() as u64).sum(),
         memtables: memtables.len(),
-        memtable_bytes: frozen + filling,
+        memtable_bytes: immutable + filling,
         index_dram_bytes: memtables.iter().map(|m| m.dram_bytes()).sum(),
         fences_dram_bytes: runs.iter().map(|run| run.dram_bytes() as u64).sum(),
         runs: runs

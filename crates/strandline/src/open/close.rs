@@ -14,7 +14,7 @@ use base::Result;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::keyspace::write_head::Front;
+use crate::keyspace::write_head::WriteHead;
 use crate::options::PmSource;
 use crate::tree::Tree;
 
@@ -26,7 +26,7 @@ const OWN_HOLDS: usize = 2;
 
 /// A front that was closed, and its subrange, if that is there.
 struct Held {
-    front: Weak<Front>,
+    front: Weak<WriteHead>,
     subrange: Option<Arc<Subrange>>,
 }
 
@@ -155,7 +155,7 @@ impl Engine {
     fn leave_views(&self) -> bool {
         // By address, as subranges may share one. A subrange that is left stays until its front has been looked at.
         let mut fronts: BTreeMap<usize, Held> = BTreeMap::new();
-        let mut add = |front: Weak<Front>, subrange: Option<Arc<Subrange>>| {
+        let mut add = |front: Weak<WriteHead>, subrange: Option<Arc<Subrange>>| {
             let held =
                 fronts.entry(front.as_ptr().addr()).or_insert(Held { front, subrange: None });
             held.subrange = held.subrange.take().or(subrange);

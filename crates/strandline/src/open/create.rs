@@ -19,7 +19,7 @@ use crate::open::store_file::{Identity, Memory};
 use crate::open::{self, Opened, POOL, SST};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::owner;
-use crate::tree::tables::Shelf;
+use crate::tree::tables::TableDir;
 use crate::wal;
 
 /// Makes the store at `path`.
@@ -52,7 +52,7 @@ fn make_pool(
     ground: &dyn Ground,
     at: &Path,
     options: &Options,
-    shelf: Option<&Shelf>,
+    shelf: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {
     // Before anything is made: what is damaged stays as it is.
     let first = match ground.is_blank(at)?.then(|| first_state(shelf)) {
@@ -71,7 +71,7 @@ fn make_log(
     ground: &dyn Ground,
     (dir, len): (&Path, u64),
     options: &Options,
-    shelf: Option<&Shelf>,
+    shelf: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {
     let names = ground.names();
     ssd::durable_dir(&*names, dir)?;
@@ -94,7 +94,7 @@ fn new_shelf(
     ground: &dyn Ground,
     path: &Path,
     options: &Options,
-) -> Result<(Option<PathBuf>, Option<Shelf>)> {
+) -> Result<(Option<PathBuf>, Option<TableDir>)> {
     let ssd = match &options.ssd {
         SsdSource::Auto => Some(PathBuf::from(SST)),
         SsdSource::Path(given) => Some(open::absolute(given)?),
@@ -105,8 +105,8 @@ fn new_shelf(
 }
 
 /// The directory of tables, made if need be.
-pub(crate) fn open_shelf(ground: &dyn Ground, dir: PathBuf, options: &Options) -> Result<Shelf> {
-    let shelf = Shelf { fs: ground.tables(options), dir };
+pub(crate) fn open_shelf(ground: &dyn Ground, dir: PathBuf, options: &Options) -> Result<TableDir> {
+    let shelf = TableDir { fs: ground.tables(options), dir };
     shelf.make()?;
     Ok(shelf)
 }
@@ -131,7 +131,7 @@ pub(crate) fn format_if_new(
 
 /// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
 /// are all that is left of some store, and the new one would remove them.
-pub(crate) fn first_state(shelf: Option<&Shelf>) -> Result<State> {
+pub(crate) fn first_state(shelf: Option<&TableDir>) -> Result<State> {
     let Some(shelf) = shelf else { return Ok(State::fresh()) };
     if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
         return Ok(state);

@@ -32,12 +32,12 @@ use crate::open::store_file::{IDENTITY, Identity, Memory};
 use crate::options::check::{check, check_level0, check_pm_tables, check_threads};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::record::store::Media;
-use crate::record::zone::Graveyard;
+use crate::record::zone::PendingFree;
 use crate::recovery::recover::{Damage, recover};
 use crate::tree::memory::PmTables;
 use crate::tree::owner;
 use crate::tree::room::Room;
-use crate::tree::tables::{Shelf, Tables};
+use crate::tree::tables::{TableDir, Tables};
 
 pub(crate) const POOL: &str = "pool";
 pub(crate) const SST: &str = "sst";
@@ -56,13 +56,13 @@ pub(crate) struct Opened {
     pub region: Arc<Region>,
     /// Its pages are yet to be mapped.
     pub lazy: bool,
-    pub shelf: Option<Shelf>,
+    pub shelf: Option<TableDir>,
     /// What of the region is lost.
     pub damage: Vec<Damage>,
 }
 
 impl Opened {
-    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<Shelf>) -> Opened {
+    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<TableDir>) -> Opened {
         Opened { region, lazy, shelf, damage: Vec::new() }
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn open_at(
 }
 
 /// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
-fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<Shelf>> {
+fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<TableDir>> {
     let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
     let shelf = open_shelf(ground, dir.clone(), options)?;
     if !shelf.present()?.is_empty() {
@@ -155,7 +155,7 @@ fn open_file(
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
-        opened.shelf = dir.map(|dir| Shelf { fs: ground.tables(options), dir });
+        opened.shelf = dir.map(|dir| TableDir { fs: ground.tables(options), dir });
         return Ok(opened);
     }
     let is_checkpoint = is_checkpoint(&*names, path)?;
@@ -224,7 +224,7 @@ fn other_memory(store: &Path, is: &str, given: &str) -> Error {
 
 /// A checkpoint for reading: its manifest goes to a pool in DRAM.
 fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Opened> {
-    let shelf = Shelf { fs: ground.tables(options), dir: path.join(SST) };
+    let shelf = TableDir { fs: ground.tables(options), dir: path.join(SST) };
     let manifest = shelf.fs.open(&shelf.dir.join(manifest_file::NAME))?.len();
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
     let options = Options { zone_size: 0, ..options.clone() };
@@ -318,9 +318,9 @@ pub(crate) fn open_what_is_left(
 }
 
 /// A directory of tables that may be gone.
-pub(crate) fn shelf_left(ground: &dyn Ground, dir: PathBuf) -> Shelf {
+pub(crate) fn shelf_left(ground: &dyn Ground, dir: PathBuf) -> TableDir {
     let buffered = Options { ssd_direct: false, ..Options::default() };
-    Shelf { fs: ground.tables(&buffered), dir }
+    TableDir { fs: ground.tables(&buffered), dir }
 }
 
 /// Refuses a place that is not the one that the store names.
@@ -360,7 +360,7 @@ fn missing(path: &Path, error: Error) -> Error {
 }
 
 /// Claims a directory for a store that had no tables so far, and would remove those that are there.
-fn claim(shelf: &Shelf, region: &Arc<Region>) -> Result<()> {
+fn claim(shelf: &TableDir, region: &Arc<Region>) -> Result<()> {
     let (fs, dir) = (&*shelf.fs, &shelf.dir);
     let (pool, _) = Pool::open(Arc::clone(region))?;
     // An open that was killed may have claimed it.
@@ -387,7 +387,7 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
 /// Opens the store in `region`, formatting it if nothing was ever in it.
 pub(crate) fn open_region(
     region: Arc<Region>,
-    shelf: Option<Shelf>,
+    shelf: Option<TableDir>,
     (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
@@ -444,7 +444,7 @@ fn assemble(
         check_level0(&options, shelf.is_some())?;
     }
     let cache = options.block_cache.min(options.dram_budget / 2);
-    let graveyard = Arc::new(Graveyard::default());
+    let graveyard = Arc::new(PendingFree::default());
     let memory = PmTables::new(&media, &graveyard, options.pm_tables);
     let room = Room::new(options.ssd_size, options.table_bytes);
     let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));

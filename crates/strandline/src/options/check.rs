@@ -6,7 +6,7 @@ use base::{Error, ErrorKind, Result};
 
 use super::{Checksum, Level0Form, Options, PmSource, SsdSource};
 
-/// Smallest memtable: below it every write would freeze one.
+/// Smallest memtable: below it every write would flush one.
 const MEMTABLE_BYTES_MIN: u64 = 256;
 /// Smallest budget: the indexes of two empty memtables take some of it.
 const DRAM_BUDGET_MIN: u64 = 1 << 20;

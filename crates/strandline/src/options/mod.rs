@@ -74,15 +74,15 @@ pub struct Options {
     pub zone_size: u64,
     /// Make the store if there is none.
     pub create_if_missing: bool,
-    /// Bytes of records at which a memtable is frozen.
+    /// Bytes of records at which a memtable is flushed.
     pub memtable_bytes: u64,
-    /// Memtables that may wait to be frozen before writers are slowed fully.
-    pub frozen_memtables_max: u32,
+    /// Memtables that may wait to be flushed before writers are slowed fully.
+    pub immutable_memtables_max: u32,
     /// What level 0 is made of.
     pub level0: Level0Form,
     /// Subranges that a keyspace is cut into; 0: as it suits.
     pub subranges: u32,
-    /// Bytes of DRAM for indexes; memtables are frozen early to keep it.
+    /// Bytes of DRAM for indexes; memtables are flushed early to keep it.
     pub dram_budget: u64,
     /// Where tables go.
     pub ssd: SsdSource,
@@ -127,7 +127,7 @@ impl Default for Options {
             zone_size: 0,
             create_if_missing: true,
             memtable_bytes: 64 << 20,
-            frozen_memtables_max: 4,
+            immutable_memtables_max: 4,
             level0: Level0Form::GlobalIndex,
             subranges: 0,
             dram_budget: 1 << 30,
@@ -205,14 +205,14 @@ pub const TABLE: &[Row] = &[
         name: "memtable_bytes",
         unit: "bytes",
         default: "64M",
-        doc: "Records a memtable holds before it is frozen; at most a quarter of the pool. Larger: fewer runs and less index written; \
+        doc: "Records a memtable holds before it is flushed; at most a quarter of the pool. Larger: fewer runs and less index written; \
               smaller: less DRAM and quicker recovery.",
     },
     Row {
-        name: "frozen_memtables_max",
+        name: "immutable_memtables_max",
         unit: "count",
         default: "4",
-        doc: "Memtables that may wait to be frozen before writers are slowed to what lets them be frozen.",
+        doc: "Memtables that may wait to be flushed before writers are slowed to what lets them be flushed.",
     },
     Row {
         name: "level0",
@@ -234,7 +234,7 @@ pub const TABLE: &[Row] = &[
         name: "dram_budget",
         unit: "bytes",
         default: "1G",
-        doc: "DRAM for the block cache, memtable indexes and fences. A memtable is frozen early when its index takes \
+        doc: "DRAM for the block cache, memtable indexes and fences. A memtable is flushed early when its index takes \
               its share: a quarter of what the cache and runs leave, divided by the keyspaces.",
     },
     Row {
@@ -331,7 +331,7 @@ pub const TABLE: &[Row] = &[
         name: "background_threads",
         unit: "count, at most 64",
         default: "2",
-        doc: "Threads that freeze, merge and compact; 0 leaves that to the writers and to explicit calls.",
+        doc: "Threads that flush, merge and compact; 0 leaves that to the writers and to explicit calls.",
     },
     Row {
         name: "recovery_threads",
@@ -425,7 +425,7 @@ impl Options {
             "memtable_bytes" => {
                 self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?
             }
-            "frozen_memtables_max" => self.frozen_memtables_max = count()?,
+            "immutable_memtables_max" => self.immutable_memtables_max = count()?,
             "level0" => {
                 self.level0 = match text {
                     "global-index" => Level0Form::GlobalIndex,
@@ -503,7 +503,7 @@ mod tests {
         let mut options = Options {
             pm_size: 1,
             memtable_bytes: 1,
-            frozen_memtables_max: 9,
+            immutable_memtables_max: 9,
             level0: Level0Form::Sst,
             subranges: 9,
             dram_budget: 1,

@@ -19,7 +19,7 @@ use base::{Result, Seq};
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::keyspace::{Routes, Space, dropped};
+use crate::keyspace::{KeyspaceState, Routes, dropped};
 use crate::probe::{Probe, Source, Trace};
 use crate::record::found::Found;
 use crate::record::store::{Entry, hash};
@@ -38,7 +38,7 @@ pub(crate) struct Pinning {
 
 impl Pinning {
     #[inline]
-    pub(crate) fn begin(engine: &Engine, space: &Space, key: &[u8]) -> Pinning {
+    pub(crate) fn begin(engine: &Engine, space: &KeyspaceState, key: &[u8]) -> Pinning {
         if planted::is(Bug::SequenceBeforeView) {
             Pinning { view: None, seq: Some(engine.ring.visible()) }
         } else {
@@ -51,7 +51,7 @@ impl Pinning {
     pub(crate) fn end(
         self,
         engine: &Engine,
-        space: &Space,
+        space: &KeyspaceState,
         key: &[u8],
     ) -> Option<(Guard<Arc<View>>, Seq)> {
         match (self.view, self.seq) {
@@ -65,14 +65,14 @@ impl Pinning {
 }
 
 #[inline]
-pub(crate) fn view_of(space: &Space, key: &[u8]) -> Guard<Arc<View>> {
+pub(crate) fn view_of(space: &KeyspaceState, key: &[u8]) -> Guard<Arc<View>> {
     space.routes.load().of(key).view.load()
 }
 
 impl Engine {
     /// R1.
     #[inline]
-    pub(crate) fn pin(&self, space: &Space, key: &[u8]) -> Result<(Guard<Arc<View>>, Seq)> {
+    pub(crate) fn pin(&self, space: &KeyspaceState, key: &[u8]) -> Result<(Guard<Arc<View>>, Seq)> {
         loop {
             if let Some(pinned) = Pinning::begin(self, space, key).end(self, space, key) {
                 return Ok(pinned);
@@ -88,7 +88,7 @@ impl Engine {
     /// R1 for a scan, which has its number already: a subrange and a View that is current after that was taken.
     pub(crate) fn pin_subrange(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         pick: impl Fn(&Routes) -> Arc<Subrange>,
     ) -> Result<(Arc<Subrange>, Arc<View>)> {
         loop {
@@ -110,7 +110,7 @@ impl Engine {
     pub(crate) fn find_in(
         &self,
         view: &View,
-        space: &Space,
+        space: &KeyspaceState,
         key: &[u8],
         at: Seq,
         trace: &mut impl Trace,
@@ -125,7 +125,7 @@ impl Engine {
     fn complete(
         &self,
         view: &View,
-        space: &Space,
+        space: &KeyspaceState,
         key: &[u8],
         newest: Option<Found>,
         trace: &mut impl Trace,
@@ -211,7 +211,11 @@ impl Engine {
     }
 
     /// Values of several keys as of one moment.
-    pub(crate) fn multi_get(&self, space: &Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    pub(crate) fn multi_get(
+        &self,
+        space: &KeyspaceState,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         self.check_open("get")?;
         let mut values = vec![None; keys.len()];
         // Neighbours are in one table, or even in one block.
@@ -235,7 +239,7 @@ impl Engine {
 
     /// R1 for several keys: the Views of all their subranges, each with the stretch of `order` that it serves, and
     /// one number that all of them show.
-    fn pin_all(&self, space: &Space, keys: &[&[u8]], order: &[usize]) -> Result<Pinned> {
+    fn pin_all(&self, space: &KeyspaceState, keys: &[&[u8]], order: &[usize]) -> Result<Pinned> {
         loop {
             let routes = space.routes.load();
             let mut views: Vec<(Guard<Arc<View>>, Range<usize>)> = Vec::new();
@@ -281,7 +285,7 @@ impl Engine {
     #[inline]
     pub(crate) fn get_into(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         key: &[u8],
         at: Option<Seq>,
         out: &mut Vec<u8>,

@@ -11,7 +11,7 @@ use sst::EntryKind;
 
 use crate::engine::Engine;
 use crate::hooks;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::probe::{Probe, Source, Trace};
 use crate::record::store::{Entry, Media, hash};
@@ -35,7 +35,7 @@ impl Engine {
     pub(crate) fn merge_chain(
         &self,
         view: &View,
-        space: &Space,
+        space: &KeyspaceState,
         key: &[u8],
         newest: Seq,
         trace: &mut impl Trace,

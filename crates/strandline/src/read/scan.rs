@@ -22,7 +22,7 @@ use art::Direction;
 use crate::iter::Cursor;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::keyspace::{Routes, Space};
+use crate::keyspace::{KeyspaceState, Routes};
 use crate::read::stretch::{Stretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
@@ -33,7 +33,7 @@ use sst::EntryKind;
 pub(crate) struct Scan {
     engine: Arc<Engine>,
     media: Arc<Media>,
-    space: Arc<Space>,
+    space: Arc<KeyspaceState>,
     at: Seq,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
@@ -83,7 +83,7 @@ impl Scan {
     /// A scan at snapshot `at`, which the caller keeps registered. Positioned nowhere.
     pub(crate) fn new(
         engine: &Arc<Engine>,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         at: Seq,
         lower: Bound<Vec<u8>>,
         upper: Bound<Vec<u8>>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::Result;
 use pool::{Extent, Pool};
 
-use crate::record::zone::Graveyard;
+use crate::record::zone::PendingFree;
 
 /// What becomes of an extent when its owner goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,13 @@ enum End {
 /// The owner of an extent.
 pub(crate) struct ExtentHold {
     extent: Extent,
-    graveyard: Arc<Graveyard>,
+    graveyard: Arc<PendingFree>,
     end: End,
 }
 
 impl ExtentHold {
     /// Takes `len` bytes of the pool.
-    pub(crate) fn take(pool: &Pool, graveyard: &Arc<Graveyard>, len: u64) -> Option<ExtentHold> {
+    pub(crate) fn take(pool: &Pool, graveyard: &Arc<PendingFree>, len: u64) -> Option<ExtentHold> {
         let _moving = graveyard.moving.raised();
         Some(ExtentHold::new(pool.take_extent(len)?, graveyard))
     }
@@ -37,14 +37,14 @@ impl ExtentHold {
     /// Says, after an open, that `extent` is in use.
     pub(crate) fn claim(
         pool: &Pool,
-        graveyard: &Arc<Graveyard>,
+        graveyard: &Arc<PendingFree>,
         extent: Extent,
     ) -> Result<ExtentHold> {
         pool.claim_extent(extent)?;
         Ok(ExtentHold::new(extent, graveyard))
     }
 
-    fn new(extent: Extent, graveyard: &Arc<Graveyard>) -> ExtentHold {
+    fn new(extent: Extent, graveyard: &Arc<PendingFree>) -> ExtentHold {
         graveyard.owners.begin();
         ExtentHold { extent, graveyard: Arc::clone(graveyard), end: End::Buried }
     }

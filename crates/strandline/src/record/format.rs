@@ -399,7 +399,7 @@ fn decode_segment(reader: &mut Reader<'_>) -> Option<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::short::Brief;
+    use crate::record::short::ShortHeader;
 
     fn roles() -> Vec<Role> {
         let segment = Segment { place: 3, commit_records: 200, records: 2, index: 1, segments: 2 };
@@ -428,7 +428,7 @@ mod tests {
                         && !matches!(role, Role::First(_))
                         && key_len < 128
                         && value_len < 16_384;
-                    let brief = Brief::verified(&bytes, 77, 1_000);
+                    let brief = ShortHeader::verified(&bytes, 77, 1_000);
                     assert_eq!(brief.is_some(), common, "{shape:?}");
                     let brief = brief.unwrap_or(head.brief());
                     assert_eq!(brief.seq, 1_500);
@@ -463,7 +463,7 @@ mod tests {
             for flip in [0x01, 0x40, 0x80, 0xff] {
                 let mut bad = bytes.clone();
                 bad[at] ^= flip;
-                let brief = Brief::verified(&bad, 5, 9);
+                let brief = ShortHeader::verified(&bad, 5, 9);
                 assert!(brief.is_none(), "byte {at}");
                 let Some(head) = Head::decode(&bad, 5, 9) else { continue };
                 assert!(head.len() > bad.len() || !head.verify(&bad, 5), "byte {at}");

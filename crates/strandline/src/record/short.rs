@@ -10,7 +10,7 @@ use crate::record::kind::Kind;
 
 /// The part of a head that reads need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Brief {
+pub(crate) struct ShortHeader {
     pub kind: Kind,
     pub void: bool,
     pub seq: Seq,
@@ -19,12 +19,12 @@ pub(crate) struct Brief {
     pub value_len: u32,
 }
 
-impl Brief {
+impl ShortHeader {
     /// Decodes a narrow solo, follower or moved record that is not void, with a key below 128 bytes and a value below
     /// 16 KiB, which is what most reads meet; `None` means that [`Head::decode`] must look. The head check is
     /// left to the checksum.
     #[inline(always)]
-    fn decode_common(bytes: &[u8], base_seq: Seq) -> Option<Brief> {
+    fn decode_common(bytes: &[u8], base_seq: Seq) -> Option<ShortHeader> {
         let front: &[u8; 16] = bytes.first_chunk()?;
         let tag = front[5];
         let role_bits = tag >> ROLE_SHIFT & 0x3;
@@ -44,7 +44,7 @@ impl Brief {
         } else {
             (u32::from(low & 0x7f) | u32::from(high) << 7, 13)
         };
-        Some(Brief {
+        Some(ShortHeader {
             kind,
             void: false,
             seq: base_seq.checked_add(u64::from(delta))?,
@@ -57,8 +57,8 @@ impl Brief {
     /// The record at the front of `bytes` if it is of the common form, its checksum holds and it takes exactly
     /// `bytes`.
     #[inline(always)]
-    pub(crate) fn verified(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
-        let brief = Brief::decode_common(bytes, base_seq)?;
+    pub(crate) fn verified(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<ShortHeader> {
+        let brief = ShortHeader::decode_common(bytes, base_seq)?;
         let end = brief.end();
         if brief.kind == Kind::Blank || end.next_multiple_of(LINE) != bytes.len() {
             return None;
@@ -69,8 +69,8 @@ impl Brief {
 
     /// The same of a put, if its head check holds; nothing speaks for its key and its value.
     #[inline(always)]
-    pub(crate) fn glanced(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Brief> {
-        let brief = Brief::decode_common(bytes, base_seq)?;
+    pub(crate) fn glanced(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<ShortHeader> {
+        let brief = ShortHeader::decode_common(bytes, base_seq)?;
         let fits = brief.end().next_multiple_of(LINE) == bytes.len();
         (brief.kind == Kind::Put && fits && head_holds(seed, bytes)).then_some(brief)
     }
@@ -83,8 +83,8 @@ impl Brief {
 }
 
 impl Head {
-    pub(crate) fn brief(&self) -> Brief {
-        Brief {
+    pub(crate) fn brief(&self) -> ShortHeader {
+        ShortHeader {
             kind: self.kind,
             void: self.void,
             seq: self.seq,
@@ -111,14 +111,14 @@ mod tests {
         let put = bytes(Kind::Put);
         let passes = |at: usize, flip: u8| {
             let changed = put.iter().enumerate().map(|(i, b)| if i == at { b ^ flip } else { *b });
-            Brief::glanced(&changed.collect::<Vec<u8>>(), 5, 9).is_some()
+            ShortHeader::glanced(&changed.collect::<Vec<u8>>(), 5, 9).is_some()
         };
         let in_head = (4..13).flat_map(|at| (1..=255).map(move |flip| (at, flip)));
         let passed = in_head.filter(|(at, flip)| passes(*at, *flip)).count();
         assert!(passed < 9 * 255 / 100, "{passed} changed heads pass");
         assert!((16..put.len()).all(|at| passes(at, 1)), "key and value are not looked at");
         for kind in [Kind::Delete, Kind::Merge, Kind::PutExtent, Kind::RangeDelete] {
-            assert!(Brief::glanced(&bytes(kind), 5, 9).is_none(), "{kind:?}");
+            assert!(ShortHeader::glanced(&bytes(kind), 5, 9).is_none(), "{kind:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use pmem::{Owner, Region};
 use pool::Pool;
 
 use crate::record::format::{EXTENT_REF_LEN, ExtentRef, Head, Kind};
-use crate::record::short::Brief;
+use crate::record::short::ShortHeader;
 
 /// A record's location as every index stores it: line number, length hint and key tag in 62 bits.
 ///
@@ -98,7 +98,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     #[inline(always)]
-    fn new(at: u64, len: usize, brief: &Brief) -> Entry {
+    fn new(at: u64, len: usize, brief: &ShortHeader) -> Entry {
         Entry {
             seq: brief.seq,
             kind: brief.kind,
@@ -240,18 +240,18 @@ impl Media {
     /// As [`Media::entry`], if the record is of the form and length that most are; such a record is not void.
     #[inline(always)]
     pub(crate) fn common_entry(&self, leaf: Leaf) -> Option<Entry> {
-        self.common(leaf, Brief::verified)
+        self.common(leaf, ShortHeader::verified)
     }
 
     /// As [`Media::entry`], for those who pass a location on: of a put of 5 to 63 lines in the common form the
     /// head's check and the tag of its key are enough, and its value is not read. Who drops a version, or copies a
     /// record, calls [`Media::recheck`] first.
     #[inline]
-    pub(crate) fn glance(&self, leaf: Leaf) -> Result<Entry> {
+    pub(crate) fn header_checked(&self, leaf: Leaf) -> Result<Entry> {
         if leaf.lines() <= FIRST_LINES {
             return self.entry(leaf);
         }
-        let glanced = self.common(leaf, Brief::glanced);
+        let glanced = self.common(leaf, ShortHeader::glanced);
         match glanced.filter(|entry| leaf.may_be(hash(self.key(entry)))) {
             Some(entry) => Ok(entry),
             None => self.entry(leaf),
@@ -270,7 +270,7 @@ impl Media {
     fn common(
         &self,
         leaf: Leaf,
-        decode: impl Fn(&[u8], u64, Seq) -> Option<Brief>,
+        decode: impl Fn(&[u8], u64, Seq) -> Option<ShortHeader>,
     ) -> Option<Entry> {
         let at = leaf.at();
         let len = (leaf.0 >> 40 & 0x3f) as usize * LINE;

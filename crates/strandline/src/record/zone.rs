@@ -24,12 +24,12 @@ pub(crate) struct Zone {
     /// Runs that the manifest has and that name records here.
     named_by: AtomicU32,
     retired: AtomicBool,
-    graveyard: Arc<Graveyard>,
+    graveyard: Arc<PendingFree>,
 }
 
 /// Space that nothing in memory names any more, waiting to be made free by the thread that next needs space.
 #[derive(Default)]
-pub(crate) struct Graveyard {
+pub(crate) struct PendingFree {
     dead: Mutex<Dead>,
     /// Retired zones to which references are left.
     dying: AtomicUsize,
@@ -47,7 +47,7 @@ pub(crate) struct Dead {
     pub extents: Vec<Extent>,
 }
 
-impl Graveyard {
+impl PendingFree {
     /// Whether zones will come once those who read them have left.
     pub(crate) fn awaits_readers(&self) -> bool {
         self.dying.load(Ordering::Relaxed) > 0
@@ -74,7 +74,7 @@ impl Zone {
         incarnation: u64,
         range: std::ops::Range<u64>,
         base_seq: Seq,
-        graveyard: &Arc<Graveyard>,
+        graveyard: &Arc<PendingFree>,
     ) -> Arc<Zone> {
         graveyard.owners.begin();
         Arc::new(Zone {

@@ -12,24 +12,24 @@ use pool::{HeaderState, ZoneHeader};
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
-use crate::manifest::{KeyspaceState, RunState, State};
+use crate::manifest::{KeyspaceDesc, RunState, State};
 use crate::memtable::Memtable;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
-use crate::record::zone::{Graveyard, Zone};
+use crate::record::zone::{PendingFree, Zone};
 use crate::span::Span;
 use crate::tree::Tree;
 
 /// Zones by number, and extents of values by place, each claimed once: several runs may name one.
 pub(crate) struct Zones<'m> {
     media: &'m Media,
-    graveyard: Arc<Graveyard>,
+    graveyard: Arc<PendingFree>,
     pub(crate) known: BTreeMap<u32, Arc<Zone>>,
     extents: BTreeMap<u64, Arc<ExtentHold>>,
 }
 
 impl Zones<'_> {
-    pub(crate) fn new<'m>(media: &'m Media, graveyard: &Arc<Graveyard>) -> Zones<'m> {
+    pub(crate) fn new<'m>(media: &'m Media, graveyard: &Arc<PendingFree>) -> Zones<'m> {
         let graveyard = Arc::clone(graveyard);
         Zones { media, graveyard, known: BTreeMap::new(), extents: BTreeMap::new() }
     }
@@ -147,7 +147,7 @@ pub(crate) struct Found {
 /// their keys.
 pub(crate) fn subranges(
     media: &Media,
-    keyspace: &KeyspaceState,
+    keyspace: &KeyspaceDesc,
     found: &Found,
 ) -> Vec<Arc<Subrange>> {
     let exists = |id: &u32| keyspace.subranges.values().any(|known| known == id);
@@ -162,7 +162,7 @@ pub(crate) fn subranges(
             if memtable.shared.swap(true, Relaxed) && planted::is(Bug::RecoverForOne) {
                 return false;
             }
-            // One without keys has zones all the same: the first holds them until it is frozen. Of one that is
+            // One without keys has zones all the same: the first holds them until it is flushed. Of one that is
             // damaged, a read meets the damage.
             let bounds = memtable.bounds(media).map(Option::unwrap_or_default);
             bounds.map_or(true, |(low, high)| span.overlaps(&low, &high))

@@ -22,7 +22,7 @@ use crate::memtable::Memtable;
 use crate::record::extent::ExtentHold;
 use crate::record::format::{ExtentRef, Kind};
 use crate::record::store::{Leaf, Media, hash};
-use crate::record::zone::Graveyard;
+use crate::record::zone::PendingFree;
 use crate::recovery::decide::Decision;
 use crate::recovery::open_runs::{Owner, Zones};
 use crate::recovery::recover::{Candidate, in_parallel};
@@ -37,7 +37,7 @@ pub(crate) struct Rebuild<'r> {
     pub media: &'r Media,
     pub memtables: &'r BTreeMap<Owner, Arc<Memtable>>,
     pub decided: &'r Decision,
-    pub graveyard: &'r Arc<Graveyard>,
+    pub graveyard: &'r Arc<PendingFree>,
     pub read_only: bool,
     /// There is damage: what is whole is taken singly.
     pub salvage: bool,

@@ -20,13 +20,13 @@ use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
-use crate::keyspace::{Space, Spaces};
+use crate::keyspace::{KeyspaceState, Keyspaces};
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
-use crate::manifest::{KeyspaceState, Manifest, State, file};
+use crate::manifest::{KeyspaceDesc, Manifest, State, file};
 use crate::memtable::Memtable;
 use crate::record::store::Media;
-use crate::record::zone::Graveyard;
+use crate::record::zone::PendingFree;
 use crate::recovery::decide::{Decision, decide};
 use crate::recovery::detect_loss::signs_of_loss;
 use crate::recovery::open_runs::{Found, Owner, Zones, granted, open_runs, order, subranges};
@@ -102,9 +102,9 @@ impl Candidate {
 /// An open store's parts, ready to be put together.
 pub(crate) struct Recovered {
     pub manifest: Manifest,
-    pub spaces: Spaces,
+    pub spaces: Keyspaces,
     pub visible: Seq,
-    pub graveyard: Arc<Graveyard>,
+    pub graveyard: Arc<PendingFree>,
     pub tables: Option<Arc<Tables>>,
     pub report: Report,
 }
@@ -113,7 +113,7 @@ pub(crate) struct Recovered {
 /// memory was not given back.
 pub(crate) fn recover(
     media: &Arc<Media>,
-    (payloads, graveyard): (&[Vec<u8>], Arc<Graveyard>),
+    (payloads, graveyard): (&[Vec<u8>], Arc<PendingFree>),
     (tables, lost): (Option<Arc<Tables>>, Vec<Damage>),
     read_only: bool,
     threads: usize,
@@ -193,7 +193,7 @@ pub(crate) fn recover(
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         report.tables_swept = close(media, closing, tables.as_deref())?;
     }
-    let mut spaces = Spaces::default();
+    let mut spaces = Keyspaces::default();
     for (id, keyspace) in &state.keyspaces {
         let own = memtables.range((*id, 0)..=(*id, u32::MAX));
         let memtables = own.filter(|(_, memtable)| !memtable.is_empty());
@@ -204,7 +204,7 @@ pub(crate) fn recover(
         };
         let subranges = subranges(media, keyspace, &found);
         let lost = decided.lost_from(*id);
-        spaces.insert(Arc::new(Space::new(*id, &keyspace.name, subranges, lost)));
+        spaces.insert(Arc::new(KeyspaceState::new(*id, &keyspace.name, subranges, lost)));
     }
     report.cut = decided.cut;
     report.elapsed = begun.elapsed();
@@ -249,7 +249,7 @@ fn open_trees(
             )),
         };
     };
-    let tree = |(id, keyspace): (&u32, &KeyspaceState)| {
+    let tree = |(id, keyspace): (&u32, &KeyspaceDesc)| {
         let claimed = keyspace.levels.tables().map(|table| tables.claim(table));
         let claimed = claimed.collect::<Result<Vec<_>>>()?;
         Ok((*id, Arc::new(Tree::new(&keyspace.levels, &Tree::default(), claimed))))

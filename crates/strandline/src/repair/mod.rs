@@ -21,7 +21,7 @@ use sst::{EntryKind, RangeDelete};
 
 use crate::engine::Engine;
 use crate::hooks::Hooks;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::open::ground::{Ground, Machine};
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, IDENTITY_STAGED};
@@ -382,7 +382,7 @@ impl Sources {
     fn write_to(
         self,
         engine: &Engine,
-        space: &Arc<Space>,
+        space: &Arc<KeyspaceState>,
         report: &mut RepairReport,
     ) -> Result<()> {
         let deletes = self.deletes.iter().map(stretch);
@@ -417,13 +417,13 @@ impl Sources {
 /// Records on their way to the new store.
 struct Pending<'e> {
     engine: &'e Engine,
-    space: &'e Arc<Space>,
+    space: &'e Arc<KeyspaceState>,
     entries: Vec<Entry>,
     bytes: u64,
 }
 
 impl<'e> Pending<'e> {
-    fn new(engine: &'e Engine, space: &'e Arc<Space>) -> Pending<'e> {
+    fn new(engine: &'e Engine, space: &'e Arc<KeyspaceState>) -> Pending<'e> {
         Pending { engine, space, entries: Vec::new(), bytes: 0 }
     }
 

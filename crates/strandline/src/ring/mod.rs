@@ -126,7 +126,7 @@ impl Ring {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::sequencer::Gate;
+    use super::sequencer::Sequencer;
     use super::*;
     use pmem::{Region, Site};
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn visible_moves_in_commit_order_only() {
         let region = Region::heap(4096, None).expect("heap");
-        let (ring, gate) = (Ring::new(10), Gate::new(11));
+        let (ring, gate) = (Ring::new(10), Sequencer::new(11));
         let tickets: Vec<_> = (0..3)
             .map(|_| {
                 let mut pass = gate.enter(&ring).expect("room");
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_ring_is_refused_when_full_and_reusable_for_ever() {
         let region = Region::heap(4096, None).expect("heap");
-        let (ring, gate) = (Ring::new(0), Gate::new(1));
+        let (ring, gate) = (Ring::new(0), Sequencer::new(1));
         let mut open = std::collections::VecDeque::new();
         for _ in 0..SLOTS {
             open.push_back(gate.enter(&ring).expect("room").take(1).0);

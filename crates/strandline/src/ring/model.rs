@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
 use pmem::{Durable, Region, Site};
 
-use super::sequencer::Gate;
+use super::sequencer::Sequencer;
 use super::{Ring, Ticket};
 
 /// Sequence numbers that a model uses at most, and one.
@@ -21,7 +21,7 @@ const SEQS: usize = 8;
 
 struct World {
     ring: Ring,
-    gate: Gate,
+    gate: Sequencer,
     /// By sequence number: its commit is about to complete.
     marks: [AtomicU64; SEQS],
     /// Not a part of the model: it only makes proofs.
@@ -78,7 +78,7 @@ fn check(preemptions: usize, model: impl Fn(&Arc<World>) + Send + Sync + 'static
     builder.check(move || {
         let world = World {
             ring: Ring::new(0),
-            gate: Gate::new(1),
+            gate: Sequencer::new(1),
             marks: std::array::from_fn(|_| AtomicU64::new(0)),
             region: std::sync::Arc::clone(&region),
         };
@@ -158,7 +158,7 @@ fn three_writers_share_two_slots() {
 }
 
 /// The writer of a void commit does not wait for it, and both of two that complete at once may miss the other's word. A
-/// freeze waited for such a commit without end: it looked at what was visible, and no thread published.
+/// flush waited for such a commit without end: it looked at what was visible, and no thread published.
 #[test]
 fn what_completes_beside_a_void_commit_is_published_by_who_waits_for_it() {
     check(3, |world| {

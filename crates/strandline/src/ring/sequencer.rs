@@ -11,7 +11,7 @@ use crate::ring::{Ring, Ticket};
 
 /// Guards sequence numbers, tickets and the fill positions of all zones.
 #[repr(align(128))]
-pub(crate) struct Gate {
+pub(crate) struct Sequencer {
     locked: AtomicBool,
     next_seq: AtomicU64,
     next_ticket: AtomicU64,
@@ -20,13 +20,13 @@ pub(crate) struct Gate {
 }
 
 /// Permission to reserve; held for some tens of nanoseconds.
-pub(crate) struct Pass<'g> {
-    gate: &'g Gate,
+pub(crate) struct SequencerGuard<'g> {
+    gate: &'g Sequencer,
 }
 
-impl Gate {
-    pub(crate) fn new(next_seq: Seq) -> Gate {
-        Gate {
+impl Sequencer {
+    pub(crate) fn new(next_seq: Seq) -> Sequencer {
+        Sequencer {
             locked: AtomicBool::new(false),
             next_seq: AtomicU64::new(next_seq),
             next_ticket: AtomicU64::new(0),
@@ -36,7 +36,7 @@ impl Gate {
 
     /// Enters to reserve a commit; `None` while the ring has no free slot.
     #[inline]
-    pub(crate) fn enter(&self, ring: &Ring) -> Option<Pass<'_>> {
+    pub(crate) fn enter(&self, ring: &Ring) -> Option<SequencerGuard<'_>> {
         let pass = self.enter_to_switch();
         let ticket = self.next_ticket.load(Ordering::Relaxed);
         if ticket >= self.room_until.load(Ordering::Relaxed) {
@@ -52,9 +52,9 @@ impl Gate {
 
     /// Enters to change fill positions without reserving.
     #[inline]
-    pub(crate) fn enter_to_switch(&self) -> Pass<'_> {
+    pub(crate) fn enter_to_switch(&self) -> SequencerGuard<'_> {
         self.lock();
-        Pass { gate: self }
+        SequencerGuard { gate: self }
     }
 
     #[inline]
@@ -78,7 +78,7 @@ impl Gate {
     }
 }
 
-impl Pass<'_> {
+impl SequencerGuard<'_> {
     /// First sequence number of the commit that would be taken now.
     #[inline]
     pub(crate) fn next_seq(&self) -> Seq {
@@ -97,7 +97,7 @@ impl Pass<'_> {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for SequencerGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.gate.locked.store(false, Ordering::Release);

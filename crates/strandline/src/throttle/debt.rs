@@ -3,7 +3,7 @@
 use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
 use crate::throttle::{Backlog, FULL_DEBT};
 
-/// Index of a memtable that is not frozen for want of DRAM: fewer keys would not be worth a run.
+/// Index of a memtable that is not flushed for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
 /// The largest index of a memtable: its range deletions have numbers of 32 bits for what takes 16 bytes.
 const INDEX_BYTES_MAX: u64 = 32 << 30;
@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub subranges_max: u64,
     /// Records leave for SSD.
     pub drains: bool,
-    /// Memtables that wait to be frozen, in the subrange that has most.
+    /// Memtables that wait to be flushed, in the subrange that has most.
     pub waiting: u64,
     /// How many may before writers are slowed fully.
     pub waiting_max: u64,
@@ -57,13 +57,13 @@ pub(crate) struct Debt {
     pub available: u64,
     /// So little is left that writers may not take more than reclaiming gains.
     pub scarce: bool,
-    /// Index bytes at which a memtable is frozen.
+    /// Index bytes at which a memtable is flushed.
     pub index_bytes: u64,
     /// Bytes of records at which it is.
     pub memtable_bytes: u64,
 }
 
-/// Bytes of records at which a memtable is frozen at the latest, where the options allow `bytes`. Level 0 must have room
+/// Bytes of records at which a memtable is flushed at the latest, where the options allow `bytes`. Level 0 must have room
 /// beside memtables that fill and wait: all of it twice where it drains to SSD.
 pub(crate) fn memtable_bytes_max(bytes: u64, capacity: u64, drains: bool) -> u64 {
     bytes.min(capacity / if drains { 16 } else { 4 })
@@ -93,7 +93,7 @@ pub(crate) fn decide(state: &State) -> Debt {
     let kept = (2 * state.zone_len).min(available / 4 * 3);
     let shares = 2 * state.subranges.max(1);
     let most = memtable_bytes_max(state.memtable_bytes, state.capacity, state.drains);
-    // With little space left a memtable must be frozen, and its dead records reclaimed, while there is some.
+    // With little space left a memtable must be flushed, and its dead records reclaimed, while there is some.
     // It ends just before a zone does, because the rest of that zone is lost to it.
     // The subranges of a keyspace share what one memtable would have.
     let most =
@@ -165,7 +165,7 @@ mod tests {
         let both = State { runs: 40, waiting: 2, ..idle() };
         assert_eq!(owed(both), (0, 1500, Backlog::Memtables(250)));
         let heavy = State { dram_memtables: 750 * MIB, ..idle() };
-        assert_eq!(owed(heavy), (0, 500, Backlog::None), "nothing waits that could be frozen");
+        assert_eq!(owed(heavy), (0, 500, Backlog::None), "nothing waits that could be flushed");
         assert_eq!(owed(State { waiting: 1, ..heavy }), (0, 500, Backlog::Memtables(500)));
         let crowded = State { dram_runs: 2048 * MIB, ..idle() };
         assert!(owed(crowded).1 > 1000, "runs leave nothing for memtables");

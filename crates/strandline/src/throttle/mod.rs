@@ -32,7 +32,7 @@ const PACE: std::ops::RangeInclusive<u64> = 256 << 10..=16 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backlog {
     None,
-    /// Memtables wait to be frozen; how much is owed for them, in thousandths.
+    /// Memtables wait to be flushed; how much is owed for them, in thousandths.
     Memtables(u64),
     /// Runs wait to be merged.
     Runs,
@@ -58,11 +58,11 @@ pub(crate) struct Throttle {
     passed: AtomicU64,
     /// DRAM that its new run takes.
     building: AtomicU64,
-    /// Bytes per second of memtables that freezes get through, measured.
-    freeze_bps: AtomicU64,
+    /// Bytes per second of memtables that flushes get through, measured.
+    flush_bps: AtomicU64,
     /// Bytes per second that the last merge gained.
     gain_bps: AtomicU64,
-    /// Bytes at which a memtable is frozen.
+    /// Bytes at which a memtable is flushed.
     pub memtable_bytes: AtomicU64,
     /// Bytes of index at which it is.
     pub index_bytes: AtomicU64,
@@ -105,7 +105,7 @@ impl Throttle {
             drain_left: AtomicU64::new(u64::MAX),
             passed: AtomicU64::new(0),
             building: AtomicU64::new(0),
-            freeze_bps: AtomicU64::new(*PACE.end()),
+            flush_bps: AtomicU64::new(*PACE.end()),
             gain_bps: AtomicU64::new(*PACE.end()),
             memtable_bytes: AtomicU64::new(memtable_bytes),
             index_bytes: AtomicU64::new(u64::MAX),
@@ -175,7 +175,7 @@ impl Throttle {
         self.building.load(Relaxed)
     }
 
-    /// Notes that a merge over `entries` ended and gained `gained` bytes in `elapsed`, freezes that went before it
+    /// Notes that a merge over `entries` ended and gained `gained` bytes in `elapsed`, flushes that went before it
     /// included.
     pub(crate) fn merged(&self, entries: u64, gained: u64, elapsed: Duration) {
         let rate = (gained as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
@@ -185,10 +185,10 @@ impl Throttle {
         }
     }
 
-    /// Notes that a memtable of `bytes` was frozen in `elapsed`.
-    pub(crate) fn froze(&self, bytes: u64, elapsed: Duration) {
+    /// Notes that a memtable of `bytes` was flushed in `elapsed`.
+    pub(crate) fn flushed(&self, bytes: u64, elapsed: Duration) {
         let rate = (bytes as f64 / elapsed.as_secs_f64().max(1e-6)) as u64;
-        self.freeze_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
+        self.flush_bps.store(rate.clamp(*PACE.start(), *PACE.end()), Relaxed);
     }
 
     /// Notes how many entries the compaction of level 0 under way has yet to pass; `None` if there is none.
@@ -226,17 +226,17 @@ impl Throttle {
         let seconds = seconds + LATENCY_S;
         // A quarter is kept for what the estimate misses.
         let pace = (available as f64 * 0.75 / seconds) as u64;
-        let freezes = self.freeze_bps.load(Relaxed);
+        let flushes = self.flush_bps.load(Relaxed);
         let mut most = match backlog {
             Backlog::None => *PACE.end(),
-            // Less than what is frozen, so that the backlog shrinks; hardly anything where there is no room left.
+            // Less than what is flushed, so that the backlog shrinks; hardly anything where there is no room left.
             Backlog::Memtables(debt) => {
                 let full = u64::from(FULL_DEBT);
                 let left = full.saturating_sub(debt).min(u64::from(FULL_DEBT - HELP_DEBT));
-                freezes / 4 * 3 / u64::from(FULL_DEBT - HELP_DEBT) * left
+                flushes / 4 * 3 / u64::from(FULL_DEBT - HELP_DEBT) * left
             }
             // Merges get most of the background thread's time.
-            Backlog::Runs => freezes / 4,
+            Backlog::Runs => flushes / 4,
         };
         if scarce {
             most = most.min(self.gain_bps.load(Relaxed));
@@ -303,7 +303,7 @@ mod tests {
         throttle.merging(25_000, 0);
         throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, false);
         assert_eq!(throttle.pace.load(Relaxed), 24_000_000);
-        throttle.froze(3_000_000, Duration::from_millis(10));
+        throttle.flushed(3_000_000, Duration::from_millis(10));
         throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(500), false);
         assert_eq!(throttle.pace.load(Relaxed), 225_000_000);
         throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(900), false);

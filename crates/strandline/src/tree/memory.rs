@@ -13,12 +13,12 @@ use pool::Extent;
 use super::space::TableSpace;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
-use crate::record::zone::Graveyard;
+use crate::record::zone::PendingFree;
 
 /// What tables take of the pool, and may take.
 pub(crate) struct PmTables {
     media: Arc<Media>,
-    graveyard: Arc<Graveyard>,
+    graveyard: Arc<PendingFree>,
     /// Bytes that they may take by the options.
     share: u64,
     /// Bytes that they may take as things are.
@@ -33,7 +33,7 @@ pub(crate) struct PmTables {
 
 impl PmTables {
     /// Tables that take at most `percent` of the pool.
-    pub(crate) fn new(media: &Arc<Media>, graveyard: &Arc<Graveyard>, percent: u32) -> PmTables {
+    pub(crate) fn new(media: &Arc<Media>, graveyard: &Arc<PendingFree>, percent: u32) -> PmTables {
         PmTables {
             media: Arc::clone(media),
             graveyard: Arc::clone(graveyard),

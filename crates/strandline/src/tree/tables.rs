@@ -20,12 +20,12 @@ use crate::count::Count;
 
 /// Where the tables of a store are.
 #[derive(Clone)]
-pub(crate) struct Shelf {
+pub(crate) struct TableDir {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
 }
 
-impl Shelf {
+impl TableDir {
     /// Makes the directory, if it is not there; its name lasts then.
     pub(crate) fn make(&self) -> Result<()> {
         ssd::durable_dir(&*self.fs, &self.dir)
@@ -58,7 +58,7 @@ impl Shelf {
 
 /// The directory of tables, what of persistent memory is theirs, and the cache over both.
 pub(crate) struct Tables {
-    pub shelf: Shelf,
+    pub shelf: TableDir,
     /// Where tables may also be.
     pub memory: Option<Arc<PmTables>>,
     pub cache: Arc<BlockCache>,
@@ -76,7 +76,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Tables on `shelf` that have `room`, with `cache` bytes of block cache.
-    pub(crate) fn new(shelf: Shelf, room: Room, cache: u64) -> Tables {
+    pub(crate) fn new(shelf: TableDir, room: Room, cache: u64) -> Tables {
         Tables {
             shelf,
             memory: None,

@@ -10,7 +10,7 @@ use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
 
 use crate::engine::{Claim, Engine};
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::memtable::Memtable;
@@ -51,19 +51,19 @@ impl Engine {
         active.dram_bytes() >= self.throttle.index_bytes.load(Relaxed)
     }
 
-    /// Whether the active memtable should be frozen.
+    /// Whether the active memtable should be flushed.
     fn is_full(&self, view: &View) -> bool {
         let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
         view.front.bytes() >= memtable_bytes || self.has_full_index(view.active())
     }
 
-    /// Freezes the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
+    /// Switches the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
     #[cold]
-    pub(crate) fn look_after(&self, space: &Space, key: &[u8]) -> Result<()> {
+    pub(crate) fn look_after(&self, space: &KeyspaceState, key: &[u8]) -> Result<()> {
         let _call = self.call("write")?;
         let subrange = space.subrange_of(key);
         if self.is_full(&subrange.view.load()) {
-            self.rotate_if_full(space, &subrange);
+            self.switch_if_full(space, &subrange);
         }
         if !subrange.front.has_spare() {
             // Ahead of need no writer takes from the reserve for deletes.
@@ -74,21 +74,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Freezes the active memtable of a subrange if it is full. Too many that wait to be frozen slow writers by
+    /// Switches the active memtable of a subrange if it is full. Too many that wait to be flushed slow writers by
     /// way of the debt.
-    fn rotate_if_full(&self, space: &Space, subrange: &Subrange) {
+    fn switch_if_full(&self, space: &KeyspaceState, subrange: &Subrange) {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_full(&subrange.view.load()) {
-            self.rotate(subrange);
+            self.switch_memtable(subrange);
             self.update_reserve();
             self.update_debt();
             self.signal.raise();
         }
     }
 
-    /// Makes a new active memtable; the old one waits to be frozen. The caller holds `admin` of the keyspace, and computes
+    /// Makes a new active memtable; the old one waits to be flushed. The caller holds `admin` of the keyspace, and computes
     /// the reserve anew.
-    pub(crate) fn rotate(&self, subrange: &Subrange) {
+    pub(crate) fn switch_memtable(&self, subrange: &Subrange) {
         if subrange.front.is_closed() {
             return;
         }
@@ -111,7 +111,7 @@ impl Engine {
         let (bytes, last_seq) = subrange.front.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
         old.last_seq.store(last_seq, Relaxed);
-        subrange.note_frozen(bytes);
+        subrange.note_switched(bytes);
         subrange.view.store(next);
         drop(pass);
     }
@@ -131,7 +131,7 @@ impl Engine {
     #[cold]
     pub(crate) fn refill(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         subrange: &Arc<Subrange>,
         claim: Claim,
     ) -> Result<bool> {
@@ -176,7 +176,7 @@ impl Engine {
     /// Waits until a zone with room for `len` bytes stands ready where `key` is, doing background work meanwhile.
     pub(crate) fn await_zone(
         &self,
-        space: &Space,
+        space: &KeyspaceState,
         key: &[u8],
         claim: Claim,
         len: u64,
@@ -250,7 +250,7 @@ impl Engine {
         let space = self.media.pool.space();
         let full = self.tables.as_ref().filter(|_| self.room_for_writers() < len);
         // What failed for want of room in files failed for that.
-        let trouble = self.last_trouble();
+        let trouble = self.last_background_error();
         let trouble = trouble.filter(|each| full.is_none() || each.kind() != ErrorKind::NoSpace);
         if let Some(trouble) = trouble {
             return Error::new(
@@ -279,7 +279,7 @@ impl Engine {
             operation,
             format!(
                 "{len} bytes do not fit {}: live data and indexes fill its {} bytes ({} free, the rest \
-                 is kept for freezing and cleaning, or held by open iterators and snapshots); delete keys or \
+                 is kept for flushing and cleaning, or held by open iterators and snapshots); delete keys or \
                  make a larger pool (pm_size)",
                 self.media.region.describe(),
                 space.total,
@@ -289,7 +289,7 @@ impl Engine {
     }
 
     /// Computes anew, from space and backlog, the debt, the pace that writers keep while they are in debt, and
-    /// the size at which memtables are frozen.
+    /// the size at which memtables are flushed.
     pub(crate) fn update_debt(&self) {
         let state = self.state_of_work();
         let debt = debt::decide(&state);
@@ -318,7 +318,7 @@ impl Engine {
             subranges_max: 1,
             drains: self.can_drain(),
             waiting: 0,
-            waiting_max: u64::from(self.options.frozen_memtables_max),
+            waiting_max: u64::from(self.options.immutable_memtables_max),
             runs: 0,
             memtable_entries: 0,
             run_entries: 0,

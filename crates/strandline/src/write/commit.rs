@@ -23,7 +23,7 @@ use sst::RangeDelete;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::{Lack, Lengths, Room};
-use crate::keyspace::{Routes, Space};
+use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::format::{self, Kind, Place, Role, Segment, Shape};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
@@ -191,7 +191,8 @@ impl<'e, 'a> Commit<'e, 'a> {
                 spaces.push((op.space.id, op.space.routes.load()));
             }
         }
-        let at = |space: &Space| spaces.iter().position(|(id, _)| *id == space.id).unwrap_or(0);
+        let at =
+            |space: &KeyspaceState| spaces.iter().position(|(id, _)| *id == space.id).unwrap_or(0);
         let cut = !planted::is(Bug::RangeDeleteUncut);
         if cut && self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
             self.part(|space| &**spaces[at(space)].1);
@@ -219,7 +220,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     /// Cuts range deletions at the bounds of subranges: each part is a change of its own.
-    fn part<'r>(&mut self, routes: impl Fn(&Space) -> &'r Routes) {
+    fn part<'r>(&mut self, routes: impl Fn(&KeyspaceState) -> &'r Routes) {
         let crosses = |op: &Op<'_>| {
             let upper = routes(op.space).of(op.stored_key()).span.before();
             op.kind == Kind::RangeDelete && upper.is_some_and(|upper| op.stored_value() > upper)

@@ -6,7 +6,7 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{Error, ErrorKind, Result};
 
 use crate::keyspace::subrange::Subrange;
-use crate::keyspace::{Routes, Space};
+use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::extent::ExtentHold;
 use crate::record::format::{self, Kind, Role, Shape};
 use crate::record::store::hash;
@@ -14,7 +14,7 @@ use crate::record::store::hash;
 /// One key's change within a commit.
 #[derive(Clone)]
 pub(crate) struct Op<'a> {
-    pub space: &'a Arc<Space>,
+    pub space: &'a Arc<KeyspaceState>,
     pub kind: Kind,
     pub key: &'a [u8],
     pub value: &'a [u8],
@@ -38,7 +38,12 @@ pub(crate) enum Stored {
 
 impl<'a> Op<'a> {
     #[inline]
-    pub(crate) fn new(space: &'a Arc<Space>, kind: Kind, key: &'a [u8], value: &'a [u8]) -> Op<'a> {
+    pub(crate) fn new(
+        space: &'a Arc<KeyspaceState>,
+        kind: Kind,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Op<'a> {
         let stored = Stored::AsGiven;
         Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key) }
     }

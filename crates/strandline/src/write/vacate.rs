@@ -6,14 +6,14 @@ use base::Seq;
 use base::planted::{self, Bug};
 
 use crate::engine::Engine;
-use crate::keyspace::Space;
+use crate::keyspace::KeyspaceState;
 use crate::keyspace::vacancies::Token;
 use crate::record::format::Kind;
 use crate::write::op::Op;
 
 /// Ranges that a commit has announced, with their keyspaces. When it is dropped they are withdrawn.
 #[derive(Default)]
-pub(crate) struct Vacating<'a>(Vec<(&'a Arc<Space>, Token)>);
+pub(crate) struct Vacating<'a>(Vec<(&'a Arc<KeyspaceState>, Token)>);
 
 impl<'a> Vacating<'a> {
     /// W1: announces the ranges that `ops` delete, if any does.
@@ -28,7 +28,7 @@ impl<'a> Vacating<'a> {
 
     fn announce_all(ops: &[Op<'a>]) -> Vacating<'a> {
         let deletes = || ops.iter().filter(|op| op.kind == Kind::RangeDelete);
-        let mut spaces: Vec<&Arc<Space>> = deletes().map(|op| op.space).collect();
+        let mut spaces: Vec<&Arc<KeyspaceState>> = deletes().map(|op| op.space).collect();
         spaces.sort_by_key(|space| space.id);
         spaces.dedup_by_key(|space| space.id);
         let announced = spaces.into_iter().filter_map(|space| {

@@ -35,7 +35,7 @@ fn measure(bench: &mut Bench) -> Result<Done, String> {
     let records = ((bench.config.fill_bytes as f64 / record) as u64).max(1);
     bench.store.close();
     let options = bench.store.options_mut();
-    // Nothing is frozen before its time.
+    // Nothing is flushed before its time.
     options.memtable_bytes = bench.config.fill_bytes.saturating_mul(4).max(64 << 20);
     options.dram_budget = 1 << 40;
     let filling = fill::fill_and_kill(bench, records)?;

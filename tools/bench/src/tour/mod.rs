@@ -142,7 +142,7 @@ fn kill(bench: &mut Bench, survives: &str) -> Result<(), String> {
         );
     }
     bench.store.close();
-    // So small that kills meet freezing and merging as well.
+    // So small that kills meet flushing and merging as well.
     let options = bench.store.options_mut();
     options.memtable_bytes = options.memtable_bytes.min(4 << 20);
     bench.store.fresh()?;

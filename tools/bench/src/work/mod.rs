@@ -107,7 +107,7 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         "delete num keys as one range and seek over it; then delete many ranges beside, around and within each other",
     ),
     benchmark("keyspaces", true, keyspaces::keyspaces, "make num keyspaces, then drop them"),
-    benchmark("flush", false, admin::flush, "freeze the memtables into index runs"),
+    benchmark("flush", false, admin::flush, "flush the memtables into index runs"),
     benchmark("compact", false, admin::compact, "merge the index runs"),
     benchmark("recover", false, admin::recover, "close the store and open it again"),
     benchmark("check", false, admin::check, "verify every record and table"),

@@ -10,7 +10,7 @@ const LINES: u32 = 5000;
 fn store(preset: &str) -> Store {
     let store = Store::new();
     let lines: String = (0..LINES).map(|at| format!("key{at:05}\tvalue {at}\n")).collect();
-    let small = ["--pm-size", "32M", "--memtable-bytes", "64K", "--frozen-memtables-max", "1"];
+    let small = ["--pm-size", "32M", "--memtable-bytes", "64K", "--immutable-memtables-max", "1"];
     let all = [&["load", "--preset", preset, "--background-threads", "0"][..], &small].concat();
     store.run_with(&all, lines).ok();
     store

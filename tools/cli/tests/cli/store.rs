@@ -114,10 +114,10 @@ impl Store {
         store
     }
 
-    /// Like [`Store::filled`], with most of the records under runs: the writer itself freezes memtables.
+    /// Like [`Store::filled`], with most of the records under runs: the writer itself flushes memtables.
     pub fn with_runs(records: u32) -> Store {
-        let freeze = ["--memtable-bytes", "64K", "--frozen-memtables-max", "1"];
-        Store::filled(records, &[&freeze[..], &["--background-threads", "0"]].concat())
+        let flush = ["--memtable-bytes", "64K", "--immutable-memtables-max", "1"];
+        Store::filled(records, &[&flush[..], &["--background-threads", "0"]].concat())
     }
 
     /// Flips a bit of each byte at `places` of the pool.

@@ -134,7 +134,7 @@ fn unsynced() -> Shape {
 
 /// Bugs that show only where several threads act, and the campaigns that reach each soonest.
 ///
-/// That a compaction changes the View before its edit shows to readers: its outputs are not there yet. Of a freeze and a
+/// That a compaction changes the View before its edit shows to readers: its outputs are not there yet. Of a flush and a
 /// merge that order shows to no reader, so it is not among them: their run is durable before either, they hold what it
 /// replaces until they end, and any other thread that would write an edit about the keyspace waits for its `admin`.
 pub const BUGS: &[(Bug, &[&str])] = &[

@@ -6,7 +6,7 @@ use base::bytes::compare;
 use base::{Result, planted};
 
 use crate::compaction::merge::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
-use crate::compaction::merge::merging::Merging;
+use crate::compaction::merge::merging::MergingIterator;
 use crate::compaction::merge::output::Output;
 use crate::compaction::merge::retain::Versions;
 use crate::compaction::merge::stream::Stream;
@@ -20,7 +20,7 @@ pub(crate) struct Cpu;
 
 struct CpuTask {
     merge: Merge,
-    streams: Merging,
+    streams: MergingIterator,
     versions: Versions,
     output: Output,
     passed: u64,
@@ -65,7 +65,7 @@ impl MergeEngine for Cpu {
         let ranges = merge.retention.ranges().clip(from, merge.before.as_deref());
         let (tables, output, below) = (&merge.tables, merge.output.clone(), merge.below.clone());
         Ok(Box::new(CpuTask {
-            streams: Merging::new(&merge.media, streams),
+            streams: MergingIterator::new(&merge.media, streams),
             versions: Versions::default(),
             output: Output::new(tables, output, below, merge.limits(), ranges),
             passed: 0,

@@ -7,15 +7,15 @@ use crate::compaction::merge::stream::Stream;
 use crate::record::store::Media;
 
 /// Streams in heap order; those that have ended are gone.
-pub(crate) struct Merging {
+pub(crate) struct MergingIterator {
     heap: Vec<Stream>,
 }
 
-impl Merging {
+impl MergingIterator {
     /// Merges `streams`, each positioned on its first entry.
-    pub(crate) fn new(media: &Media, streams: Vec<Stream>) -> Merging {
+    pub(crate) fn new(media: &Media, streams: Vec<Stream>) -> MergingIterator {
         let heap = streams.into_iter().filter(|stream| stream.key(media).is_some()).collect();
-        let mut merging = Merging { heap };
+        let mut merging = MergingIterator { heap };
         for at in (0..merging.heap.len() / 2).rev() {
             merging.sift_down(media, at);
         }

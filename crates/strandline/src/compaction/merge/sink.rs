@@ -149,9 +149,9 @@ mod tests {
 
     use super::*;
     use crate::record::store::Media;
-    use crate::record::zone::Graveyard;
+    use crate::record::zone::PendingFree;
     use crate::tree::room::Room;
-    use crate::tree::tables::Shelf;
+    use crate::tree::tables::TableDir;
 
     const ZONE: u64 = 4096;
 
@@ -161,11 +161,11 @@ mod tests {
         let format = Format { zone_len: ZONE, manifest_len: 512 };
         let pool = Pool::create(Arc::clone(&region), format, 7, b"").expect("pool");
         let media = Arc::new(Media::new(pool, region, None));
-        let memory = PmTables::new(&media, &Arc::new(Graveyard::default()), 100);
+        let memory = PmTables::new(&media, &Arc::new(PendingFree::default()), 100);
         memory.restrict(most, 2);
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
-        let shelf = Shelf { fs, dir: "/sst".into() };
+        let shelf = TableDir { fs, dir: "/sst".into() };
         Arc::new(Tables::new(shelf, Room::unlimited(), 0).with_memory(memory))
     }
 

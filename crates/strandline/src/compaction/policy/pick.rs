@@ -36,7 +36,7 @@ pub(crate) struct Level0Facts<'t> {
     pub files: u64,
     /// Lowest and highest key in it.
     pub bounds: Option<(&'t [u8], &'t [u8])>,
-    /// A freeze, merge or compaction under way reads any of it.
+    /// A flush, merge or compaction under way reads any of it.
     pub busy: bool,
     /// It is to leave persistent memory.
     pub due: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Arriving<'t> {
 
 /// The state of a subrange, and of the tables that have its keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Picture<'t> {
+pub(crate) struct PickerInput<'t> {
     pub level0: Level0Facts<'t>,
     /// From level 1 on, tables in key order.
     pub levels: [Vec<TableFacts<'t>>; LEVELS],
@@ -106,7 +106,7 @@ pub(crate) struct Targets {
     pub bytes: [u64; LEVELS],
 }
 
-impl<'t> Picture<'t> {
+impl<'t> PickerInput<'t> {
     /// Tables of a level.
     pub(crate) fn level(&self, number: usize) -> &[TableFacts<'t>] {
         &self.levels[number - 1]
@@ -170,7 +170,7 @@ pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
 }
 
 /// The next compaction, if one is worth it. What has no room for what it writes gives way to what makes some.
-pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
+pub(crate) fn pick(picture: &PickerInput<'_>) -> Option<Choice> {
     if let Some(choice) = relief::of_deletes(picture).filter(|_| picture.room.short) {
         return Some(choice);
     }
@@ -184,17 +184,17 @@ pub(crate) fn pick(picture: &Picture<'_>) -> Option<Choice> {
 
 /// What to try where nothing that fits is left anywhere, and a writer or a flush waits: how much is left of what is merged only the
 /// merge finds out.
-pub(crate) fn pick_unfit(picture: &Picture<'_>) -> Option<Choice> {
+pub(crate) fn pick_unfit(picture: &PickerInput<'_>) -> Option<Choice> {
     usual(picture).filter(|choice| picture.is_waited_for() && !fits(picture, choice))
 }
 
 /// As [`pick`], of level 0 only.
-pub(crate) fn pick_level0(picture: &Picture<'_>) -> Option<Choice> {
+pub(crate) fn pick_level0(picture: &PickerInput<'_>) -> Option<Choice> {
     level0(picture).filter(|choice| fits(picture, choice))
 }
 
 /// Whether there is room for all that a merge reads.
-fn fits(picture: &Picture<'_>, choice: &Choice) -> bool {
+fn fits(picture: &PickerInput<'_>, choice: &Choice) -> bool {
     let RoomFacts { levels, relief, .. } = picture.room;
     let overlapped = |into: usize, onto: &Range<usize>| bytes(&picture.level(into)[onto.clone()]);
     match choice {
@@ -214,7 +214,7 @@ fn fits(picture: &Picture<'_>, choice: &Choice) -> bool {
 }
 
 /// The next compaction where there is room enough.
-fn usual(picture: &Picture<'_>) -> Option<Choice> {
+fn usual(picture: &PickerInput<'_>) -> Option<Choice> {
     // It costs little, and writers wait for it.
     if let Some(choice) = level0(picture) {
         return Some(choice);
@@ -243,7 +243,7 @@ fn usual(picture: &Picture<'_>) -> Option<Choice> {
 }
 
 /// Level 0, if it is due.
-fn level0(picture: &Picture<'_>) -> Option<Choice> {
+fn level0(picture: &PickerInput<'_>) -> Option<Choice> {
     let level0 = picture.is_level0_due().then_some(&picture.level0)?;
     // Runs that have none of its keys any more: it has only to leave them.
     let Some((smallest, largest)) = level0.bounds else {
@@ -263,7 +263,7 @@ fn level0(picture: &Picture<'_>) -> Option<Choice> {
 }
 
 /// A level above the base with nothing between both, which makes room for others by moving down.
-pub(crate) fn slide(picture: &Picture<'_>) -> Option<Choice> {
+pub(crate) fn slide(picture: &PickerInput<'_>) -> Option<Choice> {
     let awaits = |level: usize| picture.arriving.iter().any(|each| each.level == level);
     let is_free = |level: usize| picture.level(level).is_empty() && !awaits(level);
     let to = (1..picture.base()).rev().find(|level| is_free(*level))?;
@@ -275,7 +275,7 @@ pub(crate) fn slide(picture: &Picture<'_>) -> Option<Choice> {
 /// The level that takes `bytes` from level 0, and which of its tables are merged with that; `None` while these, or
 /// what is to come there, are being written.
 pub(crate) fn place(
-    picture: &Picture<'_>,
+    picture: &PickerInput<'_>,
     bytes: u64,
     smallest: &[u8],
     largest: &[u8],
@@ -299,7 +299,7 @@ pub(crate) fn place(
 }
 
 /// What holds more than it should, the fullest first; of equals, the upper.
-fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<Due> {
+fn due(picture: &PickerInput<'_>, targets: &Targets) -> Vec<Due> {
     let above = picture.levels[..targets.base - 1].iter().filter(|level| !level.is_empty());
     let most = GATHERED.min(targets.base.saturating_sub(2)).max(1);
     let mut scores = vec![(above.count() as f64 / most as f64, Due::Gathered)];
@@ -313,7 +313,7 @@ fn due(picture: &Picture<'_>, targets: &Targets) -> Vec<Due> {
 }
 
 /// Everything above the base into it.
-fn gathered(picture: &Picture<'_>, base: usize) -> Option<Choice> {
+fn gathered(picture: &PickerInput<'_>, base: usize) -> Option<Choice> {
     let first = (1..base).find(|level| !picture.level(*level).is_empty())?;
     let above = &picture.levels[first - 1..base - 1];
     let smallest = above.iter().filter_map(|level| level.first()).map(|t| t.smallest).min()?;
@@ -328,7 +328,7 @@ fn gathered(picture: &Picture<'_>, base: usize) -> Option<Choice> {
 }
 
 /// The table of `level` that rewrites least for what it brings down.
-fn pick_table(picture: &Picture<'_>, level: usize) -> Option<Choice> {
+fn pick_table(picture: &PickerInput<'_>, level: usize) -> Option<Choice> {
     let (into, below) = (level + 1, picture.level(level + 1));
     let candidates = picture.level(level).iter().enumerate().filter(|(_, table)| !table.busy);
     let rated = candidates.filter_map(|(position, table)| {
@@ -375,8 +375,8 @@ mod tests {
 
     /// A picture from text: `0 40 a-z` is level 0 with 40 bytes from `a` to `z`; `5 10 a-c! 10 d-f` are two tables of
     /// level 5, the first busy; `5+ a-c` is being written to level 5.
-    fn picture(text: &str, pressed: bool) -> Picture<'_> {
-        let mut picture = Picture {
+    fn picture(text: &str, pressed: bool) -> PickerInput<'_> {
+        let mut picture = PickerInput {
             level0: Level0Facts::default(),
             levels: Default::default(),
             arriving: Vec::new(),

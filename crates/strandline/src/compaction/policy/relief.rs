@@ -6,7 +6,7 @@
 //! several first.
 
 use crate::compaction::policy::pick::OVERLAP_MAX;
-use crate::compaction::policy::pick::{Choice, Picture, bytes, hull, is_busy, overlapping};
+use crate::compaction::policy::pick::{Choice, PickerInput, bytes, hull, is_busy, overlapping};
 use crate::tree::bounds::EXACT;
 use crate::tree::desc::LEVELS;
 use crate::tree::facts::TableFacts;
@@ -15,13 +15,13 @@ use crate::tree::facts::TableFacts;
 const DELETES_MIN: u32 = 250;
 
 /// The table with the most deletions, to where they meet what they delete.
-pub(crate) fn of_deletes(picture: &Picture<'_>) -> Option<Choice> {
+pub(crate) fn of_deletes(picture: &PickerInput<'_>) -> Option<Choice> {
     let all = steps(picture).filter(|step| step.deletes >= DELETES_MIN);
     all.max_by_key(|step| step.deletes).map(|step| step.choice)
 }
 
 /// A table of the deepest level that has any which can go down.
-pub(crate) fn any(picture: &Picture<'_>) -> Option<Choice> {
+pub(crate) fn any(picture: &PickerInput<'_>) -> Option<Choice> {
     of_deletes(picture).or_else(|| steps(picture).last().map(|step| step.choice))
 }
 
@@ -32,7 +32,7 @@ struct Step {
 }
 
 /// Those that there is room for, the uppermost first.
-fn steps(picture: &Picture<'_>) -> impl Iterator<Item = Step> {
+fn steps(picture: &PickerInput<'_>) -> impl Iterator<Item = Step> {
     (1..LEVELS).flat_map(move |level| {
         let tables = picture.level(level).iter().enumerate();
         let free = tables.filter(|(_, table)| !table.busy);
@@ -41,7 +41,7 @@ fn steps(picture: &Picture<'_>) -> impl Iterator<Item = Step> {
 }
 
 fn step(
-    picture: &Picture<'_>,
+    picture: &PickerInput<'_>,
     level: usize,
     (position, table): (usize, &TableFacts<'_>),
 ) -> Option<Step> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use testkit::Rng;
 
 use crate::compaction::policy::pick::{
-    Arriving, Choice, Level0Facts, Picture, RoomFacts, pick, pick_level0, pick_unfit,
+    Arriving, Choice, Level0Facts, PickerInput, RoomFacts, pick, pick_level0, pick_unfit,
 };
 use crate::tree::desc::LEVELS;
 use crate::tree::facts::TableFacts;
@@ -71,7 +71,7 @@ impl Sim {
         let fresh = if self.level0_busy { Entries::new() } else { self.level0.clone() };
         let ends = bounds(&fresh);
         let choice = {
-            let picture = Picture {
+            let picture = PickerInput {
                 level0: Level0Facts {
                     bytes: fresh.len() as u64,
                     files: fresh.len() as u64,

@@ -13,7 +13,7 @@ pub(crate) const RUNS_ABOVE_LEVELS: usize = 8;
 pub(crate) struct Need {
     /// How short space is, in thousandths.
     pub debt: u32,
-    /// Everything was merged since the last freeze already.
+    /// Everything was merged since the last flush already.
     pub reclaimed: bool,
     /// How many runs may be side by side.
     pub runs_max: usize,

@@ -15,7 +15,7 @@ pub(crate) struct SubrangeFacts {
     pub heat: u32,
     /// Keys come in order, or nobody can tell yet: cutting would divide no work.
     pub monotone: bool,
-    /// Nothing in it waits to be frozen.
+    /// Nothing in it waits to be flushed.
     pub joinable: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::level0::run::{
 use crate::ranges::Ranges;
 use crate::record::extent::ExtentHold;
 use crate::record::store::{Entry, Leaf, Media, hash};
-use crate::record::zone::{Graveyard, Zone};
+use crate::record::zone::{PendingFree, Zone};
 
 /// Blocks gathered before they are written.
 const BATCH_BLOCKS: usize = 32;
@@ -35,7 +35,7 @@ pub(crate) struct RunName {
 /// leaves nothing behind.
 pub(crate) struct RunBuilder {
     media: Arc<Media>,
-    graveyard: Arc<Graveyard>,
+    graveyard: Arc<PendingFree>,
     name: RunName,
     seed: u64,
     entries: u64,
@@ -56,7 +56,7 @@ impl RunBuilder {
     /// A builder for at most `entries_max` entries.
     pub(crate) fn new(
         media: &Arc<Media>,
-        graveyard: &Arc<Graveyard>,
+        graveyard: &Arc<PendingFree>,
         name: RunName,
         entries_max: u64,
     ) -> RunBuilder {
@@ -194,7 +194,7 @@ impl RunBuilder {
 }
 
 /// Bytes in persistent memory that a run over `entries` entries takes, given the bytes of its fences'
-/// separators: what must be kept free so that a memtable can always be frozen.
+/// separators: what must be kept free so that a memtable can always be flushed.
 pub(crate) fn run_bytes_max(entries: u64, separators: u64, grain_len: u64) -> u64 {
     // Two bytes for a separator's length, and a share of the zones and extents that are listed.
     let blocks = entries.div_ceil(BLOCK_ENTRIES as u64) * (BLOCK_LEN as u64 + 8);

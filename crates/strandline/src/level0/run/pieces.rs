@@ -8,7 +8,7 @@ use pool::Extent;
 
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
-use crate::record::zone::Graveyard;
+use crate::record::zone::PendingFree;
 
 /// The extents of one stream. All but the last are exactly one zone long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Pieces {
 /// Writes a stream; whole lines at a time, extents taken as needed.
 pub(crate) struct PieceWriter {
     media: Arc<Media>,
-    graveyard: Arc<Graveyard>,
+    graveyard: Arc<PendingFree>,
     extents: Vec<ExtentHold>,
     /// Bytes written.
     len: u64,
@@ -63,7 +63,7 @@ pub(crate) struct PieceWriter {
 impl PieceWriter {
     pub(crate) fn new(
         media: &Arc<Media>,
-        graveyard: &Arc<Graveyard>,
+        graveyard: &Arc<PendingFree>,
         expected: u64,
     ) -> PieceWriter {
         PieceWriter {
