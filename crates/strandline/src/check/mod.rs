@@ -50,7 +50,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         zone: None,
         at,
         len,
-        what: "a crate::pathblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
+        what: "a superblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
     }));
     if let Some(tables) = &engine.tables {
         check_owner(media, tables, &mut report)?;

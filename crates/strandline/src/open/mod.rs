@@ -427,7 +427,7 @@ fn assemble(
                 .as_ref()
                 .map_or_else(|| region.describe(), |at| at.display().to_string());
             let text = format!(
-                "{file} is damaged: {}, and it had the crate::pathblock; restore a copy of the store",
+                "{file} is damaged: {}, and it had the superblock; restore a copy of the store",
                 first.what
             );
             Error::corruption("open", text)

@@ -1,6 +1,6 @@
 //! The way back: from what persistent memory holds to an open store.
 //!
-//! - **O1** crate::pathblock, **O2** manifest: done by [`pool::Pool::open`] and [`State::replay`]
+//! - **O1** superblock, **O2** manifest: done by [`pool::Pool::open`] and [`State::replay`]
 //! - **O3** scan the zones of live memtables in parallel, decide the cut, make what is accepted durable
 //! - **O4** rebuild the indexes in parallel
 //! - **O5** sweep what nothing reaches

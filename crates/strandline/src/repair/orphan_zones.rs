@@ -1,6 +1,6 @@
 //! Zones without a manifest: what they hold by themselves.
 //!
-//! Nothing says which of the records still count. Some were crate::pathseded or deleted by what was merged away since, some were
+//! Nothing says which of the records still count. Some were superseded or deleted by what was merged away since, some were
 //! cut off by an earlier recovery and never acknowledged. Their numbers give the newest; the rest is the caller's doubt.
 
 use std::cmp::Reverse;
