@@ -29,7 +29,7 @@ impl Binding {
 }
 
 /// What reading a log gave.
-pub(crate) struct Log {
+pub(crate) struct LogContents {
     pub payloads: Vec<Vec<u8>>,
     /// Offset behind the last edit.
     pub end: u64,
@@ -80,7 +80,7 @@ fn decode(region: &Region, binding: Binding, at: u64, end: u64) -> Option<(u32, 
 }
 
 /// Reads the log in `area`. Its snapshot must be intact: it was durable before a superblock named it.
-pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> Result<Log> {
+pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> Result<LogContents> {
     let mut payloads = Vec::new();
     let mut at = area.start;
     while at < area.end {
@@ -112,7 +112,7 @@ pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> R
     let torn_tail = at < area.end
         && header(region, binding, at)
             .is_some_and(|header| header.number as usize == payloads.len());
-    Ok(Log { payloads, end: at, torn_tail })
+    Ok(LogContents { payloads, end: at, torn_tail })
 }
 
 /// Gives edits in `area` of a region's `bytes` the checksums that they have, one after the other, as far as there are any.

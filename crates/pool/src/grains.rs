@@ -53,7 +53,7 @@ pub(crate) enum ZoneUse {
 
 /// What a change of grains does to the wear of their zones.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wear {
+enum WearChange {
     Kept,
     Added,
     TakenBack,
@@ -154,7 +154,7 @@ impl Grains {
         let taken = no < self.zones && self.is_zone(no);
         if taken {
             self.zones_taken[(no / 64) as usize] &= !(1 << (no % 64));
-            self.set(self.zone_grains(no), false, Wear::Kept);
+            self.set(self.zone_grains(no), false, WearChange::Kept);
         }
         taken
     }
@@ -167,7 +167,7 @@ impl Grains {
         let short = count <= u64::from(self.per_zone);
         let chosen = if short { self.place_short(count as u32) } else { self.place_long(count) };
         let first = chosen.or_else(|| self.place_anywhere(count))?;
-        self.set(first..first + count, true, Wear::Added);
+        self.set(first..first + count, true, WearChange::Added);
         Some(first)
     }
 
@@ -175,7 +175,7 @@ impl Grains {
     pub fn claim(&mut self, grains: Range<u64>) -> bool {
         let free = grains.end <= self.grains && self.all(grains.clone(), false);
         if free {
-            self.set(grains, true, Wear::Kept);
+            self.set(grains, true, WearChange::Kept);
         }
         free
     }
@@ -187,7 +187,7 @@ impl Grains {
             && self.all(grains.clone(), true)
             && self.zones_of(&grains).all(|no| !self.is_zone(no));
         if taken {
-            self.set(grains, false, if written { Wear::Kept } else { Wear::TakenBack });
+            self.set(grains, false, if written { WearChange::Kept } else { WearChange::TakenBack });
         }
         taken
     }
@@ -336,7 +336,7 @@ impl Grains {
     }
 
     /// Flips grains, all of which are in the other state, and keeps everything that is derived from them.
-    fn set(&mut self, grains: Range<u64>, in_use: bool, wear: Wear) {
+    fn set(&mut self, grains: Range<u64>, in_use: bool, wear: WearChange) {
         let zones = self.zones_of(&grains);
         // Zones between the first and the last change as a whole, and are not broken before or after.
         let (first, last) = (zones.start, zones.end - 1);
@@ -371,8 +371,8 @@ impl Grains {
     }
 
     /// Counts `grains` of `zones` as granted, or takes that back.
-    fn count(&mut self, grains: &Range<u64>, zones: Range<u32>, wear: Wear) {
-        if wear == Wear::Kept {
+    fn count(&mut self, grains: &Range<u64>, zones: Range<u32>, wear: WearChange) {
+        if wear == WearChange::Kept {
             return;
         }
         for no in zones {
@@ -380,7 +380,7 @@ impl Grains {
             let part = (zone.end.min(grains.end) - zone.start.max(grains.start)) as u32;
             let count = &mut self.wear[no as usize];
             *count = match wear {
-                Wear::TakenBack => count.saturating_sub(part),
+                WearChange::TakenBack => count.saturating_sub(part),
                 _ => count.saturating_add(part),
             };
         }

@@ -11,7 +11,7 @@ use crate::op::{Op, Write};
 pub type State = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
 #[derive(Clone, Debug)]
-struct Commit {
+struct PastCommit {
     writes: Vec<Write>,
     abandon: bool,
     /// Whether its number alone tells nothing: what it does takes effect by an edit behind its record, or has none.
@@ -38,7 +38,7 @@ struct Source {
 
 /// A copy of the store.
 #[derive(Clone, Copy, Debug)]
-struct Copy {
+struct PastCopy {
     id: u32,
     begun: usize,
     done: usize,
@@ -50,7 +50,7 @@ struct Copy {
 const NEVER: usize = usize::MAX;
 
 #[derive(Clone, Debug)]
-struct Read {
+struct PastRead {
     keyspace: u8,
     key: Vec<u8>,
     invoked: usize,
@@ -74,8 +74,8 @@ pub struct History {
     base_cut: u64,
     /// The event at which the store was open.
     born: usize,
-    commits: Vec<Commit>,
-    reads: Vec<Read>,
+    commits: Vec<PastCommit>,
+    reads: Vec<PastRead>,
     /// Sorted by number: which commits count for a cut. Filled by [`finish`](Self::finish), as is what
     /// follows.
     numbers: Vec<u64>,
@@ -84,7 +84,7 @@ pub struct History {
     /// Commits of which the cut does not tell whether they are in, by index: abandoned ones that were never
     /// acknowledged, and those that are loose by nature.
     loose: Vec<usize>,
-    copies: Vec<Copy>,
+    copies: Vec<PastCopy>,
     /// Commits that were turned away.
     refused: usize,
     /// What was beside the store when it was opened.
@@ -206,23 +206,23 @@ impl History {
     pub fn invoke(&mut self, op: &Op, event: usize) -> usize {
         match op {
             Op::Commit { writes, abandon, .. } => {
-                self.begin(Commit { abandon: *abandon, ..Commit::new(writes) })
+                self.begin(PastCommit { abandon: *abandon, ..PastCommit::new(writes) })
             }
             Op::Keyspace { write, .. } => {
                 let writes = std::slice::from_ref(write);
-                self.begin(Commit { loose: true, placed: true, ..Commit::new(writes) })
+                self.begin(PastCommit { loose: true, placed: true, ..PastCommit::new(writes) })
             }
             Op::Ingest { writes, source, moves, .. } => {
                 let (id, moves) = (*source, *moves);
                 let source = Some(Source { id, moves, shows: Fold::default(), made: NEVER });
-                self.begin(Commit { loose: true, source, ..Commit::new(writes) })
+                self.begin(PastCommit { loose: true, source, ..PastCommit::new(writes) })
             }
             Op::Checkpoint { copy, .. } => {
-                self.copies.push(Copy { id: *copy, begun: NEVER, done: NEVER, cut: 0 });
+                self.copies.push(PastCopy { id: *copy, begun: NEVER, done: NEVER, cut: 0 });
                 self.copies.len() - 1
             }
             Op::Read { keyspace, key, .. } => {
-                self.reads.push(Read {
+                self.reads.push(PastRead {
                     keyspace: *keyspace,
                     key: key.clone(),
                     invoked: event,
@@ -236,7 +236,7 @@ impl History {
         }
     }
 
-    fn begin(&mut self, commit: Commit) -> usize {
+    fn begin(&mut self, commit: PastCommit) -> usize {
         self.commits.push(commit);
         self.commits.len() - 1
     }
@@ -324,7 +324,7 @@ impl History {
         self.commits.retain(|c| c.reserved != NEVER);
         self.commits.sort_by_key(|c| (c.number, c.placed, c.reserved));
         self.numbers = self.commits.iter().map(|c| c.number).collect();
-        let failed = |c: &Commit| c.acked == NEVER && (c.abandon || c.gave_up != NEVER);
+        let failed = |c: &PastCommit| c.acked == NEVER && (c.abandon || c.gave_up != NEVER);
         let loose = |i: &usize| self.commits[*i].loose || failed(&self.commits[*i]);
         self.loose = (0..self.commits.len()).filter(loose).collect();
         assert!(self.loose.len() <= 7, "each of them doubles what is possible");
@@ -351,7 +351,7 @@ impl History {
     }
 
     /// How many commits a copy holds: all that its caller was told of before, and none that was asked for only later.
-    fn commits_in(&self, copy: &Copy) -> Result<usize, Violation> {
+    fn commits_in(&self, copy: &PastCopy) -> Result<usize, Violation> {
         let least = self.required_at(copy.begun).0;
         let commits = self.commits_up_to(copy.cut, self.reserved_by(copy.begun));
         let most = self.reserved_by(copy.done);
@@ -407,7 +407,7 @@ impl History {
     }
 
     /// The fewest commits that explain a read, given what was demanded when it began.
-    fn explained_by(&self, read: &Read) -> Result<usize, Violation> {
+    fn explained_by(&self, read: &PastRead) -> Result<usize, Violation> {
         let least = self.required_at(read.invoked).0;
         let variant = self.in_by(NEVER);
         let mut state = self.base.clone();
@@ -454,7 +454,7 @@ impl History {
 
     /// Commits in flight at `event`: in the order of commits, their caller not told.
     pub fn in_flight(&self, event: usize) -> usize {
-        let open = |c: &&Commit| c.reserved < event && c.acked >= event && c.gave_up >= event;
+        let open = |c: &&PastCommit| c.reserved < event && c.acked >= event && c.gave_up >= event;
         self.commits.iter().filter(open).count()
     }
 
@@ -476,7 +476,7 @@ impl History {
         self.commits.iter().rposition(|c| c.reserved < event).map_or(0, |i| i + 1)
     }
 
-    fn bits(&self, of: impl Fn(&Commit) -> bool) -> u8 {
+    fn bits(&self, of: impl Fn(&PastCommit) -> bool) -> u8 {
         let bits = self.loose.iter().enumerate().filter(|(_, i)| of(&self.commits[**i]));
         bits.fold(0, |set, (bit, _)| set | 1 << bit)
     }
@@ -563,9 +563,9 @@ impl History {
     }
 }
 
-impl Commit {
-    fn new(writes: &[Write]) -> Commit {
-        Commit {
+impl PastCommit {
+    fn new(writes: &[Write]) -> PastCommit {
+        PastCommit {
             writes: writes.to_vec(),
             abandon: false,
             loose: false,

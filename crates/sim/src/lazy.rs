@@ -25,11 +25,11 @@ pub struct LazyPm {
     owner: ThreadId,
     muted: AtomicBool,
     fuel: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LazyLines>,
 }
 
 #[derive(Default)]
-struct State {
+struct LazyLines {
     lines: Vec<Undecided>,
     decisions: Vec<Decision>,
     depth: usize,
@@ -129,7 +129,7 @@ impl LazyPm {
         false
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LazyLines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +165,7 @@ fn masked(content: &LineBytes, mask: u64) -> u64 {
     })
 }
 
-impl State {
+impl LazyLines {
     fn touched(&mut self, at: u64, len: usize) -> &mut [Undecided] {
         if len == 0 {
             return &mut [];

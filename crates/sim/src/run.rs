@@ -10,7 +10,7 @@ use crate::system::{Progress, System};
 
 /// Which thread takes the next step: an index, modulo the number of threads that can. Past its end
 /// the threads take long turns.
-pub type Schedule = [u8];
+pub type Turns = [u8];
 
 /// Steps per operation, on average, after which a run counts as one that gets nowhere.
 const STEPS_PER_OP: usize = 10_000;
@@ -38,7 +38,7 @@ pub(crate) fn run_ops<S: System>(
     store: &S::Store,
     pm: &SimPm,
     ops: &[Op],
-    schedule: &Schedule,
+    schedule: &Turns,
     history: &mut History,
 ) -> Result<usize, Violation> {
     let count = ops.iter().filter_map(Op::thread).max().map_or(0, |t| usize::from(t) + 1);

@@ -88,7 +88,7 @@ impl Ledger {
     }
 }
 
-struct Appending<F> {
+struct FaultyAppending<F> {
     fs: Arc<F>,
     ledger: Arc<Ledger>,
     path: PathBuf,
@@ -97,7 +97,7 @@ struct Appending<F> {
     failed: bool,
 }
 
-impl<F: Fs> Appending<F> {
+impl<F: Fs> FaultyAppending<F> {
     /// Runs one call, or fails it; a failure is final.
     fn once(
         &mut self,
@@ -128,7 +128,7 @@ impl<F: Fs> Appending<F> {
     }
 }
 
-impl<F: Fs> Append for Appending<F> {
+impl<F: Fs> Append for FaultyAppending<F> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let fail = |file: &mut Self, failure| match failure {
             Failure::Short => file.inner.append(&bytes[..bytes.len() / 2]),
@@ -156,12 +156,12 @@ impl<F: Fs> Append for Appending<F> {
     }
 }
 
-struct Reading {
+struct FaultyReading {
     ledger: Arc<Ledger>,
     inner: Arc<dyn Read>,
 }
 
-impl Read for Reading {
+impl Read for FaultyReading {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.ledger.check(Call::Read, &[self.path()])?;
         self.inner.read_at(at, out)
@@ -203,7 +203,7 @@ impl<F: Fs> Fs for Faulty<F> {
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
         self.ledger.check(Call::Create, &[path])?;
-        Ok(Box::new(Appending {
+        Ok(Box::new(FaultyAppending {
             inner: self.inner.create(path)?,
             fs: Arc::clone(&self.inner),
             ledger: Arc::clone(&self.ledger),
@@ -216,7 +216,7 @@ impl<F: Fs> Fs for Faulty<F> {
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
         self.ledger.check(Call::Open, &[path])?;
         let inner = self.inner.open(path)?;
-        Ok(Arc::new(Reading { ledger: Arc::clone(&self.ledger), inner }))
+        Ok(Arc::new(FaultyReading { ledger: Arc::clone(&self.ledger), inner }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

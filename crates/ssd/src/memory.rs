@@ -178,13 +178,13 @@ impl Drop for Handle {
     }
 }
 
-struct Appending {
+struct MemoryAppending {
     handle: Handle,
     len: u64,
     failed: bool,
 }
 
-impl Appending {
+impl MemoryAppending {
     fn once(
         &mut self,
         call: Call,
@@ -199,7 +199,7 @@ impl Appending {
     }
 }
 
-impl Append for Appending {
+impl Append for MemoryAppending {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let (shared, file) = (Arc::clone(&self.handle.shared), self.handle.file);
         self.once(Call::Append, |state, _| {
@@ -226,12 +226,12 @@ impl Append for Appending {
     }
 }
 
-struct Reading {
+struct MemoryReading {
     handle: Handle,
     len: u64,
 }
 
-impl Read for Reading {
+impl Read for MemoryReading {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         let Handle { shared, file, path } = &self.handle;
         let got = shared.call(Call::Read, path, |state, _| {
@@ -272,14 +272,14 @@ impl Fs for Memory {
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
         let file = self.shared.call(Call::Create, path, |state, _| state.disk.create(path))?;
         let handle = Handle::new(&self.shared, file, path);
-        Ok(Box::new(Appending { handle, len: 0, failed: false }))
+        Ok(Box::new(MemoryAppending { handle, len: 0, failed: false }))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
         let file = self.shared.call(Call::Open, path, |state, _| state.disk.open(path))?;
         let file = file.ok_or_else(|| not_a_file(path))?;
         let len = self.shared.state().disk.bytes(file).len() as u64;
-        Ok(Arc::new(Reading { handle: Handle::new(&self.shared, file, path), len }))
+        Ok(Arc::new(MemoryReading { handle: Handle::new(&self.shared, file, path), len }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

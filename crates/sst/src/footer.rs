@@ -42,27 +42,31 @@ pub(crate) struct Footer {
 
 /// Why bytes are no footer that can be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum FooterRefusal {
     Damaged(String),
     Unsupported(String),
 }
 
 impl Footer {
     /// Decodes the footer that stands at `offset`. `verify` is false for fuzzing only.
-    pub fn decode(bytes: &[u8; FOOTER_LEN], offset: u64, verify: bool) -> Result<Self, Refusal> {
-        let damaged = |what: &str| Refusal::Damaged(what.into());
+    pub fn decode(
+        bytes: &[u8; FOOTER_LEN],
+        offset: u64,
+        verify: bool,
+    ) -> Result<Self, FooterRefusal> {
+        let damaged = |what: &str| FooterRefusal::Damaged(what.into());
         let mut tail = Reader::new(&bytes[41..]);
         let (Some(version), Some(magic)) = (tail.u32(), tail.u64()) else {
             return Err(damaged("it is cut off"));
         };
         check_magic(magic)?;
         if !(2..=7).contains(&version) {
-            return Err(Refusal::Unsupported(format!(
+            return Err(FooterRefusal::Unsupported(format!(
                 "format version {version}, not one of 2 to 7; rewrite it with another RocksDB"
             )));
         }
         let Some(checksum) = Checksum::from_u8(bytes[0]) else {
-            return Err(Refusal::Unsupported(format!("checksums of kind {}", bytes[0])));
+            return Err(FooterRefusal::Unsupported(format!("checksums of kind {}", bytes[0])));
         };
         let mut middle = Reader::new(&bytes[1..41]);
         if version < 6 {
@@ -84,7 +88,7 @@ impl Footer {
             return Err(damaged("its checksum does not hold"));
         }
         if bytes[33..41] != [0; 8] {
-            return Err(Refusal::Unsupported("a footer with newer features".into()));
+            return Err(FooterRefusal::Unsupported("a footer with newer features".into()));
         }
         let before = offset.checked_sub(BLOCK_TRAILER as u64 + u64::from(size));
         let start = before.ok_or(damaged("its metaindex is longer than the file"))?;
@@ -106,19 +110,19 @@ impl Footer {
     }
 }
 
-fn check_magic(magic: u64) -> Result<(), Refusal> {
+fn check_magic(magic: u64) -> Result<(), FooterRefusal> {
     match magic {
         MAGIC => Ok(()),
-        MAGIC_BEFORE_VERSIONS => Err(Refusal::Unsupported(
+        MAGIC_BEFORE_VERSIONS => Err(FooterRefusal::Unsupported(
             "format version 0; compact it with RocksDB 4.6 to 10 to bring it up to date".into(),
         )),
         MAGIC_PLAIN_TABLE | MAGIC_OLD_PLAIN_TABLE => {
-            Err(Refusal::Unsupported("a PlainTable, not a block-based table".into()))
+            Err(FooterRefusal::Unsupported("a PlainTable, not a block-based table".into()))
         }
         MAGIC_CUCKOO_TABLE => {
-            Err(Refusal::Unsupported("a CuckooTable, not a block-based table".into()))
+            Err(FooterRefusal::Unsupported("a CuckooTable, not a block-based table".into()))
         }
-        _ => Err(Refusal::Damaged(format!(
+        _ => Err(FooterRefusal::Damaged(format!(
             "its magic number is {magic:#018x}; this is no table, or its end is missing"
         ))),
     }
@@ -147,12 +151,15 @@ mod tests {
             Footer::decode(&bad, 100, true).unwrap_err()
         };
         for version in [0, 1, 8, 255] {
-            assert!(matches!(refused(41, &[version]), Refusal::Unsupported(_)));
+            assert!(matches!(refused(41, &[version]), FooterRefusal::Unsupported(_)));
         }
-        assert!(matches!(refused(0, &[9]), Refusal::Unsupported(_)));
-        assert!(matches!(refused(45, &[0]), Refusal::Damaged(_)));
-        assert!(matches!(refused(45, &MAGIC_CUCKOO_TABLE.to_le_bytes()), Refusal::Unsupported(_)));
-        assert!(matches!(refused(1, &[0xff; 40]), Refusal::Damaged(_)));
-        assert!(matches!(refused(41, &[6]), Refusal::Damaged(_)));
+        assert!(matches!(refused(0, &[9]), FooterRefusal::Unsupported(_)));
+        assert!(matches!(refused(45, &[0]), FooterRefusal::Damaged(_)));
+        assert!(matches!(
+            refused(45, &MAGIC_CUCKOO_TABLE.to_le_bytes()),
+            FooterRefusal::Unsupported(_)
+        ));
+        assert!(matches!(refused(1, &[0xff; 40]), FooterRefusal::Damaged(_)));
+        assert!(matches!(refused(41, &[6]), FooterRefusal::Damaged(_)));
     }
 }

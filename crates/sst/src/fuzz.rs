@@ -91,10 +91,10 @@ pub fn table(data: &[u8], verify: bool) {
     }
 }
 
-type Entry = (Vec<u8>, u64, Vec<u8>);
+type FuzzEntry = (Vec<u8>, u64, Vec<u8>);
 
 /// All entries one way, where none of them is damaged. Asks for some of them on the way.
-fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<Entry>> {
+fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<FuzzEntry>> {
     let step = |cursor: &mut Cursor<_>| if forward { cursor.next() } else { cursor.prev() };
     let mut cursor = table.cursor();
     let mut other = table.cursor();
@@ -116,7 +116,7 @@ fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<Entr
 }
 
 /// The first entry of each user key.
-fn walk_keys(table: &Arc<Table<Uncached<Vec<u8>>>>) -> Option<Vec<Entry>> {
+fn walk_keys(table: &Arc<Table<Uncached<Vec<u8>>>>) -> Option<Vec<FuzzEntry>> {
     let mut cursor = table.cursor();
     let mut found = Vec::new();
     cursor.first().ok()?;

@@ -19,7 +19,7 @@ use crate::keyspace::{KeyspaceState, Routes};
 use crate::level0::merge::RunMerge;
 use crate::level0::run::Run;
 use crate::manifest::Manifest;
-use crate::manifest::edit::{Change, Fate};
+use crate::manifest::edit::{Fate, VersionEdit};
 use crate::memtable::Memtable;
 use crate::options::Level0Form;
 use crate::quantum::Worked;
@@ -58,7 +58,7 @@ impl Engine {
             ));
         }
         let id = self.room_for_keyspace()?;
-        let edit = self.edit(vec![Change::CreateKeyspace { id, name: name.to_owned() }])?;
+        let edit = self.edit(vec![VersionEdit::CreateKeyspace { id, name: name.to_owned() }])?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
         let space = Arc::new(KeyspaceState::new(id, name, vec![whole], None));
@@ -164,8 +164,8 @@ impl Engine {
         let zones: BTreeMap<u32, Arc<Zone>> =
             memtables.chain(named.cloned()).map(|zone| (zone.no, zone)).collect();
         let tree = Arc::clone(&views[0].tree);
-        let mut changes = vec![Change::DropKeyspace { id: space.id }];
-        changes.extend(zones.values().map(|zone| Change::Zone {
+        let mut changes = vec![VersionEdit::DropKeyspace { id: space.id }];
+        changes.extend(zones.values().map(|zone| VersionEdit::Zone {
             no: zone.no,
             incarnation: zone.incarnation,
             fate: Fate::Retired,

@@ -13,10 +13,10 @@ pub(crate) struct Fences {
     /// Start of each separator in `bytes`, and the end of the last.
     starts: Vec<u64>,
     /// From the separators themselves up to one page.
-    levels: Vec<Level>,
+    levels: Vec<FenceLevel>,
 }
 
-struct Level {
+struct FenceLevel {
     /// Eight bytes of each separator behind its page's prefix.
     heads: Vec<u64>,
     /// Common prefix length of the separators of each page.
@@ -70,9 +70,10 @@ impl FencesBuilder {
 }
 
 impl Fences {
-    fn level(&self, step: usize) -> Level {
+    fn level(&self, step: usize) -> FenceLevel {
         let members: Vec<usize> = (0..self.len()).step_by(step).collect();
-        let mut level = Level { heads: Vec::with_capacity(members.len()), prefixes: Vec::new() };
+        let mut level =
+            FenceLevel { heads: Vec::with_capacity(members.len()), prefixes: Vec::new() };
         for page in members.chunks(PAGE) {
             let prefix =
                 common_prefix(self.separator(page[0]), self.separator(page[page.len() - 1]));
@@ -122,7 +123,7 @@ impl Fences {
     #[inline]
     fn rank_in_page(
         &self,
-        level: &Level,
+        level: &FenceLevel,
         page: usize,
         step: usize,
         key: &[u8],

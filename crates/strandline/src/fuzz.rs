@@ -14,10 +14,10 @@ use ssd::{Disk, Fs, Memory};
 use crate::level0::run;
 use crate::level0::run::block::Block;
 use crate::level0::run::{BLOCK_LEN, block};
-use crate::manifest::State;
+use crate::manifest::ManifestState;
 use crate::manifest::edit::Edit;
 use crate::options::WalSync;
-use crate::record::format::{self, Head};
+use crate::record::format::{self, RecordHead};
 use crate::record::short::ShortHeader;
 use crate::record::store::Media;
 use crate::recovery::scan_zone;
@@ -39,10 +39,12 @@ pub const TARGETS: [(&str, Body); 5] = [
 pub fn edit(data: &[u8]) {
     let Some(edit) = Edit::decode(data) else { return };
     assert_eq!(Edit::decode(&edit.encode()).as_ref(), Some(&edit), "an edit is what it encodes");
-    let Ok(state) = State::replay(&[State::fresh().encode_snapshot(), data.to_vec()]) else {
+    let Ok(state) =
+        ManifestState::replay(&[ManifestState::fresh().encode_snapshot(), data.to_vec()])
+    else {
         return;
     };
-    let again = State::replay(&[state.encode_snapshot()]).expect("a snapshot is sound");
+    let again = ManifestState::replay(&[state.encode_snapshot()]).expect("a snapshot is sound");
     assert_eq!(again, state, "a snapshot is the state");
     _ = state.to_string();
 }
@@ -75,7 +77,7 @@ pub fn records(data: &[u8]) {
             let seed = crate::record::store::record_seed(zone_seed, start + at as u64);
             format::mend(&mut zone[at..], seed, BASE_SEQ);
             let bytes = &zone[at..];
-            let Some(head) = Head::decode(bytes, seed, BASE_SEQ) else { continue };
+            let Some(head) = RecordHead::decode(bytes, seed, BASE_SEQ) else { continue };
             let Some(whole) = bytes.get(..head.len()) else { continue };
             if let Some(brief) = ShortHeader::verified(whole, seed, BASE_SEQ) {
                 assert!(head.verify(whole, seed), "both ways find the checksum");
@@ -190,7 +192,7 @@ mod tests {
     use crate::fences::FencesBuilder;
     use crate::level0::run::RunDesc;
     use crate::level0::run::pieces::Pieces;
-    use crate::manifest::edit::{Change, Fate};
+    use crate::manifest::edit::{Fate, VersionEdit};
     use crate::ranges::Ranges;
     use crate::record::format::{Kind, Role, Segment, Shape};
     use crate::record::store::Leaf;
@@ -254,29 +256,29 @@ mod tests {
             ends_before: true,
         };
         let split = vec![(1, Vec::new()), (2, b"k".to_vec())];
-        let on = |changes: Vec<Change>| Edit { floor: 7, changes }.encode();
-        let subranges = Change::Subranges { keyspace: 0, old: vec![0], new: split };
-        let add = Change::AddRun { run: Box::new(run), subranges: vec![1, 2] };
-        let zone = |fate| Change::Zone { no: 1, incarnation: 1 << 32, fate };
-        write("edit", "snapshot", &State::fresh().encode_snapshot());
+        let on = |changes: Vec<VersionEdit>| Edit { floor: 7, changes }.encode();
+        let subranges = VersionEdit::Subranges { keyspace: 0, old: vec![0], new: split };
+        let add = VersionEdit::AddRun { run: Box::new(run), subranges: vec![1, 2] };
+        let zone = |fate| VersionEdit::Zone { no: 1, incarnation: 1 << 32, fate };
+        write("edit", "snapshot", &ManifestState::fresh().encode_snapshot());
         write("edit", "runs", &on(vec![subranges.clone(), add.clone()]));
-        let leave = |subrange| Change::LeaveRun { keyspace: 0, id: 3, subrange };
+        let leave = |subrange| VersionEdit::LeaveRun { keyspace: 0, id: 3, subrange };
         write("edit", "leave", &on(vec![subranges, add, leave(1), leave(2)]));
         let extent = Some(Extent { at: 8192, len: 256 });
-        let tables = [None, extent].map(|extent| Change::AddTable(Box::new(table(extent))));
+        let tables = [None, extent].map(|extent| VersionEdit::AddTable(Box::new(table(extent))));
         tables.into_iter().zip(["table", "table-in-pool"]).for_each(|(add, name)| {
             let remove =
-                Change::RemoveTable { keyspace: 0, level: 1, id: 4, smallest: b"a".to_vec() };
+                VersionEdit::RemoveTable { keyspace: 0, level: 1, id: 4, smallest: b"a".to_vec() };
             write("edit", name, &on(vec![add, remove]));
         });
         let name = "orders".to_owned();
-        let create = Change::CreateKeyspace { id: 1, name };
-        write("edit", "keyspaces", &on(vec![create, Change::DropKeyspace { id: 1 }]));
+        let create = VersionEdit::CreateKeyspace { id: 1, name };
+        write("edit", "keyspaces", &on(vec![create, VersionEdit::DropKeyspace { id: 1 }]));
         let zones = [Fate::Live { keyspace: 0, sealed: 64 }, Fate::Frozen, Fate::Retired].map(zone);
         let mut zones = zones.to_vec();
-        zones.push(Change::ForgetZone { no: 1, incarnation: 1 << 32 });
-        zones.push(Change::Epoch(2));
-        zones.push(Change::NextIds { keyspace: 4, run: 5, table: 6 });
+        zones.push(VersionEdit::ForgetZone { no: 1, incarnation: 1 << 32 });
+        zones.push(VersionEdit::Epoch(2));
+        zones.push(VersionEdit::NextIds { keyspace: 4, run: 5, table: 6 });
         write("edit", "zones", &on(zones));
     }
 
@@ -303,7 +305,7 @@ mod tests {
             let at = start + zone.len() as u64;
             let seed = crate::record::store::record_seed(media.zone_seed(1), at);
             let seq = BASE_SEQ + seq as u64;
-            let place = format::Place { seed, base_seq: BASE_SEQ, wide };
+            let place = format::ZoneBinding { seed, base_seq: BASE_SEQ, wide };
             format::encode(&mut zone, &shape, place, seq, BASE_SEQ, b"key", &value);
         }
         write("records", "all-kinds", &zone);

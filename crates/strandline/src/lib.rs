@@ -90,6 +90,6 @@ pub use options::{
 };
 pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
-pub use probe::{Probe, Source, TimedProbe};
+pub use probe::{Probe, ProbeSource, TimedProbe};
 pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 /// Where a look-up probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ProbeSource {
     /// A memtable: index in DRAM, records in persistent memory.
     Memtable {
         /// Age; greater is newer.
@@ -30,7 +30,7 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Where.
-    pub source: Source,
+    pub source: ProbeSource,
     /// Whether the filter let the look-up through; always, where there is none.
     pub passed_filter: bool,
     /// Whether the key, or its deletion, was there.

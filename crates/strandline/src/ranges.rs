@@ -44,7 +44,7 @@ struct Edge<'r> {
 
 /// Deletions that cover the place that a sweep over edges has come to, by number, with how many parts of each do: a
 /// table may hold one in several.
-type Open = BTreeMap<Seq, usize>;
+type OpenRanges = BTreeMap<Seq, usize>;
 
 impl Ranges {
     /// Cuts `deletes`, in any order, into pieces that name all deletions of them; empty ranges vanish. What it costs, and
@@ -64,7 +64,7 @@ impl Ranges {
 
     fn cut<'r>(
         deletes: impl Iterator<Item = Stretch<'r>>,
-        names: impl Fn(&Open) -> Vec<Seq>,
+        names: impl Fn(&OpenRanges) -> Vec<Seq>,
     ) -> Ranges {
         let edges = deletes.filter(|delete| delete.begin < delete.end).flat_map(|delete| {
             let Stretch { begin, end, seq } = delete;
@@ -73,7 +73,7 @@ impl Ranges {
         let mut edges: Vec<Edge<'_>> = edges.collect();
         edges.sort_unstable_by_key(|edge| edge.key);
         let mut pieces: Vec<Piece> = Vec::new();
-        let mut open = Open::new();
+        let mut open = OpenRanges::new();
         let mut begin: &[u8] = &[];
         for together in edges.chunk_by(|a, b| a.key == b.key) {
             let end = together[0].key;
@@ -234,7 +234,7 @@ pub(crate) fn stretch(delete: &RangeDelete) -> Stretch<'_> {
 
 /// Those of the deletions of a place that some reader needs, the newest first: of all that a reader sees the newest, and
 /// all that are above the horizon.
-fn needed(open: &Open, horizon: &Horizon) -> Vec<Seq> {
+fn needed(open: &OpenRanges, horizon: &Horizon) -> Vec<Seq> {
     let above = (Bound::Excluded(horizon.newest()), Bound::Unbounded);
     let mut seqs: Vec<Seq> = open.range(above).rev().map(|(seq, _)| *seq).collect();
     let mut reader = Some(horizon.newest());

@@ -58,10 +58,10 @@ pub enum Step {
 /// A write that is carried on step by step. Dropping it between W2 and W5 makes it void.
 pub struct Write<'a> {
     engine: &'a Engine,
-    state: State<'a>,
+    state: StepState<'a>,
 }
 
-enum State<'a> {
+enum StepState<'a> {
     Admitted(Commit<'a, 'a>),
     Reserved(Commit<'a, 'a>),
     Copied(Commit<'a, 'a>, InFlight<'a>),
@@ -86,50 +86,50 @@ impl<'a> Write<'a> {
             Op::new(space.space(), kind, key, value)
         };
         let commit = Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()))?;
-        Ok(Write { engine, state: State::Admitted(commit) })
+        Ok(Write { engine, state: StepState::Admitted(commit) })
     }
 
     /// Does the next step.
     pub fn step(&mut self) -> Result<Stepped> {
-        let (state, stepped) = match std::mem::replace(&mut self.state, State::Taken) {
-            State::Admitted(mut commit) => match commit.reserve() {
+        let (state, stepped) = match std::mem::replace(&mut self.state, StepState::Taken) {
+            StepState::Admitted(mut commit) => match commit.reserve() {
                 Ok(()) => {
                     let step = Step::Reserve {
                         number: commit.number(),
                         switched_zone: commit.switched_zone(),
                     };
-                    (State::Reserved(commit), Stepped::Did(step))
+                    (StepState::Reserved(commit), Stepped::Did(step))
                 }
                 Err(lack) => {
                     if lack != Lack::Slot {
                         commit.mend(lack)?;
                     }
-                    (State::Admitted(commit), Stepped::Waited)
+                    (StepState::Admitted(commit), Stepped::Waited)
                 }
             },
-            State::Reserved(mut commit) => {
+            StepState::Reserved(mut commit) => {
                 let flight = commit.copy();
-                (State::Copied(commit, flight), Stepped::Did(Step::Copy))
+                (StepState::Copied(commit, flight), Stepped::Did(Step::Copy))
             }
-            State::Copied(mut commit, flight) => {
+            StepState::Copied(mut commit, flight) => {
                 let durable = commit.fence(flight)?;
-                (State::Fenced(commit, durable), Stepped::Did(Step::Fence))
+                (StepState::Fenced(commit, durable), Stepped::Did(Step::Fence))
             }
-            State::Fenced(mut commit, durable) => {
+            StepState::Fenced(mut commit, durable) => {
                 commit.index()?;
-                (State::Indexed(commit, durable), Stepped::Did(Step::Index))
+                (StepState::Indexed(commit, durable), Stepped::Did(Step::Index))
             }
-            State::Indexed(commit, durable) => {
+            StepState::Indexed(commit, durable) => {
                 let last_seq = commit.publish(durable);
-                (State::Published(last_seq), Stepped::Did(Step::Publish))
+                (StepState::Published(last_seq), Stepped::Did(Step::Publish))
             }
-            State::Published(last_seq) => {
+            StepState::Published(last_seq) => {
                 self.engine.ring.advance();
                 let visible = self.engine.ring.visible() >= last_seq;
                 let stepped = if visible { Stepped::Acknowledged } else { Stepped::Unpublished };
-                (State::Published(last_seq), stepped)
+                (StepState::Published(last_seq), stepped)
             }
-            State::Taken => (State::Taken, Stepped::Waited),
+            StepState::Taken => (StepState::Taken, Stepped::Waited),
         };
         self.state = state;
         Ok(stepped)
@@ -137,18 +137,18 @@ impl<'a> Write<'a> {
 
     /// Gives the write up: if it was reserved, its records become void.
     pub fn abandon(&mut self) {
-        self.state = State::Taken;
+        self.state = StepState::Taken;
     }
 
     /// Last sequence number of the commit, once it is reserved.
     pub fn last_seq(&self) -> Option<Seq> {
         match &self.state {
-            State::Reserved(commit)
-            | State::Copied(commit, _)
-            | State::Fenced(commit, _)
-            | State::Indexed(commit, _) => Some(commit.last_seq()),
-            State::Published(last_seq) => Some(*last_seq),
-            State::Admitted(_) | State::Taken => None,
+            StepState::Reserved(commit)
+            | StepState::Copied(commit, _)
+            | StepState::Fenced(commit, _)
+            | StepState::Indexed(commit, _) => Some(commit.last_seq()),
+            StepState::Published(last_seq) => Some(*last_seq),
+            StepState::Admitted(_) | StepState::Taken => None,
         }
     }
 }
@@ -188,7 +188,7 @@ impl<'a> Read<'a> {
 
 /// Makes an empty pool with these lengths and this identifier, where an open would choose them itself.
 pub fn format(region: &Arc<Region>, format: pool::Format, pool_id: u64) -> Result<()> {
-    let snapshot = crate::manifest::State::fresh().encode_snapshot();
+    let snapshot = crate::manifest::ManifestState::fresh().encode_snapshot();
     pool::Pool::create(Arc::clone(region), format, pool_id, &snapshot).map(drop)
 }
 

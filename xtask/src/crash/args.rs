@@ -11,7 +11,7 @@ pub const USAGE: &str =
   --no-mutants  campaigns only
   --only-mutants  hunts only";
 
-pub struct Args {
+pub struct CrashArgs {
     pub campaign: String,
     pub seed: u64,
     pub seeds: Option<u64>,
@@ -21,9 +21,9 @@ pub struct Args {
     pub mutants: bool,
 }
 
-impl Args {
-    pub fn parse(args: &[String]) -> Result<Args, String> {
-        let mut parsed = Args {
+impl CrashArgs {
+    pub fn parse(args: &[String]) -> Result<CrashArgs, String> {
+        let mut parsed = CrashArgs {
             campaign: String::new(),
             seed: 0,
             seeds: None,

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use sim::Counters;
 
-use super::args::Args;
+use super::args::CrashArgs;
 use super::plan::{Campaign, Plan};
 use super::threads::in_two_threads;
 
 /// Runs the campaigns, two at a time; tells whether any is called as asked.
-pub fn all(plan: &Plan, args: &Args, total: &mut Counters) -> Result<bool, String> {
+pub fn all(plan: &Plan, args: &CrashArgs, total: &mut Counters) -> Result<bool, String> {
     let chosen: Vec<&Campaign> =
         plan.campaigns.iter().filter(|c| c.name.starts_with(&args.campaign)).collect();
     for counters in in_two_threads(&chosen, |campaign| one(campaign, args)) {
@@ -18,7 +18,7 @@ pub fn all(plan: &Plan, args: &Args, total: &mut Counters) -> Result<bool, Strin
     Ok(!chosen.is_empty())
 }
 
-fn one(campaign: &Campaign, args: &Args) -> Result<Counters, String> {
+fn one(campaign: &Campaign, args: &CrashArgs) -> Result<Counters, String> {
     let begun = Instant::now();
     let Campaign { name, engine, shape, mode, limits, .. } = campaign;
     let seeds = args.seeds_of(campaign.seeds);

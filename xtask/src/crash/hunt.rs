@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use sim::{Counters, Failure, Limits, Verdict};
 
-use super::args::Args;
+use super::args::CrashArgs;
 use super::mutants::{Equivalent, Mutant, mutants};
 use super::plan::{Campaign, Plan};
 use super::threads::in_two_threads;
 
 /// Hunts every mutant. Returns what went wrong: mutants that survived, and mutants said to be equivalent that
 /// were noticed.
-pub fn all(plan: &Plan, args: &Args, total: &mut Counters) -> Vec<String> {
+pub fn all(plan: &Plan, args: &CrashArgs, total: &mut Counters) -> Vec<String> {
     let mutants: Vec<Mutant> =
         mutants().into_iter().filter(|mutant| mutant.name().starts_with(&args.bug)).collect();
     let hunts = in_two_threads(&mutants, |mutant| {
@@ -50,7 +50,7 @@ struct Outcome {
 
 struct Hunt<'a> {
     plan: &'a Plan,
-    args: &'a Args,
+    args: &'a CrashArgs,
     mutant: &'a Mutant,
 }
 

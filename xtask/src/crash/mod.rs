@@ -14,10 +14,10 @@ use std::time::Instant;
 
 use sim::Counters;
 
-use args::Args;
+use args::CrashArgs;
 
 pub fn run(args: &[String]) -> Result<(), String> {
-    let args = Args::parse(args)?;
+    let args = CrashArgs::parse(args)?;
     let plan = plan::plan();
     let begun = Instant::now();
     let mut total = Counters::default();

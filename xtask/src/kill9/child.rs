@@ -17,7 +17,7 @@ use strandline::{
 use testkit::Rng;
 
 use super::message::{Count, Message, tell};
-use super::plan::{Change, Key, Plan, SPACES, ZONE_BYTES};
+use super::plan::{Change, Key, KillPlan, SPACES, ZONE_BYTES};
 
 /// Bytes of persistent memory: little, so that zones are reused all the time.
 const POOL_BYTES: u64 = 16 << 20;
@@ -34,7 +34,7 @@ const READS: u64 = 50;
 #[derive(Clone, Debug)]
 pub struct Order {
     pub dir: PathBuf,
-    pub plan: Plan,
+    pub plan: KillPlan,
     pub settings: Settings,
     /// Number of each lane's next commit; empty: open the store and do nothing.
     pub next: Vec<u64>,
@@ -182,7 +182,7 @@ impl Order {
         let (settings, next) = numbers.split_at_checked(9)?;
         Some(Order {
             dir: dir.into(),
-            plan: Plan { seed: settings[0], lanes: settings[1] as usize },
+            plan: KillPlan { seed: settings[0], lanes: settings[1] as usize },
             settings: Settings {
                 form: *Form::ALL.get(usize::try_from(settings[2]).ok()?)?,
                 synced: settings[3] == 1,
@@ -244,7 +244,7 @@ pub enum Faults {
 pub struct Child {
     pub db: Db,
     spaces: [Keyspace; SPACES.len()],
-    plan: Plan,
+    plan: KillPlan,
     pub out: File,
     faults: Faults,
     /// Held by each commit; taken for writing, no commit of a lane is under way.
@@ -252,11 +252,11 @@ pub struct Child {
 }
 
 /// A thread that should not end.
-pub type Running<'scope> = ScopedJoinHandle<'scope, Result<(), String>>;
+pub type RunningChild<'scope> = ScopedJoinHandle<'scope, Result<(), String>>;
 
 impl Child {
     /// Makes the keyspaces, and tells that the store is open.
-    pub fn new(db: Db, plan: Plan, out: File, faults: Faults) -> Result<Child, String> {
+    pub fn new(db: Db, plan: KillPlan, out: File, faults: Faults) -> Result<Child, String> {
         let spaces = keyspaces(&db).map_err(|error| error.to_string())?;
         tell(&out, &[Message::Opened])?;
         Ok(Child { db, spaces, plan, out, faults, gate: RwLock::new(()) })
@@ -272,7 +272,7 @@ impl Child {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         next: &[u64],
-    ) -> Vec<Running<'scope>> {
+    ) -> Vec<RunningChild<'scope>> {
         let lanes = next.iter().enumerate();
         let mut threads: Vec<_> = lanes
             .map(|(lane, first)| {
@@ -287,7 +287,7 @@ impl Child {
     }
 
     /// Waits for ever, or until a thread ends, which it does if something is wrong: then the process must not outlive it.
-    pub fn supervise(&self, mut threads: Vec<Running<'_>>) -> Result<(), String> {
+    pub fn supervise(&self, mut threads: Vec<RunningChild<'_>>) -> Result<(), String> {
         loop {
             if let Some(at) = threads.iter().position(ScopedJoinHandle::is_finished) {
                 eprintln!("{}", fault(threads.swap_remove(at).join()));
@@ -446,7 +446,7 @@ mod tests {
     fn orders_survive_the_command_line() {
         let order = Order {
             dir: "/some/where".into(),
-            plan: Plan { seed: u64::MAX, lanes: 2 },
+            plan: KillPlan { seed: u64::MAX, lanes: 2 },
             settings: Settings::quiet(Form::Log),
             next: vec![5, 6],
         };

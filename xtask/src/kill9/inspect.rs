@@ -6,7 +6,7 @@ use strandline::{Batch, Db, Keyspace, ReadOptions, steps};
 
 use super::child::{Settings, keyspaces};
 use super::oracle::Contents;
-use super::plan::{Plan, SPACES};
+use super::plan::{KillPlan, SPACES};
 
 /// Deletes of a batch; their records stay below a quarter of a zone.
 const DELETES: usize = 64;
@@ -23,7 +23,7 @@ pub fn open(dir: &Path, settings: Settings) -> Result<Db, String> {
 }
 
 /// Reads everything in every way there is, and verifies everything that can be verified alone.
-pub fn read_all(db: &Db, plan: &Plan) -> Result<Contents, String> {
+pub fn read_all(db: &Db, plan: &KillPlan) -> Result<Contents, String> {
     let spaces = keyspaces(db).map_err(failed)?;
     let report = db.check().map_err(failed)?;
     if let Some(damage) = report.damage.first() {

@@ -22,10 +22,10 @@ use testkit::Rng;
 use child::{Form, Order, Settings};
 use message::Message;
 use oracle::Oracle;
-use plan::Plan;
+use plan::KillPlan;
 use running::{When, run_and_kill};
 use scratch::Scratch;
-use tally::Tally;
+use tally::KillTally;
 
 pub use child::run as child;
 pub use running::CHILD;
@@ -42,15 +42,15 @@ const EMPTY_EVERY: u64 = 40;
 /// Times the cycles asked for that a campaign may take to see all it has to: real time decides what a kill meets.
 const ROUNDS: u64 = 3;
 
-struct Args {
+struct KillArgs {
     cycles: u64,
     seed: u64,
     threads: usize,
     dir: PathBuf,
 }
 
-fn parse(args: &[String]) -> Result<Args, String> {
-    let mut parsed = Args { cycles: 2000, seed: 1, threads: 3, dir: "/dev/shm".into() };
+fn parse(args: &[String]) -> Result<KillArgs, String> {
+    let mut parsed = KillArgs { cycles: 2000, seed: 1, threads: 3, dir: "/dev/shm".into() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let text = args.next().ok_or(USAGE)?;
@@ -71,7 +71,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let args = parse(args)?;
     let begun = Instant::now();
     let scratch = Scratch::new(&args.dir)?;
-    let mut campaign = Campaign::new(&args, scratch.path())?;
+    let mut campaign = KillCampaign::new(&args, scratch.path())?;
     let outcome = campaign.run_until_proven(args.cycles);
     campaign.tally.violations = u64::from(outcome.is_err());
     println!("{}", campaign.tally);
@@ -86,29 +86,29 @@ pub fn run(args: &[String]) -> Result<(), String> {
     campaign.tally.check_floors()
 }
 
-struct Campaign {
+struct KillCampaign {
     store: PathBuf,
     /// The store as the last kill left it.
     left: PathBuf,
-    plan: Plan,
+    plan: KillPlan,
     oracle: Oracle,
     rng: Rng,
     /// What the store is: all in turn.
     form: Form,
     /// Bytes free in a store of each form that never held anything.
     free: Vec<(Form, u64)>,
-    tally: Tally,
+    tally: KillTally,
 }
 
-impl Campaign {
-    fn new(args: &Args, scratch: &Path) -> Result<Campaign, String> {
-        let plan = Plan { seed: args.seed, lanes: args.threads };
+impl KillCampaign {
+    fn new(args: &KillArgs, scratch: &Path) -> Result<KillCampaign, String> {
+        let plan = KillPlan { seed: args.seed, lanes: args.threads };
         let mut free = Vec::new();
         for form in Form::ALL {
             let new = scratch.join(format!("new-{form:?}"));
             free.push((form, inspect::free_when_new(&new, Settings::quiet(form))?));
         }
-        Ok(Campaign {
+        Ok(KillCampaign {
             store: scratch.join("store"),
             left: scratch.join("left"),
             plan,
@@ -116,7 +116,7 @@ impl Campaign {
             rng: Rng::new(args.seed),
             form: Form::ALL[0],
             free,
-            tally: Tally { stores: 1, ..Tally::default() },
+            tally: KillTally { stores: 1, ..KillTally::default() },
         })
     }
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::Message;
-use super::plan::{Change, Key, OWN_KEYS, Plan, SHARED_KEYS, SPACES, Version};
+use super::plan::{Change, Key, KillPlan, OWN_KEYS, SHARED_KEYS, SPACES, Version};
 
 /// Everything in the store, by keyspace.
 pub type Contents = [BTreeMap<Vec<u8>, Vec<u8>>; SPACES.len()];
@@ -17,7 +17,7 @@ pub type Contents = [BTreeMap<Vec<u8>, Vec<u8>>; SPACES.len()];
 /// What the parent knows.
 #[derive(Clone)]
 pub struct Oracle {
-    plan: Plan,
+    plan: KillPlan,
     lanes: Vec<Lane>,
     /// What may be the last word on each shared key.
     shared: BTreeMap<Key, Vec<Word>>,
@@ -71,7 +71,7 @@ fn own_at(key: &Key) -> usize {
 }
 
 impl Oracle {
-    pub fn new(plan: Plan) -> Oracle {
+    pub fn new(plan: KillPlan) -> Oracle {
         let lane = Lane {
             next: 0,
             under_way: None,
@@ -297,7 +297,7 @@ fn last_words(changes: Vec<Change>) -> Vec<Change> {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { seed: 5, lanes: 2 };
+    const PLAN: KillPlan = KillPlan { seed: 5, lanes: 2 };
 
     /// A store as it should be, with its oracle.
     struct World {

@@ -80,12 +80,12 @@ pub struct Change {
 
 /// The whole workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct KillPlan {
     pub seed: u64,
     pub lanes: usize,
 }
 
-impl Plan {
+impl KillPlan {
     fn rng(&self, lane: usize, number: u64) -> Rng {
         let mut rng = Rng::new(self.seed ^ (lane as u64) << 56 ^ number.wrapping_mul(0x9E37_79B9));
         // Neighbouring states give related first numbers.
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn keys_differ_and_values_name_their_writers() {
-        let plan = Plan { seed: 3, lanes: 3 };
+        let plan = KillPlan { seed: 3, lanes: 3 };
         let mut bytes: Vec<_> = plan.keys().map(|key| (key.space, key.bytes())).collect();
         let count = bytes.len();
         bytes.sort();
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn batches_fit_a_commit() {
-        let plan = Plan { seed: 4, lanes: 1 };
+        let plan = KillPlan { seed: 4, lanes: 1 };
         for number in 0..2000 {
             let commit = plan.commit(0, number);
             assert!(commit.len() < PLACES as usize);

@@ -7,7 +7,7 @@ use super::message::{Count, Message};
 
 /// Counters of a campaign.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct KillTally {
     pub cycles: u64,
     /// Children killed; those that only opened the store included.
     pub kills: u64,
@@ -28,7 +28,7 @@ pub struct Tally {
     pub violations: u64,
 }
 
-impl Tally {
+impl KillTally {
     /// Counts what a killed child told.
     pub fn add(&mut self, told: &[Message]) {
         self.kills += 1;
@@ -77,7 +77,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for KillTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
             (self.cycles, "cycles"),

@@ -14,7 +14,7 @@ use testkit::Rng;
 use super::guest::{self, End, Guest, contents};
 use super::hooks::{Fuse, ON_PURPOSE, hooks, silence};
 use super::told::Told;
-use crate::kill9::child::{Child, Faults, Form, Order, Running, announce};
+use crate::kill9::child::{Child, Faults, Form, Order, RunningChild, announce};
 
 /// Guests at the same time.
 const GUESTS: u64 = 2;
@@ -83,7 +83,7 @@ impl<'c> Company<'c> {
     fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        threads: &mut Vec<Running<'scope>>,
+        threads: &mut Vec<RunningChild<'scope>>,
         form: Form,
     ) {
         for number in 0..GUESTS {

@@ -8,11 +8,11 @@ use testkit::Rng;
 
 use super::guest::contents;
 use crate::kill9::oracle::Contents;
-use crate::kill9::plan::{Plan, SPACES};
+use crate::kill9::plan::{KillPlan, SPACES};
 
 /// What was done to a copy, and what came of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct DamageOutcome {
     pub opened: u64,
     pub refused: u64,
     pub repaired: u64,
@@ -25,18 +25,18 @@ pub struct Victim<'v> {
     pub dir: &'v Path,
     pub options: Options,
     pub hooks: Hooks,
-    pub plan: &'v Plan,
+    pub plan: &'v KillPlan,
     pub contents: &'v Contents,
 }
 
 impl Victim<'_> {
     /// Damages the store in one to three places, and looks what can be read of it.
-    pub fn suffer(&self, rng: &mut Rng) -> Result<Outcome, String> {
+    pub fn suffer(&self, rng: &mut Rng) -> Result<DamageOutcome, String> {
         let mut places = Vec::new();
         for _ in 0..=rng.below(3) {
             places.push(self.damage(rng)?);
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = DamageOutcome::default();
         let judged = self.read(&mut outcome).and_then(|()| self.repair(&mut outcome));
         judged.map_err(|text| format!("{text}; damaged were {}", places.join(", ")))?;
         Ok(outcome)
@@ -63,7 +63,7 @@ impl Victim<'_> {
         Ok(format!("{len} bytes at {at} of {}", file.display()))
     }
 
-    fn read(&self, outcome: &mut Outcome) -> Result<(), String> {
+    fn read(&self, outcome: &mut DamageOutcome) -> Result<(), String> {
         let db = Db::open_read_only_with(self.dir, self.options.clone(), self.hooks.clone());
         let Ok(db) = db else {
             outcome.refused += 1;
@@ -89,7 +89,7 @@ impl Victim<'_> {
         (0..SPACES.len()).try_for_each(|at| self.scan(&db, at, outcome))
     }
 
-    fn scan(&self, db: &Db, at: usize, outcome: &mut Outcome) -> Result<(), String> {
+    fn scan(&self, db: &Db, at: usize, outcome: &mut DamageOutcome) -> Result<(), String> {
         let Ok(space) = db.keyspace(SPACES[at]) else { return Ok(()) };
         match contents(&space, &strandline::ReadOptions::default()) {
             Err(_) => outcome.reported += 1,
@@ -100,7 +100,7 @@ impl Victim<'_> {
     }
 
     /// What a repair saves was written once.
-    fn repair(&self, outcome: &mut Outcome) -> Result<(), String> {
+    fn repair(&self, outcome: &mut DamageOutcome) -> Result<(), String> {
         let to = self.dir.with_extension("repaired");
         let options = Options { create_if_missing: true, ..self.options.clone() };
         if repair(self.dir, &to, options).is_ok() {

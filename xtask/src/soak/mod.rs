@@ -29,13 +29,13 @@ use testkit::Rng;
 use crate::kill9::child::{Form, Order, Settings};
 use crate::kill9::message::Message;
 use crate::kill9::oracle::{Contents, Oracle};
-use crate::kill9::plan::{Plan, SPACES};
+use crate::kill9::plan::{KillPlan, SPACES};
 use crate::kill9::running::{When, run_and_kill};
 use crate::kill9::scratch::Scratch;
 use crate::kill9::{copy, inspect};
 use damage::Victim;
 use hooks::{Fuse, hooks};
-use tally::Tally;
+use tally::SoakTally;
 
 /// The subcommand of a child.
 pub const CHILD: &str = "soak-child";
@@ -50,14 +50,14 @@ const EMPTY_EVERY: u64 = 15;
 /// Writer threads.
 const LANES: usize = 2;
 
-struct Args {
+struct SoakArgs {
     minutes: u64,
     seed: u64,
     dir: PathBuf,
 }
 
-fn parse(args: &[String]) -> Result<Args, String> {
-    let mut parsed = Args { minutes: 10, seed: 1, dir: "/dev/shm".into() };
+fn parse(args: &[String]) -> Result<SoakArgs, String> {
+    let mut parsed = SoakArgs { minutes: 10, seed: 1, dir: "/dev/shm".into() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let text = args.next().ok_or(USAGE)?;
@@ -98,20 +98,20 @@ struct Soak {
     beside: PathBuf,
     /// The store as the last kill left it.
     left: PathBuf,
-    plan: Plan,
+    plan: KillPlan,
     oracle: Oracle,
     rng: Rng,
     form: Form,
     /// What all stores have in common, whatever else varies.
     settings: Settings,
-    tally: Tally,
+    tally: SoakTally,
 }
 
 impl Soak {
-    fn new(args: &Args, scratch: &Path) -> Result<Soak, String> {
-        let plan = Plan { seed: args.seed, lanes: LANES };
+    fn new(args: &SoakArgs, scratch: &Path) -> Result<Soak, String> {
+        let plan = KillPlan { seed: args.seed, lanes: LANES };
         let form = Form::ALL[0];
-        let mut tally = Tally::default();
+        let mut tally = SoakTally::default();
         tally.kills.stores = 1;
         Ok(Soak {
             store: scratch.join("store"),

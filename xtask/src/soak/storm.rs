@@ -32,15 +32,15 @@ const REST_WITHIN: Duration = Duration::from_secs(20);
 /// Keys of the default keyspace.
 const KEYS: u64 = 4_000;
 
-struct Args {
+struct StormArgs {
     minutes: u64,
     preset: Option<String>,
     seed: u64,
     dir: String,
 }
 
-fn parse(args: &[String]) -> Result<Args, String> {
-    let mut parsed = Args { minutes: 10, preset: None, seed: 1, dir: "/dev/shm".into() };
+fn parse(args: &[String]) -> Result<StormArgs, String> {
+    let mut parsed = StormArgs { minutes: 10, preset: None, seed: 1, dir: "/dev/shm".into() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let text = args.next().ok_or(USAGE)?;

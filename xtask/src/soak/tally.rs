@@ -3,24 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::damage::Outcome;
+use super::damage::DamageOutcome;
 use crate::kill9::message::Count;
-use crate::kill9::tally::Tally as Kills;
+use crate::kill9::tally::KillTally as Kills;
 
 /// Counters of a soak.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct SoakTally {
     pub kills: Kills,
     /// Keyspaces of guests that kills left behind, each looked at.
     pub guests_left: u64,
     pub damaged: u64,
-    pub damage: Outcome,
+    pub damage: DamageOutcome,
     pub elapsed: Duration,
 }
 
-impl Tally {
-    pub fn add_damage(&mut self, outcome: Outcome) {
-        let Outcome { opened, refused, repaired, reported } = outcome;
+impl SoakTally {
+    pub fn add_damage(&mut self, outcome: DamageOutcome) {
+        let DamageOutcome { opened, refused, repaired, reported } = outcome;
         self.damaged += 1;
         self.damage.opened += opened;
         self.damage.refused += refused;
@@ -53,7 +53,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for SoakTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |of| self.kills.count(of);
         let rows = [

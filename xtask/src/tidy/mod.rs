@@ -5,6 +5,7 @@
 mod crates;
 mod licence;
 mod links;
+mod names;
 mod rooms;
 mod text;
 mod waits;
@@ -66,7 +67,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let document = files.iter().find(|file| file.path == waits::TABLE);
     let all = files.iter().map(|file| (&file.path[..], &file.text[..]));
     findings.extend(waits::check(document.map_or("", |file| &file.text), all));
-    findings.extend(rooms::check(files.iter().map(|file| (&file.path[..], &file.text[..]))));
+    let all = files.iter().map(|file| (&file.path[..], &file.text[..]));
+    findings.extend(names::check(all.clone()));
+    findings.extend(rooms::check(all));
     let metadata = output("cargo", &["metadata", "--format-version", "1", "--locked"])?;
     findings.extend(crates::check_metadata(&metadata)?);
     for finding in &findings {

@@ -117,7 +117,7 @@ const RESTARTS_MAX: u32 = (1 << 28) - 1;
 
 /// Why a block cannot be understood.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum BlockRefusal {
     Damaged(Damage),
     Unsupported(&'static str),
 }
@@ -138,17 +138,17 @@ impl Block {
         }
     }
 
-    pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, Refusal> {
+    pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, BlockRefusal> {
         let Shape::Entries(keys, values) = shape else {
             return Ok(Self { bytes, offset, ..Self::empty() });
         };
-        let damaged = |at, what| Refusal::Damaged(Damage { at, what });
+        let damaged = |at, what| BlockRefusal::Damaged(Damage { at, what });
         let Some((mut front, footer)) = bytes.split_last_chunk::<4>() else {
             return Err(damaged(0, "the block is too short for its footer"));
         };
         let footer = u32::from_le_bytes(*footer);
         if footer & SEPARATE_VALUES != 0 {
-            return Err(Refusal::Unsupported("values apart from keys in a data block"));
+            return Err(BlockRefusal::Unsupported("values apart from keys in a data block"));
         }
         let mut buckets = 0;
         if footer & HASH_INDEX != 0 {
@@ -162,7 +162,7 @@ impl Block {
         }
         let restarts = footer & !(HASH_INDEX | UNIFORM_KEYS);
         if restarts > RESTARTS_MAX {
-            return Err(Refusal::Unsupported("an unknown flag in a block footer"));
+            return Err(BlockRefusal::Unsupported("an unknown flag in a block footer"));
         }
         let restarts = restarts as usize;
         let entries_end = front.len().checked_sub(4 * restarts);
@@ -171,7 +171,7 @@ impl Block {
         };
         let heads = None;
         let mut block = Self { bytes, offset, keys, values, entries_end, restarts, buckets, heads };
-        block.check_restarts().map_err(Refusal::Damaged)?;
+        block.check_restarts().map_err(BlockRefusal::Damaged)?;
         block.heads = Heads::of(&block);
         Ok(block)
     }
@@ -304,10 +304,10 @@ mod tests {
         };
         assert!(with(0).is_ok());
         assert!(with(1 << 5).is_ok(), "even keys are a hint");
-        assert!(matches!(with(1 << 4), Err(Refusal::Unsupported(_))), "values apart");
-        assert!(matches!(with(1 << 6), Err(Refusal::Unsupported(_))), "not known yet");
+        assert!(matches!(with(1 << 4), Err(BlockRefusal::Unsupported(_))), "values apart");
+        assert!(matches!(with(1 << 6), Err(BlockRefusal::Unsupported(_))), "not known yet");
         // There is no hash index: its size is read from what is a restart.
-        assert!(matches!(with(1 << 7), Err(Refusal::Damaged(_))));
+        assert!(matches!(with(1 << 7), Err(BlockRefusal::Damaged(_))));
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod tests {
             let mut bytes = block();
             let from = bytes.len() - 16;
             bytes[from + at] = byte;
-            assert!(matches!(Block::parse(bytes, 0, DATA), Err(Refusal::Damaged(_))), "{at}");
+            assert!(matches!(Block::parse(bytes, 0, DATA), Err(BlockRefusal::Damaged(_))), "{at}");
         }
         assert!(Block::parse(vec![0; 3], 0, DATA).is_err());
         assert!(Block::parse(vec![0; 4], 0, DATA).is_ok());

@@ -219,8 +219,8 @@ impl Layout {
             return Err(self.too_long(at, handle.size));
         }
         Block::parse(bytes, at, self.shape(role)).map_err(|refusal| match refusal {
-            block::Refusal::Damaged(damage) => self.damaged(at, damage.what),
-            block::Refusal::Unsupported(what) => self.unsupported(what),
+            block::BlockRefusal::Damaged(damage) => self.damaged(at, damage.what),
+            block::BlockRefusal::Unsupported(what) => self.unsupported(what),
         })
     }
 

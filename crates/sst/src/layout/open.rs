@@ -140,11 +140,11 @@ fn read_footer(file: &dyn ReadAt, name: &str, verify: bool) -> Result<(Footer, u
     let mut bytes = [0; FOOTER_LEN];
     file.read_at(at, &mut bytes)?;
     let footer = Footer::decode(&bytes, at, verify).map_err(|refusal| match refusal {
-        footer::Refusal::Damaged(what) => Error::corruption(
+        footer::FooterRefusal::Damaged(what) => Error::corruption(
             OPEN,
             format!("{name}: footer at offset {at}: {what}; restore the file from a copy"),
         ),
-        footer::Refusal::Unsupported(what) => {
+        footer::FooterRefusal::Unsupported(what) => {
             Error::new(ErrorKind::NotSupported, OPEN, format!("{name} is {what}"))
         }
     })?;

@@ -79,7 +79,7 @@ impl Jobs {
     /// Carries the job on; it is gone when it is done or failed. A panic in it comes back as an error: what the job has
     /// written is named by nothing, and what it has marked is released as it goes; where it panicked behind its edit, the
     /// store is poisoned.
-    fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> Stepped {
+    fn step(&mut self, turn: Turn, engine: &Engine, quantum: usize) -> JobStep {
         let stepped = caught(|| match turn {
             Turn::Flush => self.flush.as_mut().map(|flush| flush.step(engine, quantum)),
             Turn::Merge => self.merges.last_mut().map(|merge| merge.step(engine, quantum)),
@@ -96,8 +96,8 @@ impl Jobs {
         }
         self.tell(engine);
         match progress {
-            Err(error) if panicked => Stepped::Panicked(error),
-            progress => Stepped::Ended(progress),
+            Err(error) if panicked => JobStep::Panicked(error),
+            progress => JobStep::Ended(progress),
         }
     }
 
@@ -151,18 +151,18 @@ impl Jobs {
 }
 
 /// What became of a step of a job.
-enum Stepped {
+enum JobStep {
     /// The job goes on, is done, or failed.
     Ended(Result<Progress>),
     /// It panicked, and was given up.
     Panicked(Error),
 }
 
-impl Stepped {
+impl JobStep {
     fn progress(self) -> Result<Progress> {
         match self {
-            Stepped::Ended(progress) => progress,
-            Stepped::Panicked(error) => Err(error),
+            JobStep::Ended(progress) => progress,
+            JobStep::Panicked(error) => Err(error),
         }
     }
 }
@@ -212,7 +212,7 @@ impl Engine {
         let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
         let stepped = jobs.step(turn, self, quantum);
         let merging = !jobs.merges.is_empty();
-        if let Stepped::Ended(Ok(Progress::More)) = stepped {
+        if let JobStep::Ended(Ok(Progress::More)) = stepped {
             self.update_debt();
             return Ok(Worked::Did);
         }
@@ -221,8 +221,8 @@ impl Engine {
         self.update_reserve();
         self.update_debt();
         let progress = match stepped {
-            Stepped::Ended(progress) => progress,
-            Stepped::Panicked(error) => {
+            JobStep::Ended(progress) => progress,
+            JobStep::Panicked(error) => {
                 self.set_flush_error(Some(&error));
                 return Err(error);
             }

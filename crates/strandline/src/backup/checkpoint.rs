@@ -25,13 +25,13 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::manifest::{KeyspaceDesc, State, file};
+use crate::manifest::{KeyspaceDesc, ManifestState, file};
 use crate::open::SST;
 use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
 use crate::tree::copy::link_or_copy;
 use crate::tree::desc::TableDesc;
-use crate::tree::room::Room;
+use crate::tree::room::FileRoom;
 use crate::tree::space::NewTable;
 use crate::tree::tables::{TableDir, Tables};
 
@@ -39,7 +39,7 @@ use crate::tree::tables::{TableDir, Tables};
 const QUANTUM: usize = 1 << 16;
 
 /// A keyspace with a View of each subrange.
-type Pinned = (Arc<KeyspaceState>, Vec<(Arc<Subrange>, Arc<View>)>);
+type PinnedKeyspace = (Arc<KeyspaceState>, Vec<(Arc<Subrange>, Arc<View>)>);
 
 impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
@@ -79,15 +79,22 @@ impl Engine {
     }
 
     /// K1 to K4, but for the rename.
-    fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<(Seq, State)> {
+    fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<(Seq, ManifestState)> {
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
         let (views, cut) = self.cut()?;
         let now = self.manifest().state.clone();
-        let mut state =
-            State { floor: cut, keyspaces: Default::default(), zones: Default::default(), ..now };
-        let tables =
-            Tables::new(TableDir { fs: Arc::clone(fs), dir: dir.clone() }, Room::unlimited(), 0);
+        let mut state = ManifestState {
+            floor: cut,
+            keyspaces: Default::default(),
+            zones: Default::default(),
+            ..now
+        };
+        let tables = Tables::new(
+            TableDir { fs: Arc::clone(fs), dir: dir.clone() },
+            FileRoom::unlimited(),
+            0,
+        );
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);
         // A View goes as soon as its part is copied, and with it the space that it holds.
@@ -126,17 +133,17 @@ impl Engine {
 
     /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
     /// each shows everything up to it, and only memtables hold anything newer.
-    fn cut(&self) -> Result<(Vec<Pinned>, Seq)> {
+    fn cut(&self) -> Result<(Vec<PinnedKeyspace>, Seq)> {
         // No keyspace comes or goes meanwhile.
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         loop {
             let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
-            let views: Vec<Pinned> = there.map(pin).collect();
+            let views: Vec<PinnedKeyspace> = there.map(pin).collect();
             let seq = match planted::is(Bug::CheckpointUnpublished) {
                 true => self.gate.enter_to_switch().next_seq() - 1,
                 false => self.ring.visible(),
             };
-            let current = |(_, views): &Pinned| {
+            let current = |(_, views): &PinnedKeyspace| {
                 // What is ingested is in a View before its number is published.
                 let mut newest = views[0].1.tree.tables().map(|(_, table)| table.desc.max_seq);
                 // Tables come to one subrange after the other.
@@ -230,7 +237,7 @@ impl Engine {
     }
 }
 
-fn pin(space: &Arc<KeyspaceState>) -> Pinned {
+fn pin(space: &Arc<KeyspaceState>) -> PinnedKeyspace {
     let subranges = space.subranges().into_iter();
     let views = subranges.map(|subrange| {
         let view = subrange.view.load_full();

@@ -22,7 +22,7 @@ use std::ops::Bound;
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
-use crate::manifest::edit::Change;
+use crate::manifest::edit::VersionEdit;
 use crate::memtable::{Memtable, is_skipped};
 use crate::quantum::Worked;
 use crate::record::format::Kind;
@@ -30,7 +30,7 @@ use crate::record::store::Leaf;
 use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
-use crate::tree::examine::{Copy, examine};
+use crate::tree::examine::{TableCopy, examine};
 use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
@@ -218,7 +218,7 @@ impl Engine {
             for (NewTable { desc, .. }, level) in made.iter_mut().zip(levels) {
                 (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
             }
-            let changes = made.iter().map(|new| Change::AddTable(Box::new(new.desc.clone())));
+            let changes = made.iter().map(|new| VersionEdit::AddTable(Box::new(new.desc.clone())));
             let edit = self.edit(changes.collect())?;
             self.swap_trees(space, std::mem::take(made), None);
             edit.end();
@@ -344,7 +344,7 @@ fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTa
     let to = tables.path(id);
     let (_, sum) = copy(fs, &*source, &to)?;
     // The copy is what counts: the original may change at any time.
-    let copy = Copy { file: fs.open(&to)?, name: path.display().to_string() };
+    let copy = TableCopy { file: fs.open(&to)?, name: path.display().to_string() };
     let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
     Ok(NewTable { desc, space })
 }

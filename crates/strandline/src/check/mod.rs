@@ -7,7 +7,7 @@ use base::Result;
 
 use crate::check::owners::SpaceReport;
 use crate::engine::Engine;
-use crate::keyspace::Sources;
+use crate::keyspace::ViewSources;
 use crate::manifest::file;
 use crate::memtable::Memtable;
 use crate::record::store::{Leaf, Media};
@@ -59,7 +59,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         for (level, table) in space.tree().tables() {
             check_table(level, table, &mut report);
         }
-        let Sources { memtables, runs } = Sources::of(&space);
+        let ViewSources { memtables, runs } = ViewSources::of(&space);
         let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
         let run_zones =
             runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));

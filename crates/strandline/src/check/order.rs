@@ -10,14 +10,14 @@ use crate::recovery::recover::Damage;
 use crate::span::Span;
 
 /// Key and sequence number of the entry that a source stands on.
-type Head<C, S> = for<'s> fn(&'s C, &'s S) -> Option<(&'s [u8], Seq)>;
+type SourceHead<C, S> = for<'s> fn(&'s C, &'s S) -> Option<(&'s [u8], Seq)>;
 
 /// The first key of which an older source has a version that is not older, if there is one. Sources come from the newest
 /// on, their keys ascend, and versions of a key descend.
 fn first_disorder<C, S>(
     context: &C,
     sources: &mut [S],
-    head: Head<C, S>,
+    head: SourceHead<C, S>,
     advance: fn(&C, &mut S) -> Result<()>,
 ) -> Result<Option<Vec<u8>>> {
     let mut key = Vec::new();

@@ -14,7 +14,7 @@ use base::{Result, Seq};
 use pool::Extent;
 
 use crate::engine::Engine;
-use crate::keyspace::{KeyspaceState, Sources};
+use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
 
@@ -79,7 +79,7 @@ pub struct SpaceReport {
 }
 
 /// What sources and tables hold.
-enum Held<'t> {
+enum Holding<'t> {
     Zone(u32),
     Value(Extent),
     /// Of a run by its number, a piece of its index.
@@ -90,27 +90,27 @@ enum Held<'t> {
 /// Calls `each` once for all that `sources` and `trees` hold. Memtables and runs share zones and values: what has the same hold
 /// of one is the same owner.
 fn held<'t>(
-    sources: &Sources,
+    sources: &ViewSources,
     trees: impl IntoIterator<Item = &'t Tree>,
-    mut each: impl FnMut(Held<'_>),
+    mut each: impl FnMut(Holding<'_>),
 ) {
-    let Sources { memtables, runs } = sources;
+    let ViewSources { memtables, runs } = sources;
     let in_memtables = memtables.iter().flat_map(|memtable| memtable.zones());
     let in_runs = runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
     let zones: BTreeMap<usize, u32> =
         in_memtables.chain(in_runs).map(|zone| (Arc::as_ptr(&zone).addr(), zone.no)).collect();
-    zones.into_values().for_each(|no| each(Held::Zone(no)));
+    zones.into_values().for_each(|no| each(Holding::Zone(no)));
     let in_memtables = memtables.iter().flat_map(|memtable| memtable.extents());
     let in_runs = runs.iter().flat_map(|run| run.extents.iter().cloned());
     let values = in_memtables.chain(in_runs);
     let values: BTreeMap<usize, Extent> =
         values.map(|hold| (Arc::as_ptr(&hold).addr(), hold.extent())).collect();
-    values.into_values().for_each(|extent| each(Held::Value(extent)));
+    values.into_values().for_each(|extent| each(Holding::Value(extent)));
     for run in runs {
-        run.desc.extents().for_each(|extent| each(Held::Run(run.desc.id, *extent)));
+        run.desc.extents().for_each(|extent| each(Holding::Run(run.desc.id, *extent)));
     }
     for (_, table) in trees.into_iter().flat_map(Tree::tables) {
-        each(Held::Table(&table.desc));
+        each(Holding::Table(&table.desc));
     }
 }
 
@@ -255,22 +255,22 @@ impl Engine {
 
     fn owned_by(&self, space: &KeyspaceState, own: &mut impl FnMut(Place, Owner)) {
         let keyspace = || space.name.clone();
-        held(&Sources::of(space), [&*space.tree()], |held| {
+        held(&ViewSources::of(space), [&*space.tree()], |held| {
             let owner = match &held {
-                Held::Zone(no) => Owner::Zone { keyspace: keyspace(), no: *no },
-                Held::Value(_) => Owner::Value { keyspace: keyspace() },
-                Held::Run(id, _) => Owner::Run { keyspace: keyspace(), id: *id },
-                Held::Table(desc) => Owner::Table { keyspace: keyspace(), id: desc.id },
+                Holding::Zone(no) => Owner::Zone { keyspace: keyspace(), no: *no },
+                Holding::Value(_) => Owner::Value { keyspace: keyspace() },
+                Holding::Run(id, _) => Owner::Run { keyspace: keyspace(), id: *id },
+                Holding::Table(desc) => Owner::Table { keyspace: keyspace(), id: desc.id },
             };
             own(self.place_held(&held), owner);
         });
     }
 
-    fn place_held(&self, held: &Held<'_>) -> Place {
+    fn place_held(&self, held: &Holding<'_>) -> Place {
         match held {
-            Held::Zone(no) => self.zone_place(*no),
-            Held::Value(extent) | Held::Run(_, extent) => Place::Pool(*extent),
-            Held::Table(desc) => desc.extent.map_or(Place::File(desc.id), Place::Pool),
+            Holding::Zone(no) => self.zone_place(*no),
+            Holding::Value(extent) | Holding::Run(_, extent) => Place::Pool(*extent),
+            Holding::Table(desc) => desc.extent.map_or(Place::File(desc.id), Place::Pool),
         }
     }
 

@@ -18,8 +18,8 @@ use crate::compaction::policy::pick::{
     Arriving, Choice, Level0Facts, PickerInput, RoomFacts, targets,
 };
 use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
-use crate::compaction::policy::placement::{self, Place};
-use crate::compaction::run::{Compaction, Compactions, Part};
+use crate::compaction::policy::placement::{self, OutputTier};
+use crate::compaction::run::{Compaction, CompactionPart, Compactions};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
@@ -32,7 +32,7 @@ use crate::tree::bounds;
 use crate::tree::desc::LEVELS;
 use crate::tree::facts::TableFacts;
 use crate::tree::level::Level;
-use crate::tree::room::{Room, Writes};
+use crate::tree::room::{FileRoom, Writes};
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 
@@ -40,7 +40,7 @@ use crate::tree::tables::Tables;
 pub(crate) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
 
 /// Lowest and highest key.
-pub(crate) type Bounds = Option<(Vec<u8>, Vec<u8>)>;
+pub(crate) type KeyBounds = Option<(Vec<u8>, Vec<u8>)>;
 
 /// Positions of tables, by level from level 1 on, that make up a stretch of the keys: what overlaps any of them is
 /// among them.
@@ -85,7 +85,7 @@ impl Scope {
 }
 
 /// A subrange that may be compacted, and what is chosen by.
-pub(crate) struct Candidate {
+pub(crate) struct SubrangeCandidate {
     pub space: Arc<KeyspaceState>,
     pub subrange: Arc<Subrange>,
     pub view: Arc<View>,
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// Where tables that are written to level `into` belong.
-    fn place_of(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> Place {
+    fn place_of(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> OutputTier {
         let mut bytes = [0; LEVELS];
         tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
         let level0_share = self.level0_share(space.routes.load().subranges.len());
@@ -137,13 +137,14 @@ impl Engine {
 
     /// All subranges that may be compacted, those first whose level 0 is to leave. The caller holds the compactions, so
     /// that none of them ends between this look at the tables and that at what is under way.
-    pub(crate) fn candidates(&self) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self) -> Vec<SubrangeCandidate> {
         let mut all = self.subranges();
         all.retain(|(space, subrange)| {
             let left = space.damage.get().is_none() && !space.dropped.load(Relaxed);
             left && (subrange.holds_something() || !subrange.view.load().tree.is_empty())
         });
-        let mut all: Vec<Candidate> = all.into_iter().map(|each| self.candidate(each)).collect();
+        let mut all: Vec<SubrangeCandidate> =
+            all.into_iter().map(|each| self.candidate(each)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::throttle::FULL_DEBT;
         // What came down to more than files have room for could not leave at once.
@@ -154,7 +155,10 @@ impl Engine {
         all
     }
 
-    fn candidate(&self, (space, subrange): (Arc<KeyspaceState>, Arc<Subrange>)) -> Candidate {
+    fn candidate(
+        &self,
+        (space, subrange): (Arc<KeyspaceState>, Arc<Subrange>),
+    ) -> SubrangeCandidate {
         let view = subrange.view.load_full();
         let leaving = self.leaving(&space, &view);
         let scope = Scope::new(&view.tree, &subrange.span);
@@ -179,7 +183,7 @@ impl Engine {
             busy: leaving.is_busy(),
             full: leaving.memtable.is_some() || leaving.runs.len() > unmerged || frees && has_runs,
         };
-        Candidate { space, subrange, view, leaving, scope, facts, due: None }
+        SubrangeCandidate { space, subrange, view, leaving, scope, facts, due: None }
     }
 
     /// What the pick looks at: a subrange, and the tables in the scope of its keys; what leaves its level 0, and whether
@@ -189,7 +193,7 @@ impl Engine {
         compactions: &'v Compactions,
         space: &Arc<KeyspaceState>,
         (subrange, view): (&Subrange, &'v View),
-        (leaving, bounds, scope): (&Level0Inputs, &'v Bounds, &Scope),
+        (leaving, bounds, scope): (&Level0Inputs, &'v KeyBounds, &Scope),
         level0_due: bool,
     ) -> PickerInput<'v> {
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
@@ -232,7 +236,7 @@ impl Engine {
         RoomFacts {
             levels: left(Writes::Levels),
             relief: left(Writes::Relief),
-            cut_at: room.map_or(u64::MAX, Room::cut_at),
+            cut_at: room.map_or(u64::MAX, FileRoom::cut_at),
             short: self.files_are_full(),
         }
     }
@@ -321,7 +325,9 @@ impl Engine {
             };
             for merge in self.split(whole) {
                 let task = self.merges.submit(merge)?;
-                compaction.parts.push(Mutex::new(Part { task: Some(task), made: Vec::new() }));
+                compaction
+                    .parts
+                    .push(Mutex::new(CompactionPart { task: Some(task), made: Vec::new() }));
             }
             compaction.left = AtomicUsize::new(compaction.parts.len());
         }
@@ -362,7 +368,7 @@ impl Engine {
             keyspace: space.id,
             keyspace_name: space.name.clone(),
             level: into as u8,
-            place: Place::Ssd,
+            place: OutputTier::Ssd,
             writes: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
@@ -414,7 +420,7 @@ fn enclosing(
 }
 
 /// Whether tables need only be named in level `into`: they are one level's, which are disjoint, and lie where they are to.
-fn moves(tables: &[(usize, Arc<Table>)], into: usize, to: Place) -> bool {
+fn moves(tables: &[(usize, Arc<Table>)], into: usize, to: OutputTier) -> bool {
     let one_level = tables.chunk_by(|a, b| a.0 == b.0).count() == 1;
     let any_in_memory = tables.iter().any(|(_, table)| table.is_in_memory());
     one_level && tables[0].0 != into && placement::moves(to, any_in_memory)

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use base::Result;
 
-use crate::compaction::begin::Bounds;
+use crate::compaction::begin::KeyBounds;
 use crate::compaction::level0_inputs::Level0Inputs;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::level0::run::Run;
-use crate::manifest::edit::{Change, Fate};
+use crate::manifest::edit::{Fate, VersionEdit};
 use crate::ranges::Ranges;
 use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
@@ -98,7 +98,7 @@ impl Inputs {
 
     /// Lowest and highest key.
     pub(crate) fn bounds(&self, engine: &Engine) -> Result<(Vec<u8>, Vec<u8>)> {
-        let of_level0: Bounds = match &self.subrange {
+        let of_level0: KeyBounds = match &self.subrange {
             Some(subrange) => self.leaving.bounds(engine, subrange)?,
             None => None,
         };
@@ -127,23 +127,23 @@ impl Inputs {
         keyspace: u32,
         made: Vec<TableDesc>,
         dead: &[Arc<Zone>],
-    ) -> Vec<Change> {
-        let mut changes: Vec<Change> = Vec::new();
+    ) -> Vec<VersionEdit> {
+        let mut changes: Vec<VersionEdit> = Vec::new();
         if let Some(subrange) = &self.subrange {
-            changes.extend(self.leaving.runs.iter().map(|run| Change::LeaveRun {
+            changes.extend(self.leaving.runs.iter().map(|run| VersionEdit::LeaveRun {
                 keyspace,
                 id: run.desc.id,
                 subrange: subrange.id,
             }));
         }
-        changes.extend(self.tables.iter().map(|(level, table)| Change::RemoveTable {
+        changes.extend(self.tables.iter().map(|(level, table)| VersionEdit::RemoveTable {
             keyspace,
             level: *level as u8,
             id: table.desc.id,
             smallest: table.desc.smallest.clone(),
         }));
-        changes.extend(made.into_iter().map(|desc| Change::AddTable(Box::new(desc))));
-        changes.extend(dead.iter().map(|zone| Change::Zone {
+        changes.extend(made.into_iter().map(|desc| VersionEdit::AddTable(Box::new(desc))));
+        changes.extend(dead.iter().map(|zone| VersionEdit::Zone {
             no: zone.no,
             incarnation: zone.incarnation,
             fate: Fate::Retired,

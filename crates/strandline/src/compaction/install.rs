@@ -9,13 +9,13 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use crate::compaction::level0_inputs::Level0Inputs;
-use crate::compaction::run::{Compaction, Written, lock};
+use crate::compaction::run::{Compaction, WrittenBytes, lock};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
-use crate::manifest::edit::{self, Change};
+use crate::manifest::edit::{self, VersionEdit};
 use crate::memtable::Memtable;
 use crate::record::zone::Zone;
 use crate::tree::Tree;
@@ -54,7 +54,7 @@ impl Engine {
             let gone = inputs.tables.iter().map(|(_, table)| &table.desc);
             self.check_manifest_room(&tables_then, edit::tables_len(gone))?;
         }
-        let written = Written::of(&made);
+        let written = WrittenBytes::of(&made);
         let gone = match &inputs.subrange {
             Some(subrange) => space.left_for_good(subrange, &inputs.leaving.runs),
             None => Vec::new(),
@@ -75,8 +75,8 @@ impl Engine {
             files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
         }
         if planted::is(Bug::KeepInputInEdit) {
-            let is_removal = |change: &Change| {
-                matches!(change, Change::LeaveRun { .. } | Change::RemoveTable { .. })
+            let is_removal = |change: &VersionEdit| {
+                matches!(change, VersionEdit::LeaveRun { .. } | VersionEdit::RemoveTable { .. })
             };
             if let Some(at) = changes.iter().position(is_removal) {
                 changes.remove(at);

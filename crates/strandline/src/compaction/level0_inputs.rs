@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::Result;
 use base::planted::{self, Bug};
 
-use crate::compaction::begin::Bounds;
+use crate::compaction::begin::KeyBounds;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
@@ -58,8 +58,8 @@ impl Level0Inputs {
     }
 
     /// Lowest and highest key of `subrange` in it.
-    pub(crate) fn bounds(&self, engine: &Engine, subrange: &Subrange) -> Result<Bounds> {
-        let mut bounds: Bounds = None;
+    pub(crate) fn bounds(&self, engine: &Engine, subrange: &Subrange) -> Result<KeyBounds> {
+        let mut bounds: KeyBounds = None;
         if let Some(memtable) = &self.memtable {
             bounds = memtable.bounds(&engine.media)?;
         }

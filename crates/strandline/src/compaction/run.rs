@@ -18,7 +18,7 @@ use base::planted;
 use base::{Error, ErrorKind, Result};
 
 use crate::caught::{caught, panicked};
-use crate::compaction::begin::Candidate;
+use crate::compaction::begin::SubrangeCandidate;
 use crate::compaction::figures::CompactionFigures;
 use crate::compaction::inputs::Inputs;
 use crate::compaction::merge::engine::{MergeTask, Poll};
@@ -44,7 +44,7 @@ pub(crate) struct Compactions {
 }
 
 /// What came of a look for compactions that are due.
-enum Due {
+enum DueWork {
     Begun(Arc<Compaction>),
     /// None is, or none can be begun now.
     Nothing,
@@ -59,7 +59,7 @@ pub(crate) struct Compaction {
     pub(crate) into: usize,
     /// Lowest and highest key of all inputs.
     pub(crate) bounds: (Vec<u8>, Vec<u8>),
-    pub(crate) parts: Vec<Mutex<Part>>,
+    pub(crate) parts: Vec<Mutex<CompactionPart>>,
     /// Parts that are not done.
     pub(crate) left: AtomicUsize,
     /// Why it was given up.
@@ -70,24 +70,24 @@ pub(crate) struct Compaction {
 
 /// Bytes of tables that a compaction wrote.
 #[derive(Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct WrittenBytes {
     files: u64,
     memory: u64,
 }
 
-impl Written {
-    pub(crate) fn of(made: &[NewTable]) -> Written {
+impl WrittenBytes {
+    pub(crate) fn of(made: &[NewTable]) -> WrittenBytes {
         let of = |memory: bool| {
             let there = made.iter().filter(|new| new.desc.extent.is_some() == memory);
             there.map(|new| new.desc.len).sum()
         };
-        Written { files: of(false), memory: of(true) }
+        WrittenBytes { files: of(false), memory: of(true) }
     }
 }
 
 /// A range of the keys.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct CompactionPart {
     pub(crate) task: Option<Box<dyn MergeTask>>,
     /// What was written, until it is installed.
     pub(crate) made: Vec<NewTable>,
@@ -101,7 +101,7 @@ impl Compaction {
     }
 
     /// Counts what was done once it is installed.
-    fn count(&self, figures: &mut CompactionFigures, written: Written, elapsed: Duration) {
+    fn count(&self, figures: &mut CompactionFigures, written: WrittenBytes, elapsed: Duration) {
         if self.parts.is_empty() {
             figures.moves += 1;
             return;
@@ -120,7 +120,7 @@ impl Compaction {
     }
 }
 
-pub(crate) fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
+pub(crate) fn lock(part: &Mutex<CompactionPart>) -> MutexGuard<'_, CompactionPart> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -152,9 +152,9 @@ impl Engine {
             let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
             if !level0 {
                 match self.begin_due(&mut compactions, pick_level0) {
-                    Due::Begun(begun) => compactions.under_way.insert(0, begun),
-                    Due::Failed => failed = true,
-                    Due::Nothing => {}
+                    DueWork::Begun(begun) => compactions.under_way.insert(0, begun),
+                    DueWork::Failed => failed = true,
+                    DueWork::Nothing => {}
                 }
             }
             compactions.under_way.clone()
@@ -174,10 +174,10 @@ impl Engine {
             // of it.
             let coming = !compactions.under_way.is_empty() || !failed && self.pauses(&compactions);
             let begun = match self.begin_any(&mut compactions) {
-                Due::Begun(begun) => begun,
+                DueWork::Begun(begun) => begun,
                 _ if coming => return Ok(Worked::Busy),
-                Due::Nothing if !failed => return Ok(Worked::Idle),
-                Due::Nothing | Due::Failed => return Ok(Worked::Short),
+                DueWork::Nothing if !failed => return Ok(Worked::Idle),
+                DueWork::Nothing | DueWork::Failed => return Ok(Worked::Short),
             };
             compactions.under_way.push(Arc::clone(&begun));
             under_way = vec![begun];
@@ -319,9 +319,11 @@ impl Engine {
 
     /// Begins a compaction that is due and fits, or else, where none is under way that may make room, one that is tried because
     /// a writer or a flush waits.
-    fn begin_any(&self, compactions: &mut Compactions) -> Due {
+    fn begin_any(&self, compactions: &mut Compactions) -> DueWork {
         match self.begin_due(compactions, pick) {
-            Due::Nothing if compactions.under_way.is_empty() && self.may_lack_room(compactions) => {
+            DueWork::Nothing
+                if compactions.under_way.is_empty() && self.may_lack_room(compactions) =>
+            {
                 self.begin_due(compactions, pick_unfit)
             }
             due => due,
@@ -340,12 +342,14 @@ impl Engine {
         &self,
         compactions: &mut Compactions,
         choose: fn(&PickerInput<'_>) -> Option<Choice>,
-    ) -> Due {
+    ) -> DueWork {
         if self.pauses(compactions) {
-            return Due::Nothing;
+            return DueWork::Nothing;
         }
-        let mut came = Due::Nothing;
-        for Candidate { space, subrange, view, leaving, scope, due, .. } in self.candidates() {
+        let mut came = DueWork::Nothing;
+        for SubrangeCandidate { space, subrange, view, leaving, scope, due, .. } in
+            self.candidates()
+        {
             let begin = || {
                 let bounds = leaving.bounds(self, &subrange)?;
                 let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
@@ -364,7 +368,7 @@ impl Engine {
                         // Others may take parts.
                         self.signal.raise();
                     }
-                    return Due::Begun(begun);
+                    return DueWork::Begun(begun);
                 }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     self.leave_alone(&space, &error);
@@ -372,7 +376,7 @@ impl Engine {
                 Err(error) => {
                     self.set_compaction_error(Some(&error));
                     compactions.failed_at = Some(Instant::now());
-                    came = Due::Failed;
+                    came = DueWork::Failed;
                 }
             }
         }
@@ -380,7 +384,7 @@ impl Engine {
     }
 
     /// Counts a compaction that was installed.
-    pub(crate) fn count(&self, compaction: &Compaction, written: Written, freed: u64) {
+    pub(crate) fn count(&self, compaction: &Compaction, written: WrittenBytes, freed: u64) {
         let elapsed = compaction.begun.elapsed();
         let mut compactions = self.compactions();
         compaction.count(&mut compactions.figures, written, elapsed);
@@ -460,7 +464,7 @@ mod tests {
             go_on();
             pick(picture)
         });
-        if let Due::Begun(begun) = due {
+        if let DueWork::Begun(begun) = due {
             db.engine().compactions().under_way.push(begun);
         }
         go_on();

@@ -12,11 +12,11 @@ use crate::record::format::Kind;
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<BatchEntry>,
 }
 
 #[derive(Clone)]
-pub(crate) struct Change {
+pub(crate) struct BatchEntry {
     pub keyspace: Keyspace,
     pub kind: Kind,
     key: Range<usize>,
@@ -51,7 +51,7 @@ impl Batch {
 
     fn push(&mut self, keyspace: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) {
         let (key, value) = (self.keep(key), self.keep(value));
-        self.changes.push(Change { keyspace: keyspace.clone(), kind, key, value });
+        self.changes.push(BatchEntry { keyspace: keyspace.clone(), kind, key, value });
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -81,11 +81,11 @@ impl Batch {
         self.changes.clear();
     }
 
-    pub(crate) fn key(&self, change: &Change) -> &[u8] {
+    pub(crate) fn key(&self, change: &BatchEntry) -> &[u8] {
         &self.bytes[change.key.clone()]
     }
 
-    pub(crate) fn value(&self, change: &Change) -> &[u8] {
+    pub(crate) fn value(&self, change: &BatchEntry) -> &[u8] {
         &self.bytes[change.value.clone()]
     }
 }

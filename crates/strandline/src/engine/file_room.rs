@@ -1,7 +1,7 @@
 //! What writers may take where files have little room: all that is in persistent memory has to fit there, too.
 
 use crate::engine::Engine;
-use crate::tree::room::Room;
+use crate::tree::room::FileRoom;
 
 impl Engine {
     /// Bytes that writers may take before files would have no room for all that is in persistent memory. A part of the zones
@@ -13,7 +13,7 @@ impl Engine {
     }
 
     /// Bytes that files are to take for what is in persistent memory.
-    pub(crate) fn coming_to(&self, room: &Room) -> u64 {
+    pub(crate) fn coming_to(&self, room: &FileRoom) -> u64 {
         let space = self.media.pool.space();
         let ready = self.ready_room().min(room.slack());
         room.in_files((space.total - space.free).saturating_sub(ready))

@@ -25,7 +25,7 @@ use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Keyspaces};
 use crate::level0::run::build::{run_bytes_max, separator_bytes};
 use crate::manifest::Manifest;
-use crate::manifest::edit::Change;
+use crate::manifest::edit::VersionEdit;
 use crate::options::Options;
 use crate::poison::{Poison, Unended};
 use crate::record::extent::ExtentHold;
@@ -40,7 +40,7 @@ use crate::throttle::Throttle;
 use crate::throttle::debt::memtable_bytes_max;
 use crate::throttle::rate::RateLimit;
 use crate::tree::memory::PmTables;
-use crate::tree::room::Room;
+use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 
 /// An open store.
@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     pub holders: Holders,
     pub manifest: Mutex<Manifest>,
     /// Changes that may wait for the next edit.
-    pub deferred: Mutex<Vec<Change>>,
+    pub deferred: Mutex<Vec<VersionEdit>>,
     pub snapshots: Snapshots,
     pub throttle: Throttle,
     pub poison: Poison,
@@ -216,12 +216,12 @@ impl Engine {
 
     /// Makes `changes` durable, with whatever waited for an edit. Memory does not show them yet: who drops what is
     /// returned without [`Unended::end`] poisons the store.
-    pub(crate) fn edit(&self, mut changes: Vec<Change>) -> Result<Unended<'_>> {
+    pub(crate) fn edit(&self, mut changes: Vec<VersionEdit>) -> Result<Unended<'_>> {
         let edit = self.poison.unless_ended("an edit of the manifest");
         let mut manifest = self.manifest();
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         changes.extend(deferred.iter().cloned());
-        let names_files = changes.iter().any(Change::names_files);
+        let names_files = changes.iter().any(VersionEdit::names_files);
         let committed = manifest.commit(&self.media.pool, self.ring.visible(), changes);
         match &committed {
             Ok(_) => deferred.clear(),
@@ -268,7 +268,7 @@ impl Engine {
             let _durable = pool.clear_zone(no);
             pool.release_zone(no);
             let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
-            deferred.push(Change::ForgetZone { no, incarnation });
+            deferred.push(VersionEdit::ForgetZone { no, incarnation });
         }
         for extent in dead.extents {
             pool.release_extent(extent);
@@ -289,7 +289,7 @@ impl Engine {
         let holders = self.holders.now();
         let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
         let room = self.tables.as_ref().map(|tables| &tables.room);
-        let files = room.filter(|room| room.limit() < u64::MAX).map_or(0, Room::untaken);
+        let files = room.filter(|room| room.limit() < u64::MAX).map_or(0, FileRoom::untaken);
         self.media.pool.space().free + tails + files
     }
 

@@ -26,7 +26,7 @@ const PASSED_MAX: usize = 2 * RUN_AHEAD_MAX;
 pub(crate) struct Cursor {
     /// The source's place in its View, the newest's being 0.
     pub rank: usize,
-    source: Source,
+    source: CursorSource,
     direction: Direction,
     at: Seq,
     batch: Vec<u64>,
@@ -43,7 +43,7 @@ pub(crate) struct Cursor {
     pub head: Option<Entry>,
 }
 
-enum Source {
+enum CursorSource {
     Memtable {
         memtable: Arc<Memtable>,
         last: Option<Leaf>,
@@ -56,9 +56,10 @@ enum Source {
 }
 
 impl Cursor {
-    fn new(source: Source, direction: Direction, at: Seq) -> Cursor {
+    fn new(source: CursorSource, direction: Direction, at: Seq) -> Cursor {
         Cursor {
-            decides_late: direction == Direction::Backward && matches!(source, Source::Run { .. }),
+            decides_late: direction == Direction::Backward
+                && matches!(source, CursorSource::Run { .. }),
             rank: 0,
             source,
             direction,
@@ -81,7 +82,7 @@ impl Cursor {
         direction: Direction,
         at: Seq,
     ) -> Result<Cursor> {
-        let source = Source::Memtable { memtable: Arc::clone(memtable), last: None };
+        let source = CursorSource::Memtable { memtable: Arc::clone(memtable), last: None };
         let mut cursor = Cursor::new(source, direction, at);
         cursor.ahead = AHEAD_FIRST;
         cursor.scan_memtable(media, from);
@@ -98,7 +99,7 @@ impl Cursor {
         at: Seq,
     ) -> Result<Cursor> {
         let mut cursor =
-            Cursor::new(Source::Run { run: Arc::clone(run), next: None }, direction, at);
+            Cursor::new(CursorSource::Run { run: Arc::clone(run), next: None }, direction, at);
         let batch = &mut cursor.batch;
         let behind = match (from, direction) {
             (Bound::Unbounded, Direction::Forward) => 0,
@@ -168,7 +169,7 @@ impl Cursor {
                 self.head = Some(entry);
                 return Ok(());
             }
-            if let Source::Memtable { memtable, .. } = &self.source {
+            if let CursorSource::Memtable { memtable, .. } = &self.source {
                 // The newest version is void: an older one may count.
                 let key = media.key(&entry);
                 if let Some(older) = memtable.get(media, key, hash(key), self.at)? {
@@ -185,7 +186,7 @@ impl Cursor {
     /// at its version that is visible.
     #[cold]
     fn leap(&mut self, media: &Media, entry: &Entry, passed: bool) -> Result<()> {
-        let Source::Run { run, .. } = &self.source else { return Ok(()) };
+        let CursorSource::Run { run, .. } = &self.source else { return Ok(()) };
         let key = media.key(entry);
         let next = if passed {
             run.first_after(media, key, false, &mut Vec::new())?
@@ -231,7 +232,7 @@ impl Cursor {
     /// Of many versions of a key takes the one that counts, and goes on before the newest.
     #[cold]
     fn leap_backward(&mut self, media: &Media, entry: &Entry) -> Result<()> {
-        let Source::Run { run, .. } = &self.source else { return Ok(()) };
+        let CursorSource::Run { run, .. } = &self.source else { return Ok(()) };
         let run = Arc::clone(run);
         let key = media.key(entry);
         run.walk(media, key, self.at, |visible| {
@@ -258,7 +259,7 @@ impl Cursor {
     fn refill(&mut self, media: &Media) -> Result<()> {
         self.batch.drain(..self.taken);
         self.taken = 0;
-        if let Source::Memtable { last, .. } = self.source {
+        if let CursorSource::Memtable { last, .. } = self.source {
             if let Some(last) = last {
                 let last = media.entry(last)?;
                 self.scan_memtable(media, Bound::Excluded(media.key(&last)));
@@ -274,7 +275,7 @@ impl Cursor {
 
     /// Fetches what is left of the next index block of a run.
     fn fetch_block(&mut self, media: &Media) -> Result<()> {
-        let Source::Run { run, next } = &mut self.source else { return Ok(()) };
+        let CursorSource::Run { run, next } = &mut self.source else { return Ok(()) };
         let Some(from) = *next else {
             self.refill_at = usize::MAX;
             return Ok(());
@@ -293,7 +294,7 @@ impl Cursor {
 
     /// Part of a block of a run was fetched: goes on at entry `then`, when few enough are left.
     fn fetched(&mut self, then: Option<u64>) {
-        if let Source::Run { next, .. } = &mut self.source {
+        if let CursorSource::Run { next, .. } = &mut self.source {
             *next = then;
         }
         self.refill_at = self.batch.len().saturating_sub(self.ahead);
@@ -301,7 +302,7 @@ impl Cursor {
     }
 
     fn scan_memtable(&mut self, media: &Media, from: Bound<&[u8]>) {
-        let Source::Memtable { memtable, last } = &mut self.source else { return };
+        let CursorSource::Memtable { memtable, last } = &mut self.source else { return };
         let held = self.batch.len();
         let direction = self.direction;
         let versions = Versions::At(self.at);

@@ -7,14 +7,14 @@ use base::{Error, Result, Seq};
 /// Records that were acknowledged and cannot be read. A version that is older than a lost record of the same key
 /// would be stale, so it is not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(crate) struct LostRecords {
     /// No lost record is newer than this, those in `keys` aside.
     upto: Seq,
     /// The newest lost record of each key that could be told.
     keys: BTreeMap<Vec<u8>, Seq>,
 }
 
-impl Lost {
+impl LostRecords {
     /// Notes that records of any key were lost, the newest at or below `upto`.
     pub(crate) fn add_unknown(&mut self, upto: Seq) {
         self.upto = self.upto.max(upto);

@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use base::Error;
 
 use crate::fences::{Fences, FencesBuilder};
-use crate::keyspace::lost::Lost;
+use crate::keyspace::lost::LostRecords;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::vacancies::Vacancies;
 use crate::keyspace::view::View;
@@ -40,7 +40,7 @@ pub(crate) struct KeyspaceState {
     /// Which keys are known to be gone.
     pub vacancies: Vacancies,
     /// What damage took; only where the store is open read-only.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostRecords>,
 }
 
 /// Which subrange a key is in. They cover all keys.
@@ -114,7 +114,7 @@ impl KeyspaceState {
         id: u32,
         name: &str,
         subranges: Vec<Arc<Subrange>>,
-        lost: Option<Lost>,
+        lost: Option<LostRecords>,
     ) -> KeyspaceState {
         KeyspaceState {
             id,
@@ -156,19 +156,19 @@ impl KeyspaceState {
 
 /// Everything that holds records of some Views in persistent memory, each once although several subranges may share it;
 /// the newest first.
-pub(crate) struct Sources {
+pub(crate) struct ViewSources {
     pub memtables: Vec<Arc<Memtable>>,
     pub runs: Vec<Arc<Run>>,
 }
 
-impl Sources {
-    pub(crate) fn of(space: &KeyspaceState) -> Sources {
+impl ViewSources {
+    pub(crate) fn of(space: &KeyspaceState) -> ViewSources {
         let views: Vec<_> =
             space.subranges().iter().map(|subrange| subrange.view.load_full()).collect();
-        Sources::of_views(&views)
+        ViewSources::of_views(&views)
     }
 
-    pub(crate) fn of_views(views: &[Arc<View>]) -> Sources {
+    pub(crate) fn of_views(views: &[Arc<View>]) -> ViewSources {
         let mut memtables: Vec<Arc<Memtable>> =
             views.iter().flat_map(|view| &view.memtables).cloned().collect();
         let mut runs: Vec<Arc<Run>> = views.iter().flat_map(|view| &view.runs).cloned().collect();
@@ -176,7 +176,7 @@ impl Sources {
         memtables.dedup_by(|a, b| Arc::ptr_eq(a, b));
         runs.sort_by_key(|run| (Reverse(run.desc.order), run.desc.id));
         runs.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        Sources { memtables, runs }
+        ViewSources { memtables, runs }
     }
 }
 

@@ -39,7 +39,7 @@ struct Fill {
 
 /// Space that W2 found for a segment, not yet taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct SegmentRoom {
     pub start: u64,
     pub wide: bool,
     pub base_seq: Seq,
@@ -47,7 +47,7 @@ pub(crate) struct Room {
     switch: bool,
 }
 
-impl Room {
+impl SegmentRoom {
     /// Whether the segment begins a zone that was granted ahead.
     pub(crate) fn switched(&self) -> bool {
         self.switch
@@ -106,7 +106,7 @@ impl WriteHead {
         view_number: u64,
         lengths: &Lengths,
         last_seq: Seq,
-    ) -> Result<Room, Lack> {
+    ) -> Result<SegmentRoom, Lack> {
         if self.number.load(Relaxed) != view_number {
             return Err(Lack::View);
         }
@@ -115,14 +115,14 @@ impl WriteHead {
         let base_seq = fill.base_seq.load(Relaxed);
         let (wide, len) = lengths.at(base_seq, last_seq);
         if tail + len <= end && (lengths.deletes || !fill.tail_reserved.load(Relaxed)) {
-            return Ok(Room { start: tail, wide, base_seq, len, switch: false });
+            return Ok(SegmentRoom { start: tail, wide, base_seq, len, switch: false });
         }
         let (start, end) = (fill.spare_start.load(Relaxed), fill.spare_end.load(Relaxed));
         let base_seq = fill.spare_base_seq.load(Relaxed);
         let (wide, len) = lengths.at(base_seq, last_seq);
         let allowed = lengths.deletes || !fill.spare_reserved.load(Relaxed);
         if start != 0 && start + len <= end && allowed {
-            return Ok(Room { start, wide, base_seq, len, switch: true });
+            return Ok(SegmentRoom { start, wide, base_seq, len, switch: true });
         }
         Err(Lack::Zone)
     }
@@ -133,7 +133,7 @@ impl WriteHead {
     pub(crate) fn take(
         &self,
         _pass: &SequencerGuard<'_>,
-        room: &Room,
+        room: &SegmentRoom,
         last_seq: Seq,
         memtable_bytes: u64,
     ) {

@@ -10,7 +10,7 @@ use pool::ZoneKind;
 
 use crate::engine::{Claim, Engine};
 use crate::keyspace::subrange::CleanTail;
-use crate::record::format::{self, Kind, Place, Role, Shape};
+use crate::record::format::{self, Kind, Role, Shape, ZoneBinding};
 use crate::record::store::{Entry, Leaf, Media, hash};
 use crate::record::zone::Zone;
 
@@ -29,7 +29,7 @@ pub(crate) struct Copies {
 }
 
 /// A record to be written.
-pub(crate) struct Copy<'c> {
+pub(crate) struct NewRecord<'c> {
     pub kind: Kind,
     pub seq: Seq,
     pub key: &'c [u8],
@@ -37,7 +37,7 @@ pub(crate) struct Copy<'c> {
     pub stored: &'c [u8],
 }
 
-impl Copy<'_> {
+impl NewRecord<'_> {
     fn shape(&self) -> Shape {
         let (key_len, value_len) = (self.key.len(), self.stored.len());
         Shape { kind: self.kind, role: Role::Moved, key_len, value_len }
@@ -52,7 +52,12 @@ impl Copies {
 
     /// Sees to it that `copy` finds room: grants a zone if `claim` may have one, unless the last has enough left. Tells
     /// whether there is room.
-    pub(crate) fn make_room(&mut self, engine: &Engine, claim: Claim, copy: &Copy<'_>) -> bool {
+    pub(crate) fn make_room(
+        &mut self,
+        engine: &Engine,
+        claim: Claim,
+        copy: &NewRecord<'_>,
+    ) -> bool {
         // At most what either form takes: the form depends on the zone.
         if self.tail.room() >= copy.shape().len(true) {
             return true;
@@ -71,7 +76,7 @@ impl Copies {
         &mut self,
         media: &'r Media,
         site: Site,
-        copy: &Copy<'_>,
+        copy: &NewRecord<'_>,
     ) -> Result<(Entry, InFlight<'r>)> {
         let (at, shape) = (self.tail.at, copy.shape());
         let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
@@ -79,7 +84,7 @@ impl Copies {
         let len = shape.len(wide);
         let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { copy.seq };
         self.stage.clear();
-        let place = Place { seed, base_seq, wide };
+        let place = ZoneBinding { seed, base_seq, wide };
         format::encode(&mut self.stage, &shape, place, seq, seq, copy.key, copy.stored);
         let written = media.region.copy_nt(site, at, &self.stage);
         self.tail.at += len;

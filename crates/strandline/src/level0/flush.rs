@@ -22,10 +22,10 @@ use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::level0::copies::Copies;
 use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
-use crate::level0::retention::{Older, Retention};
+use crate::level0::retention::{Older, RunRetention};
 use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
-use crate::manifest::edit::{Change, Fate};
+use crate::manifest::edit::{Fate, VersionEdit};
 use crate::memtable::{Memtable, is_skipped};
 use crate::quantum::Progress;
 use crate::record::store::{Entry, Leaf};
@@ -43,7 +43,7 @@ pub(crate) struct FlushJob {
 
 struct Building {
     builder: RunBuilder,
-    retention: Retention,
+    retention: RunRetention,
     extents: Extents,
     copies: Copies,
     /// Bytes of operands that did not pay for a zone.
@@ -119,7 +119,7 @@ impl FlushJob {
                 name,
                 self.memtable.index.len() as u64,
             ),
-            retention: Retention {
+            retention: RunRetention {
                 ranges: self.memtable.deletes.needed(&horizon),
                 horizon,
                 bottom,
@@ -159,7 +159,7 @@ impl FlushJob {
             if !named {
                 retired.push(Arc::clone(zone));
             }
-            changes.push(Change::Zone { no: zone.no, incarnation: zone.incarnation, fate });
+            changes.push(VersionEdit::Zone { no: zone.no, incarnation: zone.incarnation, fate });
         }
         let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.space.dropped.load(Relaxed) {
@@ -176,7 +176,7 @@ impl FlushJob {
                 readers.truncate(1);
             }
             let desc = Box::new(run.desc.clone());
-            changes.push(Change::AddRun { run: desc, subranges: readers.clone() });
+            changes.push(VersionEdit::AddRun { run: desc, subranges: readers.clone() });
         }
         planted::step("before the edit of a flush");
         let edit = engine.edit(changes)?;

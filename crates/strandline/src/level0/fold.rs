@@ -18,8 +18,8 @@ use pmem::Site;
 use crate::engine::{Claim, Engine};
 use crate::hooks;
 use crate::keyspace::KeyspaceState;
-use crate::level0::copies::{Copies, Copy};
-use crate::level0::retention::Retention;
+use crate::level0::copies::{Copies, NewRecord};
+use crate::level0::retention::RunRetention;
 use crate::record::extent::ExtentHold;
 use crate::record::format::Kind;
 use crate::record::store::{Entry, hash};
@@ -37,7 +37,7 @@ pub(crate) type Extents = BTreeMap<u64, Arc<ExtentHold>>;
 pub(crate) struct Folder<'j> {
     pub engine: &'j Engine,
     pub space: &'j KeyspaceState,
-    pub retention: &'j Retention,
+    pub retention: &'j RunRetention,
     /// Runs of a lower order are older than the inputs.
     pub order: u64,
     pub copies: &'j mut Copies,
@@ -111,7 +111,7 @@ impl Folder<'_> {
             hold = Some(self.engine.fill_extent(extent, &folded.value));
         }
         let stored = hold.as_ref().map_or(&folded.value[..], |(_, reference)| reference);
-        let copy = Copy { kind, seq, key, stored };
+        let copy = NewRecord { kind, seq, key, stored };
         if !self.copies.make_room(self.engine, Claim::Put, &copy) {
             return Ok(None);
         }

@@ -20,14 +20,14 @@ use crate::compaction::install::dead_zones;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
-use crate::keyspace::{KeyspaceState, Sources};
-use crate::level0::copies::{Copies, Copy};
+use crate::keyspace::{KeyspaceState, ViewSources};
+use crate::level0::copies::{Copies, NewRecord};
 use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
 use crate::level0::policy::pick_runs::{ZoneFacts, pick_zones};
-use crate::level0::retention::Retention;
+use crate::level0::retention::RunRetention;
 use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
-use crate::manifest::edit::{Change, Fate};
+use crate::manifest::edit::{Fate, VersionEdit};
 use crate::memtable::is_skipped;
 use crate::quantum::Progress;
 use crate::ranges::Ranges;
@@ -50,9 +50,9 @@ pub(crate) struct RunMerge {
     space: Arc<KeyspaceState>,
     subrange: Arc<Subrange>,
     inputs: Marked,
-    cursors: Vec<Cursor>,
+    cursors: Vec<RunCursor>,
     builder: Option<RunBuilder>,
-    retention: Retention,
+    retention: RunRetention,
     extents: Extents,
     versions: Vec<Entry>,
     /// What was looked at last.
@@ -70,7 +70,7 @@ pub(crate) struct RunMerge {
 }
 
 /// Walks one input.
-struct Cursor {
+struct RunCursor {
     run: Arc<Run>,
     next: u64,
     batch: Vec<u64>,
@@ -109,9 +109,9 @@ impl RunMerge {
         RunMerge {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
-            cursors: inputs.iter().map(Cursor::new).collect(),
+            cursors: inputs.iter().map(RunCursor::new).collect(),
             builder: Some(RunBuilder::new(&engine.media, &engine.graveyard, name, entries)),
-            retention: Retention {
+            retention: RunRetention {
                 ranges: union(&inputs, span, &horizon),
                 horizon,
                 bottom: choice.end == view.runs.len()
@@ -181,7 +181,7 @@ impl RunMerge {
 
     /// Entries that are behind it.
     pub(crate) fn passed(&self) -> u64 {
-        self.cursors.iter().map(Cursor::passed).sum()
+        self.cursors.iter().map(RunCursor::passed).sum()
     }
 
     /// DRAM that the new run takes so far.
@@ -284,13 +284,13 @@ impl RunMerge {
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
         let targets: BTreeSet<u32> = self.copies.targets.iter().map(|zone| zone.no).collect();
         let keyspace = self.space.id;
-        let leave = |run: &Arc<Run>| Change::LeaveRun {
+        let leave = |run: &Arc<Run>| VersionEdit::LeaveRun {
             keyspace,
             id: run.desc.id,
             subrange: self.subrange.id,
         };
-        let mut changes: Vec<Change> = self.inputs.iter().map(leave).collect();
-        changes.extend(run.iter().map(|run| Change::AddRun {
+        let mut changes: Vec<VersionEdit> = self.inputs.iter().map(leave).collect();
+        changes.extend(run.iter().map(|run| VersionEdit::AddRun {
             run: Box::new(run.desc.clone()),
             subranges: vec![self.subrange.id],
         }));
@@ -303,7 +303,7 @@ impl RunMerge {
         dead.retain(|zone| !live.contains(&zone.no));
         let unused = self.copies.targets.iter().filter(|zone| !live.contains(&zone.no));
         dead.extend(unused.cloned());
-        let zone = |zone: &Arc<Zone>, fate| Change::Zone {
+        let zone = |zone: &Arc<Zone>, fate| VersionEdit::Zone {
             no: zone.no,
             incarnation: zone.incarnation,
             fate,
@@ -379,7 +379,7 @@ fn known_zones(
             zone.own += used.live_bytes;
         }
     }
-    for used in Sources::of(space).runs.iter().flat_map(|run| &run.zones) {
+    for used in ViewSources::of(space).runs.iter().flat_map(|run| &run.zones) {
         if let Some(zone) = known.get_mut(&used.zone.no) {
             zone.live += used.live_bytes;
         }
@@ -425,9 +425,9 @@ impl Drop for Marked {
     }
 }
 
-impl Cursor {
-    fn new(run: &Arc<Run>) -> Cursor {
-        Cursor {
+impl RunCursor {
+    fn new(run: &Arc<Run>) -> RunCursor {
+        RunCursor {
             run: Arc::clone(run),
             next: 0,
             batch: Vec::new(),
@@ -515,7 +515,7 @@ impl Cleaner {
         // A copy has a checksum of its own.
         let entry = media.recheck(&entry)?;
         let (key, stored) = (media.key(&entry), media.stored_value(&entry));
-        let copy = Copy { kind: entry.kind, seq: entry.seq, key, stored };
+        let copy = NewRecord { kind: entry.kind, seq: entry.seq, key, stored };
         if !copies.make_room(engine, Claim::Clean, &copy) {
             self.stopped = true;
             return Ok(entry);

@@ -14,7 +14,7 @@ use crate::snapshot::Horizon;
 use crate::tree::Tree;
 
 /// Drops what no reader can need.
-pub(crate) struct Retention {
+pub(crate) struct RunRetention {
     pub horizon: Horizon,
     /// Every older source of these keys is part of the merge, so a tombstone hides nothing else.
     pub bottom: bool,
@@ -48,7 +48,7 @@ impl Older {
     }
 }
 
-impl Retention {
+impl RunRetention {
     /// Reduces `versions` of one key, newest first, to those that must be kept.
     ///
     /// # Errors

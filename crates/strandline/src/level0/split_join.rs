@@ -20,10 +20,10 @@ use base::{ErrorKind, Result};
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::keyspace::{KeyspaceState, Routes, Sources};
-use crate::level0::policy::split_or_join::{Cut, Limits, SubrangeFacts, choose};
+use crate::keyspace::{KeyspaceState, Routes, ViewSources};
+use crate::level0::policy::split_or_join::{Cut, SplitFacts, SubrangeLimits, choose};
 use crate::level0::run::Run;
-use crate::manifest::edit::Change;
+use crate::manifest::edit::VersionEdit;
 use crate::memtable::Memtable;
 use crate::poison::Unended;
 use crate::span::Span;
@@ -52,7 +52,7 @@ impl Engine {
                 self.cut_limits()
             });
             let subranges = space.subranges();
-            let facts: Vec<SubrangeFacts> =
+            let facts: Vec<SplitFacts> =
                 subranges.iter().map(|subrange| self.cut_facts(subrange)).collect();
             let done = match choose(&facts, limits) {
                 Some(Cut::Split { at, parts }) => {
@@ -95,9 +95,9 @@ impl Engine {
     }
 
     /// How many subranges a keyspace should have, and how many bytes of level 0 there are for all of them.
-    pub(crate) fn cut_limits(&self) -> Limits {
+    pub(crate) fn cut_limits(&self) -> SubrangeLimits {
         let zones = self.media.pool.geometry().zones();
-        Limits {
+        SubrangeLimits {
             fixed: self.subranges_fixed(),
             adaptive: (zones as usize / ZONES_EACH).clamp(1, SUBRANGES_MAX),
             level0_bytes: self.level0_bytes(),
@@ -105,10 +105,10 @@ impl Engine {
         }
     }
 
-    fn cut_facts(&self, subrange: &Subrange) -> SubrangeFacts {
+    fn cut_facts(&self, subrange: &Subrange) -> SplitFacts {
         let view = subrange.view.load();
         let longest = view.runs.iter().map(|run| run.entries_within(&subrange.span)).max();
-        SubrangeFacts {
+        SplitFacts {
             bytes: subrange.level0_bytes(&view) + view.memtable_bytes(),
             entries: longest.unwrap_or(0),
             heat: subrange.heat.load(Relaxed),
@@ -155,12 +155,12 @@ impl Engine {
             return Ok(false);
         }
         let Some(next_id) = self.next_subrange(space, keys) else { return Ok(false) };
-        let sources = Sources::of_views(&views);
+        let sources = ViewSources::of_views(&views);
         let (fresh, mut leaves) =
             self.divided(space, (old, keys), (&sources, &views[0].tree), next_id);
         let new = fresh.iter().map(|each| (each.id, each.span.lower.clone())).collect();
         let old_ids = old.iter().map(|each| each.id).collect();
-        let mut changes = vec![Change::Subranges { keyspace: space.id, old: old_ids, new }];
+        let mut changes = vec![VersionEdit::Subranges { keyspace: space.id, old: old_ids, new }];
         changes.append(&mut leaves);
         planted::step("before the edit of a cut");
         let edit = match planted::is(Bug::CutWithoutEdit) {
@@ -217,9 +217,9 @@ impl Engine {
         &self,
         space: &KeyspaceState,
         (old, keys): (&[Arc<Subrange>], &[Vec<u8>]),
-        (sources, tree): (&Sources, &Arc<Tree>),
+        (sources, tree): (&ViewSources, &Arc<Tree>),
         next_id: u32,
-    ) -> (Vec<Arc<Subrange>>, Vec<Change>) {
+    ) -> (Vec<Arc<Subrange>>, Vec<VersionEdit>) {
         let (first, last) = (&old[0].span, &old[old.len() - 1].span);
         let lowers = std::iter::once(&first.lower).chain(keys);
         let uppers = keys.iter().cloned().map(Some).chain(std::iter::once(last.upper.clone()));
@@ -228,7 +228,7 @@ impl Engine {
             let span = Span { lower: lower.clone(), upper };
             let (own, others): (Vec<_>, Vec<_>) =
                 sources.runs.iter().cloned().partition(|run| run.concerns(&self.media, &span));
-            leaves.extend(others.into_iter().map(|run| Change::LeaveRun {
+            leaves.extend(others.into_iter().map(|run| VersionEdit::LeaveRun {
                 keyspace: space.id,
                 id: run.desc.id,
                 subrange: id,

@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 
 /// One change of the manifest's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum VersionEdit {
     /// A new open of the pool: incarnations of zones begin with this number.
     Epoch(u32),
     CreateKeyspace {
@@ -80,7 +80,7 @@ pub(crate) enum Change {
 
 /// Bytes that so many tables take in an edit, as neighbours.
 pub(crate) fn tables_len<'t>(tables: impl Iterator<Item = &'t TableDesc>) -> u64 {
-    let (mut out, mut keys) = (Vec::new(), Keys::default());
+    let (mut out, mut keys) = (Vec::new(), BoundKeys::default());
     tables.for_each(|table| put_table(&mut out, table, &mut keys));
     out.len() as u64
 }
@@ -91,7 +91,7 @@ pub(crate) struct Edit {
     /// Last sequence number of the highest published commit: numbering continues behind it, and
     /// recovery demands contiguity only above it.
     pub floor: Seq,
-    pub changes: Vec<Change>,
+    pub changes: Vec<VersionEdit>,
 }
 
 fn put_pieces(out: &mut Vec<u8>, pieces: &Pieces) {
@@ -157,11 +157,11 @@ fn bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
 
 /// Bounds of tables in an edit. Each is stored as what it does not share with the one before it: neighbours share much.
 #[derive(Default)]
-struct Keys {
+struct BoundKeys {
     last: Vec<u8>,
 }
 
-impl Keys {
+impl BoundKeys {
     fn put(&mut self, out: &mut Vec<u8>, key: &[u8]) {
         let shared = common_prefix(&self.last, key);
         put_varint(out, shared as u64);
@@ -183,7 +183,7 @@ impl Keys {
     }
 }
 
-fn put_table(out: &mut Vec<u8>, table: &TableDesc, keys: &mut Keys) {
+fn put_table(out: &mut Vec<u8>, table: &TableDesc, keys: &mut BoundKeys) {
     put_varint(out, table.id);
     put_varint(out, u64::from(table.keyspace));
     out.push(table.level);
@@ -249,27 +249,27 @@ fn ids(reader: &mut Reader<'_>) -> Option<Vec<u32>> {
     Some(ids)
 }
 
-impl Change {
+impl VersionEdit {
     /// The keyspace that it is about.
     pub(crate) fn keyspace(&self) -> Option<u32> {
         match self {
-            Change::CreateKeyspace { id, .. } | Change::DropKeyspace { id } => Some(*id),
-            Change::Subranges { keyspace, .. }
-            | Change::LeaveRun { keyspace, .. }
-            | Change::RemoveTable { keyspace, .. } => Some(*keyspace),
-            Change::AddRun { run, .. } => Some(run.keyspace),
-            Change::AddTable(table) => Some(table.keyspace),
-            Change::Epoch(_)
-            | Change::Zone { .. }
-            | Change::ForgetZone { .. }
-            | Change::NextIds { .. } => None,
+            VersionEdit::CreateKeyspace { id, .. } | VersionEdit::DropKeyspace { id } => Some(*id),
+            VersionEdit::Subranges { keyspace, .. }
+            | VersionEdit::LeaveRun { keyspace, .. }
+            | VersionEdit::RemoveTable { keyspace, .. } => Some(*keyspace),
+            VersionEdit::AddRun { run, .. } => Some(run.keyspace),
+            VersionEdit::AddTable(table) => Some(table.keyspace),
+            VersionEdit::Epoch(_)
+            | VersionEdit::Zone { .. }
+            | VersionEdit::ForgetZone { .. }
+            | VersionEdit::NextIds { .. } => None,
         }
     }
 
     /// The zone that it is about.
     pub(crate) fn zone(&self) -> Option<u32> {
         match self {
-            Change::Zone { no, .. } | Change::ForgetZone { no, .. } => Some(*no),
+            VersionEdit::Zone { no, .. } | VersionEdit::ForgetZone { no, .. } => Some(*no),
             _ => None,
         }
     }
@@ -278,37 +278,39 @@ impl Change {
     pub(crate) fn names_files(&self) -> bool {
         matches!(
             self,
-            Change::AddTable(_) | Change::RemoveTable { .. } | Change::DropKeyspace { .. }
+            VersionEdit::AddTable(_)
+                | VersionEdit::RemoveTable { .. }
+                | VersionEdit::DropKeyspace { .. }
         )
     }
 
-    fn encode(&self, out: &mut Vec<u8>, keys: &mut Keys) {
+    fn encode(&self, out: &mut Vec<u8>, keys: &mut BoundKeys) {
         match self {
-            Change::Epoch(epoch) => {
+            VersionEdit::Epoch(epoch) => {
                 out.push(1);
                 put_varint(out, u64::from(*epoch));
             }
-            Change::CreateKeyspace { id, name } => {
+            VersionEdit::CreateKeyspace { id, name } => {
                 out.push(2);
                 put_varint(out, u64::from(*id));
                 put_bytes(out, name.as_bytes());
             }
-            Change::DropKeyspace { id } => {
+            VersionEdit::DropKeyspace { id } => {
                 out.push(3);
                 put_varint(out, u64::from(*id));
             }
-            Change::AddRun { run, subranges } => {
+            VersionEdit::AddRun { run, subranges } => {
                 out.push(4);
                 put_run(out, run);
                 put_ids(out, subranges);
             }
-            Change::LeaveRun { keyspace, id, subrange } => {
+            VersionEdit::LeaveRun { keyspace, id, subrange } => {
                 out.push(5);
                 put_varint(out, u64::from(*keyspace));
                 put_varint(out, *id);
                 put_varint(out, u64::from(*subrange));
             }
-            Change::Zone { no, incarnation, fate } => {
+            VersionEdit::Zone { no, incarnation, fate } => {
                 out.push(6);
                 put_varint(out, u64::from(*no));
                 put_varint(out, *incarnation);
@@ -322,18 +324,18 @@ impl Change {
                     Fate::Retired => out.push(3),
                 }
             }
-            Change::ForgetZone { no, incarnation } => {
+            VersionEdit::ForgetZone { no, incarnation } => {
                 out.push(7);
                 put_varint(out, u64::from(*no));
                 put_varint(out, *incarnation);
             }
-            Change::NextIds { keyspace, run, table } => {
+            VersionEdit::NextIds { keyspace, run, table } => {
                 out.push(8);
                 put_varint(out, u64::from(*keyspace));
                 put_varint(out, *run);
                 put_varint(out, *table);
             }
-            Change::AddTable(desc) => match desc.extent {
+            VersionEdit::AddTable(desc) => match desc.extent {
                 None => {
                     out.push(13);
                     put_table(out, desc, keys);
@@ -344,14 +346,14 @@ impl Change {
                     put_extent(out, extent);
                 }
             },
-            Change::RemoveTable { keyspace, level, id, smallest } => {
+            VersionEdit::RemoveTable { keyspace, level, id, smallest } => {
                 out.push(10);
                 put_varint(out, u64::from(*keyspace));
                 out.push(*level);
                 put_varint(out, *id);
                 put_bytes(out, smallest);
             }
-            Change::Subranges { keyspace, old, new } => {
+            VersionEdit::Subranges { keyspace, old, new } => {
                 out.push(11);
                 put_varint(out, u64::from(*keyspace));
                 put_ids(out, old);
@@ -364,17 +366,17 @@ impl Change {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>, keys: &mut Keys) -> Option<Change> {
+    fn decode(reader: &mut Reader<'_>, keys: &mut BoundKeys) -> Option<VersionEdit> {
         Some(match reader.u8()? {
-            1 => Change::Epoch(id32(reader)?),
+            1 => VersionEdit::Epoch(id32(reader)?),
             2 => {
                 let id = id32(reader)?;
                 let name = String::from_utf8(bytes(reader)?).ok()?;
-                Change::CreateKeyspace { id, name }
+                VersionEdit::CreateKeyspace { id, name }
             }
-            3 => Change::DropKeyspace { id: id32(reader)? },
-            4 => Change::AddRun { run: Box::new(run(reader)?), subranges: ids(reader)? },
-            5 => Change::LeaveRun {
+            3 => VersionEdit::DropKeyspace { id: id32(reader)? },
+            4 => VersionEdit::AddRun { run: Box::new(run(reader)?), subranges: ids(reader)? },
+            5 => VersionEdit::LeaveRun {
                 keyspace: id32(reader)?,
                 id: reader.varint()?,
                 subrange: id32(reader)?,
@@ -387,16 +389,16 @@ impl Change {
                     3 => Fate::Retired,
                     _ => return None,
                 };
-                Change::Zone { no, incarnation, fate }
+                VersionEdit::Zone { no, incarnation, fate }
             }
-            7 => Change::ForgetZone { no: id32(reader)?, incarnation: reader.varint()? },
-            8 => Change::NextIds {
+            7 => VersionEdit::ForgetZone { no: id32(reader)?, incarnation: reader.varint()? },
+            8 => VersionEdit::NextIds {
                 keyspace: id32(reader)?,
                 run: reader.varint()?,
                 table: reader.varint()?,
             },
-            9 => Change::AddTable(Box::new(table(reader, bytes)?)),
-            10 => Change::RemoveTable {
+            9 => VersionEdit::AddTable(Box::new(table(reader, bytes)?)),
+            10 => VersionEdit::RemoveTable {
                 keyspace: id32(reader)?,
                 level: reader.u8()?,
                 id: reader.varint()?,
@@ -408,14 +410,14 @@ impl Change {
                 for _ in 0..reader.varint()? {
                     new.push((id32(reader)?, bytes(reader)?));
                 }
-                Change::Subranges { keyspace, old, new }
+                VersionEdit::Subranges { keyspace, old, new }
             }
             12 => {
                 let desc = table(reader, |reader| keys.take(reader))?;
                 let extent = Some(extent(reader)?);
-                Change::AddTable(Box::new(TableDesc { extent, ..desc }))
+                VersionEdit::AddTable(Box::new(TableDesc { extent, ..desc }))
             }
-            13 => Change::AddTable(Box::new(table(reader, |reader| keys.take(reader))?)),
+            13 => VersionEdit::AddTable(Box::new(table(reader, |reader| keys.take(reader))?)),
             _ => return None,
         })
     }
@@ -426,7 +428,7 @@ impl Edit {
         let mut out = Vec::new();
         put_varint(&mut out, self.floor);
         put_varint(&mut out, self.changes.len() as u64);
-        let mut keys = Keys::default();
+        let mut keys = BoundKeys::default();
         for change in &self.changes {
             change.encode(&mut out, &mut keys);
         }
@@ -438,9 +440,9 @@ impl Edit {
         let mut reader = Reader::new(bytes);
         let floor = reader.varint().filter(|floor| *floor <= SEQ_MAX)?;
         let count = reader.varint()?;
-        let (mut changes, mut keys) = (Vec::new(), Keys::default());
+        let (mut changes, mut keys) = (Vec::new(), BoundKeys::default());
         for _ in 0..count {
-            changes.push(Change::decode(&mut reader, &mut keys)?);
+            changes.push(VersionEdit::decode(&mut reader, &mut keys)?);
         }
         (reader.remaining() == 0).then_some(Edit { floor, changes })
     }

@@ -9,7 +9,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use ssd::Fs;
 
-use super::State;
+use super::ManifestState;
 
 /// Name of the file, in the directory of the tables.
 pub(crate) const NAME: &str = "MANIFEST";
@@ -22,7 +22,7 @@ const OLDEST: u32 = 1;
 /// Magic, version, zeroes, length and checksum of what follows.
 const HEADER_LEN: usize = 32;
 
-fn encode(state: &State) -> Vec<u8> {
+fn encode(state: &ManifestState) -> Vec<u8> {
     let payload = state.encode_snapshot();
     let len = payload.len() as u64;
     let mut out = Vec::with_capacity(HEADER_LEN + payload.len());
@@ -66,7 +66,7 @@ fn payload(bytes: &[u8]) -> Result<&[u8], Refusal> {
 }
 
 /// Writes `state` to the directory `dir`, durably and in one piece.
-pub(crate) fn write(fs: &dyn Fs, dir: &Path, state: &State) -> Result<()> {
+pub(crate) fn write(fs: &dyn Fs, dir: &Path, state: &ManifestState) -> Result<()> {
     let bytes = encode(state);
     if planted::is(Bug::CheckpointSkipTablesSync) {
         let mut file = fs.create(&dir.join(NAME))?;
@@ -77,7 +77,7 @@ pub(crate) fn write(fs: &dyn Fs, dir: &Path, state: &State) -> Result<()> {
 }
 
 /// The state that the file in `dir` has, if there is one.
-pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<State>> {
+pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<ManifestState>> {
     let path = dir.join(NAME);
     let file = match fs.open(&path) {
         Ok(file) => file,
@@ -103,7 +103,7 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<State>> {
             ),
         ),
     })?;
-    State::replay(&[payload.to_vec()]).map(Some)
+    ManifestState::replay(&[payload.to_vec()]).map(Some)
 }
 
 /// Removes the file, once a pool has what it says. One that stays is not looked at again.
@@ -146,7 +146,7 @@ mod tests {
         let dir = Path::new("/dir");
         fs.create_dir_all(dir).expect("directory");
         assert!(read(&fs, dir).expect("none").is_none());
-        let state = State::fresh();
+        let state = ManifestState::fresh();
         write(&fs, dir, &state).expect("written");
         assert_eq!(read(&fs, dir).expect("read"), Some(state.clone()));
         let good = encode(&state);

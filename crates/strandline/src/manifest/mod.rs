@@ -14,11 +14,11 @@ use pool::Pool;
 
 use crate::level0::run::RunDesc;
 use crate::tree::desc::{Broken, LevelsState, TableDesc};
-use edit::{Change, Edit, Fate};
+use edit::{Edit, Fate, VersionEdit};
 
 /// What replaying the log yields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct ManifestState {
     pub epoch: u32,
     pub floor: Seq,
     pub next_keyspace: u32,
@@ -66,19 +66,19 @@ impl KeyspaceDesc {
     }
 
     /// The changes that make it anew.
-    fn snapshot(&self, id: u32) -> Vec<Change> {
-        let mut changes = vec![Change::CreateKeyspace { id, name: self.name.clone() }];
+    fn snapshot(&self, id: u32) -> Vec<VersionEdit> {
+        let mut changes = vec![VersionEdit::CreateKeyspace { id, name: self.name.clone() }];
         let subranges = self.subranges.iter().map(|(lower, id)| (*id, lower.clone()));
         let new: Vec<(u32, Vec<u8>)> = subranges.collect();
         if new != [(0, Vec::new())] {
-            changes.push(Change::Subranges { keyspace: id, old: vec![0], new });
+            changes.push(VersionEdit::Subranges { keyspace: id, old: vec![0], new });
         }
-        changes.extend(self.runs.values().map(|run| Change::AddRun {
+        changes.extend(self.runs.values().map(|run| VersionEdit::AddRun {
             run: Box::new(run.desc.clone()),
             subranges: run.subranges.iter().copied().collect(),
         }));
         let tables = self.levels.tables();
-        changes.extend(tables.map(|table| Change::AddTable(Box::new(table.clone()))));
+        changes.extend(tables.map(|table| VersionEdit::AddTable(Box::new(table.clone()))));
         changes
     }
 
@@ -118,24 +118,24 @@ impl KeyspaceDesc {
     }
 }
 
-impl State {
+impl ManifestState {
     /// Applies a change, or names the rule that it breaks, which a sound log never does.
-    fn apply(&mut self, change: &Change) -> Result<(), Broken> {
+    fn apply(&mut self, change: &VersionEdit) -> Result<(), Broken> {
         match change {
-            Change::Epoch(epoch) => self.epoch = *epoch,
-            Change::CreateKeyspace { id, name } => {
+            VersionEdit::Epoch(epoch) => self.epoch = *epoch,
+            VersionEdit::CreateKeyspace { id, name } => {
                 if self.keyspaces.insert(*id, KeyspaceDesc::new(name)).is_some() {
                     return Err("identifiers of keyspaces are used once");
                 }
                 self.next_keyspace = self.next_keyspace.max(id.saturating_add(1));
             }
-            Change::DropKeyspace { id } => {
+            VersionEdit::DropKeyspace { id } => {
                 self.keyspaces.remove(id).ok_or(NO_KEYSPACE)?;
             }
-            Change::Subranges { keyspace, old, new } => {
+            VersionEdit::Subranges { keyspace, old, new } => {
                 self.keyspace(*keyspace)?.replace_subranges(old, new)?;
             }
-            Change::AddRun { run, subranges } => {
+            VersionEdit::AddRun { run, subranges } => {
                 let keyspace = self.keyspace(run.keyspace)?;
                 let known = |id: &u32| keyspace.subranges.values().any(|known| known == id);
                 if subranges.is_empty() || !subranges.iter().all(known) {
@@ -148,7 +148,7 @@ impl State {
                 }
                 self.next_run = self.next_run.max(run.id.saturating_add(1));
             }
-            Change::LeaveRun { keyspace, id, subrange } => {
+            VersionEdit::LeaveRun { keyspace, id, subrange } => {
                 let runs = &mut self.keyspace(*keyspace)?.runs;
                 let broken = "a subrange leaves a run that it has";
                 let run = runs.get_mut(id).ok_or(broken)?;
@@ -159,22 +159,22 @@ impl State {
                     runs.remove(id);
                 }
             }
-            Change::AddTable(desc) => {
+            VersionEdit::AddTable(desc) => {
                 self.keyspace(desc.keyspace)?.levels.add(desc)?;
                 self.next_table = self.next_table.max(desc.id.saturating_add(1));
             }
-            Change::RemoveTable { keyspace, level, id, smallest } => {
+            VersionEdit::RemoveTable { keyspace, level, id, smallest } => {
                 self.keyspace(*keyspace)?.levels.remove(*level, smallest, *id)?;
             }
-            Change::Zone { no, incarnation, fate } => {
+            VersionEdit::Zone { no, incarnation, fate } => {
                 self.zones.insert(*no, (*incarnation, *fate));
             }
-            Change::ForgetZone { no, incarnation } => {
+            VersionEdit::ForgetZone { no, incarnation } => {
                 if self.zones.get(no).is_some_and(|(known, _)| known == incarnation) {
                     self.zones.remove(no);
                 }
             }
-            Change::NextIds { keyspace, run, table } => {
+            VersionEdit::NextIds { keyspace, run, table } => {
                 self.next_keyspace = self.next_keyspace.max(*keyspace);
                 self.next_run = self.next_run.max(*run);
                 self.next_table = self.next_table.max(*table);
@@ -205,15 +205,15 @@ impl State {
     /// The one edit from which the whole state can be rebuilt.
     fn snapshot(&self) -> Edit {
         let mut changes = vec![
-            Change::Epoch(self.epoch),
-            Change::NextIds {
+            VersionEdit::Epoch(self.epoch),
+            VersionEdit::NextIds {
                 keyspace: self.next_keyspace,
                 run: self.next_run,
                 table: self.next_table,
             },
         ];
         changes.extend(self.keyspaces.iter().flat_map(|(id, keyspace)| keyspace.snapshot(*id)));
-        changes.extend(self.zones.iter().map(|(no, (incarnation, fate))| Change::Zone {
+        changes.extend(self.zones.iter().map(|(no, (incarnation, fate))| VersionEdit::Zone {
             no: *no,
             incarnation: *incarnation,
             fate: *fate,
@@ -222,8 +222,8 @@ impl State {
     }
 
     /// The state that a fresh pool's log begins with: one keyspace, named `default`.
-    pub(crate) fn fresh() -> State {
-        let mut state = State { next_run: 1, next_table: 1, ..State::default() };
+    pub(crate) fn fresh() -> ManifestState {
+        let mut state = ManifestState { next_run: 1, next_table: 1, ..ManifestState::default() };
         state.keyspaces.insert(0, KeyspaceDesc::new("default"));
         state.next_keyspace = 1;
         state
@@ -234,8 +234,8 @@ impl State {
     }
 
     /// Replays a log's payloads, the first of which is a snapshot.
-    pub(crate) fn replay(payloads: &[Vec<u8>]) -> Result<State> {
-        let mut state = State::default();
+    pub(crate) fn replay(payloads: &[Vec<u8>]) -> Result<ManifestState> {
+        let mut state = ManifestState::default();
         for (number, payload) in payloads.iter().enumerate() {
             let applied = match Edit::decode(payload) {
                 Some(edit) => state.apply_edit(&edit),
@@ -257,21 +257,22 @@ impl State {
 /// What an edit changes, as it was before.
 struct Before {
     /// All but keyspaces and zones.
-    rest: State,
+    rest: ManifestState,
     keyspaces: BTreeMap<u32, Option<KeyspaceDesc>>,
     zones: BTreeMap<u32, Option<(u64, Fate)>>,
 }
 
-impl State {
+impl ManifestState {
     fn before(&self, edit: &Edit) -> Before {
         // Each is copied once, however many changes are about it.
-        let keyspaces: BTreeSet<u32> = edit.changes.iter().filter_map(Change::keyspace).collect();
-        let zones: BTreeSet<u32> = edit.changes.iter().filter_map(Change::zone).collect();
+        let keyspaces: BTreeSet<u32> =
+            edit.changes.iter().filter_map(VersionEdit::keyspace).collect();
+        let zones: BTreeSet<u32> = edit.changes.iter().filter_map(VersionEdit::zone).collect();
         let (epoch, floor, next_keyspace) = (self.epoch, self.floor, self.next_keyspace);
         let (next_run, next_table) = (self.next_run, self.next_table);
         let (none, no_zones) = (BTreeMap::new(), BTreeMap::new());
         Before {
-            rest: State {
+            rest: ManifestState {
                 epoch,
                 floor,
                 next_keyspace,
@@ -288,7 +289,7 @@ impl State {
     fn restore(&mut self, before: Before) {
         let keyspaces = std::mem::take(&mut self.keyspaces);
         let zones = std::mem::take(&mut self.zones);
-        *self = State { keyspaces, zones, ..before.rest };
+        *self = ManifestState { keyspaces, zones, ..before.rest };
         for (id, keyspace) in before.keyspaces {
             match keyspace {
                 Some(keyspace) => self.keyspaces.insert(id, keyspace),
@@ -307,7 +308,7 @@ impl State {
 /// The manifest of a store that is open for writes. Its owner serialises access. What an edit costs does not depend on
 /// keyspaces that it does not concern.
 pub(crate) struct Manifest {
-    pub state: State,
+    pub state: ManifestState,
     /// Bytes that keyspaces take in a snapshot, as far as they are known, and of all of these.
     sizes: BTreeMap<u32, u64>,
     known_bytes: u64,
@@ -316,7 +317,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    pub(crate) fn new(state: State) -> Manifest {
+    pub(crate) fn new(state: ManifestState) -> Manifest {
         let resized = state.keyspaces.keys().copied().collect();
         Manifest { state, sizes: BTreeMap::new(), known_bytes: 0, resized }
     }
@@ -328,7 +329,7 @@ impl Manifest {
         &mut self,
         pool: &Pool,
         floor: Seq,
-        changes: Vec<Change>,
+        changes: Vec<VersionEdit>,
     ) -> Result<Durable> {
         let floor =
             if planted::is(Bug::FloorWithoutSequence) { floor.saturating_sub(1) } else { floor };
@@ -433,39 +434,39 @@ mod tests {
 
     #[test]
     fn a_snapshot_rebuilds_the_state() {
-        let mut state = State::fresh();
+        let mut state = ManifestState::fresh();
         let edit = Edit {
             floor: 42,
             changes: vec![
-                Change::Epoch(3),
-                Change::CreateKeyspace { id: 1, name: "other".into() },
-                Change::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
-                Change::Subranges {
+                VersionEdit::Epoch(3),
+                VersionEdit::CreateKeyspace { id: 1, name: "other".into() },
+                VersionEdit::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
+                VersionEdit::Subranges {
                     keyspace: 0,
                     old: vec![0],
                     new: vec![(1, Vec::new()), (2, b"m".to_vec())],
                 },
-                Change::AddRun { run: Box::new(desc(6)), subranges: vec![2] },
-                Change::LeaveRun { keyspace: 0, id: 5, subrange: 1 },
-                Change::AddTable(Box::new(table(8, b"a", b"c"))),
-                Change::AddTable(Box::new(table(9, b"d", b"f"))),
-                Change::AddTable(Box::new(TableDesc {
+                VersionEdit::AddRun { run: Box::new(desc(6)), subranges: vec![2] },
+                VersionEdit::LeaveRun { keyspace: 0, id: 5, subrange: 1 },
+                VersionEdit::AddTable(Box::new(table(8, b"a", b"c"))),
+                VersionEdit::AddTable(Box::new(table(9, b"d", b"f"))),
+                VersionEdit::AddTable(Box::new(TableDesc {
                     extent: Some(Extent { at: 65_536, len: 1024 }),
                     ..table(10, b"g", b"h")
                 })),
-                Change::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },
-                Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
-                Change::Zone {
+                VersionEdit::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },
+                VersionEdit::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
+                VersionEdit::Zone {
                     no: 3,
                     incarnation: 78,
                     fate: Fate::Live { keyspace: 1, sealed: 640 },
                 },
-                Change::Zone { no: 4, incarnation: 79, fate: Fate::Retired },
+                VersionEdit::Zone { no: 4, incarnation: 79, fate: Fate::Retired },
             ],
         };
         assert_eq!(Edit::decode(&edit.encode()).as_ref(), Some(&edit));
         state.apply_edit(&edit).expect("applies");
-        let again = State::replay(&[state.encode_snapshot()]).expect("replays");
+        let again = ManifestState::replay(&[state.encode_snapshot()]).expect("replays");
         assert_eq!(again, state);
         assert_eq!((again.next_run, again.next_keyspace, again.floor), (7, 2, 42));
         let keyspace = &again.keyspaces[&0];
@@ -476,8 +477,8 @@ mod tests {
 
     #[test]
     fn what_an_edit_changed_can_be_taken_back() {
-        let mut state = State::fresh();
-        let create = |id| Change::CreateKeyspace { id, name: format!("keyspace {id}") };
+        let mut state = ManifestState::fresh();
+        let create = |id| VersionEdit::CreateKeyspace { id, name: format!("keyspace {id}") };
         let edit = Edit { floor: 1, changes: vec![create(1), create(2)] };
         state.apply_edit(&edit).expect("applies");
         let as_it_was = state.clone();
@@ -485,12 +486,12 @@ mod tests {
             floor: 9,
             changes: vec![
                 create(3),
-                Change::DropKeyspace { id: 1 },
-                Change::AddTable(Box::new(table(8, b"a", b"c"))),
-                Change::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
-                Change::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
-                Change::ForgetZone { no: 2, incarnation: 77 },
-                Change::DropKeyspace { id: 1 },
+                VersionEdit::DropKeyspace { id: 1 },
+                VersionEdit::AddTable(Box::new(table(8, b"a", b"c"))),
+                VersionEdit::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
+                VersionEdit::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
+                VersionEdit::ForgetZone { no: 2, incarnation: 77 },
+                VersionEdit::DropKeyspace { id: 1 },
             ],
         };
         let before = state.before(&edit);
@@ -502,9 +503,9 @@ mod tests {
 
     #[test]
     fn sizes_add_up_to_a_snapshot() {
-        let mut manifest = Manifest::new(State::fresh());
+        let mut manifest = Manifest::new(ManifestState::fresh());
         for id in 1..100 {
-            let create = Change::CreateKeyspace { id, name: format!("keyspace {id}") };
+            let create = VersionEdit::CreateKeyspace { id, name: format!("keyspace {id}") };
             manifest.state.apply_edit(&Edit { floor: 0, changes: vec![create] }).expect("applies");
             manifest.forget_size(id);
             let whole = manifest.state.encode_snapshot().len() as u64;
@@ -517,18 +518,18 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_format_version_3() {
         let fresh = b"\x00\x03\x01\x00\x08\x01\x01\x01\x02\x00\x07default";
-        assert_eq!(State::fresh().encode_snapshot(), fresh);
+        assert_eq!(ManifestState::fresh().encode_snapshot(), fresh);
     }
 
     #[test]
     fn contradictions_and_random_bytes_are_refused() {
-        let mut state = State::fresh();
-        let leave = Change::LeaveRun { keyspace: 0, id: 9, subrange: 0 };
+        let mut state = ManifestState::fresh();
+        let leave = VersionEdit::LeaveRun { keyspace: 0, id: 9, subrange: 0 };
         let leave = Edit { floor: 0, changes: vec![leave] };
         assert_eq!(state.apply_edit(&leave), Err("a subrange leaves a run that it has"));
-        let replace = |state: &mut State, old: &[u32], new: &[(u32, &[u8])]| {
+        let replace = |state: &mut ManifestState, old: &[u32], new: &[(u32, &[u8])]| {
             let new = new.iter().map(|(id, lower)| (*id, lower.to_vec())).collect();
-            let change = Change::Subranges { keyspace: 0, old: old.to_vec(), new };
+            let change = VersionEdit::Subranges { keyspace: 0, old: old.to_vec(), new };
             state.clone().apply_edit(&Edit { floor: 0, changes: vec![change.clone()] })?;
             state.apply(&change)
         };
@@ -551,13 +552,13 @@ mod tests {
         let lowers: Vec<_> = state.keyspaces[&0].subranges.iter().collect();
         assert_eq!(lowers, [(&b""[..].to_vec(), &1), (&b"d"[..].to_vec(), &4)]);
         let twice = [table(1, b"a", b"c"), table(2, b"c", b"c")];
-        let changes = twice.map(|table| Change::AddTable(Box::new(table))).to_vec();
+        let changes = twice.map(|table| VersionEdit::AddTable(Box::new(table))).to_vec();
         let overlap = state.apply_edit(&Edit { floor: 0, changes });
         assert_eq!(overlap, Err("tables of a level are disjoint"));
-        let good = State::fresh().encode_snapshot();
+        let good = ManifestState::fresh().encode_snapshot();
         for at in 0..good.len() {
             for cut in [&good[..at], &[&good[..at], &[0xff; 12]].concat()] {
-                let _ = State::replay(&[cut.to_vec()]);
+                let _ = ManifestState::replay(&[cut.to_vec()]);
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::edit::Fate;
-use super::{RunState, State};
+use super::{ManifestState, RunState};
 use crate::level0::run::RunDesc;
 use crate::tree::desc::TableDesc;
 
-impl fmt::Display for State {
+impl fmt::Display for ManifestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "epoch {}, floor {}", self.epoch, self.floor)?;
         let (keyspace, run, table) = (self.next_keyspace, self.next_run, self.next_table);

@@ -12,7 +12,7 @@ use crate::compaction::figures::CompactionFigures;
 use crate::compaction::policy::pick::targets;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
-use crate::keyspace::{KeyspaceState, Sources};
+use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
@@ -297,7 +297,7 @@ fn anonymous_bytes() -> Option<u64> {
 
 fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
     let zone_bytes = engine.media.pool.geometry().zone_len();
-    let Sources { memtables, runs } = Sources::of(space);
+    let ViewSources { memtables, runs } = ViewSources::of(space);
     let subranges = space.subranges();
     let immutable: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
     let filling: u64 = subranges.iter().map(|subrange| subrange.front.bytes()).sum();

@@ -25,12 +25,12 @@ const WAIT_STEP: Duration = Duration::from_micros(100);
 const OWN_HOLDS: usize = 2;
 
 /// A front that was closed, and its subrange, if that is there.
-struct Held {
+struct ClosedHead {
     front: Weak<WriteHead>,
     subrange: Option<Arc<Subrange>>,
 }
 
-impl Held {
+impl ClosedHead {
     /// Whether no View is in use: each holds the front. Where the subrange is gone, they are all that hold it.
     fn is_unused(&self) -> bool {
         self.front.strong_count() <= if self.subrange.is_some() { OWN_HOLDS } else { 0 }
@@ -154,10 +154,10 @@ impl Engine {
     /// would put others there.
     fn leave_views(&self) -> bool {
         // By address, as subranges may share one. A subrange that is left stays until its front has been looked at.
-        let mut fronts: BTreeMap<usize, Held> = BTreeMap::new();
+        let mut fronts: BTreeMap<usize, ClosedHead> = BTreeMap::new();
         let mut add = |front: Weak<WriteHead>, subrange: Option<Arc<Subrange>>| {
             let held =
-                fronts.entry(front.as_ptr().addr()).or_insert(Held { front, subrange: None });
+                fronts.entry(front.as_ptr().addr()).or_insert(ClosedHead { front, subrange: None });
             held.subrange = held.subrange.take().or(subrange);
         };
         for space in self.spaces() {
@@ -172,7 +172,7 @@ impl Engine {
             subrange.iter().for_each(|subrange| self.empty(subrange));
             add(replaced.front.clone(), subrange);
         });
-        fronts.values().all(Held::is_unused)
+        fronts.values().all(ClosedHead::is_unused)
     }
 
     /// Readers and writers find no View of a subrange current from now on.

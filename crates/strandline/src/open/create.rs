@@ -11,19 +11,19 @@ use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, Region};
 use pool::Pool;
 
-use crate::manifest::{State, file as manifest_file};
+use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::ground::Ground;
 use crate::open::open_dram::{WAL, setting};
 use crate::open::remains;
 use crate::open::store_file::{Identity, Memory};
-use crate::open::{self, Opened, POOL, SST};
+use crate::open::{self, OpenedParts, POOL, SST};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
 use crate::wal;
 
 /// Makes the store at `path`.
-pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Opened> {
+pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
     remains::refuse_to_hide(ground, path, options)?;
     let len = ground.memory_len(options)?;
     let names = ground.names();
@@ -44,7 +44,7 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     };
     shelf.as_ref().map_or(Ok(()), |shelf| shelf.claim(id))?;
     identity.write(&*names, path)?;
-    Ok(Opened::whole(region, false, shelf))
+    Ok(OpenedParts::whole(region, false, shelf))
 }
 
 /// The pool of a new store, with its identifier.
@@ -116,7 +116,7 @@ pub(crate) fn format_if_new(
     ground: &dyn Ground,
     region: &Arc<Region>,
     options: &Options,
-    first: impl FnOnce() -> Result<State>,
+    first: impl FnOnce() -> Result<ManifestState>,
 ) -> Result<u64> {
     match Pool::open(Arc::clone(region)) {
         Ok((pool, _)) => return Ok(pool.id()),
@@ -131,14 +131,14 @@ pub(crate) fn format_if_new(
 
 /// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
 /// are all that is left of some store, and the new one would remove them.
-pub(crate) fn first_state(shelf: Option<&TableDir>) -> Result<State> {
-    let Some(shelf) = shelf else { return Ok(State::fresh()) };
+pub(crate) fn first_state(shelf: Option<&TableDir>) -> Result<ManifestState> {
+    let Some(shelf) = shelf else { return Ok(ManifestState::fresh()) };
     if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
         return Ok(state);
     }
     if shelf.present()?.is_empty() {
         owner::refuse_claimed(&*shelf.fs, &shelf.dir)?;
-        return Ok(State::fresh());
+        return Ok(ManifestState::fresh());
     }
     Err(Error::corruption(
         "open",

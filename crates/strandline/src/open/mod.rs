@@ -25,7 +25,7 @@ use ssd::Fs;
 
 use crate::engine::Engine;
 use crate::hooks::Hooks;
-use crate::manifest::{State, file as manifest_file};
+use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::create::{create, first_state, format_if_new, open_shelf};
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory};
@@ -36,7 +36,7 @@ use crate::record::zone::PendingFree;
 use crate::recovery::recover::{Damage, recover};
 use crate::tree::memory::PmTables;
 use crate::tree::owner;
-use crate::tree::room::Room;
+use crate::tree::room::FileRoom;
 use crate::tree::tables::{TableDir, Tables};
 
 pub(crate) const POOL: &str = "pool";
@@ -52,7 +52,7 @@ pub(crate) enum Access {
 }
 
 /// The parts of a store, before anything is recovered.
-pub(crate) struct Opened {
+pub(crate) struct OpenedParts {
     pub region: Arc<Region>,
     /// Its pages are yet to be mapped.
     pub lazy: bool,
@@ -61,9 +61,9 @@ pub(crate) struct Opened {
     pub damage: Vec<Damage>,
 }
 
-impl Opened {
-    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<TableDir>) -> Opened {
-        Opened { region, lazy, shelf, damage: Vec::new() }
+impl OpenedParts {
+    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<TableDir>) -> OpenedParts {
+        OpenedParts { region, lazy, shelf, damage: Vec::new() }
     }
 }
 
@@ -96,8 +96,8 @@ pub(crate) fn open_at(
         PmSource::Heap => {
             remains::refuse_heap(ground, path)?;
             let region = Arc::new(Region::heap(options.pm_size, None)?);
-            format_if_new(ground, &region, &options, || Ok(State::fresh()))?;
-            Opened::whole(region, false, heap_shelf(ground, &options)?)
+            format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
+            OpenedParts::whole(region, false, heap_shelf(ground, &options)?)
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
             open_file(ground, path, &options, access)?
@@ -129,7 +129,7 @@ fn open_file(
     path: &Path,
     options: &Options,
     access: Access,
-) -> Result<Opened> {
+) -> Result<OpenedParts> {
     let names = ground.names();
     if let Some(named) = Identity::read(&*names, path)? {
         let mut opened = open_memory(ground, path, &named.memory, options, access)?;
@@ -151,7 +151,7 @@ fn open_file(
                 let shelf = open_shelf(ground, dir.clone(), options)?;
                 claim(&shelf, &opened.region)?;
                 Identity { ssd: Some(dir), ..named }.write(&*names, path)?;
-                return Ok(Opened { shelf: Some(shelf), ..opened });
+                return Ok(OpenedParts { shelf: Some(shelf), ..opened });
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
@@ -191,7 +191,7 @@ fn open_memory(
     memory: &Memory,
     options: &Options,
     access: Access,
-) -> Result<Opened> {
+) -> Result<OpenedParts> {
     match (memory, &options.pm) {
         (Memory::Pool(pool), PmSource::Path(given)) => {
             check_place(path, "pm", &path.join(pool), given)?;
@@ -213,7 +213,7 @@ fn open_memory(
     };
     let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let region = ground.open_pool(&pool, mode).map_err(|error| missing(path, error))?;
-    Ok(Opened::whole(region, true, None))
+    Ok(OpenedParts::whole(region, true, None))
 }
 
 fn other_memory(store: &Path, is: &str, given: &str) -> Error {
@@ -223,13 +223,13 @@ fn other_memory(store: &Path, is: &str, given: &str) -> Error {
 }
 
 /// A checkpoint for reading: its manifest goes to a pool in DRAM.
-fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<Opened> {
+fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
     let shelf = TableDir { fs: ground.tables(options), dir: path.join(SST) };
     let manifest = shelf.fs.open(&shelf.dir.join(manifest_file::NAME))?.len();
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
     let options = Options { zone_size: 0, ..options.clone() };
     format_if_new(ground, &region, &options, || first_state(Some(&shelf)))?;
-    Ok(Opened::whole(region, false, Some(shelf)))
+    Ok(OpenedParts::whole(region, false, Some(shelf)))
 }
 
 /// Where the parts of a damaged store are, or should be.
@@ -314,7 +314,7 @@ pub(crate) fn open_what_is_left(
     }
     let (region, damage) = places.memory(ground, options)?;
     let shelf = Some(shelf_left(ground, places.tables.clone()));
-    assemble(Opened { region, lazy: true, shelf, damage }, with, Access::Read)
+    assemble(OpenedParts { region, lazy: true, shelf, damage }, with, Access::Read)
 }
 
 /// A directory of tables that may be gone.
@@ -394,16 +394,16 @@ pub(crate) fn open_region(
     if access == Access::Write {
         format_if_new(&Machine, &region, &options, || first_state(shelf.as_ref()))?;
     }
-    assemble(Opened::whole(region, false, shelf), (options, hooks), access)
+    assemble(OpenedParts::whole(region, false, shelf), (options, hooks), access)
 }
 
 fn assemble(
-    opened: Opened,
+    opened: OpenedParts,
     (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
-    let Opened { region, lazy, shelf, damage } = opened;
+    let OpenedParts { region, lazy, shelf, damage } = opened;
     if access == Access::Write {
         check_pm_tables(&options, region.journal().is_some(), shelf.is_some())?;
     }
@@ -446,7 +446,7 @@ fn assemble(
     let cache = options.block_cache.min(options.dram_budget / 2);
     let graveyard = Arc::new(PendingFree::default());
     let memory = PmTables::new(&media, &graveyard, options.pm_tables);
-    let room = Room::new(options.ssd_size, options.table_bytes);
+    let room = FileRoom::new(options.ssd_size, options.table_bytes);
     let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
     let tables = tables.map(Arc::new);
     let progress = hooks.recovery_progress.as_deref();

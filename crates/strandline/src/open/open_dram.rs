@@ -10,7 +10,7 @@ use pmem::{OpenMode, Region};
 
 use crate::engine::Engine;
 use crate::open::ground::Ground;
-use crate::open::{Access, Opened};
+use crate::open::{Access, OpenedParts};
 use crate::options::Options;
 use crate::recovery::recover::Damage;
 use crate::wal::{self, LOCK, Setting};
@@ -24,7 +24,7 @@ pub(crate) fn open_memory(
     dir: &Path,
     options: &Options,
     access: Access,
-) -> Result<Opened> {
+) -> Result<OpenedParts> {
     let nothing = || {
         Error::new(
             ErrorKind::NotFound,
@@ -38,10 +38,10 @@ pub(crate) fn open_memory(
     };
     if access == Access::Read {
         let (region, damage) = read_memory(ground, dir, options)?.ok_or_else(nothing)?;
-        return Ok(Opened { region, lazy: false, shelf: None, damage });
+        return Ok(OpenedParts { region, lazy: false, shelf: None, damage });
     }
     let region = wal::open(setting(ground, dir, options, OpenMode::ReadWrite)?, || Ok(None))?;
-    Ok(Opened::whole(region.ok_or_else(nothing)?, false, None))
+    Ok(OpenedParts::whole(region.ok_or_else(nothing)?, false, None))
 }
 
 /// Reads what the log in `dir` tells, and what of it is lost.

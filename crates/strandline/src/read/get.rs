@@ -20,12 +20,12 @@ use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes, dropped};
-use crate::probe::{Probe, Source, Trace};
+use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::found::Found;
 use crate::record::store::{Entry, hash};
 
 /// Views with the keys that each serves, and the number to read at.
-type Pinned = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
+type PinnedViews = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
 
 /// Keys that are looked up together at most: each may hold a block meanwhile.
 const TOGETHER: usize = 256;
@@ -177,7 +177,7 @@ impl Engine {
         for memtable in &view.memtables {
             let found = memtable.get(media, key, hash, at)?;
             trace.probe(|| Probe {
-                source: Source::Memtable { order: memtable.order },
+                source: ProbeSource::Memtable { order: memtable.order },
                 passed_filter: true,
                 found: found.is_some(),
                 versions: u64::from(found.is_some()),
@@ -196,7 +196,7 @@ impl Engine {
             let passed_filter = run.may_hold(media, hash);
             let found = if passed_filter { run.get(media, key, hash, at)? } else { None };
             trace.probe(|| Probe {
-                source: Source::Run { id: run.desc.id, entries: run.entries() },
+                source: ProbeSource::Run { id: run.desc.id, entries: run.entries() },
                 passed_filter,
                 found: found.is_some(),
                 versions: u64::from(found.is_some()),
@@ -239,7 +239,12 @@ impl Engine {
 
     /// R1 for several keys: the Views of all their subranges, each with the stretch of `order` that it serves, and
     /// one number that all of them show.
-    fn pin_all(&self, space: &KeyspaceState, keys: &[&[u8]], order: &[usize]) -> Result<Pinned> {
+    fn pin_all(
+        &self,
+        space: &KeyspaceState,
+        keys: &[&[u8]],
+        order: &[usize],
+    ) -> Result<PinnedViews> {
         loop {
             let routes = space.routes.load();
             let mut views: Vec<(Guard<Arc<View>>, Range<usize>)> = Vec::new();

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::hooks;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
-use crate::probe::{Probe, Source, Trace};
+use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::store::{Entry, Media, hash};
 
 /// The operands of a key so far, the newest first, and what they are merged into.
@@ -60,7 +60,7 @@ impl<'m> Chain<'m> {
         for memtable in &view.memtables {
             let deleted = memtable.deletes.newest(key, newest);
             memtable.walk(media, key, newest, |entry| self.record(&entry, deleted))?;
-            self.leave(Source::Memtable { order: memtable.order }, true, trace);
+            self.leave(ProbeSource::Memtable { order: memtable.order }, true, trace);
             if self.is_over(deleted) {
                 return Ok(());
             }
@@ -72,7 +72,7 @@ impl<'m> Chain<'m> {
             if passes {
                 run.walk(media, key, newest, |entry| self.record(&entry, deleted))?;
             }
-            self.leave(Source::Run { id: run.desc.id, entries: run.entries() }, passes, trace);
+            self.leave(ProbeSource::Run { id: run.desc.id, entries: run.entries() }, passes, trace);
             if self.is_over(deleted) {
                 return Ok(());
             }
@@ -104,7 +104,7 @@ impl<'m> Chain<'m> {
                     cursor.next()?;
                 }
             }
-            self.leave(Source::Table { level: number, id: table.desc.id }, passes, trace);
+            self.leave(ProbeSource::Table { level: number, id: table.desc.id }, passes, trace);
             if self.is_over(deleted) {
                 return Ok(());
             }
@@ -147,7 +147,7 @@ impl<'m> Chain<'m> {
     }
 
     /// A source has no more.
-    fn leave(&mut self, source: Source, passed_filter: bool, trace: &mut impl Trace) {
+    fn leave(&mut self, source: ProbeSource, passed_filter: bool, trace: &mut impl Trace) {
         let (versions, bytes) = std::mem::take(&mut self.walked);
         trace.probe(|| Probe { source, passed_filter, found: versions > 0, versions, bytes });
     }

@@ -23,10 +23,10 @@ use crate::iter::Cursor;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
-use crate::read::stretch::{Stretch, jump};
+use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
-use crate::tree::walk::Walk;
+use crate::tree::walk::LevelIterator;
 use sst::EntryKind;
 
 /// A scan in progress.
@@ -47,8 +47,8 @@ pub(crate) struct Scan {
     /// Over memtables and runs.
     cursors: Vec<Cursor>,
     /// Over levels of tables, the upper first.
-    walks: Vec<Walk>,
-    current: Place,
+    walks: Vec<LevelIterator>,
+    current: ScanPosition,
     /// The value of the key, where that is what a merge came to.
     merged: Option<Vec<u8>>,
     /// Some source has range deletions.
@@ -56,7 +56,7 @@ pub(crate) struct Scan {
     /// Scratch: the key that is being passed.
     passed: Vec<u8>,
     /// The deleted keys since the last that was shown.
-    stretch: Stretch,
+    stretch: DeadStretch,
     /// Nothing but a bound may lie ahead that hides what a source has.
     takes_all: bool,
     /// Some source goes on behind `far`.
@@ -65,7 +65,7 @@ pub(crate) struct Scan {
 
 /// What a scan stands on: the head of a cursor, or of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ScanPosition {
     Nowhere,
     Record(usize),
     Table(usize),
@@ -105,11 +105,11 @@ impl Scan {
             goes_on: false,
             cursors: Vec::new(),
             walks: Vec::new(),
-            current: Place::Nowhere,
+            current: ScanPosition::Nowhere,
             merged: None,
             deletes_ranges: false,
             passed: Vec::new(),
-            stretch: Stretch::default(),
+            stretch: DeadStretch::default(),
             takes_all: false,
             bounded: false,
         })
@@ -118,7 +118,7 @@ impl Scan {
     /// Whether the scan stands on a key.
     #[inline]
     pub(crate) fn valid(&self) -> bool {
-        self.current != Place::Nowhere
+        self.current != ScanPosition::Nowhere
     }
 
     /// The record the scan stands on, if it does stand on one.
@@ -131,9 +131,9 @@ impl Scan {
     #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {
         match self.current {
-            Place::Record(at) => self.record(at).map(|entry| self.media.key(entry)),
-            Place::Table(at) => self.walks.get(at).map(Walk::key),
-            Place::Nowhere => None,
+            ScanPosition::Record(at) => self.record(at).map(|entry| self.media.key(entry)),
+            ScanPosition::Table(at) => self.walks.get(at).map(LevelIterator::key),
+            ScanPosition::Nowhere => None,
         }
     }
 
@@ -142,21 +142,25 @@ impl Scan {
     pub(crate) fn value(&self) -> Result<Option<&[u8]>> {
         match self.current {
             _ if self.merged.is_some() => Ok(self.merged.as_deref()),
-            Place::Record(at) => self.record(at).map(|entry| self.media.value(entry)).transpose(),
-            Place::Table(at) => Ok(self.walks.get(at).map(Walk::value)),
-            Place::Nowhere => Ok(None),
+            ScanPosition::Record(at) => {
+                self.record(at).map(|entry| self.media.value(entry)).transpose()
+            }
+            ScanPosition::Table(at) => Ok(self.walks.get(at).map(LevelIterator::value)),
+            ScanPosition::Nowhere => Ok(None),
         }
     }
 
     /// Number of the entry the scan stands on, and what it says.
     fn standing(&self) -> Option<(Seq, EntryKind)> {
         match self.current {
-            Place::Record(at) => self.record(at).map(|entry| (entry.seq, entry.kind.of_entry())),
-            Place::Table(at) => {
+            ScanPosition::Record(at) => {
+                self.record(at).map(|entry| (entry.seq, entry.kind.of_entry()))
+            }
+            ScanPosition::Table(at) => {
                 let head = self.walks.get(at)?.head()?;
                 Some((head.seq, head.kind))
             }
-            Place::Nowhere => None,
+            ScanPosition::Nowhere => None,
         }
     }
 
@@ -205,7 +209,7 @@ impl Scan {
     /// Puts a cursor on the first key from `from` on of every source of the View.
     fn position(&mut self, from: Bound<&[u8]>) -> Result<()> {
         let (media, direction) = (&*self.media, self.direction);
-        self.current = Place::Nowhere;
+        self.current = ScanPosition::Nowhere;
         self.cursors.clear();
         self.walks.clear();
         let memtables = self.view.memtables.iter().enumerate();
@@ -223,7 +227,7 @@ impl Scan {
         for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
-                let mut walk = Walk::new(level, within, from, direction, self.at)?;
+                let mut walk = LevelIterator::new(level, within, from, direction, self.at)?;
                 walk.rank = rank;
                 self.walks.push(walk);
             }
@@ -308,7 +312,7 @@ impl Scan {
         if !self.walks.is_empty() {
             return self.pass_in_levels();
         }
-        let Place::Record(at) = self.current else { return Ok(()) };
+        let ScanPosition::Record(at) = self.current else { return Ok(()) };
         let Some(key) = self.record(at).map(|current| media.key(current)) else { return Ok(()) };
         for cursor in &mut self.cursors {
             if cursor.head.as_ref().is_some_and(|head| media.key(head) == key) {
@@ -350,15 +354,15 @@ impl Scan {
         }
         match (&self.cursors[..], &self.walks[..]) {
             ([only], []) if only.head.as_ref().is_some_and(is_put) => {
-                self.current = Place::Record(0);
+                self.current = ScanPosition::Record(0);
             }
             ([], [only]) if only.head().is_some_and(|head| head.kind == EntryKind::Value) => {
-                self.current = Place::Table(0);
+                self.current = ScanPosition::Table(0);
             }
             _ => return self.settle_among(),
         }
         if self.bounded && !self.key().is_some_and(|key| self.is_within(key)) {
-            self.current = Place::Nowhere;
+            self.current = ScanPosition::Nowhere;
         }
         Ok(())
     }
@@ -385,7 +389,7 @@ impl Scan {
                 return Ok(());
             };
             if !self.is_within(key) {
-                self.current = Place::Nowhere;
+                self.current = ScanPosition::Nowhere;
                 return Ok(());
             }
             if let Some(lost) = &self.space.lost {
@@ -409,10 +413,11 @@ impl Scan {
 
     /// What comes next going the scan's direction. Of equal keys records come before tables, which are older, and upper
     /// levels before lower ones.
-    fn nearest(&self) -> Place {
-        let mut place = nearest(&self.cursors, &self.media, self.direction).map(Place::Record);
+    fn nearest(&self) -> ScanPosition {
+        let mut place =
+            nearest(&self.cursors, &self.media, self.direction).map(ScanPosition::Record);
         let mut best = match place {
-            Some(Place::Record(at)) => self.record(at).map(|entry| self.media.key(entry)),
+            Some(ScanPosition::Record(at)) => self.record(at).map(|entry| self.media.key(entry)),
             _ => None,
         };
         for (no, walk) in self.walks.iter().enumerate() {
@@ -422,16 +427,16 @@ impl Scan {
                     Direction::Backward => compare(walk.key(), best).is_gt(),
                 });
             if nearer {
-                place = Some(Place::Table(no));
+                place = Some(ScanPosition::Table(no));
                 best = Some(walk.key());
             }
         }
-        place.unwrap_or(Place::Nowhere)
+        place.unwrap_or(ScanPosition::Nowhere)
     }
 
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.
     fn end(&mut self) -> Result<()> {
-        self.current = Place::Nowhere;
+        self.current = ScanPosition::Nowhere;
         if self.space.lost.is_some() {
             return Err(Error::corruption(
                 "iterate",

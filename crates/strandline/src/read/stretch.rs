@@ -13,7 +13,7 @@ pub(crate) const LOOK_EVERY: u64 = if cfg!(feature = "planted") { 1 } else { 8 }
 
 /// Keys that a scan has passed since it stood on one that it shows: none of them is live at its snapshot.
 #[derive(Default)]
-pub(crate) struct Stretch {
+pub(crate) struct DeadStretch {
     pub entries: u64,
     /// Where the stretch begins, if that is known: going forward its first key, going backward the first behind it. Every
     /// seek sets it, so a short one is not on the heap.
@@ -23,7 +23,7 @@ pub(crate) struct Stretch {
     last: Vec<u8>,
 }
 
-impl Stretch {
+impl DeadStretch {
     /// The scan enters at `from`: all that it passes from there on belongs to one stretch.
     pub(crate) fn begin(&mut self, from: Bound<&[u8]>, direction: Direction) {
         self.end();

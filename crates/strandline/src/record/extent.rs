@@ -13,7 +13,7 @@ use crate::record::zone::PendingFree;
 
 /// What becomes of an extent when its owner goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum OnDrop {
     /// It waits to be made free.
     Buried,
     /// It was given back, or stays taken, since an edit names it.
@@ -24,7 +24,7 @@ enum End {
 pub(crate) struct ExtentHold {
     extent: Extent,
     graveyard: Arc<PendingFree>,
-    end: End,
+    end: OnDrop,
 }
 
 impl ExtentHold {
@@ -46,7 +46,7 @@ impl ExtentHold {
 
     fn new(extent: Extent, graveyard: &Arc<PendingFree>) -> ExtentHold {
         graveyard.owners.begin();
-        ExtentHold { extent, graveyard: Arc::clone(graveyard), end: End::Buried }
+        ExtentHold { extent, graveyard: Arc::clone(graveyard), end: OnDrop::Buried }
     }
 
     /// Its name.
@@ -57,7 +57,7 @@ impl ExtentHold {
 
     /// Gives it back at once; nothing was written there.
     pub(crate) fn give_back_unwritten(mut self, pool: &Pool) {
-        self.end = End::Left;
+        self.end = OnDrop::Left;
         pool.release_unwritten(self.extent);
     }
 
@@ -72,7 +72,7 @@ impl ExtentHold {
 
     /// Lets go of it without freeing it: an edit names it, and the next open claims it.
     pub(crate) fn leave(mut self) {
-        self.end = End::Left;
+        self.end = OnDrop::Left;
     }
 
     /// A planted bug: it is free although something lies in it, which must [`ExtentHold::leave`] it later.
@@ -83,7 +83,7 @@ impl ExtentHold {
 
 impl Drop for ExtentHold {
     fn drop(&mut self) {
-        if self.end == End::Buried {
+        if self.end == OnDrop::Buried {
             self.graveyard.bury_extent(self.extent);
         }
         self.graveyard.owners.end();

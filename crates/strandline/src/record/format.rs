@@ -144,7 +144,7 @@ impl Shape {
 
 /// The zone's part in a record's bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ZoneBinding {
     /// Checksum seed of the record: bound to pool, incarnation and offset.
     pub seed: u64,
     /// Base sequence of the zone.
@@ -159,7 +159,7 @@ pub(crate) struct Place {
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     shape: &Shape,
-    place: Place,
+    place: ZoneBinding,
     seq: Seq,
     published: Seq,
     key: &[u8],
@@ -226,7 +226,7 @@ pub(crate) fn mend(bytes: &mut [u8], seed: u64, base_seq: Seq) {
     }
     bytes[5] &= !VOID_TAG;
     bytes[4] = head_check(seed, bytes);
-    let Some(head) = Head::decode(bytes, seed, base_seq) else { return };
+    let Some(head) = RecordHead::decode(bytes, seed, base_seq) else { return };
     let summed_to = if head.kind == Kind::Blank { head.key_at } else { head.body_len() };
     if summed_to <= bytes.len() {
         let sum = sum32(seed, &bytes[4..summed_to]);
@@ -257,7 +257,7 @@ pub(crate) fn head_holds(seed: u64, record: &[u8]) -> bool {
 
 /// A decoded head: everything about a record but its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     pub kind: Kind,
     pub role: Role,
     pub void: bool,
@@ -269,11 +269,11 @@ pub(crate) struct Head {
     pub value_len: usize,
 }
 
-impl Head {
+impl RecordHead {
     /// Decodes the head at the front of `bytes`, which begin at the record and hold at least one line.
-    /// Cheap, total, and not proof: [`Head::verify`] is.
+    /// Cheap, total, and not proof: [`RecordHead::verify`] is.
     #[inline]
-    pub(crate) fn decode(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<Head> {
+    pub(crate) fn decode(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<RecordHead> {
         if bytes.len() < LINE || bytes[5] == 0 {
             return None;
         }
@@ -325,7 +325,7 @@ impl Head {
         };
         let published =
             if distance == unknown { None } else { Some(number.checked_sub(distance)?) };
-        Some(Head {
+        Some(RecordHead {
             kind,
             role,
             void: tag & VOID_TAG != 0,
@@ -356,7 +356,7 @@ impl Head {
         }
     }
 
-    /// Whether the record's bytes pass their checksum. `bytes` hold at least [`Head::len`] bytes.
+    /// Whether the record's bytes pass their checksum. `bytes` hold at least [`RecordHead::len`] bytes.
     #[inline]
     pub(crate) fn verify(&self, bytes: &[u8], seed: u64) -> bool {
         if planted::is(Bug::SkipRecordChecksum) {
@@ -413,11 +413,11 @@ mod tests {
                 for (key_len, value_len) in [(0, 0), (1, 1), (16, 100), (127, 129), (300, 20_000)] {
                     let shape = Shape { kind: Kind::Put, role, key_len, value_len };
                     let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
-                    let place = Place { seed: 77, base_seq: 1_000, wide };
+                    let place = ZoneBinding { seed: 77, base_seq: 1_000, wide };
                     let mut bytes = Vec::new();
                     encode(&mut bytes, &shape, place, 1_500, 1_490, &key, &value);
                     assert_eq!(bytes.len() as u64, shape.len(wide));
-                    let head = Head::decode(&bytes, 77, 1_000).expect("decodes");
+                    let head = RecordHead::decode(&bytes, 77, 1_000).expect("decodes");
                     assert!(head.verify(&bytes, 77));
                     assert_eq!((head.seq, head.role, head.void), (1_500, role, false));
                     assert_eq!(head.key(&bytes), &key[..]);
@@ -457,7 +457,7 @@ mod tests {
     fn no_changed_byte_passes() {
         let shape = Shape { kind: Kind::Put, role: Role::Solo, key_len: 16, value_len: 100 };
         let mut bytes = Vec::new();
-        let place = Place { seed: 5, base_seq: 9, wide: false };
+        let place = ZoneBinding { seed: 5, base_seq: 9, wide: false };
         encode(&mut bytes, &shape, place, 10, 9, &[1; 16], &[2; 100]);
         for at in 0..bytes.len() {
             for flip in [0x01, 0x40, 0x80, 0xff] {
@@ -465,7 +465,7 @@ mod tests {
                 bad[at] ^= flip;
                 let brief = ShortHeader::verified(&bad, 5, 9);
                 assert!(brief.is_none(), "byte {at}");
-                let Some(head) = Head::decode(&bad, 5, 9) else { continue };
+                let Some(head) = RecordHead::decode(&bad, 5, 9) else { continue };
                 assert!(head.len() > bad.len() || !head.verify(&bad, 5), "byte {at}");
             }
         }
@@ -480,7 +480,7 @@ mod tests {
         encode(
             &mut bytes,
             &shape,
-            Place { seed, base_seq: 1, wide: false },
+            ZoneBinding { seed, base_seq: 1, wide: false },
             1,
             0,
             b"apple",
@@ -493,19 +493,27 @@ mod tests {
         word.copy_from_slice(&bytes[..8]);
         bytes[..8].copy_from_slice(&voided(u64::from_le_bytes(word)).to_le_bytes());
         assert_eq!(bytes[4..6], [0xbd, 0x41]);
-        let head = Head::decode(&bytes, seed, 1).expect("decodes");
+        let head = RecordHead::decode(&bytes, seed, 1).expect("decodes");
         assert!(head.void && head.verify(&bytes, seed));
     }
 
     #[test]
     fn zeros_and_other_places_do_not_decode() {
-        assert!(Head::decode(&[0; 64], 5, 9).is_none());
+        assert!(RecordHead::decode(&[0; 64], 5, 9).is_none());
         let shape = Shape { kind: Kind::Delete, role: Role::Solo, key_len: 3, value_len: 0 };
         let mut bytes = Vec::new();
-        encode(&mut bytes, &shape, Place { seed: 5, base_seq: 9, wide: false }, 10, 9, b"key", b"");
+        encode(
+            &mut bytes,
+            &shape,
+            ZoneBinding { seed: 5, base_seq: 9, wide: false },
+            10,
+            9,
+            b"key",
+            b"",
+        );
         let passes = (0..10_000_u64)
             .filter(|seed| {
-                Head::decode(&bytes, *seed, 9).is_some_and(|head| head.verify(&bytes, *seed))
+                RecordHead::decode(&bytes, *seed, 9).is_some_and(|head| head.verify(&bytes, *seed))
             })
             .count();
         assert_eq!(passes, 1);

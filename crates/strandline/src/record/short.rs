@@ -5,7 +5,7 @@
 use base::checksum::sum32;
 use base::{LINE, Seq};
 
-use crate::record::format::{Head, ROLE_SHIFT, VOID_TAG, WIDE_TAG, head_holds};
+use crate::record::format::{ROLE_SHIFT, RecordHead, VOID_TAG, WIDE_TAG, head_holds};
 use crate::record::kind::Kind;
 
 /// The part of a head that reads need.
@@ -21,7 +21,7 @@ pub(crate) struct ShortHeader {
 
 impl ShortHeader {
     /// Decodes a narrow solo, follower or moved record that is not void, with a key below 128 bytes and a value below
-    /// 16 KiB, which is what most reads meet; `None` means that [`Head::decode`] must look. The head check is
+    /// 16 KiB, which is what most reads meet; `None` means that [`RecordHead::decode`] must look. The head check is
     /// left to the checksum.
     #[inline(always)]
     fn decode_common(bytes: &[u8], base_seq: Seq) -> Option<ShortHeader> {
@@ -82,7 +82,7 @@ impl ShortHeader {
     }
 }
 
-impl Head {
+impl RecordHead {
     pub(crate) fn brief(&self) -> ShortHeader {
         ShortHeader {
             kind: self.kind,
@@ -98,13 +98,14 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::format::{Place, Role, Shape, encode};
+    use crate::record::format::{Role, Shape, ZoneBinding, encode};
 
     #[test]
     fn a_glance_sees_the_head_of_a_put() {
         let bytes = |kind| {
             let shape = Shape { kind, role: Role::Solo, key_len: 16, value_len: 500 };
-            let (place, mut bytes) = (Place { seed: 5, base_seq: 9, wide: false }, Vec::new());
+            let (place, mut bytes) =
+                (ZoneBinding { seed: 5, base_seq: 9, wide: false }, Vec::new());
             encode(&mut bytes, &shape, place, 10, 9, &[1; 16], &[2; 500]);
             bytes
         };

@@ -10,7 +10,7 @@ use base::{Error, LINE, Result, Seq};
 use pmem::{Owner, Region};
 use pool::Pool;
 
-use crate::record::format::{EXTENT_REF_LEN, ExtentRef, Head, Kind};
+use crate::record::format::{EXTENT_REF_LEN, ExtentRef, Kind, RecordHead};
 use crate::record::short::ShortHeader;
 
 /// A record's location as every index stores it: line number, length hint and key tag in 62 bits.
@@ -171,7 +171,7 @@ impl Media {
 
     /// Decodes the head of the record at `at` without checking its body.
     #[inline]
-    pub(crate) fn head(&self, at: u64) -> Option<(Head, &[u8])> {
+    pub(crate) fn head(&self, at: u64) -> Option<(RecordHead, &[u8])> {
         let (seed, base_seq) = self.place(at)?;
         self.steady(at, || self.head_under(at, seed, base_seq))
     }
@@ -199,7 +199,7 @@ impl Media {
     }
 
     #[inline]
-    fn verified_with(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(Head, &[u8])> {
+    fn verified_with(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(RecordHead, &[u8])> {
         self.steady(at, || {
             let (head, bytes) = self.head_under(at, seed, base_seq)?;
             head.verify(bytes, seed).then_some((head, bytes))
@@ -207,21 +207,21 @@ impl Media {
     }
 
     #[inline]
-    fn head_under(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(Head, &[u8])> {
-        let head = Head::decode(self.region.bytes(at, LINE), seed, base_seq)?;
+    fn head_under(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(RecordHead, &[u8])> {
+        let head = RecordHead::decode(self.region.bytes(at, LINE), seed, base_seq)?;
         let len = head.len();
         (len <= self.room(at)).then(|| (head, self.region.bytes(at, len)))
     }
 
     /// The record at `at` if its checksum holds.
     #[inline]
-    pub(crate) fn verified(&self, at: u64) -> Option<(Head, &[u8])> {
+    pub(crate) fn verified(&self, at: u64) -> Option<(RecordHead, &[u8])> {
         let (seed, base_seq) = self.place(at)?;
         self.verified_with(at, seed, base_seq)
     }
 
     /// The same if the zone had this `incarnation`; sequence numbers in it mean nothing.
-    pub(crate) fn verified_under(&self, at: u64, incarnation: u64) -> Option<(Head, &[u8])> {
+    pub(crate) fn verified_under(&self, at: u64, incarnation: u64) -> Option<(RecordHead, &[u8])> {
         // What was published lies at most 32 bits before a record's number.
         const ANY_BASE: Seq = 1 << 40;
         let seed = record_seed(self.zone_seed(incarnation), at);
@@ -437,7 +437,7 @@ mod tests {
     use pool::Format;
 
     use super::*;
-    use crate::record::format::{Place, Role, Segment, Shape, encode, voided};
+    use crate::record::format::{Role, Segment, Shape, ZoneBinding, encode, voided};
 
     /// Makes the record at a place void at one of the looks that a reader takes at it, as the thread that gives its commit
     /// up may.
@@ -487,7 +487,7 @@ mod tests {
                 let (seed, base_seq) = media.place(at).expect("a zone with records");
                 let shape = Shape { kind: Kind::Put, role, key_len: 3, value_len: len };
                 let mut bytes = Vec::new();
-                let place = Place { seed, base_seq, wide: false };
+                let place = ZoneBinding { seed, base_seq, wide: false };
                 encode(&mut bytes, &shape, place, 2, 1, b"key", &vec![7; len]);
                 let _not_flushed = region.copy(Site::Record, at, &bytes);
                 domain.at.store(at, Relaxed);

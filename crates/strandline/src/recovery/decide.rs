@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::planted::{self, Bug};
 use base::{LINE, Seq};
 
-use crate::keyspace::lost::Lost;
-use crate::record::format::{Head, Kind};
+use crate::keyspace::lost::LostRecords;
+use crate::record::format::{Kind, RecordHead};
 use crate::record::store::Media;
-use crate::recovery::recover::{Candidate, Damage};
+use crate::recovery::recover::{CandidateZone, Damage};
 use crate::recovery::scan_zone::{Gap, Void, ZoneScan};
 
 /// Sequence numbers above the floor that some valid commit covers.
@@ -69,7 +69,7 @@ impl Present {
 
 /// What O3 decided.
 #[derive(Default)]
-pub(crate) struct Decision {
+pub(crate) struct RecoveryPlan {
     /// Last sequence number that counts.
     pub cut: Seq,
     /// Numbers of commits that count but are empty.
@@ -78,14 +78,14 @@ pub(crate) struct Decision {
     pub survivors: u64,
     pub damage: Vec<Damage>,
     /// By keyspace.
-    pub lost: BTreeMap<u32, Lost>,
+    pub lost: BTreeMap<u32, LostRecords>,
     /// The newest record that was lost from some place that cannot be told.
     pub lost_anywhere: Option<Seq>,
 }
 
-impl Decision {
+impl RecoveryPlan {
     /// What the keyspace lost, if anything.
-    pub(crate) fn lost_from(&self, keyspace: u32) -> Option<Lost> {
+    pub(crate) fn lost_from(&self, keyspace: u32) -> Option<LostRecords> {
         let mut lost = self.lost.get(&keyspace).cloned();
         if let Some(upto) = self.lost_anywhere {
             lost.get_or_insert_default().add_unknown(upto);
@@ -98,9 +98,9 @@ impl Decision {
 pub(crate) fn decide(
     media: &Media,
     floor: Seq,
-    candidates: &[Candidate],
+    candidates: &[CandidateZone],
     scans: &[ZoneScan],
-) -> Decision {
+) -> RecoveryPlan {
     let span: u64 = candidates.iter().map(|c| c.limit / LINE as u64).sum();
     let mut present = Present::new(floor, span);
     let voided = mark_commits(&mut present, scans);
@@ -109,7 +109,7 @@ pub(crate) fn decide(
     } else {
         present.contiguous()
     };
-    let mut decision = Decision { cut, voided, ..Decision::default() };
+    let mut decision = RecoveryPlan { cut, voided, ..RecoveryPlan::default() };
     let beyond = |scan: &&ZoneScan| scan.newest.is_some_and(|newest| newest > cut);
     decision.survivors = scans.iter().filter(beyond).count() as u64;
     let published = scans.iter().filter_map(|scan| scan.published).max().unwrap_or(0).max(floor);
@@ -165,12 +165,12 @@ fn mark_commits(present: &mut Present, scans: &[ZoneScan]) -> BTreeSet<Seq> {
     voided
 }
 
-impl Decision {
+impl RecoveryPlan {
     /// Reports gaps where acknowledged records must have been.
     fn note_gaps(
         &mut self,
         media: &Media,
-        candidates: &[Candidate],
+        candidates: &[CandidateZone],
         scans: &[ZoneScan],
         published: Seq,
         present: &mut Present,
@@ -210,7 +210,7 @@ impl Decision {
     fn note_missing(
         &mut self,
         media: &Media,
-        candidates: &[Candidate],
+        candidates: &[CandidateZone],
         scans: &[ZoneScan],
         published: Seq,
         present: &Present,
@@ -259,7 +259,7 @@ fn identify(media: &Media, gap: &Gap) -> Option<(Seq, Vec<u8>)> {
         let damaged = bytes[at];
         for change in 1..=u8::MAX {
             bytes[at] = damaged ^ change;
-            let head = Head::decode(&bytes[..LINE], seed, base_seq);
+            let head = RecordHead::decode(&bytes[..LINE], seed, base_seq);
             let fits = head.filter(|head| head.len() == bytes.len() && head.verify(&bytes, seed));
             if let Some(head) = fits {
                 // A range deletion is about more keys than its own.

@@ -4,7 +4,7 @@
 use base::LINE;
 use pool::ZoneHeader;
 
-use crate::manifest::State;
+use crate::manifest::ManifestState;
 use crate::record::format::Role;
 use crate::record::store::Media;
 use crate::recovery::recover::Damage;
@@ -14,7 +14,7 @@ const TRIES_MAX: u64 = 1 << 22;
 
 /// Where zones know more than the manifest in force, or than their own lines; and whether it is the manifest that is not
 /// whole.
-pub(crate) fn signs_of_loss(media: &Media, state: &State) -> (Vec<Damage>, bool) {
+pub(crate) fn signs_of_loss(media: &Media, state: &ManifestState) -> (Vec<Damage>, bool) {
     let zones = 0..media.pool.geometry().zones();
     let granted: Vec<(u32, ZoneHeader)> = zones
         .filter_map(|no| crate::recovery::open_runs::granted(media, no).map(|header| (no, header)))
@@ -53,7 +53,7 @@ fn at_line(media: &Media, no: u32, what: String) -> Damage {
 }
 
 /// An epoch, a keyspace and a subrange stand in a durable edit before the first zone is granted for them.
-fn unknown_grant(header: &ZoneHeader, state: &State) -> Option<&'static str> {
+fn unknown_grant(header: &ZoneHeader, state: &ManifestState) -> Option<&'static str> {
     if header.epoch > state.epoch {
         return Some(
             "the zone was granted by a later open than the manifest knows of, which has lost edits",

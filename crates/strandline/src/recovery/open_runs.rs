@@ -12,7 +12,7 @@ use pool::{HeaderState, ZoneHeader};
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
-use crate::manifest::{KeyspaceDesc, RunState, State};
+use crate::manifest::{KeyspaceDesc, ManifestState, RunState};
 use crate::memtable::Memtable;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
@@ -62,14 +62,14 @@ impl Zones<'_> {
 }
 
 /// Runs by keyspace, newest first, and those that cannot be opened.
-pub(crate) type Opened<'s> = (BTreeMap<u32, Vec<Arc<Run>>>, Vec<(&'s RunDesc, Error)>);
+pub(crate) type OpenedRuns<'s> = (BTreeMap<u32, Vec<Arc<Run>>>, Vec<(&'s RunDesc, Error)>);
 
 /// O2, second half: opens the runs that the manifest names; nothing is rebuilt.
 pub(crate) fn open_runs<'s>(
     media: &Media,
-    state: &'s State,
+    state: &'s ManifestState,
     zones: &mut Zones<'_>,
-) -> Result<Opened<'s>> {
+) -> Result<OpenedRuns<'s>> {
     let (mut opened, mut broken) = (BTreeMap::new(), Vec::new());
     for (id, keyspace) in &state.keyspaces {
         let mut runs: Vec<Arc<Run>> = Vec::new();
@@ -125,17 +125,17 @@ pub(crate) fn granted(media: &Media, no: u32) -> Option<ZoneHeader> {
 }
 
 /// Keyspace and subrange that zones were granted for.
-pub(crate) type Owner = (u32, u32);
+pub(crate) type ZoneOwner = (u32, u32);
 
 /// Age of a recovered memtable: newer than every run of the keyspace, and than memtables of older subranges.
-pub(crate) fn order(runs: &BTreeMap<u32, Vec<Arc<Run>>>, (keyspace, subrange): Owner) -> u64 {
+pub(crate) fn order(runs: &BTreeMap<u32, Vec<Arc<Run>>>, (keyspace, subrange): ZoneOwner) -> u64 {
     let newest = runs.get(&keyspace).and_then(|runs| runs.iter().map(|run| run.desc.order).max());
     let within = if planted::is(Bug::RecoverInReverse) { u32::MAX - subrange } else { subrange };
     newest.unwrap_or(0) + 1 + u64::from(within)
 }
 
 /// What was found of a keyspace.
-pub(crate) struct Found {
+pub(crate) struct FoundKeyspace {
     /// With the subranges that their zones were granted for.
     pub memtables: Vec<(u32, Arc<Memtable>)>,
     /// Newest first.
@@ -148,7 +148,7 @@ pub(crate) struct Found {
 pub(crate) fn subranges(
     media: &Media,
     keyspace: &KeyspaceDesc,
-    found: &Found,
+    found: &FoundKeyspace,
 ) -> Vec<Arc<Subrange>> {
     let exists = |id: &u32| keyspace.subranges.values().any(|known| known == id);
     let mut uppers = keyspace.subranges.keys().skip(1).cloned();

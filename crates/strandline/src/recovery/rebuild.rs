@@ -23,10 +23,10 @@ use crate::record::extent::ExtentHold;
 use crate::record::format::{ExtentRef, Kind};
 use crate::record::store::{Leaf, Media, hash};
 use crate::record::zone::PendingFree;
-use crate::recovery::decide::Decision;
-use crate::recovery::open_runs::{Owner, Zones};
-use crate::recovery::recover::{Candidate, in_parallel};
-use crate::recovery::scan_zone::{self, Found, ZoneScan};
+use crate::recovery::decide::RecoveryPlan;
+use crate::recovery::open_runs::{ZoneOwner, Zones};
+use crate::recovery::recover::{CandidateZone, in_parallel};
+use crate::recovery::scan_zone::{self, FoundRecord, ZoneScan};
 
 /// Bytes of zones that a thread replays before their records are put back: enough to be worth a thread's start, and
 /// little enough to be in its cache still.
@@ -35,8 +35,8 @@ const STRETCH: u64 = 2 << 20;
 /// Puts the records of all zones back.
 pub(crate) struct Rebuild<'r> {
     pub media: &'r Media,
-    pub memtables: &'r BTreeMap<Owner, Arc<Memtable>>,
-    pub decided: &'r Decision,
+    pub memtables: &'r BTreeMap<ZoneOwner, Arc<Memtable>>,
+    pub decided: &'r RecoveryPlan,
     pub graveyard: &'r Arc<PendingFree>,
     pub read_only: bool,
     /// There is damage: what is whole is taken singly.
@@ -52,16 +52,16 @@ pub(crate) struct Rebuilt {
     pub live: BTreeMap<u32, (u64, Fate)>,
 }
 
-type Scanned<'s> = (&'s Candidate, &'s ZoneScan);
+type Scanned<'s> = (&'s CandidateZone, &'s ZoneScan);
 
 /// What of a zone counts.
 #[derive(Default)]
-struct Replayed {
+struct ReplayedZone {
     records: u64,
     /// Length up to the last record that counts.
     sealed: u64,
     /// Records that are to be put back, by lanes.
-    lanes: Vec<Vec<Found>>,
+    lanes: Vec<Vec<FoundRecord>>,
     deletes: Vec<RangeDelete>,
 }
 
@@ -69,17 +69,17 @@ impl Rebuild<'_> {
     /// Puts the records of all zones back, and what counts of each zone into its memtable.
     pub(crate) fn all(
         &self,
-        (candidates, scans): (&[Candidate], &[ZoneScan]),
+        (candidates, scans): (&[CandidateZone], &[ZoneScan]),
         zones: &mut Zones<'_>,
         advance: &Advance<'_>,
     ) -> Result<Rebuilt> {
         let mut scanned: Vec<Scanned<'_>> = candidates.iter().zip(scans).collect();
         scanned.sort_by_key(|(candidate, _)| (candidate.header.base_seq, candidate.no));
         let mut all = Rebuilt::default();
-        let mut deletes: BTreeMap<Owner, Vec<RangeDelete>> = BTreeMap::new();
+        let mut deletes: BTreeMap<ZoneOwner, Vec<RangeDelete>> = BTreeMap::new();
         for together in stretches(&scanned, self.threads).map(|range| &scanned[range]) {
             let replayed = in_parallel(together, self.threads, |scanned| self.replay(*scanned));
-            let mut replayed = replayed.into_iter().collect::<Result<Vec<Replayed>>>()?;
+            let mut replayed = replayed.into_iter().collect::<Result<Vec<ReplayedZone>>>()?;
             if planted::is(Bug::RecoveryFencedByOpener) {
                 let nothing = self.media.region.nothing_in_flight(Site::RecoverAccepted);
                 let _durable_says_who = self.media.region.fence(nothing);
@@ -105,7 +105,7 @@ impl Rebuild<'_> {
     /// Gives a zone to its memtable, if anything in it counts or did for an earlier open.
     fn keep(
         &self,
-        candidate: &Candidate,
+        candidate: &CandidateZone,
         sealed: u64,
         zones: &mut Zones<'_>,
         all: &mut Rebuilt,
@@ -125,9 +125,9 @@ impl Rebuild<'_> {
     }
 
     /// Replays one zone, and makes what is accepted durable. A thread that is alone puts the records back at once.
-    fn replay(&self, (candidate, scan): Scanned<'_>) -> Result<Replayed> {
+    fn replay(&self, (candidate, scan): Scanned<'_>) -> Result<ReplayedZone> {
         let media = self.media;
-        let mut replayed = Replayed::default();
+        let mut replayed = ReplayedZone::default();
         let Some(memtable) = self.memtables.get(&candidate.owner()) else {
             return Ok(replayed);
         };
@@ -169,7 +169,7 @@ impl Rebuild<'_> {
     }
 
     /// Puts the records of some zones back, each lane by a thread, the zones in order.
-    fn put_back(&self, together: &[Scanned<'_>], replayed: &[Replayed]) -> Result<()> {
+    fn put_back(&self, together: &[Scanned<'_>], replayed: &[ReplayedZone]) -> Result<()> {
         let lanes: Vec<usize> = (0..self.threads.max(1)).collect();
         let done = in_parallel(&lanes, self.threads, |lane| {
             for ((candidate, _), replayed) in together.iter().zip(replayed) {
@@ -182,7 +182,7 @@ impl Rebuild<'_> {
         done.into_iter().collect()
     }
 
-    fn insert(&self, memtable: &Memtable, records: &[Found]) -> Result<()> {
+    fn insert(&self, memtable: &Memtable, records: &[FoundRecord]) -> Result<()> {
         let media = self.media;
         let keys: Vec<&[u8]> = records.iter().map(|found| found.key(media)).collect();
         // A key is set apart from the one that stands where it belongs by reading that one's record.

@@ -1,6 +1,6 @@
 //! The way back: from what persistent memory holds to an open store.
 //!
-//! - **O1** superblock, **O2** manifest: done by [`pool::Pool::open`] and [`State::replay`]
+//! - **O1** superblock, **O2** manifest: done by [`pool::Pool::open`] and [`ManifestState::replay`]
 //! - **O3** scan the zones of live memtables in parallel, decide the cut, make what is accepted durable
 //! - **O4** rebuild the indexes in parallel
 //! - **O5** sweep what nothing reaches
@@ -23,13 +23,15 @@ use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
 use crate::keyspace::{KeyspaceState, Keyspaces};
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
-use crate::manifest::{KeyspaceDesc, Manifest, State, file};
+use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, file};
 use crate::memtable::Memtable;
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
-use crate::recovery::decide::{Decision, decide};
+use crate::recovery::decide::{RecoveryPlan, decide};
 use crate::recovery::detect_loss::signs_of_loss;
-use crate::recovery::open_runs::{Found, Owner, Zones, granted, open_runs, order, subranges};
+use crate::recovery::open_runs::{
+    FoundKeyspace, ZoneOwner, Zones, granted, open_runs, order, subranges,
+};
 use crate::recovery::rebuild::Rebuild;
 use crate::recovery::scan_zone::{self, ZoneScan};
 use crate::tree::Tree;
@@ -84,7 +86,7 @@ pub struct Damage {
 }
 
 /// A zone that may hold records of a memtable.
-pub(crate) struct Candidate {
+pub(crate) struct CandidateZone {
     pub no: u32,
     pub header: ZoneHeader,
     /// Bytes that count at most.
@@ -93,8 +95,8 @@ pub(crate) struct Candidate {
     pub sealed: bool,
 }
 
-impl Candidate {
-    pub(crate) fn owner(&self) -> Owner {
+impl CandidateZone {
+    pub(crate) fn owner(&self) -> ZoneOwner {
         (self.header.keyspace, self.header.subrange)
     }
 }
@@ -120,7 +122,7 @@ pub(crate) fn recover(
     progress: Option<&dyn RecoveryProgress>,
 ) -> Result<Recovered> {
     let begun = Instant::now();
-    let mut state = State::replay(payloads)?;
+    let mut state = ManifestState::replay(payloads)?;
     let trees = open_trees(media, &state, tables.as_ref())?;
     #[cfg(feature = "planted")]
     let trees = plant_torn_tables(&state, tables.as_ref(), trees)?;
@@ -162,8 +164,8 @@ pub(crate) fn recover(
     }
 
     // Of two subranges that a key was in, the later one has the greater identifier, and the newer versions.
-    let owners: BTreeSet<Owner> = candidates.iter().map(Candidate::owner).collect();
-    let memtables: BTreeMap<Owner, Arc<Memtable>> = owners
+    let owners: BTreeSet<ZoneOwner> = candidates.iter().map(CandidateZone::owner).collect();
+    let memtables: BTreeMap<ZoneOwner, Arc<Memtable>> = owners
         .into_iter()
         .map(|owner| (owner, Arc::new(Memtable::new(order(&runs, owner)))))
         .collect();
@@ -197,7 +199,7 @@ pub(crate) fn recover(
     for (id, keyspace) in &state.keyspaces {
         let own = memtables.range((*id, 0)..=(*id, u32::MAX));
         let memtables = own.filter(|(_, memtable)| !memtable.is_empty());
-        let found = Found {
+        let found = FoundKeyspace {
             memtables: memtables.map(|((_, id), memtable)| (*id, Arc::clone(memtable))).collect(),
             runs: runs.remove(id).unwrap_or_default(),
             tree: trees.get(id).cloned().unwrap_or_default(),
@@ -232,7 +234,7 @@ fn refuse(media: &Media, damage: &[Damage]) -> Error {
 /// The tables that the manifest names, by keyspace; none of them is read yet.
 fn open_trees(
     media: &Media,
-    state: &State,
+    state: &ManifestState,
     tables: Option<&Arc<Tables>>,
 ) -> Result<BTreeMap<u32, Arc<Tree>>> {
     let Some(tables) = tables else {
@@ -260,7 +262,7 @@ fn open_trees(
 /// A planted bug: tables that cannot be opened are left out.
 #[cfg(feature = "planted")]
 fn plant_torn_tables(
-    state: &State,
+    state: &ManifestState,
     tables: Option<&Arc<Tables>>,
     mut trees: BTreeMap<u32, Arc<Tree>>,
 ) -> Result<BTreeMap<u32, Arc<Tree>>> {
@@ -309,7 +311,7 @@ fn broken_tables(
 
 /// Zones that belong to memtables: the manifest alone says what a zone is, so one that it froze or retired
 /// under this incarnation is not among them, whatever its word says.
-fn candidates(media: &Media, state: &State, zones: &Zones<'_>) -> Vec<Candidate> {
+fn candidates(media: &Media, state: &ManifestState, zones: &Zones<'_>) -> Vec<CandidateZone> {
     let zone_len = media.pool.geometry().zone_len();
     let mut found = Vec::new();
     for no in 0..media.pool.geometry().zones() {
@@ -328,14 +330,14 @@ fn candidates(media: &Media, state: &State, zones: &Zones<'_>) -> Vec<Candidate>
             && (!zones.known.contains_key(&no) || planted::is(Bug::RescanRetiredZone));
         if usable {
             let _first = media.set_zone(no, header.incarnation(), header.base_seq);
-            found.push(Candidate { no, header, limit, sealed });
+            found.push(CandidateZone { no, header, limit, sealed });
         }
     }
     found
 }
 
 /// Zones that an earlier open sealed and whose headers are gone: every record in them is lost.
-fn note_lost_zones(media: &Media, state: &State, decided: &mut Decision) {
+fn note_lost_zones(media: &Media, state: &ManifestState, decided: &mut RecoveryPlan) {
     for (no, (incarnation, fate)) in &state.zones {
         let Fate::Live { keyspace, sealed } = *fate else { continue };
         let sound = granted(media, *no).is_some_and(|header| header.incarnation() == *incarnation);
@@ -356,7 +358,7 @@ fn note_lost_zones(media: &Media, state: &State, decided: &mut Decision) {
 }
 
 /// A run that cannot be opened: every record that it names is lost.
-fn note_lost_run(desc: &RunDesc, error: &Error, decided: &mut Decision) {
+fn note_lost_run(desc: &RunDesc, error: &Error, decided: &mut RecoveryPlan) {
     let place = desc.meta.extents.first();
     decided.damage.push(Damage {
         file: None,
@@ -401,7 +403,7 @@ pub(crate) fn in_parallel<I: Sync, O: Send>(
 /// O3, first half.
 fn scan_all(
     media: &Media,
-    candidates: &[Candidate],
+    candidates: &[CandidateZone],
     floor: Seq,
     threads: usize,
     advance: &Advance<'_>,
@@ -415,7 +417,7 @@ fn scan_all(
 }
 
 /// O6; then tables that it does not name go. Returns how many these were.
-fn close(media: &Media, closing: &State, tables: Option<&Tables>) -> Result<u64> {
+fn close(media: &Media, closing: &ManifestState, tables: Option<&Tables>) -> Result<u64> {
     if let Some(tables) = tables {
         // Whatever the manifest names is there, so a directory that is gone had nothing in it.
         tables.shelf.claim(media.pool.id())?;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use base::{LINE, Result, Seq};
 
-use crate::record::format::{Head, Kind, Role};
+use crate::record::format::{Kind, RecordHead, Role};
 use crate::record::store::Media;
 
 /// Records that O4 inserts at a time.
@@ -24,7 +24,7 @@ pub(crate) struct ZoneScan {
     /// Those of them that are void.
     pub void_solos: Vec<Seq>,
     /// Segments of larger commits above the floor.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CommitPart>,
     /// Highest number that some valid record saw published.
     pub published: Option<Seq>,
     /// Stretches that failed their checks with a valid record behind them, or inside a sealed zone.
@@ -35,7 +35,7 @@ pub(crate) struct ZoneScan {
 
 /// A segment of a commit of several records.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct CommitPart {
     pub number: Seq,
     pub commit_records: u32,
     pub segments: u32,
@@ -71,7 +71,7 @@ impl ZoneScan {
 }
 
 /// A record that O4 puts back.
-pub(crate) struct Found {
+pub(crate) struct FoundRecord {
     pub at: u64,
     pub len: u64,
     pub seq: Seq,
@@ -84,9 +84,9 @@ pub(crate) struct Found {
     value_len: u32,
 }
 
-impl Found {
-    fn new(at: u64, head: &Head, number: Seq, void: bool) -> Found {
-        Found {
+impl FoundRecord {
+    fn new(at: u64, head: &RecordHead, number: Seq, void: bool) -> FoundRecord {
+        FoundRecord {
             at,
             len: head.len() as u64,
             seq: head.seq,
@@ -123,9 +123,9 @@ fn segment(
     media: &Media,
     at: u64,
     end: u64,
-    look: impl Fn(&Media, u64, u64) -> Option<Head>,
-    mut each: impl FnMut(u64, &Head),
-) -> Option<(Head, SegmentAt)> {
+    look: impl Fn(&Media, u64, u64) -> Option<RecordHead>,
+    mut each: impl FnMut(u64, &RecordHead),
+) -> Option<(RecordHead, SegmentAt)> {
     let first = look(media, at, end)?;
     let records = match first.role {
         Role::Solo => 1,
@@ -157,7 +157,7 @@ fn segment(
 
 /// The head of the record at `at` if it ends by `end` and its checksum holds.
 #[inline]
-fn checked(media: &Media, at: u64, end: u64) -> Option<Head> {
+fn checked(media: &Media, at: u64, end: u64) -> Option<RecordHead> {
     if at + LINE as u64 > end {
         return None;
     }
@@ -168,7 +168,7 @@ fn checked(media: &Media, at: u64, end: u64) -> Option<Head> {
 
 /// The head of a record that [`scan`] has checked.
 #[inline]
-fn known(media: &Media, at: u64, end: u64) -> Option<Head> {
+fn known(media: &Media, at: u64, end: u64) -> Option<RecordHead> {
     if at + LINE as u64 > end {
         return None;
     }
@@ -197,7 +197,7 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
         let last_of_commit = match first.role {
             Role::First(segment) => {
                 if found.number > floor {
-                    scan.parts.push(Part {
+                    scan.parts.push(CommitPart {
                         number: found.number,
                         commit_records: segment.commit_records,
                         segments: segment.segments,
@@ -235,11 +235,11 @@ pub(crate) fn replay(
     scan: &ZoneScan,
     cut: Seq,
     salvage: bool,
-    mut each: impl FnMut(Found) -> Result<()>,
+    mut each: impl FnMut(FoundRecord) -> Result<()>,
 ) -> Result<u64> {
     let mut sealed = 0;
     let mut at = start;
-    let mut heads: Vec<(u64, Head)> = Vec::new();
+    let mut heads: Vec<(u64, RecordHead)> = Vec::new();
     let mut gaps = scan.gaps.iter().peekable();
     while at < end {
         if let Some(gap) = gaps.next_if(|gap| gap.at == at) {
@@ -258,7 +258,7 @@ pub(crate) fn replay(
         };
         if last_of_commit <= cut {
             for (at, head) in &heads {
-                each(Found::new(*at, head, found.number, head.void))?;
+                each(FoundRecord::new(*at, head, found.number, head.void))?;
             }
             sealed = found.end - start;
         }
@@ -272,7 +272,7 @@ fn single(
     media: &Media,
     gap: &Gap,
     cut: Seq,
-    mut each: impl FnMut(Found) -> Result<()>,
+    mut each: impl FnMut(FoundRecord) -> Result<()>,
 ) -> Result<()> {
     let (mut at, end) = (gap.at, gap.at + gap.len);
     while at < end {
@@ -281,7 +281,7 @@ fn single(
             continue;
         };
         if head.seq <= cut && head.role != Role::Moved {
-            each(Found::new(at, &head, head.number(), head.void))?;
+            each(FoundRecord::new(at, &head, head.number(), head.void))?;
         }
         at += head.len() as u64;
     }

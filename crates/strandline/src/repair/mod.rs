@@ -31,9 +31,9 @@ use crate::ranges::{Ranges, stretch};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
 use crate::repair::orphan_zones::LoneZones;
-use crate::repair::salvage::{Entries, Entry};
+use crate::repair::salvage::{SalvagedEntries, SalvagedEntry};
 use crate::snapshot::Horizon;
-use crate::tree::room::Room;
+use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 use crate::write::op::Op;
 
@@ -170,13 +170,13 @@ fn lost_anywhere(damage: &Damage) -> LostRange {
 /// What is left of a store, by the name of the keyspace.
 #[derive(Default)]
 struct Left {
-    keyspaces: BTreeMap<String, Sources>,
+    keyspaces: BTreeMap<String, SalvageSources>,
 }
 
 /// What is left of a keyspace, from whatever place.
 #[derive(Default)]
-struct Sources {
-    entries: Vec<Entries>,
+struct SalvageSources {
+    entries: Vec<SalvagedEntries>,
     deletes: Vec<RangeDelete>,
 }
 
@@ -239,7 +239,7 @@ impl Left {
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
         let tables =
-            Tables::new(open::shelf_left(ground, places.tables.clone()), Room::unlimited(), 0);
+            Tables::new(open::shelf_left(ground, places.tables.clone()), FileRoom::unlimited(), 0);
         let ids = tables.shelf.present()?;
         let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);
@@ -321,21 +321,22 @@ impl Left {
 
 /// Walks over sources, those that stand on the same key next to each other, newer versions first.
 struct Heads {
-    walks: Vec<Walk>,
+    walks: Vec<SalvageCursor>,
     order: BTreeSet<(Vec<u8>, Reverse<Seq>, usize)>,
 }
 
 /// A walk over one source.
-struct Walk {
-    entries: Entries,
-    head: Option<Entry>,
+struct SalvageCursor {
+    entries: SalvagedEntries,
+    head: Option<SalvagedEntry>,
     /// The last key that was read, if any was.
     last: Option<Vec<u8>>,
 }
 
 impl Heads {
-    fn new(sources: Vec<Entries>, name: &str, lost: &mut Vec<LostRange>) -> Heads {
-        let walks = sources.into_iter().map(|entries| Walk { entries, head: None, last: None });
+    fn new(sources: Vec<SalvagedEntries>, name: &str, lost: &mut Vec<LostRange>) -> Heads {
+        let walks =
+            sources.into_iter().map(|entries| SalvageCursor { entries, head: None, last: None });
         let mut heads = Heads { walks: walks.collect(), order: BTreeSet::new() };
         (0..heads.walks.len()).for_each(|at| heads.advance(at, name, lost));
         heads
@@ -349,7 +350,7 @@ impl Heads {
         }
     }
 
-    fn next(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<Entry> {
+    fn next(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<SalvagedEntry> {
         let (.., at) = self.order.pop_first()?;
         let entry = self.walks[at].head.take();
         self.advance(at, name, lost);
@@ -357,9 +358,9 @@ impl Heads {
     }
 }
 
-impl Walk {
+impl SalvageCursor {
     /// The next entry that can be read; what lies before it and cannot is noted.
-    fn read(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<Entry> {
+    fn read(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<SalvagedEntry> {
         let mut reason: Option<String> = None;
         let entry = loop {
             match self.entries.next() {
@@ -378,7 +379,7 @@ impl Walk {
     }
 }
 
-impl Sources {
+impl SalvageSources {
     fn write_to(
         self,
         engine: &Engine,
@@ -391,7 +392,7 @@ impl Sources {
         let mut heads = Heads::new(self.entries, name, lost);
         let mut batch = Pending::new(engine, space);
         // What counts of the key under way, newest first: operands, and the value that they belong to.
-        let mut counts: Vec<Entry> = Vec::new();
+        let mut counts: Vec<SalvagedEntry> = Vec::new();
         let mut key: Option<Vec<u8>> = None;
         let mut settled = false;
         while let Some(entry) = heads.next(name, lost) {
@@ -418,7 +419,7 @@ impl Sources {
 struct Pending<'e> {
     engine: &'e Engine,
     space: &'e Arc<KeyspaceState>,
-    entries: Vec<Entry>,
+    entries: Vec<SalvagedEntry>,
     bytes: u64,
 }
 
@@ -428,13 +429,13 @@ impl<'e> Pending<'e> {
     }
 
     /// Takes what counts of a key, oldest last; returns how many keys that were.
-    fn put_all(&mut self, counts: &mut Vec<Entry>) -> Result<u64> {
+    fn put_all(&mut self, counts: &mut Vec<SalvagedEntry>) -> Result<u64> {
         let keys = u64::from(!counts.is_empty());
         counts.drain(..).rev().try_for_each(|entry| self.put(entry))?;
         Ok(keys)
     }
 
-    fn put(&mut self, entry: Entry) -> Result<()> {
+    fn put(&mut self, entry: SalvagedEntry) -> Result<()> {
         // With room for what is stored beside keys and values.
         let bytes = (entry.key.len() + entry.value.len() + 192) as u64;
         if self.bytes + bytes > self.engine.commit_bytes_max() {
@@ -451,7 +452,7 @@ impl<'e> Pending<'e> {
         if entries.is_empty() {
             return Ok(());
         }
-        let op = |entry: &'_ Entry| match entry.kind {
+        let op = |entry: &'_ SalvagedEntry| match entry.kind {
             EntryKind::Merge => Kind::Merge,
             _ => Kind::Put,
         };

@@ -12,10 +12,10 @@ use pmem::Region;
 use pool::Pool;
 use sst::RangeDelete;
 
-use crate::record::format::{Head, Kind};
+use crate::record::format::{Kind, RecordHead};
 use crate::record::store::{Leaf, Media, hash};
 use crate::recovery::open_runs::granted;
-use crate::repair::salvage::{self, Entries};
+use crate::repair::salvage::{self, SalvagedEntries};
 
 /// What zones hold of a keyspace.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl LoneZones {
     }
 
     /// What was found, by the number of the keyspace.
-    pub(crate) fn spaces(self) -> impl Iterator<Item = (u32, Vec<RangeDelete>, Entries)> {
+    pub(crate) fn spaces(self) -> impl Iterator<Item = (u32, Vec<RangeDelete>, SalvagedEntries)> {
         let media = self.media;
         self.records.into_iter().map(move |(id, Records { mut found, deletes })| {
             found.sort_unstable_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
@@ -79,13 +79,13 @@ impl LoneZones {
             let entries = found
                 .into_iter()
                 .filter_map(move |(_, _, _, leaf)| salvage::record(&media, leaf).transpose());
-            (id, deletes, Box::new(entries) as Entries)
+            (id, deletes, Box::new(entries) as SalvagedEntries)
         })
     }
 }
 
 impl Records {
-    fn add(&mut self, at: u64, head: &Head, bytes: &[u8]) {
+    fn add(&mut self, at: u64, head: &RecordHead, bytes: &[u8]) {
         let key = head.key(bytes);
         match head.kind {
             _ if head.void => {}

@@ -18,7 +18,7 @@ use crate::tree::blocks::File;
 use crate::tree::tables::Tables;
 
 /// A version of a key.
-pub(crate) struct Entry {
+pub(crate) struct SalvagedEntry {
     pub key: Vec<u8>,
     pub seq: Seq,
     pub kind: EntryKind,
@@ -26,10 +26,10 @@ pub(crate) struct Entry {
 }
 
 /// The entries of a source.
-pub(crate) type Entries = Box<dyn Iterator<Item = Result<Entry>>>;
+pub(crate) type SalvagedEntries = Box<dyn Iterator<Item = Result<SalvagedEntry>>>;
 
 /// The records of a memtable.
-pub(crate) fn memtable(media: &Arc<Media>, memtable: &Arc<Memtable>) -> Entries {
+pub(crate) fn memtable(media: &Arc<Media>, memtable: &Arc<Memtable>) -> SalvagedEntries {
     // All at once: a damaged record has no key from which a second look could go on.
     let (mut leaves, forward) = (Vec::new(), Direction::Forward);
     memtable.index.scan(
@@ -49,7 +49,7 @@ pub(crate) fn memtable(media: &Arc<Media>, memtable: &Arc<Memtable>) -> Entries 
 }
 
 /// The records that a run names.
-pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> Entries {
+pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> SalvagedEntries {
     let (media, run) = (Arc::clone(media), Arc::clone(run));
     let (mut next, mut leaves) = (0, Vec::new().into_iter());
     Box::new(std::iter::from_fn(move || {
@@ -75,7 +75,7 @@ pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> Entries {
 }
 
 /// Those of `entries` whose keys are in `span`; what cannot be read may be anywhere.
-pub(crate) fn within(span: &Span, entries: Entries) -> Entries {
+pub(crate) fn within(span: &Span, entries: SalvagedEntries) -> SalvagedEntries {
     let span = span.clone();
     Box::new(
         entries.filter(move |entry| entry.as_ref().map_or(true, |entry| span.holds(&entry.key))),
@@ -83,7 +83,7 @@ pub(crate) fn within(span: &Span, entries: Entries) -> Entries {
 }
 
 /// A record, unless readers pass over it.
-pub(crate) fn record(media: &Media, leaf: Leaf) -> Result<Option<Entry>> {
+pub(crate) fn record(media: &Media, leaf: Leaf) -> Result<Option<SalvagedEntry>> {
     let entry = media.entry(leaf)?;
     if is_skipped(&entry) {
         return Ok(None);
@@ -93,52 +93,52 @@ pub(crate) fn record(media: &Media, leaf: Leaf) -> Result<Option<Entry>> {
         Kind::Merge => (EntryKind::Merge, media.value(&entry)?.to_vec()),
         Kind::Delete | Kind::Blank | Kind::RangeDelete => (EntryKind::Delete, Vec::new()),
     };
-    Ok(Some(Entry { key: media.key(&entry).to_vec(), seq: entry.seq, kind, value }))
+    Ok(Some(SalvagedEntry { key: media.key(&entry).to_vec(), seq: entry.seq, kind, value }))
 }
 
 /// The entries of a table, past the blocks that are damaged.
-pub(crate) fn table<B: Blocks + 'static>(table: Arc<sst::Table<B>>) -> Entries {
+pub(crate) fn table<B: Blocks + 'static>(table: Arc<sst::Table<B>>) -> SalvagedEntries {
     let mut walk = TableWalk {
         // An index that is damaged itself may fail more often than there are blocks.
         failures_left: table.layout().properties().data_blocks + 2,
         cursor: table.cursor(),
-        state: State::New,
+        state: SalvageState::New,
     };
     Box::new(std::iter::from_fn(move || walk.next()))
 }
 
 struct TableWalk<B> {
     cursor: Cursor<B>,
-    state: State,
+    state: SalvageState,
     failures_left: u64,
 }
 
 /// What the last move came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SalvageState {
     New,
     Moved,
     Failed,
 }
 
 impl<B: Blocks> TableWalk<B> {
-    fn next(&mut self) -> Option<Result<Entry>> {
+    fn next(&mut self) -> Option<Result<SalvagedEntry>> {
         if self.failures_left == 0 {
             return None;
         }
         let moved = match self.state {
-            State::New => self.cursor.first(),
-            State::Moved => self.cursor.next(),
-            State::Failed => self.cursor.skip_block(),
+            SalvageState::New => self.cursor.first(),
+            SalvageState::Moved => self.cursor.next(),
+            SalvageState::Failed => self.cursor.skip_block(),
         };
-        self.state = if moved.is_ok() { State::Moved } else { State::Failed };
+        self.state = if moved.is_ok() { SalvageState::Moved } else { SalvageState::Failed };
         if let Err(error) = moved {
             self.failures_left -= 1;
             return Some(Err(error));
         }
         let cursor = &self.cursor;
         cursor.valid().then(|| {
-            Ok(Entry {
+            Ok(SalvagedEntry {
                 key: cursor.key().to_vec(),
                 seq: cursor.seq(),
                 kind: cursor.kind(),
@@ -156,7 +156,7 @@ pub(crate) struct LoneTable {
     /// Its entries have a number that only the manifest knew.
     pub ingested: bool,
     pub deletes: Vec<RangeDelete>,
-    pub entries: Entries,
+    pub entries: SalvagedEntries,
 }
 
 /// Opens the file at `path` as a table.

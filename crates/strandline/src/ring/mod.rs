@@ -35,11 +35,11 @@ pub(crate) struct Ticket {
 pub(crate) struct Ring {
     /// Of the commit that completed here last: its last sequence number, and behind it the parity of its lap.
     slots: Box<[AtomicU64]>,
-    head: Padded<Head>,
+    head: Padded<RingHead>,
 }
 
 /// Every commit writes both words, so they share a line.
-struct Head {
+struct RingHead {
     /// Tickets below this one are visible.
     published: AtomicU64,
     visible: AtomicU64,
@@ -57,7 +57,10 @@ impl Ring {
         let before_the_first = 1 - lap(0);
         Ring {
             slots: (0..SLOTS).map(|_| AtomicU64::new(before_the_first)).collect(),
-            head: Padded(Head { published: AtomicU64::new(0), visible: AtomicU64::new(visible) }),
+            head: Padded(RingHead {
+                published: AtomicU64::new(0),
+                visible: AtomicU64::new(visible),
+            }),
         }
     }
 

@@ -13,7 +13,7 @@ const RUNS_SOFT: u64 = 2 * RUNS_ABOVE_LEVELS as u64;
 
 /// The state of background work. Bytes, unless said otherwise.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct State {
+pub(crate) struct BackgroundState {
     /// Headroom below which writers owe something.
     pub soft_headroom: u64,
     /// What writers may take before space must be reclaimed.
@@ -70,7 +70,7 @@ pub(crate) fn memtable_bytes_max(bytes: u64, capacity: u64, drains: bool) -> u64
 }
 
 /// Decides what writers owe.
-pub(crate) fn decide(state: &State) -> Debt {
+pub(crate) fn decide(state: &BackgroundState) -> Debt {
     let full = u64::from(FULL_DEBT);
     let short = state.soft_headroom.saturating_sub(state.headroom);
     let space = short * full / state.soft_headroom.max(1);
@@ -117,8 +117,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn idle() -> State {
-        State {
+    fn idle() -> BackgroundState {
+        BackgroundState {
             soft_headroom: 128 * MIB,
             headroom: 800 * MIB,
             fronts: 6 * MIB,
@@ -149,39 +149,45 @@ mod tests {
 
     #[test]
     fn what_is_owed_for() {
-        let owed = |state: State| {
+        let owed = |state: BackgroundState| {
             let debt = decide(&state);
             (debt.space, debt.all, debt.backlog)
         };
-        let half = State { headroom: 64 * MIB, ..idle() };
+        let half = BackgroundState { headroom: 64 * MIB, ..idle() };
         assert_eq!(owed(half), (500, 500, Backlog::None));
-        assert_eq!(owed(State { headroom: 0, ..idle() }), (1000, 1000, Backlog::None));
+        assert_eq!(owed(BackgroundState { headroom: 0, ..idle() }), (1000, 1000, Backlog::None));
         // One memtable may wait for nothing.
-        assert_eq!(owed(State { waiting: 1, ..idle() }), (0, 0, Backlog::None));
-        assert_eq!(owed(State { waiting: 3, ..idle() }), (0, 500, Backlog::Memtables(500)));
-        assert_eq!(owed(State { runs: 16, ..idle() }), (0, 0, Backlog::None));
-        assert_eq!(owed(State { runs: 24, ..idle() }), (0, 500, Backlog::Runs));
+        assert_eq!(owed(BackgroundState { waiting: 1, ..idle() }), (0, 0, Backlog::None));
+        assert_eq!(
+            owed(BackgroundState { waiting: 3, ..idle() }),
+            (0, 500, Backlog::Memtables(500))
+        );
+        assert_eq!(owed(BackgroundState { runs: 16, ..idle() }), (0, 0, Backlog::None));
+        assert_eq!(owed(BackgroundState { runs: 24, ..idle() }), (0, 500, Backlog::Runs));
         // Memtables come first: they hold DRAM.
-        let both = State { runs: 40, waiting: 2, ..idle() };
+        let both = BackgroundState { runs: 40, waiting: 2, ..idle() };
         assert_eq!(owed(both), (0, 1500, Backlog::Memtables(250)));
-        let heavy = State { dram_memtables: 750 * MIB, ..idle() };
+        let heavy = BackgroundState { dram_memtables: 750 * MIB, ..idle() };
         assert_eq!(owed(heavy), (0, 500, Backlog::None), "nothing waits that could be flushed");
-        assert_eq!(owed(State { waiting: 1, ..heavy }), (0, 500, Backlog::Memtables(500)));
-        let crowded = State { dram_runs: 2048 * MIB, ..idle() };
+        assert_eq!(
+            owed(BackgroundState { waiting: 1, ..heavy }),
+            (0, 500, Backlog::Memtables(500))
+        );
+        let crowded = BackgroundState { dram_runs: 2048 * MIB, ..idle() };
         assert!(owed(crowded).1 > 1000, "runs leave nothing for memtables");
     }
 
     #[test]
     fn memtables_end_early_where_space_is_short() {
-        let size = |state: State| decide(&state).memtable_bytes;
-        assert_eq!(size(State { capacity: 128 * MIB, ..idle() }), 32 * MIB);
-        assert_eq!(size(State { capacity: 128 * MIB, drains: true, ..idle() }), 8 * MIB);
+        let size = |state: BackgroundState| decide(&state).memtable_bytes;
+        assert_eq!(size(BackgroundState { capacity: 128 * MIB, ..idle() }), 32 * MIB);
+        assert_eq!(size(BackgroundState { capacity: 128 * MIB, drains: true, ..idle() }), 8 * MIB);
         // Half of what is left, in whole zones, less a little.
         let zone = 4 * MIB;
-        assert_eq!(size(State { headroom: 60 * MIB, ..idle() }), 32 * MIB - zone / 64);
-        assert_eq!(size(State { headroom: 0, fronts: 0, ..idle() }), zone - zone / 64);
-        let two = State { headroom: 60 * MIB, subranges: 2, ..idle() };
+        assert_eq!(size(BackgroundState { headroom: 60 * MIB, ..idle() }), 32 * MIB - zone / 64);
+        assert_eq!(size(BackgroundState { headroom: 0, fronts: 0, ..idle() }), zone - zone / 64);
+        let two = BackgroundState { headroom: 60 * MIB, subranges: 2, ..idle() };
         assert_eq!(size(two), 16 * MIB - zone / 64);
-        assert!(decide(&State { headroom: 7 * MIB, ..idle() }).scarce);
+        assert!(decide(&BackgroundState { headroom: 7 * MIB, ..idle() }).scarce);
     }
 }

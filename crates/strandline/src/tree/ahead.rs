@@ -14,12 +14,12 @@ const AHEAD: usize = 256 << 10;
 /// The blocks of a table, past the cache. Of the data more is read than is asked for.
 pub(crate) struct Ahead {
     file: File,
-    held: Mutex<Held>,
+    held: Mutex<FilePiece>,
 }
 
 /// A piece of the file.
 #[derive(Default)]
-struct Held {
+struct FilePiece {
     at: u64,
     bytes: Vec<u8>,
     /// Up to here a piece could not be read, so that only what is asked for is.
@@ -67,7 +67,7 @@ impl ReadAt for Ahead {
     }
 }
 
-impl Held {
+impl FilePiece {
     fn has(&self, at: u64, len: usize) -> bool {
         at >= self.at && at + len as u64 <= self.at + self.bytes.len() as u64
     }

@@ -13,11 +13,11 @@ pub(crate) struct CachedBlocks {
     file: File,
     cache: Arc<BlockCache>,
     /// What every look-up reads, once it was read; `None` where the cache has no room for it to stand here.
-    index: OnceLock<Option<Held>>,
-    filter: OnceLock<Option<Held>>,
+    index: OnceLock<Option<HeldBlock>>,
+    filter: OnceLock<Option<HeldBlock>>,
 }
 
-struct Held {
+struct HeldBlock {
     block: Arc<Block>,
     _charge: Hold,
 }
@@ -51,7 +51,12 @@ impl CachedBlocks {
 
     /// The place of a block that every look-up reads.
     #[inline]
-    fn root(&self, layout: &Layout, handle: Handle, role: Role) -> Option<&OnceLock<Option<Held>>> {
+    fn root(
+        &self,
+        layout: &Layout,
+        handle: Handle,
+        role: Role,
+    ) -> Option<&OnceLock<Option<HeldBlock>>> {
         let place = match role {
             Role::Index => &self.index,
             Role::Filter => &self.filter,
@@ -119,7 +124,7 @@ impl Blocks for CachedBlocks {
         };
         let block = Arc::new(block);
         // Who was quicker holds the same; this charge goes then.
-        let _quicker = root.set(Some(Held { block: Arc::clone(&block), _charge: charge }));
+        let _quicker = root.set(Some(HeldBlock { block: Arc::clone(&block), _charge: charge }));
         Ok(block)
     }
 }

@@ -12,12 +12,12 @@ use super::desc::TableDesc;
 const INGEST: &str = "ingest";
 
 /// A copy of a table, which messages call by the name that the caller knows.
-pub(crate) struct Copy {
+pub(crate) struct TableCopy {
     pub file: Arc<dyn Read>,
     pub name: String,
 }
 
-impl ReadAt for Copy {
+impl ReadAt for TableCopy {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.file.read_at(at, out)
     }
@@ -38,7 +38,7 @@ impl ReadAt for Copy {
 /// `Corruption` for damage; `NotSupported` for what this build does not read, merge operands and single deletions
 /// among it; `LimitExceeded` for long keys and values; `InvalidArgument` for a table that was not written to be
 /// ingested, has a key twice, or nothing.
-pub(crate) fn examine(copy: Copy) -> Result<TableDesc> {
+pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
     let (name, len) = (copy.name.clone(), copy.len());
     let refused = |kind, what: &str| Error::new(kind, INGEST, format!("{name} {what}"));
     let layout = Layout::open(&copy)?;

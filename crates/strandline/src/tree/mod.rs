@@ -36,7 +36,7 @@ use level::{Level, verdict};
 use space::NewTable;
 use table::Table;
 
-use crate::probe::{Probe, Source, Trace};
+use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::found::Found;
 
 /// The tables of a keyspace at a moment.
@@ -106,7 +106,7 @@ impl Tree {
             let passed_filter = open.may_contain(key)?;
             let hit = if passed_filter { open.find(key, at)? } else { None };
             trace.probe(|| Probe {
-                source: Source::Table { level: number, id: table.desc.id },
+                source: ProbeSource::Table { level: number, id: table.desc.id },
                 passed_filter,
                 found: hit.is_some(),
                 versions: u64::from(hit.is_some()),

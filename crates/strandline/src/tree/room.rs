@@ -43,7 +43,7 @@ struct Over {
 }
 
 /// Room for files.
-pub(crate) struct Room {
+pub(crate) struct FileRoom {
     /// Bytes that the options allow.
     given: u64,
     /// Bytes at which a table is cut where there is room enough.
@@ -58,10 +58,10 @@ pub(crate) struct Room {
     largest: AtomicU64,
 }
 
-impl Room {
+impl FileRoom {
     /// Room for `limit` bytes, or, if that is 0, for what the device has, in tables cut at `table_bytes`.
-    pub(crate) fn new(limit: u64, table_bytes: u64) -> Room {
-        Room {
+    pub(crate) fn new(limit: u64, table_bytes: u64) -> FileRoom {
+        FileRoom {
             given: if limit == 0 { u64::MAX } else { limit },
             table_bytes,
             device: AtomicU64::new(u64::MAX),
@@ -72,8 +72,8 @@ impl Room {
     }
 
     /// As much as the device has.
-    pub(crate) fn unlimited() -> Room {
-        Room::new(0, u64::MAX)
+    pub(crate) fn unlimited() -> FileRoom {
+        FileRoom::new(0, u64::MAX)
     }
 
     /// Notes how many bytes more the device takes.
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_reserve_is_taken_by_what_frees_space_alone() {
-        let room = Room::new(192 * MIB, 32 * MIB);
+        let room = FileRoom::new(192 * MIB, 32 * MIB);
         assert_eq!(room.cut_at(), MIB, "a table and ten that it overlaps are a sixteenth");
         assert_eq!(room.for_writers(), 168 * MIB);
         room.count(170 * MIB);
@@ -204,18 +204,18 @@ mod tests {
 
     #[test]
     fn the_limit_is_what_the_device_has_or_less() {
-        let room = Room::new(0, 32 * MIB);
+        let room = FileRoom::new(0, 32 * MIB);
         assert_eq!((room.limit(), room.cut_at()), (u64::MAX, 32 * MIB));
         room.count(10 * MIB);
         room.note_device(90 * MIB);
         assert_eq!(room.limit(), 100 * MIB);
-        let small = Room::new(4 << 10, 32 * MIB);
+        let small = FileRoom::new(4 << 10, 32 * MIB);
         assert_eq!((small.cut_at(), small.for_writers()), (1 << 10, 2 << 10));
     }
 
     #[test]
     fn what_was_there_before_a_smaller_limit_is_merged_and_stays_gone() {
-        let room = Room::new(192 * MIB, 32 * MIB);
+        let room = FileRoom::new(192 * MIB, 32 * MIB);
         (0..150).for_each(|_| room.count(2 * MIB));
         assert_eq!(room.left(Writes::Relief), 0);
         room.note_found(10 * MIB);
@@ -236,7 +236,7 @@ mod tests {
     /// leave persistent memory.
     #[test]
     fn on_its_way_below_the_limit_no_merge_has_less_than_there() {
-        let room = Room::new(192 * MIB, 32 * MIB);
+        let room = FileRoom::new(192 * MIB, 32 * MIB);
         (0..75).for_each(|_| room.count(4 * MIB));
         room.note_found(0);
         while room.taken() > 0 {
@@ -250,7 +250,7 @@ mod tests {
     /// What is full of its own accord has its reserve, and one large table changes nothing.
     #[test]
     fn a_store_that_is_full_at_its_limit_does_not_go_over_it() {
-        let room = Room::new(192 * MIB, 32 * MIB);
+        let room = FileRoom::new(192 * MIB, 32 * MIB);
         room.count(80 * MIB);
         (0..100).for_each(|_| room.count(MIB));
         room.note_found(20 * MIB);
@@ -260,10 +260,10 @@ mod tests {
     /// A table of some kilobytes is to a good part what it has beside its entries.
     #[test]
     fn small_tables_are_bought_with_a_larger_reserve() {
-        let room = Room::new(768 << 10, 32 * MIB);
+        let room = FileRoom::new(768 << 10, 32 * MIB);
         assert_eq!((room.cut_at(), room.for_writers()), (8 << 10, 576 << 10));
         assert_eq!(room.in_files(9 << 10), 11 << 10, "two tables");
-        let smaller = Room::new(192 << 10, 32 * MIB);
+        let smaller = FileRoom::new(192 << 10, 32 * MIB);
         assert_eq!((smaller.cut_at(), smaller.for_writers()), (4 << 10, 96 << 10));
     }
 }

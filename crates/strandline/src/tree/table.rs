@@ -21,12 +21,12 @@ pub(crate) struct Table {
     /// Its level is the one that it was opened in; see [`Table::desc_at`].
     pub desc: TableDesc,
     space: Arc<TableSpace>,
-    open: OnceLock<Open>,
+    open: OnceLock<OpenTable>,
     /// A compaction under way reads it.
     pub busy: Busy,
 }
 
-struct Open {
+struct OpenTable {
     table: Arc<sst::Table<CachedBlocks>>,
     ranges: Ranges,
 }
@@ -123,7 +123,7 @@ impl Table {
     }
 
     #[cold]
-    fn open_now(&self) -> Result<&Open> {
+    fn open_now(&self) -> Result<&OpenTable> {
         let lost = |what: &str| {
             Error::corruption(
                 "open",
@@ -164,7 +164,7 @@ impl Table {
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables().cache);
         let table = Arc::new(sst::Table::new(Arc::new(layout), blocks));
-        Ok(self.open.get_or_init(|| Open { table, ranges }))
+        Ok(self.open.get_or_init(|| OpenTable { table, ranges }))
     }
 
     fn name(&self) -> String {

@@ -12,7 +12,7 @@ use ssd::{Append, Fs};
 use super::desc::TableDesc;
 use super::memory::PmTables;
 use super::owner;
-use super::room::{Room, Writes};
+use super::room::{FileRoom, Writes};
 use super::space::{NewTable, TableSpace};
 use crate::cache::BlockCache;
 use crate::caught::{caught, panicked};
@@ -63,7 +63,7 @@ pub(crate) struct Tables {
     pub memory: Option<Arc<PmTables>>,
     pub cache: Arc<BlockCache>,
     /// What files may take.
-    pub room: Room,
+    pub room: FileRoom,
     next: AtomicU64,
     dead: Mutex<VecDeque<(u64, u64)>>,
     /// Owners of the space of tables that there are.
@@ -76,7 +76,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Tables on `shelf` that have `room`, with `cache` bytes of block cache.
-    pub(crate) fn new(shelf: TableDir, room: Room, cache: u64) -> Tables {
+    pub(crate) fn new(shelf: TableDir, room: FileRoom, cache: u64) -> Tables {
         Tables {
             shelf,
             memory: None,

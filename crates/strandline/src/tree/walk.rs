@@ -11,13 +11,13 @@ use super::blocks::CachedBlocks;
 use super::level::Level;
 use art::Direction;
 
-type Cursor = sst::Cursor<CachedBlocks>;
+type TableCursor = sst::Cursor<CachedBlocks>;
 
 /// Versions of one key that a walk passes one by one; then it looks for the end of them.
 const PASSED_MAX: usize = 64;
 
 /// A walk over a level.
-pub(crate) struct Walk {
+pub(crate) struct LevelIterator {
     /// The level's place in its View, the newest source's being 0.
     pub rank: usize,
     level: Arc<Level>,
@@ -27,9 +27,9 @@ pub(crate) struct Walk {
     within: Range<usize>,
     /// Position of the table that the cursor is in.
     table: usize,
-    cursor: Option<Cursor>,
+    cursor: Option<TableCursor>,
     /// Where the walk stands; none at the end.
-    head: Option<Head>,
+    head: Option<LevelHead>,
     /// Backward, the cursor is past the head already: its key and value are kept here.
     key: Vec<u8>,
     value: Vec<u8>,
@@ -37,12 +37,12 @@ pub(crate) struct Walk {
 
 /// What the entry that a walk stands on says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct LevelHead {
     pub seq: Seq,
     pub kind: EntryKind,
 }
 
-impl Walk {
+impl LevelIterator {
     /// A walk from `from` on, through the tables at `within`.
     pub(crate) fn new(
         level: &Arc<Level>,
@@ -50,8 +50,8 @@ impl Walk {
         from: Bound<&[u8]>,
         direction: Direction,
         at: Seq,
-    ) -> Result<Walk> {
-        let mut walk = Walk {
+    ) -> Result<LevelIterator> {
+        let mut walk = LevelIterator {
             rank: 0,
             level: Arc::clone(level),
             within,
@@ -71,7 +71,7 @@ impl Walk {
     }
 
     #[inline]
-    pub(crate) fn head(&self) -> Option<Head> {
+    pub(crate) fn head(&self) -> Option<LevelHead> {
         self.head
     }
 
@@ -105,7 +105,7 @@ impl Walk {
         }
     }
 
-    fn open(&mut self, table: usize) -> Result<Option<&mut Cursor>> {
+    fn open(&mut self, table: usize) -> Result<Option<&mut TableCursor>> {
         self.table = table;
         let there = self.within.contains(&table);
         let opened = there.then(|| self.level.tables[table].open().map(|open| open.cursor()));
@@ -151,7 +151,7 @@ impl Walk {
                 }
             }
             if cursor.valid() {
-                self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
+                self.head = Some(LevelHead { seq: cursor.seq(), kind: cursor.kind() });
                 return Ok(());
             }
             if let Some(cursor) = self.open(self.table + 1)? {
@@ -208,7 +208,7 @@ impl Walk {
                     self.head = None;
                     cursor.seek(&self.key, self.at)?;
                     if cursor.valid() && cursor.key() == self.key {
-                        self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
+                        self.head = Some(LevelHead { seq: cursor.seq(), kind: cursor.kind() });
                         self.value.clear();
                         self.value.extend_from_slice(cursor.value());
                     }
@@ -216,7 +216,7 @@ impl Walk {
                     break;
                 }
                 if cursor.seq() <= self.at {
-                    self.head = Some(Head { seq: cursor.seq(), kind: cursor.kind() });
+                    self.head = Some(LevelHead { seq: cursor.seq(), kind: cursor.kind() });
                     self.value.clear();
                     self.value.extend_from_slice(cursor.value());
                 }

@@ -31,7 +31,7 @@ impl Binding {
 
 /// A header that passed its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct FrameHeader {
     payload_sum: u64,
     /// Bytes of the segment that were durable when the frame was written.
     pub synced: u64,
@@ -132,9 +132,9 @@ pub(crate) fn mend(mut frames: &mut [u8], binding: Binding, mut at: u64) {
     }
 }
 
-impl Header {
+impl FrameHeader {
     /// The header at `at`, if that is what the bytes are.
-    pub fn decode(bytes: &[u8], binding: Binding, at: u64) -> Option<Header> {
+    pub fn decode(bytes: &[u8], binding: Binding, at: u64) -> Option<FrameHeader> {
         let header = bytes.get(..HEADER_LEN)?;
         let mut fields = Reader::new(header);
         if fields.u64()? != sum64(binding.seed(at), &header[8..]) {
@@ -146,7 +146,7 @@ impl Header {
         if synced > at {
             return None;
         }
-        Some(Header { payload_sum, synced, len, ranges })
+        Some(FrameHeader { payload_sum, synced, len, ranges })
     }
 
     /// What the frame says, if `payload` is intact.
@@ -201,7 +201,7 @@ mod tests {
         let ranges: [(u64, &[u8]); 2] = [(64, &[1; 64]), (256, &[2; 128])];
         let good = frames(&ranges, 64);
         let read = |bytes: &[u8], binding, at| {
-            let header = Header::decode(bytes, binding, at)?;
+            let header = FrameHeader::decode(bytes, binding, at)?;
             let payload = bytes.get(HEADER_LEN..HEADER_LEN + header.len)?;
             header.content(payload).map(|content| content == Content::Ranges(ranges.to_vec()))
         };
@@ -226,7 +226,7 @@ mod tests {
         let out = frames(&[(0, &[9; 64]), (1 << 20, &long)], 64);
         let (mut at, mut back, mut count) = (0, vec![0; long.len()], 0);
         while at < out.len() {
-            let header = Header::decode(&out[at..], BINDING, 64 + at as u64).expect("sealed");
+            let header = FrameHeader::decode(&out[at..], BINDING, 64 + at as u64).expect("sealed");
             let payload = &out[at + HEADER_LEN..at + HEADER_LEN + header.len];
             let Some(Content::Ranges(ranges)) = header.content(payload) else { panic!("{at}") };
             for (to, bytes) in ranges.iter().filter(|(to, _)| *to > 0) {
@@ -245,7 +245,7 @@ mod tests {
         let mut out = Vec::new();
         encode_first(&mut out, 12);
         seal(&mut out, BINDING, 640, 0);
-        let header = Header::decode(&out, BINDING, 640).expect("sealed");
+        let header = FrameHeader::decode(&out, BINDING, 640).expect("sealed");
         assert_eq!(header.content(&out[HEADER_LEN..]), Some(Content::First(12)));
     }
 }

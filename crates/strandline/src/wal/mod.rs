@@ -31,16 +31,16 @@ use base::{Error, Result};
 use pmem::{Durability, FileLock, Journal, JournalFigures, Region};
 use ssd::Fs;
 
-pub(crate) use replay::Lost;
+pub(crate) use replay::LostFrames;
 
 use crate::caught::{caught, panicked};
 use crate::options::WalSync;
 use live::Live;
 use replay::Past;
-use segment::{HEADER_LEN, Header};
+use segment::{HEADER_LEN, SegmentHeader};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use segment::{mend, path as segment_path};
-use writer::{Batch, Place, Writer};
+use writer::{FrameBatch, LogLocation, Writer};
 
 /// The file that is locked by the store that has the log open.
 pub(crate) const LOCK: &str = "LOCK";
@@ -55,29 +55,29 @@ pub(crate) struct Setting {
 }
 
 /// What a fence or the pool says about a range.
-enum Change {
+enum RangeEvent {
     Written(Range<u64>),
     Discarded(Range<u64>),
 }
 
 #[derive(Default)]
 struct Queue {
-    batch: Batch,
+    batch: FrameBatch,
     /// Frames queued so far.
     count: u64,
 }
 
 /// The file, and how far the queue was written.
-struct End {
+struct LogEnd {
     writer: Writer,
     done: u64,
     /// An empty batch, for its memory.
-    spare: Batch,
+    spare: FrameBatch,
 }
 
 /// The log of a region.
 pub(crate) struct Log {
-    place: Place,
+    place: LogLocation,
     sync: WalSync,
     lock: Option<FileLock>,
     queue: Mutex<Queue>,
@@ -87,7 +87,7 @@ pub(crate) struct Log {
 }
 
 enum Begun {
-    Writing(Box<Mutex<End>>),
+    Writing(Box<Mutex<LogEnd>>),
     /// Only read: what its reader changes is memory of its own.
     Reading(JournalFigures),
 }
@@ -120,14 +120,14 @@ pub(crate) fn open(
         None => {
             let Some((store, region_len)) = fresh()? else { return Ok(None) };
             let region = Region::journaled(region_len, Arc::clone(&log) as _)?;
-            let header = Header { store, number: 1, region_len, previous: 0, first: 1 };
+            let header = SegmentHeader { store, number: 1, region_len, previous: 0, first: 1 };
             let file = place.install(&header, &mut [])?;
             debug_assert_eq!(file.len(), HEADER_LEN);
             let nothing = (VecDeque::new(), Live::default());
             (region, Writer::new(place.clone(), header, file, nothing, always))
         }
     };
-    let end = End { writer, done: 0, spare: Batch::default() };
+    let end = LogEnd { writer, done: 0, spare: FrameBatch::default() };
     let _first = log.begun.set(Begun::Writing(Box::new(Mutex::new(end))));
     Ok(Some(Arc::new(region)))
 }
@@ -137,7 +137,7 @@ pub(crate) fn open(
 ///
 /// # Errors
 /// `NotSupported`; `Corruption` if nothing can be told; those of the device.
-pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<Lost>)>> {
+pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFrames>)>> {
     let log = Arc::new(Log::new(setting));
     let Some(mut past) = Past::find(&log.place, true)? else { return Ok(None) };
     let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
@@ -150,7 +150,7 @@ impl Log {
     fn new(setting: Setting) -> Log {
         let Setting { fs, dir, sync, lock } = setting;
         Log {
-            place: Place { fs, dir },
+            place: LogLocation { fs, dir },
             sync,
             lock,
             queue: Mutex::default(),
@@ -164,7 +164,7 @@ impl Log {
     }
 
     /// The file, if it is written.
-    fn end(&self) -> Option<MutexGuard<'_, End>> {
+    fn end(&self) -> Option<MutexGuard<'_, LogEnd>> {
         match self.begun.get()? {
             Begun::Writing(end) => Some(end.lock().unwrap_or_else(PoisonError::into_inner)),
             Begun::Reading(_) => None,
@@ -172,7 +172,7 @@ impl Log {
     }
 
     /// Writes all that waits. What is queued meanwhile is written by the next who gets the file.
-    fn drain(&self, end: &mut End) -> Result<()> {
+    fn drain(&self, end: &mut LogEnd) -> Result<()> {
         let mut batch = std::mem::take(&mut end.spare);
         let upto = {
             let mut queue = self.queue();
@@ -216,7 +216,7 @@ impl Journal for Log {
             let mut queue = self.queue();
             queue.batch.frames.extend_from_slice(frames);
             let written = |(at, bytes): &(u64, &[u8])| *at..*at + bytes.len() as u64;
-            queue.batch.changes.extend(ranges.iter().map(written).map(Change::Written));
+            queue.batch.changes.extend(ranges.iter().map(written).map(RangeEvent::Written));
             queue.count += 1;
             queue.count
         });
@@ -231,7 +231,7 @@ impl Journal for Log {
     }
 
     fn discard(&self, at: u64, len: u64) {
-        self.queue().batch.changes.push(Change::Discarded(at..at + len));
+        self.queue().batch.changes.push(RangeEvent::Discarded(at..at + len));
     }
 
     fn failure(&self) -> Option<Error> {
@@ -282,7 +282,7 @@ impl Journal for Log {
 
 /// The error for an old segment that cannot be read any more.
 #[cold]
-fn damaged(place: &Place, number: u64, at: u64) -> Error {
+fn damaged(place: &LogLocation, number: u64, at: u64) -> Error {
     let path = segment::path(&place.dir, number);
     let text = format!("{} fails its check at offset {at}; reopen the store", path.display());
     Error::corruption("clean log", text)

@@ -15,12 +15,12 @@ use pmem::{JournalFigures, Region, Site};
 
 use crate::wal::frame::{self, Content};
 use crate::wal::live::Live;
-use crate::wal::segment::{self, HEADER_LEN, Header, Next, Segment};
-use crate::wal::writer::{Full, Place};
+use crate::wal::segment::{self, HEADER_LEN, LogSegment, Next, SegmentHeader};
+use crate::wal::writer::{Full, LogLocation};
 
 /// A part of the log that is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(crate) struct LostFrames {
     pub file: PathBuf,
     pub at: u64,
     pub len: u64,
@@ -29,19 +29,19 @@ pub(crate) struct Lost {
 
 /// A log that is there.
 pub(crate) struct Past {
-    place: Place,
+    place: LogLocation,
     /// Those that count, in order.
-    segments: Vec<Segment>,
+    segments: Vec<LogSegment>,
     /// The bytes of the newest that count.
     end: u64,
     /// Of these, those that are known to be durable.
     synced: u64,
     first: u64,
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostFrames>,
 }
 
 /// What a replay found.
-pub(crate) struct Replayed {
+pub(crate) struct ReplayedLog {
     live: Live,
 }
 
@@ -50,7 +50,7 @@ impl Past {
     ///
     /// # Errors
     /// `Corruption`, by file and offset, unless `lost` takes such places; `NotSupported`; those of the device.
-    pub fn find(place: &Place, salvage: bool) -> Result<Option<Past>> {
+    pub fn find(place: &LogLocation, salvage: bool) -> Result<Option<Past>> {
         let names = match place.fs.list(&place.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             names => names?,
@@ -59,7 +59,7 @@ impl Past {
         let mut segments = Vec::new();
         let mut lost = Vec::new();
         for number in numbers {
-            match Segment::open(&*place.fs, &place.dir, number) {
+            match LogSegment::open(&*place.fs, &place.dir, number) {
                 Ok(segment) => segments.push(segment),
                 Err(error) if salvage && error.kind() == ErrorKind::Corruption => {
                     lost.push(lost_in(place, number, 0, HEADER_LEN, error.context()));
@@ -84,11 +84,11 @@ impl Past {
         Ok(Some(past))
     }
 
-    pub fn header(&self) -> Header {
+    pub fn header(&self) -> SegmentHeader {
         self.newest().header
     }
 
-    fn newest(&self) -> &Segment {
+    fn newest(&self) -> &LogSegment {
         &self.segments[self.segments.len() - 1]
     }
 
@@ -136,7 +136,7 @@ impl Past {
 
     /// Between the first that counts and the newest none is missing.
     fn check_numbers(&mut self, salvage: bool) -> Result<()> {
-        let there: Vec<u64> = self.segments.iter().map(Segment::number).collect();
+        let there: Vec<u64> = self.segments.iter().map(LogSegment::number).collect();
         let missing = (self.first..=self.header().number).find(|number| !there.contains(number));
         let Some(number) = missing else { return Ok(()) };
         if !salvage {
@@ -147,7 +147,7 @@ impl Past {
     }
 
     /// Copies the bytes of all frames to `region`, which has the length that the log says, in order.
-    pub fn replay(&mut self, region: &Region, salvage: bool) -> Result<Replayed> {
+    pub fn replay(&mut self, region: &Region, salvage: bool) -> Result<ReplayedLog> {
         let mut live = Live::default();
         for at in 0..self.segments.len() {
             let segment = &self.segments[at];
@@ -205,11 +205,11 @@ impl Past {
                 ));
             }
         }
-        Ok(Replayed { live })
+        Ok(ReplayedLog { live })
     }
 
     /// Begins a segment with whatever of the newest is not known to be durable, and removes what does not count.
-    pub fn go_on(self, replayed: Replayed) -> Result<Continued> {
+    pub fn go_on(self, replayed: ReplayedLog) -> Result<Continued> {
         let mut live = replayed.live;
         let newest = self.newest();
         let number = newest.number() + 1;
@@ -231,7 +231,7 @@ impl Past {
         } else {
             self.synced
         };
-        let header = Header { number, previous, first: self.first, ..newest.header };
+        let header = SegmentHeader { number, previous, first: self.first, ..newest.header };
         // A process that was killed may have named the newest and not made that durable.
         self.place.fs.sync_dir(&self.place.dir)?;
         let file = self.place.install(&header, &mut tail)?;
@@ -251,7 +251,7 @@ impl Past {
     }
 
     /// What of the log there is, for who only reads.
-    pub fn figures(&self, replayed: &Replayed) -> JournalFigures {
+    pub fn figures(&self, replayed: &ReplayedLog) -> JournalFigures {
         JournalFigures {
             segments: self.segments.len() as u64,
             bytes: self.segments.iter().map(|segment| segment.file.len()).sum(),
@@ -263,27 +263,27 @@ impl Past {
 
 /// A log that can be written on.
 pub(crate) struct Continued {
-    pub header: Header,
+    pub header: SegmentHeader,
     pub file: Box<dyn ssd::Append>,
     pub full: VecDeque<Full>,
     pub live: Live,
 }
 
 /// The store that most of the segments are of; of several that of the newest.
-fn most(segments: &[Segment]) -> (u64, u64) {
+fn most(segments: &[LogSegment]) -> (u64, u64) {
     let count = |of: (u64, u64)| segments.iter().filter(|segment| segment.store() == of).count();
     let newest = segments.iter().max_by_key(|segment| (count(segment.store()), segment.number()));
-    newest.map_or((0, 0), Segment::store)
+    newest.map_or((0, 0), LogSegment::store)
 }
 
 /// Keeps the segments of one store. Those of another are refused, or listed where that is asked for.
 fn separate(
-    place: &Place,
-    segments: &mut Vec<Segment>,
+    place: &LogLocation,
+    segments: &mut Vec<LogSegment>,
     kept: (u64, u64),
-    lost: Option<&mut Vec<Lost>>,
+    lost: Option<&mut Vec<LostFrames>>,
 ) -> Result<()> {
-    let foreign = |segment: &&Segment| segment.store() != kept;
+    let foreign = |segment: &&LogSegment| segment.store() != kept;
     let Some(lost) = lost else {
         let Some(other) = segments.iter().find(foreign) else { return Ok(()) };
         let text = format!(
@@ -299,12 +299,12 @@ fn separate(
     Ok(())
 }
 
-fn lost_in(place: &Place, number: u64, at: u64, len: u64, what: &str) -> Lost {
-    Lost { file: segment::path(&place.dir, number), at, len, what: what.to_owned() }
+fn lost_in(place: &LogLocation, number: u64, at: u64, len: u64, what: &str) -> LostFrames {
+    LostFrames { file: segment::path(&place.dir, number), at, len, what: what.to_owned() }
 }
 
 #[cold]
-fn refused(place: &Place, number: u64, at: u64, what: &str) -> Error {
+fn refused(place: &LogLocation, number: u64, at: u64, what: &str) -> Error {
     let path = segment::path(&place.dir, number);
     Error::corruption(
         "open",

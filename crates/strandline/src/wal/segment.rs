@@ -8,7 +8,9 @@ use base::codec::Reader;
 use base::{Error, ErrorKind, Result};
 use ssd::{Fs, Read};
 
-use crate::wal::frame::{ALIGN, Binding, Content, HEADER_LEN as FRAME_HEADER, Header as Frame};
+use crate::wal::frame::{
+    ALIGN, Binding, Content, FrameHeader as Frame, HEADER_LEN as FRAME_HEADER,
+};
 
 /// Bytes in front of the first frame.
 pub(crate) const HEADER_LEN: u64 = 64;
@@ -23,7 +25,7 @@ const WINDOW: u64 = 1 << 20;
 
 /// What a segment begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct SegmentHeader {
     /// Identifier of the store.
     pub store: u64,
     pub number: u64,
@@ -35,11 +37,11 @@ pub(crate) struct Header {
     pub first: u64,
 }
 
-impl Header {
+impl SegmentHeader {
     pub fn encode(&self) -> [u8; HEADER_LEN as usize] {
         let mut out = [0; HEADER_LEN as usize];
         let version = u64::from(VERSION);
-        let Header { store, number, region_len, previous, first } = *self;
+        let SegmentHeader { store, number, region_len, previous, first } = *self;
         let fields = [MAGIC, version, store, number, region_len, previous, first];
         for (at, field) in out.chunks_exact_mut(8).zip(fields) {
             at.copy_from_slice(&field.to_le_bytes());
@@ -49,12 +51,12 @@ impl Header {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Header, &'static str> {
+    fn decode(bytes: &[u8]) -> Result<SegmentHeader, &'static str> {
         const SHORT: &str = "has no whole header";
         let mut fields = Reader::new(bytes);
         let mut field = || fields.u64().ok_or(SHORT);
         let (magic, version) = (field()?, field()?);
-        let header = Header {
+        let header = SegmentHeader {
             store: field()?,
             number: field()?,
             region_len: field()?,
@@ -80,7 +82,7 @@ pub(crate) fn mend(bytes: &mut [u8], number: u64) {
     };
     let word = |at: usize| u64::from_le_bytes(front.as_chunks().0[at]);
     let (store, region_len) = (word(2), word(4) % REGION_MAX);
-    let header = Header { store, number, region_len, previous: word(5), first: word(6) };
+    let header = SegmentHeader { store, number, region_len, previous: word(5), first: word(6) };
     *front = header.encode();
     let binding = Binding { store: header.store, segment: number };
     crate::wal::frame::mend(frames, binding, HEADER_LEN);
@@ -109,17 +111,17 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 }
 
 /// A segment that is there.
-pub(crate) struct Segment {
-    pub header: Header,
+pub(crate) struct LogSegment {
+    pub header: SegmentHeader,
     pub file: Arc<dyn Read>,
 }
 
-impl Segment {
+impl LogSegment {
     /// Opens the segment of this number.
     ///
     /// # Errors
     /// `Corruption` or `NotSupported` for a file that does not begin as it should; those of the device.
-    pub fn open(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Segment> {
+    pub fn open(fs: &dyn Fs, dir: &Path, number: u64) -> Result<LogSegment> {
         let path = path(dir, number);
         let file = fs.open(&path)?;
         let mut bytes = vec![0; file.len().min(HEADER_LEN) as usize];
@@ -128,8 +130,8 @@ impl Segment {
             let text = format!("{} {what}; {remedy}", path.display());
             Err(Error::new(kind, "open", text))
         };
-        match Header::decode(&bytes) {
-            Ok(header) if header.number == number => Ok(Segment { header, file }),
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) if header.number == number => Ok(LogSegment { header, file }),
             Ok(_) => fail(ErrorKind::Corruption, "is another segment", "give it its old name"),
             Err(what) if what.contains("version") => {
                 fail(ErrorKind::NotSupported, what, "use the release that wrote it")
@@ -149,7 +151,7 @@ impl Segment {
 
     /// Frames from `from` on, up to `end` or the end of the file.
     pub fn frames(&self, from: u64, end: u64) -> Frames {
-        let Header { store, number, .. } = self.header;
+        let SegmentHeader { store, number, .. } = self.header;
         let end = end.min(self.file.len());
         let binding = Binding { store, segment: number };
         let window = Vec::new();
@@ -252,8 +254,8 @@ impl Frames {
 mod tests {
     use super::*;
 
-    const SAMPLE: Header =
-        Header { store: 7, number: 3, region_len: 1 << 20, previous: 4096, first: 2 };
+    const SAMPLE: SegmentHeader =
+        SegmentHeader { store: 7, number: 3, region_len: 1 << 20, previous: 4096, first: 2 };
 
     #[test]
     fn the_bytes_are_those_of_format_version_1() {
@@ -265,7 +267,7 @@ mod tests {
             .collect();
         assert_eq!(words[..6], [1, 7, 3, 1 << 20, 4096, 2]);
         assert_eq!(words[6], 7_249_194_471_624_913_287);
-        assert_eq!(Header::decode(&bytes), Ok(SAMPLE));
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(SAMPLE));
     }
 
     #[test]
@@ -275,9 +277,9 @@ mod tests {
             for bit in 0..8 {
                 let mut bad = good;
                 bad[at] ^= 1 << bit;
-                assert!(Header::decode(&bad).is_err(), "bit {bit} at {at}");
+                assert!(SegmentHeader::decode(&bad).is_err(), "bit {bit} at {at}");
             }
-            assert!(Header::decode(&good[..at]).is_err(), "cut at {at}");
+            assert!(SegmentHeader::decode(&good[..at]).is_err(), "cut at {at}");
         }
     }
 

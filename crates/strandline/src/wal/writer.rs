@@ -14,10 +14,10 @@ use base::planted::{self, Bug};
 use pmem::JournalFigures;
 use ssd::{Append, Fs};
 
-use crate::wal::Change;
+use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Binding, Content};
 use crate::wal::live::Live;
-use crate::wal::segment::{self, Frames, HEADER_LEN, Header, Next, Segment};
+use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next, SegmentHeader};
 
 /// Segments are a sixteenth of the region, within these limits.
 const SEGMENT_LEN: (u64, u64) = (1 << 10, 64 << 20);
@@ -31,12 +31,12 @@ const ADVISE_EACH: u64 = 1 << 20;
 
 /// Frames that wait to be written, and what they change.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct FrameBatch {
     pub frames: Vec<u8>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<RangeEvent>,
 }
 
-impl Batch {
+impl FrameBatch {
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.changes.is_empty()
     }
@@ -63,14 +63,14 @@ struct Cleaning {
 
 /// Where a log is.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct LogLocation {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
 }
 
-impl Place {
+impl LogLocation {
     /// Makes a segment that begins with `frames`: under its name it is durable with all of them.
-    pub fn install(&self, header: &Header, frames: &mut [u8]) -> Result<Box<dyn Append>> {
+    pub fn install(&self, header: &SegmentHeader, frames: &mut [u8]) -> Result<Box<dyn Append>> {
         let staged = segment::staged(&self.dir, header.number);
         if self.fs.exists(&staged)? {
             self.fs.remove(&staged)?;
@@ -95,8 +95,8 @@ impl Place {
 
 /// The end of the log.
 pub(crate) struct Writer {
-    place: Place,
-    header: Header,
+    place: LogLocation,
+    header: SegmentHeader,
     /// Whether each batch is synced.
     always: bool,
     file: Box<dyn Append>,
@@ -116,8 +116,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Goes on in the segment `header`, which was installed with `file`, behind those that are full.
     pub fn new(
-        place: Place,
-        header: Header,
+        place: LogLocation,
+        header: SegmentHeader,
         file: Box<dyn Append>,
         (full, live): (VecDeque<Full>, Live),
         always: bool,
@@ -139,7 +139,7 @@ impl Writer {
     }
 
     /// Writes a batch and leaves it empty: what it holds is as durable as the log is to be when this returns.
-    pub fn write(&mut self, batch: &mut Batch) -> Result<()> {
+    pub fn write(&mut self, batch: &mut FrameBatch) -> Result<()> {
         planted::step("write the log");
         let len = batch.frames.len() as u64;
         if len > 0 {
@@ -151,8 +151,8 @@ impl Writer {
         }
         for change in batch.changes.drain(..) {
             match change {
-                Change::Written(range) => self.live.written(range, self.header.number),
-                Change::Discarded(range) => self.live.discarded(range),
+                RangeEvent::Written(range) => self.live.written(range, self.header.number),
+                RangeEvent::Discarded(range) => self.live.discarded(range),
             }
         }
         batch.frames.clear();
@@ -208,7 +208,7 @@ impl Writer {
         self.sync()?;
         let before = Full { number: self.header.number, len: self.file.len() };
         let number = before.number + 1;
-        let header = Header { number, previous: before.len, ..self.header };
+        let header = SegmentHeader { number, previous: before.len, ..self.header };
         self.file = self.place.install(&header, &mut [])?;
         self.header = header;
         self.figures.written_bytes += HEADER_LEN;
@@ -229,7 +229,7 @@ impl Writer {
         if !long && live > oldest.len / LITTLE {
             return Ok(None);
         }
-        let segment = Segment::open(&*self.place.fs, &self.place.dir, oldest.number)?;
+        let segment = LogSegment::open(&*self.place.fs, &self.place.dir, oldest.number)?;
         let end = if live == 0 { HEADER_LEN } else { oldest.len };
         Ok(Some(Cleaning {
             number: oldest.number,

@@ -17,7 +17,7 @@ use crate::memtable::Memtable;
 use crate::quantum::Worked;
 use crate::record::extent::ExtentHold;
 use crate::throttle::HELP_DEBT;
-use crate::throttle::debt::{self, State};
+use crate::throttle::debt::{self, BackgroundState};
 
 /// For how long a writer waits for others to leave what they read.
 const READERS_LEAVE: Duration = Duration::from_millis(100);
@@ -306,9 +306,9 @@ impl Engine {
     }
 
     /// Gathers what the debt depends on.
-    fn state_of_work(&self) -> State {
+    fn state_of_work(&self) -> BackgroundState {
         let geometry = self.media.pool.geometry();
-        let mut state = State {
+        let mut state = BackgroundState {
             soft_headroom: self.soft_headroom(),
             headroom: self.headroom(),
             fronts: 0,

@@ -22,9 +22,9 @@ use sst::RangeDelete;
 
 use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
-use crate::keyspace::write_head::{Lack, Lengths, Room};
+use crate::keyspace::write_head::{Lack, Lengths, SegmentRoom};
 use crate::keyspace::{KeyspaceState, Routes};
-use crate::record::format::{self, Kind, Place, Role, Segment, Shape};
+use crate::record::format::{self, Kind, Role, Segment, Shape, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::op::{Op, Ops, Stored, check_limits, operand_too_long};
@@ -35,7 +35,7 @@ struct Group {
     view: Guard<Arc<View>>,
     ops: Range<usize>,
     lengths: Lengths,
-    room: Option<Room>,
+    room: Option<SegmentRoom>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,7 +378,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     /// Calls `each` with group, op, offset and length of every record, in the order they lie in the zones.
     #[inline]
-    fn for_each_record(&self, mut each: impl FnMut(&Group, &Op<'a>, Shape, Place, u64)) {
+    fn for_each_record(&self, mut each: impl FnMut(&Group, &Op<'a>, Shape, ZoneBinding, u64)) {
         for (index, group) in self.groups.iter().enumerate() {
             let Some(room) = group.room else { continue };
             let mut at = room.start;
@@ -386,7 +386,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 let op = &self.ops[op_at];
                 let shape = op.shape(self.role(index, op_at));
                 let seed = self.engine.media.place(at).map_or(0, |(seed, _)| seed);
-                let place = Place { seed, base_seq: room.base_seq, wide: room.wide };
+                let place = ZoneBinding { seed, base_seq: room.base_seq, wide: room.wide };
                 each(group, op, shape, place, at);
                 at += shape.len(room.wide);
             }
@@ -548,7 +548,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 }
 
 /// A void record that fills the place of one that was never written.
-fn blank_record(shape: &Shape, place: Place, seq: Seq, published: Seq) -> Vec<u8> {
+fn blank_record(shape: &Shape, place: ZoneBinding, seq: Seq, published: Seq) -> Vec<u8> {
     let len = shape.len(place.wide);
     // Without a key its length field may take less, so that the body takes as much as fills the last line.
     let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..*shape };

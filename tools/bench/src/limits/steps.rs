@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 use strandline::steps::{Change, Read, Step, Stepped, Write};
-use strandline::{Db, Keyspace, Source};
+use strandline::{Db, Keyspace, ProbeSource};
 
 use crate::bench::Bench;
 use crate::data::order::Order;
@@ -235,7 +235,7 @@ fn stepped_gets(bench: &mut Bench, ops: u64, look: f64) -> Result<[f64; 4], Stri
     let mut sums = [0.0; 2];
     for_each_get(bench, ops, |key| {
         for timed in keyspace.explain_get(key)?.1 {
-            let run = matches!(timed.probe.source, Source::Run { .. });
+            let run = matches!(timed.probe.source, ProbeSource::Run { .. });
             sums[usize::from(run)] += timed.ns as f64 - look;
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use strandline::{Source, TimedProbe};
+use strandline::{ProbeSource, TimedProbe};
 
 use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
@@ -63,9 +63,9 @@ pub fn run(context: &Context, args: &Explain) -> Outcome {
 
 fn source(timed: &TimedProbe) -> (String, &'static str) {
     match timed.probe.source {
-        Source::Memtable { order } => (format!("memtable {order}"), "DRAM index, PM records"),
-        Source::Run { id, entries } => (format!("run {id} of {entries} entries"), "PM"),
-        Source::Table { level, id } => (format!("level {level}, table {id}"), "SSD"),
+        ProbeSource::Memtable { order } => (format!("memtable {order}"), "DRAM index, PM records"),
+        ProbeSource::Run { id, entries } => (format!("run {id} of {entries} entries"), "PM"),
+        ProbeSource::Table { level, id } => (format!("level {level}, table {id}"), "SSD"),
     }
 }
 
@@ -73,7 +73,7 @@ fn row(timed: &TimedProbe) -> Vec<String> {
     let probe = &timed.probe;
     let (source, tier) = source(timed);
     let filter = match (probe.source, probe.passed_filter) {
-        (Source::Memtable { .. }, _) => "none",
+        (ProbeSource::Memtable { .. }, _) => "none",
         (_, true) => "passed",
         (_, false) => "refused",
     };
@@ -88,7 +88,7 @@ fn probe_json(timed: &TimedProbe) -> Value {
     json!({
         "source": source_text,
         "tier": tier,
-        "filter": !matches!(probe.source, Source::Memtable { .. }),
+        "filter": !matches!(probe.source, ProbeSource::Memtable { .. }),
         "passed_filter": probe.passed_filter,
         "found": probe.found,
         "bytes": probe.bytes,

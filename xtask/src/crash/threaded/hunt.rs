@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use base::planted::Bug;
 
-use super::plan::{BUGS, Campaign, HUNTED_MOST, HUNTING, campaigns};
+use super::plan::{BUGS, HUNTED_MOST, HUNTING, ThreadedCampaign, campaigns};
 use super::tallies::Counts;
-use crate::crash::args::Args;
+use crate::crash::args::CrashArgs;
 use crate::crash::threads::in_two_threads;
 
 /// Whether a bug is sought here, and not step by step.
@@ -15,7 +15,7 @@ pub fn is_sought(bug: Bug) -> bool {
 }
 
 /// Hunts the bugs whose names begin as asked. Returns how many, and those that survived.
-pub fn hunt(args: &Args) -> (u64, Vec<String>) {
+pub fn hunt(args: &CrashArgs) -> (u64, Vec<String>) {
     let named = |bug: &Bug| format!("{bug:?}").starts_with(&args.bug);
     let sought: Vec<_> = BUGS.iter().filter(|(bug, _)| named(bug)).collect();
     let campaigns = campaigns();
@@ -32,7 +32,12 @@ pub fn hunt(args: &Args) -> (u64, Vec<String>) {
 }
 
 /// The world that notices the bug, and how.
-fn seek(bug: Bug, first: &[&str], campaigns: &[Campaign], args: &Args) -> Option<String> {
+fn seek(
+    bug: Bug,
+    first: &[&str],
+    campaigns: &[ThreadedCampaign],
+    args: &CrashArgs,
+) -> Option<String> {
     let worlds = args.seeds.unwrap_or(HUNTED_MOST);
     for seed in args.seed..args.seed + worlds {
         for name in first {

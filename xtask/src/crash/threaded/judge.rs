@@ -10,7 +10,7 @@ use sim::{Log, Media, Mode, Rng, Schedule, System};
 use ssd::{Disk, Fs, Memory};
 
 use super::crowd::copy;
-use super::life::{Life, Plan, Start, Tally, Wrong, live};
+use super::life::{Life, Start, ThreadedPlan, ThreadedTally, Wrong, live};
 use super::setup::Setup;
 use super::shape::Shape;
 use super::tallies::Counts;
@@ -101,8 +101,8 @@ impl World {
         judge.cut(&life, &Before::Nothing, 0)
     }
 
-    fn plan(&self, seed: u64, depth: usize, crowd: Option<&Shape>) -> Plan {
-        Plan {
+    fn plan(&self, seed: u64, depth: usize, crowd: Option<&Shape>) -> ThreadedPlan {
+        ThreadedPlan {
             setup: self.setup,
             bug: self.bug,
             seed,
@@ -259,7 +259,7 @@ fn failure(violation: Violation, life: &Life, event: usize) -> Box<Failure> {
 }
 
 /// A recovered store that turns writes away must have a reason, and space that power failure took is none.
-fn takes_writes(tally: &Tally) -> Result<(), Violation> {
+fn takes_writes(tally: &ThreadedTally) -> Result<(), Violation> {
     let asked = tally.commits + tally.refused;
     if tally.commits * 100 >= asked * TAKEN_LEAST && tally.commits > 0 {
         return Ok(());

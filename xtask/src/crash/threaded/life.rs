@@ -29,7 +29,7 @@ pub struct Start {
 
 /// What is done with a store once it is open.
 #[derive(Clone)]
-pub struct Plan {
+pub struct ThreadedPlan {
     pub setup: Setup,
     pub bug: Option<Bug>,
     pub seed: u64,
@@ -47,14 +47,14 @@ pub struct Life {
     /// What it showed then.
     pub shown: Shown,
     pub diary: Diary,
-    pub tally: Tally,
+    pub tally: ThreadedTally,
     /// Who acted.
     pub schedule: Schedule,
 }
 
 /// What happened inside.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct ThreadedTally {
     pub commits: u64,
     pub refused: u64,
     pub checkpoints: u64,
@@ -86,7 +86,7 @@ const LONG_RUN: u64 = 300;
 const TURNS: usize = 40;
 
 /// Lives it, on a thread of its own, which is left behind if it does not end.
-pub fn live(start: Start, plan: Plan) -> Result<Life, Box<Wrong>> {
+pub fn live(start: Start, plan: ThreadedPlan) -> Result<Life, Box<Wrong>> {
     let (pm, region) = SimPm::boot_for_threads(start.media.clone(), plan.seed);
     let fs: Arc<dyn Fs> = Arc::new(Memory::watched(Disk::clone(&start.disk), Arc::clone(&pm) as _));
     let (tell, told) = sync_channel(1);
@@ -126,7 +126,7 @@ fn broken(what: &str) -> impl FnOnce(base::Error) -> Violation {
 /// From the open to the close.
 fn through(
     start: Start,
-    plan: &Plan,
+    plan: &ThreadedPlan,
     pm: &Arc<SimPm>,
     region: pmem::Region,
     fs: &Arc<dyn Fs>,
@@ -142,7 +142,7 @@ fn through(
     let shown = setup.shown(&db, quiet).map_err(broken("entries cannot be read"))?;
     let base = (shown.state.clone(), shown.cut);
     let (diary, tally) = match &plan.crowd {
-        None => (Diary::empty(base, setup.promise()), Tally::default()),
+        None => (Diary::empty(base, setup.promise()), ThreadedTally::default()),
         Some(shape) => crowded(plan, shape, (&db, pm, fs), base)?,
     };
     drop(db);
@@ -152,11 +152,11 @@ fn through(
 }
 
 fn crowded(
-    plan: &Plan,
+    plan: &ThreadedPlan,
     shape: &Shape,
     (db, pm, fs): (&Db, &SimPm, &Arc<dyn Fs>),
     base: (State, u64),
-) -> Result<(Diary, Tally), Violation> {
+) -> Result<(Diary, ThreadedTally), Violation> {
     let ids = (plan.seed, plan.first_id);
     let crowd = Crowd::new((db, pm, fs), shape, ids).map_err(broken("no keyspaces"))?;
     let notes = crowd.run()?;
@@ -171,14 +171,14 @@ fn crowded(
     Ok((diary, tally))
 }
 
-fn tally(notes: &[Notes], db: &Db) -> Tally {
+fn tally(notes: &[Notes], db: &Db) -> ThreadedTally {
     let sum = |of: &dyn Fn(&Notes) -> usize| notes.iter().map(of).sum::<usize>() as u64;
     let ingests = sum(&|notes| notes.edits.iter().filter(|edit| edit.numbered).count());
     let is_drop = |write: &sim::Write| matches!(write, sim::Write::Drop { .. });
     let spaces = Spaces::of(db);
     let properties = db.properties();
     let mut runs = properties.keyspaces.iter().flat_map(|keyspace| &keyspace.runs);
-    Tally {
+    ThreadedTally {
         long_runs: runs.any(|run| run.entries >= LONG_RUN),
         commits: sum(&|notes| notes.commits.len()),
         refused: notes.iter().map(|notes| notes.refused).sum(),

@@ -19,13 +19,13 @@ use std::time::Instant;
 
 pub use self::hunt::{hunt, is_sought};
 use self::judge::Failure;
-use self::plan::Campaign;
+use self::plan::ThreadedCampaign;
 pub use self::tallies::Counts;
-use super::args::Args;
+use super::args::CrashArgs;
 use super::threads::in_two_threads;
 
 /// Runs the campaigns whose names begin as asked, two worlds at a time; tells whether there are any.
-pub fn all(args: &Args, total: &mut Counts) -> Result<bool, String> {
+pub fn all(args: &CrashArgs, total: &mut Counts) -> Result<bool, String> {
     let mut campaigns = plan::campaigns();
     campaigns.retain(|campaign| campaign.name.starts_with(&args.campaign));
     for counts in in_two_threads(&campaigns, |campaign| one(campaign, args)) {
@@ -34,7 +34,7 @@ pub fn all(args: &Args, total: &mut Counts) -> Result<bool, String> {
     Ok(!campaigns.is_empty())
 }
 
-fn one(campaign: &Campaign, args: &Args) -> Result<Counts, String> {
+fn one(campaign: &ThreadedCampaign, args: &CrashArgs) -> Result<Counts, String> {
     let begun = Instant::now();
     let mut counts = Counts::default();
     for seed in args.seeds_of(campaign.worlds) {
@@ -61,7 +61,7 @@ pub fn check_floors(counts: &Counts) -> Result<(), String> {
     if low.is_empty() { Ok(()) } else { Err(low.join("\n")) }
 }
 
-fn tell(campaign: &Campaign, seed: u64, failure: &Failure) -> String {
+fn tell(campaign: &ThreadedCampaign, seed: u64, failure: &Failure) -> String {
     let Failure { violation, schedule, turns, diary } = failure;
     let names: Vec<String> = schedule
         .names

@@ -10,7 +10,7 @@ use super::shape::{Shape, Work};
 use crate::crash::system::Engine;
 
 /// Worlds of one kind.
-pub struct Campaign {
+pub struct ThreadedCampaign {
     pub name: &'static str,
     pub setup: Setup,
     pub shape: Shape,
@@ -20,11 +20,11 @@ pub struct Campaign {
     pub worlds: u64,
 }
 
-impl Campaign {
+impl ThreadedCampaign {
     /// The world of a seed.
     pub fn world(&self, seed: u64, bug: Option<Bug>) -> World {
         let afterwards = Shape { ops: self.shape.ops / 4 + 8, whole: 4, ..self.shape.clone() };
-        let Campaign { setup, mode, limits, .. } = *self;
+        let ThreadedCampaign { setup, mode, limits, .. } = *self;
         World { setup, shape: self.shape.clone(), afterwards, mode, limits, bug, seed }
     }
 }
@@ -183,7 +183,7 @@ pub const FLOORS: &[(&str, u64)] = &[
     ("long_runs", 3),
 ];
 
-pub fn campaigns() -> Vec<Campaign> {
+pub fn campaigns() -> Vec<ThreadedCampaign> {
     let limits = Limits {
         cuts: 30,
         deep_cuts: 4,
@@ -195,7 +195,7 @@ pub fn campaigns() -> Vec<Campaign> {
         copies_one_in: 6,
     };
     let few = Limits { cuts: 12, images: 2, ..limits };
-    let campaign = |name, setup, shape, mode, limits, worlds| Campaign {
+    let campaign = |name, setup, shape, mode, limits, worlds| ThreadedCampaign {
         name,
         setup,
         shape,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::Result;
 
-use crate::compaction::merge::output::{Limits, OutputOptions};
+use crate::compaction::merge::output::{OutputLimits, OutputOptions};
 use crate::compaction::merge::retain::Retention;
 use crate::hooks::Called;
 use crate::level0::run::Run;
@@ -102,9 +102,9 @@ pub(crate) struct Merge {
 
 impl Merge {
     /// What bounds of its tables keep to.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> OutputLimits {
         let (low, high) = self.bounds.clone().unzip();
-        Limits {
+        OutputLimits {
             floor: self.from.clone().or(low),
             ceiling: self.before.clone().map(Bound::Excluded).or(high.map(Bound::Included)),
         }

@@ -11,7 +11,7 @@ use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
 use crate::compaction::merge::sink::TableSink;
 use crate::compaction::policy::pick::OVERLAP_MAX;
-use crate::compaction::policy::placement::Place;
+use crate::compaction::policy::placement::OutputTier;
 use crate::ranges::Ranges;
 use crate::throttle::rate::RateLimit;
 use crate::tree::bounds;
@@ -28,7 +28,7 @@ pub(crate) struct OutputOptions {
     pub keyspace: u32,
     pub keyspace_name: String,
     pub level: u8,
-    pub place: Place,
+    pub place: OutputTier,
     /// What the room in files that it takes is for.
     pub writes: Writes,
     /// Bytes at which a table is cut.
@@ -43,7 +43,7 @@ pub(crate) struct OutputOptions {
 
 /// What the bounds of all tables of a merge keep to: what lies beyond belongs to others. Where it is not known, bounds are
 /// the keys themselves.
-pub(crate) struct Limits {
+pub(crate) struct OutputLimits {
     pub floor: Option<Vec<u8>>,
     pub ceiling: Option<Bound<Vec<u8>>>,
 }
@@ -54,8 +54,8 @@ pub(crate) struct Output {
     options: OutputOptions,
     below: Option<Arc<Level>>,
     /// What the bounds of tables to come keep to: the floor rises with each.
-    limits: Limits,
-    open: Option<Open>,
+    limits: OutputLimits,
+    open: Option<OpenOutput>,
     done: Vec<NewTable>,
     /// Range deletions that are not in a table yet, in key order. A table takes those that begin before the next one
     /// does, cut off there, so that tables stay disjoint.
@@ -65,7 +65,7 @@ pub(crate) struct Output {
     cuts_passed: usize,
 }
 
-struct Open {
+struct OpenOutput {
     id: u64,
     writer: Writer<TableSink>,
     /// Bytes at which it is cut.
@@ -79,7 +79,7 @@ impl Output {
         tables: &Arc<Tables>,
         options: OutputOptions,
         below: Option<Arc<Level>>,
-        limits: Limits,
+        limits: OutputLimits,
         ranges: Ranges,
     ) -> Output {
         Output {
@@ -112,7 +112,7 @@ impl Output {
         if ends { self.end_table(Some(key)) } else { Ok(()) }
     }
 
-    fn overlaps_much(&self, open: &Open, key: &[u8]) -> bool {
+    fn overlaps_much(&self, open: &OpenOutput, key: &[u8]) -> bool {
         let Some(below) = &self.below else { return false };
         let most = OVERLAP_MAX * self.options.table_bytes;
         let mut overlapped = 0;
@@ -148,7 +148,7 @@ impl Output {
         Ok(())
     }
 
-    fn begin_table(&self, key: &[u8]) -> Result<Open> {
+    fn begin_table(&self, key: &[u8]) -> Result<OpenOutput> {
         let table_bytes = self.options.table_bytes;
         let id = self.tables.take_id();
         let rate = self.options.rate.clone();
@@ -161,7 +161,7 @@ impl Output {
             ..self.options.writer.clone()
         };
         let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
-        Ok(Open { id, writer: Writer::new(sink, options), full_at, overlap_from })
+        Ok(OpenOutput { id, writer: Writer::new(sink, options), full_at, overlap_from })
     }
 
     /// Ends the table; `next` is the first key of the next one.
@@ -220,7 +220,7 @@ impl Output {
     }
 
     /// Adds the range deletions that begin before `next`, cut off there.
-    fn add_ranges(&mut self, open: &mut Open, next: Option<&[u8]>) -> Result<()> {
+    fn add_ranges(&mut self, open: &mut OpenOutput, next: Option<&[u8]>) -> Result<()> {
         let mut rests = Vec::new();
         let begins = |delete: &RangeDelete| next.is_none_or(|next| &delete.begin[..] < next);
         while self.ranges.front().is_some_and(begins) {
@@ -241,7 +241,7 @@ impl Output {
         Ok(())
     }
 
-    fn finish(&self, open: Open, next: Option<&[u8]>) -> Result<NewTable> {
+    fn finish(&self, open: OpenOutput, next: Option<&[u8]>) -> Result<NewTable> {
         planted::step("end a table");
         let id = open.id;
         let (sink, summary) = open.writer.finish()?;

@@ -12,7 +12,7 @@ use base::planted::{self, Bug};
 use ssd::Append;
 use sst::Sink;
 
-use crate::compaction::policy::placement::{self, Place};
+use crate::compaction::policy::placement::{self, OutputTier};
 use crate::throttle::rate::RateLimit;
 use crate::tree::memory::PmTables;
 use crate::tree::room::Writes;
@@ -40,7 +40,7 @@ enum To {
 }
 
 /// A table that is durable.
-pub(crate) struct Written {
+pub(crate) struct WrittenTable {
     /// Checksum of all its bytes.
     pub sum: u64,
     pub space: TableSpace,
@@ -51,11 +51,11 @@ impl TableSink {
     pub(crate) fn new(
         tables: &Arc<Tables>,
         id: u64,
-        (place, expected): (Place, u64),
+        (place, expected): (OutputTier, u64),
         writes: Writes,
         rate: Option<Arc<RateLimit>>,
     ) -> Result<TableSink> {
-        let memory = tables.memory.as_ref().filter(|_| place == Place::Memory);
+        let memory = tables.memory.as_ref().filter(|_| place == OutputTier::Memory);
         let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
         // What is there of a file goes with it, should anything fail from here on.
         let space = TableSpace::file(tables, id);
@@ -103,13 +103,13 @@ impl TableSink {
     }
 
     /// Makes all of it durable.
-    pub(crate) fn end(mut self) -> Result<Written> {
+    pub(crate) fn end(mut self) -> Result<WrittenTable> {
         let sum = self.sum.value();
         if let To::Memory(memory) = &self.to
             && let Some(extent) = memory.write(&self.buffer)
         {
             self.take_rate();
-            return Ok(Written { sum, space: self.space.with_memory(extent) });
+            return Ok(WrittenTable { sum, space: self.space.with_memory(extent) });
         }
         self.flush()?;
         if let To::File(file) = &mut self.to
@@ -117,7 +117,7 @@ impl TableSink {
         {
             file.sync()?;
         }
-        Ok(Written { sum, space: self.space })
+        Ok(WrittenTable { sum, space: self.space })
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::record::store::Media;
     use crate::record::zone::PendingFree;
-    use crate::tree::room::Room;
+    use crate::tree::room::FileRoom;
     use crate::tree::tables::TableDir;
 
     const ZONE: u64 = 4096;
@@ -166,11 +166,11 @@ mod tests {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
         let shelf = TableDir { fs, dir: "/sst".into() };
-        Arc::new(Tables::new(shelf, Room::unlimited(), 0).with_memory(memory))
+        Arc::new(Tables::new(shelf, FileRoom::unlimited(), 0).with_memory(memory))
     }
 
     /// Writes `len` bytes in pieces of 100.
-    fn written(tables: &Arc<Tables>, place: Place, len: usize) -> TableSpace {
+    fn written(tables: &Arc<Tables>, place: OutputTier, len: usize) -> TableSpace {
         let id = tables.take_id();
         let mut sink =
             TableSink::new(tables, id, (place, 1000), Writes::Levels, None).expect("begins");
@@ -207,8 +207,8 @@ mod tests {
         let zone = ZONE as usize;
         // Longer than a zone is no table in memory.
         let lens = [300, zone, zone + 1, 3 * zone];
-        let mut spaces = vec![written(&all, Place::Ssd, 300)];
-        spaces.extend(lens.map(|len| written(&all, Place::Memory, len)));
+        let mut spaces = vec![written(&all, OutputTier::Ssd, 300)];
+        spaces.extend(lens.map(|len| written(&all, OutputTier::Memory, len)));
         assert_eq!(in_memory(&spaces), [false, true, true, false, false]);
         let memory = all.memory.as_ref().expect("memory");
         assert_eq!(memory.taken(), 512 + ZONE);
@@ -216,13 +216,13 @@ mod tests {
         assert_eq!(memory.taken(), 0, "given back with the tables");
 
         let some = tables(3 * ZONE);
-        let spaces: Vec<_> = (0..10).map(|_| written(&some, Place::Memory, 3000)).collect();
+        let spaces: Vec<_> = (0..10).map(|_| written(&some, OutputTier::Memory, 3000)).collect();
         let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert_eq!(fit, 3, "each counts for a zone");
         assert_eq!(some.memory.as_ref().expect("memory").count(), 3);
 
         let free = tables(100 * ZONE);
-        let spaces: Vec<_> = (0..30).map(|_| written(&free, Place::Memory, 3000)).collect();
+        let spaces: Vec<_> = (0..30).map(|_| written(&free, OutputTier::Memory, 3000)).collect();
         let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert!(fit > 8, "{fit}");
         let memory = free.memory.as_ref().expect("memory");

@@ -146,7 +146,7 @@ impl<'t> PickerInput<'t> {
 
 /// Something that holds more than it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
+enum Overfull {
     /// Levels above the base.
     Gathered,
     Level(usize),
@@ -230,14 +230,14 @@ fn usual(picture: &PickerInput<'_>) -> Option<Choice> {
     }
     for due in due(picture, &targets) {
         let choice = match due {
-            Due::Gathered => gathered(picture, targets.base),
-            Due::Level(level) if level == targets.base && gathered_wait => None,
-            Due::Level(level) => pick_table(picture, level),
+            Overfull::Gathered => gathered(picture, targets.base),
+            Overfull::Level(level) if level == targets.base && gathered_wait => None,
+            Overfull::Level(level) => pick_table(picture, level),
         };
         if choice.is_some() {
             return choice;
         }
-        gathered_wait |= due == Due::Gathered;
+        gathered_wait |= due == Overfull::Gathered;
     }
     None
 }
@@ -299,14 +299,14 @@ pub(crate) fn place(
 }
 
 /// What holds more than it should, the fullest first; of equals, the upper.
-fn due(picture: &PickerInput<'_>, targets: &Targets) -> Vec<Due> {
+fn due(picture: &PickerInput<'_>, targets: &Targets) -> Vec<Overfull> {
     let above = picture.levels[..targets.base - 1].iter().filter(|level| !level.is_empty());
     let most = GATHERED.min(targets.base.saturating_sub(2)).max(1);
-    let mut scores = vec![(above.count() as f64 / most as f64, Due::Gathered)];
+    let mut scores = vec![(above.count() as f64 / most as f64, Overfull::Gathered)];
     scores.extend((targets.base..LEVELS).map(|level| {
         let ready = picture.level(level).iter().filter(|table| !table.busy);
         let bytes = ready.map(|table| table.bytes).sum::<u64>();
-        (bytes as f64 / targets.bytes[level - 1] as f64, Due::Level(level))
+        (bytes as f64 / targets.bytes[level - 1] as f64, Overfull::Level(level))
     }));
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     scores.into_iter().take_while(|(score, _)| *score >= 1.0).map(|(_, due)| due).collect()

@@ -10,7 +10,7 @@ const FULL_EIGHTHS: u64 = 7;
 
 /// Where the tables of a compaction go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum OutputTier {
     /// To persistent memory, each as far as there is room for it.
     Memory,
     Ssd,
@@ -30,18 +30,18 @@ pub(crate) struct Facts {
 }
 
 /// Where tables go.
-pub(crate) fn place(facts: &Facts) -> Place {
+pub(crate) fn place(facts: &Facts) -> OutputTier {
     let upper = facts.into <= facts.base && facts.into < LEVELS;
     match upper && facts.limit > 0 && !facts.waited_for {
-        true => Place::Memory,
-        false => Place::Ssd,
+        true => OutputTier::Memory,
+        false => OutputTier::Ssd,
     }
 }
 
 /// Whether tables that overlap nothing keep their bytes and only change their level: not those in persistent memory that
 /// go to a level that does not belong there.
-pub(crate) fn moves(to: Place, any_in_memory: bool) -> bool {
-    to == Place::Memory || !any_in_memory
+pub(crate) fn moves(to: OutputTier, any_in_memory: bool) -> bool {
+    to == OutputTier::Memory || !any_in_memory
 }
 
 /// Bytes at which a table is cut that would be cut at `table_bytes` and may take `len_max`.
@@ -57,29 +57,29 @@ mod tests {
     fn upper_levels_lie_in_persistent_memory() {
         let facts = |into, base| Facts { into, base, limit: 1, waited_for: false };
         for (into, base, expected) in [
-            (1, 6, Place::Memory),
-            (5, 6, Place::Memory),
-            (6, 6, Place::Ssd),
-            (1, 4, Place::Memory),
-            (3, 4, Place::Memory),
-            (4, 4, Place::Memory),
-            (5, 4, Place::Ssd),
-            (6, 4, Place::Ssd),
-            (1, 1, Place::Memory),
-            (2, 1, Place::Ssd),
+            (1, 6, OutputTier::Memory),
+            (5, 6, OutputTier::Memory),
+            (6, 6, OutputTier::Ssd),
+            (1, 4, OutputTier::Memory),
+            (3, 4, OutputTier::Memory),
+            (4, 4, OutputTier::Memory),
+            (5, 4, OutputTier::Ssd),
+            (6, 4, OutputTier::Ssd),
+            (1, 1, OutputTier::Memory),
+            (2, 1, OutputTier::Ssd),
         ] {
             assert_eq!(place(&facts(into, base)), expected, "level {into}, base {base}");
         }
-        assert_eq!(place(&Facts { limit: 0, ..facts(1, 6) }), Place::Ssd);
-        assert_eq!(place(&Facts { waited_for: true, ..facts(1, 6) }), Place::Ssd);
+        assert_eq!(place(&Facts { limit: 0, ..facts(1, 6) }), OutputTier::Ssd);
+        assert_eq!(place(&Facts { waited_for: true, ..facts(1, 6) }), OutputTier::Ssd);
     }
 
     #[test]
     fn a_table_leaves_persistent_memory_by_being_written_anew() {
-        assert!(moves(Place::Memory, true));
-        assert!(moves(Place::Memory, false));
-        assert!(moves(Place::Ssd, false));
-        assert!(!moves(Place::Ssd, true));
+        assert!(moves(OutputTier::Memory, true));
+        assert!(moves(OutputTier::Memory, false));
+        assert!(moves(OutputTier::Ssd, false));
+        assert!(!moves(OutputTier::Ssd, true));
     }
 
     #[test]

@@ -26,13 +26,13 @@ pub(crate) fn any(picture: &PickerInput<'_>) -> Option<Choice> {
 }
 
 /// A table that may go down.
-struct Step {
+struct ReliefStep {
     deletes: u32,
     choice: Choice,
 }
 
 /// Those that there is room for, the uppermost first.
-fn steps(picture: &PickerInput<'_>) -> impl Iterator<Item = Step> {
+fn steps(picture: &PickerInput<'_>) -> impl Iterator<Item = ReliefStep> {
     (1..LEVELS).flat_map(move |level| {
         let tables = picture.level(level).iter().enumerate();
         let free = tables.filter(|(_, table)| !table.busy);
@@ -44,7 +44,7 @@ fn step(
     picture: &PickerInput<'_>,
     level: usize,
     (position, table): (usize, &TableFacts<'_>),
-) -> Option<Step> {
+) -> Option<ReliefStep> {
     let below = picture.level(level + 1);
     let onto = overlapping(below, table.smallest, table.largest);
     let overlapped = &below[onto.clone()];
@@ -55,7 +55,7 @@ fn step(
         let (low, high) = hull(overlapped, (table.smallest, table.largest));
         let busy = is_busy(overlapped) || picture.arrives(level + 1..=level + 1, low, high);
         let choice = Choice::Table { from: level, table: position, onto };
-        return (!busy).then_some(Step { deletes, choice });
+        return (!busy).then_some(ReliefStep { deletes, choice });
     }
     // As a table is cut when it is written.
     let passed = bytes(&overlapped[..overlapped.len() - 1]);
@@ -65,5 +65,5 @@ fn step(
     let arrives = picture.arrives(level..=level, table.smallest, table.largest);
     let choice = Choice::Parted { level, table: position };
     (wide && exact && !arrives && table.bytes <= picture.room.relief)
-        .then_some(Step { deletes, choice })
+        .then_some(ReliefStep { deletes, choice })
 }

@@ -11,7 +11,7 @@ use crate::tree::desc::LEVELS;
 use crate::tree::facts::TableFacts;
 
 /// Keys of a table, each with its newest number.
-type Entries = BTreeMap<u16, u64>;
+type ModelEntries = BTreeMap<u16, u64>;
 
 const KEYS: u64 = 1000;
 const LEVEL0_BYTES: u64 = 3;
@@ -19,16 +19,16 @@ const LEVEL0_BYTES: u64 = 3;
 const TABLE: usize = 3;
 const UNDER_WAY_MAX: usize = 4;
 
-struct Table {
+struct ModelTable {
     id: u64,
-    entries: Entries,
+    entries: ModelEntries,
     smallest: [u8; 2],
     largest: [u8; 2],
     busy: bool,
 }
 
 struct UnderWay {
-    level0: Option<Entries>,
+    level0: Option<ModelEntries>,
     /// Levels and numbers of tables.
     inputs: Vec<(usize, u64)>,
     into: usize,
@@ -39,15 +39,15 @@ struct UnderWay {
 
 #[derive(Default)]
 struct Sim {
-    levels: [Vec<Table>; LEVELS],
-    level0: Entries,
+    levels: [Vec<ModelTable>; LEVELS],
+    level0: ModelEntries,
     level0_busy: bool,
     under_way: Vec<UnderWay>,
     seq: u64,
     id: u64,
 }
 
-fn bounds(entries: &Entries) -> Option<([u8; 2], [u8; 2])> {
+fn bounds(entries: &ModelEntries) -> Option<([u8; 2], [u8; 2])> {
     let ends = entries.first_key_value().zip(entries.last_key_value());
     ends.map(|((low, _), (high, _))| (low.to_be_bytes(), high.to_be_bytes()))
 }
@@ -68,7 +68,7 @@ impl Sim {
     }
 
     fn begin(&mut self, pressed: bool) {
-        let fresh = if self.level0_busy { Entries::new() } else { self.level0.clone() };
+        let fresh = if self.level0_busy { ModelEntries::new() } else { self.level0.clone() };
         let ends = bounds(&fresh);
         let choice = {
             let picture = PickerInput {
@@ -163,7 +163,8 @@ impl Sim {
         let done = self.under_way.swap_remove(at);
         let mut taken = Vec::new();
         for level in &mut self.levels {
-            let is_input = |table: &mut Table| done.inputs.iter().any(|(_, id)| *id == table.id);
+            let is_input =
+                |table: &mut ModelTable| done.inputs.iter().any(|(_, id)| *id == table.id);
             taken.extend(level.extract_if(.., is_input));
         }
         if done.moves {
@@ -179,9 +180,9 @@ impl Sim {
             let entries: Vec<(u16, u64)> = merged.into_iter().collect();
             for part in entries.chunks(TABLE) {
                 self.id += 1;
-                let entries: Entries = part.iter().copied().collect();
+                let entries: ModelEntries = part.iter().copied().collect();
                 let (smallest, largest) = bounds(&entries).expect("entries");
-                let table = Table { id: self.id, entries, smallest, largest, busy: false };
+                let table = ModelTable { id: self.id, entries, smallest, largest, busy: false };
                 self.levels[done.into - 1].push(table);
             }
         }

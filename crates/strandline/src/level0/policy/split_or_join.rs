@@ -6,7 +6,7 @@
 
 /// What is known of a subrange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SubrangeFacts {
+pub(crate) struct SplitFacts {
     /// Bytes of its records in persistent memory.
     pub bytes: u64,
     /// Keys of its longest run.
@@ -21,7 +21,7 @@ pub(crate) struct SubrangeFacts {
 
 /// What is aimed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct SubrangeLimits {
     /// So many, cut once; 0: as it suits.
     pub fixed: usize,
     /// At most so many, where it is adaptive.
@@ -48,16 +48,16 @@ const ENTRIES_LEAST: u64 = 16;
 const ZONES_MIN: u64 = 2;
 
 /// The next cut, if one is worth it.
-pub(crate) fn choose(subranges: &[SubrangeFacts], limits: &Limits) -> Option<Cut> {
+pub(crate) fn choose(subranges: &[SplitFacts], limits: &SubrangeLimits) -> Option<Cut> {
     if limits.fixed > 0 {
         return choose_fixed(subranges, limits.fixed);
     }
     let aim = 1000 / limits.adaptive.max(1) as u64;
-    let weight = |facts: &SubrangeFacts| {
+    let weight = |facts: &SplitFacts| {
         let filled = facts.bytes * 1000 / limits.level0_bytes.max(1);
         filled.max(u64::from(facts.heat))
     };
-    let splits = |facts: &SubrangeFacts| {
+    let splits = |facts: &SplitFacts| {
         facts.entries >= 2 * ENTRIES_MIN
             && facts.bytes >= ZONES_MIN * limits.zone_len
             && !facts.monotone
@@ -78,7 +78,7 @@ pub(crate) fn choose(subranges: &[SubrangeFacts], limits: &Limits) -> Option<Cut
 }
 
 /// Splits the longest until there are `count`: all at once, if there is one so far.
-fn choose_fixed(subranges: &[SubrangeFacts], count: usize) -> Option<Cut> {
+fn choose_fixed(subranges: &[SplitFacts], count: usize) -> Option<Cut> {
     let missing = count.checked_sub(subranges.len()).filter(|missing| *missing > 0)?;
     let at = (0..subranges.len()).max_by_key(|at| subranges[*at].entries)?;
     let parts = if subranges.len() == 1 { missing + 1 } else { 2 };
@@ -89,15 +89,16 @@ fn choose_fixed(subranges: &[SubrangeFacts], count: usize) -> Option<Cut> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { fixed: 0, adaptive: 4, level0_bytes: 1000, zone_len: 10 };
+    const LIMITS: SubrangeLimits =
+        SubrangeLimits { fixed: 0, adaptive: 4, level0_bytes: 1000, zone_len: 10 };
 
-    fn facts(bytes: u64, heat: u32) -> SubrangeFacts {
-        SubrangeFacts { bytes, entries: 1000, heat, monotone: false, joinable: true }
+    fn facts(bytes: u64, heat: u32) -> SplitFacts {
+        SplitFacts { bytes, entries: 1000, heat, monotone: false, joinable: true }
     }
 
     #[test]
     fn what_is_cut() {
-        type Row<'a> = (&'a [SubrangeFacts], Option<Cut>);
+        type Row<'a> = (&'a [SplitFacts], Option<Cut>);
         let split = |at| Some(Cut::Split { at, parts: 2 });
         let table: &[Row<'_>] = &[
             (&[facts(0, 0)], None),
@@ -106,8 +107,8 @@ mod tests {
             (&[facts(100, 1000)], split(0)),
             // Too little to divide.
             (&[facts(10, 1000)], None),
-            (&[SubrangeFacts { entries: 100, ..facts(500, 1000) }], None),
-            (&[SubrangeFacts { monotone: true, ..facts(500, 1000) }], None),
+            (&[SplitFacts { entries: 100, ..facts(500, 1000) }], None),
+            (&[SplitFacts { monotone: true, ..facts(500, 1000) }], None),
             (&[facts(100, 200), facts(100, 400), facts(100, 400)], split(2)),
             // As many as there may be.
             (&[facts(200, 200), facts(200, 200), facts(200, 200), facts(400, 400)], None),
@@ -121,14 +122,14 @@ mod tests {
         for (subranges, cut) in table {
             assert_eq!(choose(subranges, &LIMITS), *cut, "{subranges:?}");
         }
-        let waits = SubrangeFacts { joinable: false, ..facts(10, 50) };
+        let waits = SplitFacts { joinable: false, ..facts(10, 50) };
         assert_eq!(choose(&[facts(200, 200), waits, facts(10, 60)], &LIMITS), None);
     }
 
     #[test]
     fn a_fixed_number() {
-        let limits = Limits { fixed: 5, ..LIMITS };
-        let one = |entries| SubrangeFacts { entries, ..facts(0, 0) };
+        let limits = SubrangeLimits { fixed: 5, ..LIMITS };
+        let one = |entries| SplitFacts { entries, ..facts(0, 0) };
         assert_eq!(choose(&[one(79)], &limits), None, "too few keys to tell");
         assert_eq!(choose(&[one(320)], &limits), Some(Cut::Split { at: 0, parts: 5 }));
         assert_eq!(choose(&[one(5), one(200)], &limits), Some(Cut::Split { at: 1, parts: 2 }));

@@ -23,7 +23,7 @@ use sst::RangeDelete;
 use crate::ranges::{Ranges, Stretch};
 use crate::snapshot::Horizon;
 use chunks::Chunks;
-use tree::{Change, Edge, Keys, Root, Trees};
+use tree::{Boundary, KeysByNumber, Root, TreeEdit, Trees};
 
 #[derive(Default)]
 pub(crate) struct Deletes {
@@ -50,14 +50,14 @@ struct Writing {
 #[derive(Default)]
 struct History {
     /// In the order of their numbers.
-    moments: Chunks<Moment>,
-    bounds: Chunks<OnceLock<Bounds>>,
+    moments: Chunks<TreeVersion>,
+    bounds: Chunks<OnceLock<DeleteKeys>>,
     trees: Trees,
 }
 
 /// The moment after a deletion.
 #[derive(Default)]
-struct Moment {
+struct TreeVersion {
     seq: AtomicU64,
     /// Which tree it has.
     root: AtomicU32,
@@ -66,7 +66,7 @@ struct Moment {
 }
 
 /// Both keys of a deletion.
-struct Bounds {
+struct DeleteKeys {
     keys: Box<[u8]>,
     begin_len: usize,
 }
@@ -78,7 +78,7 @@ struct Placed {
     bounds: u32,
 }
 
-impl Keys for History {
+impl KeysByNumber for History {
     /// Keys are numbered in pairs, begin and end.
     fn key(&self, no: u32) -> &[u8] {
         let Some(bounds) = self.bounds.at(no / 2).get() else { return &[] };
@@ -101,7 +101,7 @@ impl History {
     }
 
     /// What is between two edges, if a deletion covers it.
-    fn stretch(&self, from: Option<Edge>, to: Option<Edge>) -> Option<Stretch<'_>> {
+    fn stretch(&self, from: Option<Boundary>, to: Option<Boundary>) -> Option<Stretch<'_>> {
         let from = from.filter(|edge| edge.newest != 0)?;
         let seq = self.seq(from.newest - 1);
         Some(Stretch { begin: self.key(from.key), end: self.key(to?.key), seq })
@@ -145,7 +145,7 @@ impl Deletes {
         let begin_len = delete.begin.len();
         let keys = [delete.begin, delete.end].concat().into_boxed_slice();
         self.key_bytes.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        self.history().bounds.at(bounds).get_or_init(|| Bounds { keys, begin_len });
+        self.history().bounds.at(bounds).get_or_init(|| DeleteKeys { keys, begin_len });
         Placed { seq: delete.seq, bounds }
     }
 
@@ -169,7 +169,7 @@ impl Deletes {
         let history = self.history();
         let mut len = self.len.load(Ordering::Relaxed);
         for delete in deletes {
-            let mut change = Change {
+            let mut change = TreeEdit {
                 trees: &history.trees,
                 keys: history,
                 shared: writing.nodes,
@@ -187,8 +187,8 @@ impl Deletes {
             self.len.store(len, Ordering::Release);
         }
         let bytes = Trees::bytes(writing.nodes)
-            + Chunks::<Moment>::bytes(len)
-            + Chunks::<OnceLock<Bounds>>::bytes(writing.bounds)
+            + Chunks::<TreeVersion>::bytes(len)
+            + Chunks::<OnceLock<DeleteKeys>>::bytes(writing.bounds)
             + self.key_bytes.load(Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
     }

@@ -35,7 +35,7 @@ fn parts(word: u64) -> (u32, u32) {
 
 /// Where another deletion, or none, is the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Edge {
+pub(super) struct Boundary {
     /// The key's number.
     pub key: u32,
     /// The newest deletion from here on; 0: none.
@@ -43,7 +43,7 @@ pub(super) struct Edge {
 }
 
 /// Keys by their numbers.
-pub(super) trait Keys {
+pub(super) trait KeysByNumber {
     fn key(&self, no: u32) -> &[u8];
 }
 
@@ -65,18 +65,18 @@ impl Trees {
         parts(self.node(no).children.load(Relaxed))
     }
 
-    fn edge(&self, no: u32) -> Edge {
+    fn edge(&self, no: u32) -> Boundary {
         let (key, newest) = parts(self.node(no).edge.load(Relaxed));
-        Edge { key, newest }
+        Boundary { key, newest }
     }
 
     /// The last edge that is not behind `key`, and the first that is.
     pub(super) fn around(
         &self,
-        keys: &impl Keys,
+        keys: &impl KeysByNumber,
         root: Root,
         key: &[u8],
-    ) -> (Option<Edge>, Option<Edge>) {
+    ) -> (Option<Boundary>, Option<Boundary>) {
         let (mut last, mut next, mut at) = (None, None, root);
         while at != 0 {
             let edge = self.edge(at);
@@ -91,7 +91,7 @@ impl Trees {
     }
 
     /// The first edge and the last.
-    pub(super) fn ends(&self, root: Root) -> Option<(Edge, Edge)> {
+    pub(super) fn ends(&self, root: Root) -> Option<(Boundary, Boundary)> {
         let end = |down: fn((Root, Root)) -> Root| {
             let mut at = root;
             while at != 0 {
@@ -112,7 +112,7 @@ impl Trees {
 }
 
 /// Makes one tree out of another. Nodes above `shared` are its own and may still change.
-pub(super) struct Change<'t, K> {
+pub(super) struct TreeEdit<'t, K> {
     pub trees: &'t Trees,
     pub keys: &'t K,
     pub shared: u32,
@@ -120,26 +120,26 @@ pub(super) struct Change<'t, K> {
     pub nodes: u32,
 }
 
-impl<K: Keys> Change<'_, K> {
+impl<K: KeysByNumber> TreeEdit<'_, K> {
     /// The tree in which `newest` is the newest deletion from key `begin` up to before key `end`.
     pub(super) fn cover(&mut self, root: Root, begin: u32, end: u32, newest: u32) -> Root {
         let (begin_key, end_key) = (self.keys.key(begin), self.keys.key(end));
         let (under, _) = self.trees.around(self.keys, root, end_key);
         let before = self.before(root, begin_key);
         let behind = self.from(root, end_key);
-        let begins = self.leaf(Edge { key: begin, newest });
+        let begins = self.leaf(Boundary { key: begin, newest });
         let tree = self.join(before, begins);
         if under.is_some_and(|edge| self.keys.key(edge.key) == end_key) {
             return self.join(tree, behind);
         }
         // What covers the end goes on there.
         let newest = under.map_or(0, |edge| edge.newest);
-        let ends = self.leaf(Edge { key: end, newest });
+        let ends = self.leaf(Boundary { key: end, newest });
         let tree = self.join(tree, ends);
         self.join(tree, behind)
     }
 
-    fn leaf(&mut self, edge: Edge) -> Root {
+    fn leaf(&mut self, edge: Boundary) -> Root {
         self.nodes += 1;
         let node = self.trees.node(self.nodes);
         node.children.store(0, Relaxed);

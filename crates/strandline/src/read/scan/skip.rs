@@ -16,7 +16,7 @@ use crate::keyspace::vacancies::{Known, WORTH_A_VACANCY};
 use crate::ranges::Stretch as Covered;
 use crate::read::scan::{Scan, as_slice};
 use crate::read::stretch::LOOK_EVERY;
-use crate::tree::walk::Walk;
+use crate::tree::walk::LevelIterator;
 
 impl Scan {
     /// What is known to be vacant, if anything is. Where records were lost each key is looked at.
@@ -76,7 +76,7 @@ impl Scan {
                 let rank = walk.rank;
                 let level = view.tree.level(1 + rank - view.first_level());
                 let within = level.within(&self.subrange.span);
-                *walk = Walk::new(level, within, from, direction, at)?;
+                *walk = LevelIterator::new(level, within, from, direction, at)?;
                 walk.rank = rank;
             } else if walk.key() == here {
                 walk.advance()?;
