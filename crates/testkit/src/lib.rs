@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod corpus;
+pub mod golden;
 mod model;
 mod op;
 mod rng;
