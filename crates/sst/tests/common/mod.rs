@@ -53,8 +53,7 @@ pub fn options(pick: u64) -> WriterOptions {
     let of = |shift: u32, n: u64| (pick >> shift) % n;
     WriterOptions {
         checksum: [Checksum::Xxh3, Checksum::Crc32c][of(0, 2) as usize],
-        compression: [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd]
-            [of(1, 4) as usize],
+        compression: Compression::AVAILABLE[of(1, 4) as usize % Compression::AVAILABLE.len()],
         compression_level: [0, 9][of(3, 2) as usize],
         block_bytes: [1, 64, 256, 4096][of(4, 4) as usize],
         restart_interval: [1, 2, 16, 1000][of(6, 4) as usize],
