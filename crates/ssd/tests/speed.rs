@@ -4,6 +4,7 @@ mod scratch;
 
 use std::time::Instant;
 
+use base::random::Rng;
 use scratch::Scratch;
 use ssd::{Fs, Posix, Uring};
 
@@ -38,14 +39,11 @@ fn figures() {
         let written = (BLOCKS * BLOCK as u64 / (1 << 20)) as f64 / begun.elapsed().as_secs_f64();
         drop(file);
         let file = fs.open(&path).unwrap();
-        let (mut at, mut reads) = (1u64, 0);
+        let (mut rng, mut reads) = (Rng::new(1), 0);
         let mut buffers = vec![[0; BLOCK]; BATCH];
         let begun = Instant::now();
         while begun.elapsed().as_secs() < 2 {
-            let mut next = || {
-                at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                at % BLOCKS * BLOCK as u64
-            };
+            let mut next = || rng.below(BLOCKS) * BLOCK as u64;
             let ranges = buffers.iter_mut().map(|b| (next(), b.as_mut_slice()));
             file.read_many(&mut ranges.collect::<Vec<_>>()).unwrap();
             reads += BATCH;

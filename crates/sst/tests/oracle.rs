@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use common::{Model, Random, options, write};
+use base::random::Rng;
+use common::{Model, options, write};
 use sst::{EntryKind, FileSink, Writer, WriterOptions};
 
 /// A folder of its own that goes away.
@@ -51,7 +52,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn model(seed: u64) -> Model {
-    let mut random = Random(seed);
+    let mut random = Rng::new(seed);
     let mut model = Model::new();
     for _ in 0..1500 {
         let len = [3, 8, 40, 300][random.below(4) as usize];
@@ -76,7 +77,7 @@ fn sst_dump_reads_our_tables() {
     let place = Place::new("dump");
     for seed in 0..24_u64 {
         let model = model(seed);
-        let pick = seed | Random(seed).next() << 4;
+        let pick = seed | Rng::new(seed).next() << 4;
         let (bytes, _) = write(&model, options(pick));
         let path = place.0.join(format!("{seed:06}.sst"));
         std::fs::write(&path, &bytes).unwrap();
@@ -235,7 +236,7 @@ fn ingested_in_every_shape() {
     }
     let place = Place::new("shapes");
     for pick in 0..12 {
-        let seed = Random(pick).next();
+        let seed = Rng::new(pick).next();
         let options = WriterOptions { external: true, ..options(pick | seed << 4) };
         let mut writer = Writer::new(Vec::new(), options.clone());
         let count = 3000;
