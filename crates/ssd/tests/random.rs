@@ -1,14 +1,11 @@
 //! Random calls: the file system in memory does what the operating system does, and power cuts keep to the
 //! rules of the model.
 
-mod scratch;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::random::Rng;
 use base::{ErrorKind, Result};
-use scratch::Scratch;
 use ssd::{Disk, Fs, Memory, Posix};
 
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +85,7 @@ fn shown(disk: &Disk) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 #[test]
 fn memory_does_what_the_operating_system_does() {
-    let scratch = Scratch::new("random");
+    let scratch = tempfile::tempdir().unwrap();
     let mut failed = BTreeMap::new();
     for seed in 0..60 {
         let root = scratch.path().join(seed.to_string());

@@ -1,11 +1,8 @@
 //! What the back ends do a second: run with `--release --ignored --nocapture`.
 
-mod scratch;
-
 use std::time::Instant;
 
 use base::random::Rng;
-use scratch::Scratch;
 use ssd::{Fs, Posix, Uring};
 
 const BLOCK: usize = 4096;
@@ -27,7 +24,7 @@ fn back_ends() -> Vec<Box<dyn Fs>> {
 #[test]
 #[ignore = "a measurement, not a check"]
 fn figures() {
-    let scratch = Scratch::new("speed");
+    let scratch = tempfile::tempdir().unwrap();
     for fs in back_ends() {
         let path = scratch.path().join("f");
         let begun = Instant::now();
