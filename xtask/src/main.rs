@@ -1,9 +1,10 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `kill9`, `soak`,
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `golden`, `kill9`, `soak`,
 //! `storm`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
 mod fullness;
+mod golden;
 mod kill9;
 mod soak;
 mod tidy;
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("crash") => crash::run(&args[1..]),
         Some("fullness") => fullness::run(&args[1..]),
+        Some("golden") => golden::run(&args[1..]),
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
@@ -22,7 +24,7 @@ fn main() -> ExitCode {
         Some(soak::CHILD) => soak::child(&args[1..]),
         Some("storm") => soak::storm::run(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash|fullness|kill9|soak|storm|tidy [options]".into()),
+        _ => Err("usage: cargo xtask crash|fullness|golden|kill9|soak|storm|tidy [options]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use art::{Art, Direction, Records, Versions};
 use artmap::{ArenaVersionedArtMap, AsBytes};
+use base::random::Rng;
 use crossbeam_skiplist::SkipMap;
 
 /// Counts what the maps without accounts of their own allocate.
@@ -115,24 +116,13 @@ impl Borrow<[u8]> for Outside {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+/// The numbers below `count` in random order.
+fn order(rng: &mut Rng, count: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    for i in (1..count).rev() {
+        order.swap(i, rng.index(i + 1));
     }
-
-    /// The numbers below `count` in random order.
-    fn order(&mut self, count: usize) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        for i in (1..count).rev() {
-            order.swap(i, (self.next() % (i as u64 + 1)) as usize);
-        }
-        order
-    }
+    order
 }
 
 /// An index under test.
@@ -323,9 +313,11 @@ fn rate(count: usize, work: impl FnOnce()) -> f64 {
 
 /// One line of the table: insert 1T, insert 2T, get, scan, bytes per key.
 fn measure<I: Index>(name: &str, log: &'static Log, rounds: usize) {
-    let mut random = Random(0x9e37_79b9);
-    let probes: Vec<&'static [u8]> =
-        random.order(log.len()).into_iter().map(|i| log.key(log.starts[i as usize])).collect();
+    let mut random = Rng::new(0x9e37_79b9);
+    let probes: Vec<&'static [u8]> = order(&mut random, log.len())
+        .into_iter()
+        .map(|i| log.key(log.starts[i as usize]))
+        .collect();
     let mut best = [0f64; 4];
     let mut bytes = 0;
     let mut keep = |slot: usize, rate: f64| best[slot] = best[slot].max(rate);
@@ -376,8 +368,10 @@ fn measure<I: Index>(name: &str, log: &'static Log, rounds: usize) {
 fn candidates(log: &'static Log, rounds: usize) {
     let mut index = Ours::new(log.len());
     index.insert(log, &log.starts);
-    let probes: Vec<&'static [u8]> =
-        Random(77).order(log.len()).into_iter().map(|i| log.key(log.starts[i as usize])).collect();
+    let probes: Vec<&'static [u8]> = order(&mut Rng::new(77), log.len())
+        .into_iter()
+        .map(|i| log.key(log.starts[i as usize]))
+        .collect();
     let (mut single, mut many) = (0f64, 0f64);
     let mut out = Vec::new();
     for _ in 0..rounds {
@@ -401,8 +395,8 @@ fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|arg| arg.parse::<f64>().ok());
     let count = (numbers.next().unwrap_or(2.0) * 1e6) as usize;
     let rounds = numbers.next().unwrap_or(3.0) as usize;
-    let mut random = Random(42);
-    type MakeKey = fn(&mut Random, u64) -> Vec<u8>;
+    let mut random = Rng::new(42);
+    type MakeKey = fn(&mut Rng, u64) -> Vec<u8>;
     let kinds: [(&str, MakeKey); 3] = [
         ("dense: 8-byte number + 8 x '0'", |_, i| [&i.to_be_bytes()[..], &[b'0'; 8]].concat()),
         ("sparse: 8 random bytes", |random, _| random.next().to_be_bytes().to_vec()),
@@ -412,7 +406,7 @@ fn main() {
         }),
     ];
     for (name, make) in kinds {
-        let order = random.order(count);
+        let order = order(&mut random, count);
         let log = Log::new(order.into_iter().map(|i| make(&mut random, i.into())));
         println!("\n{name}, {:.1} M keys\n", count as f64 / 1e6);
         println!("| index                | insert 1T | insert 2T |   get | scan 100 | bytes/key |");

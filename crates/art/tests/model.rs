@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use art::{Art, Direction, KEY_MAX, Records, Versions};
-use common::{Random, Table};
+use base::random::Rng;
+use common::Table;
 use proptest::prelude::*;
 
 /// Key to (seq to leaf).
@@ -171,7 +172,7 @@ fn an_empty_tree_has_nothing() {
 
 #[test]
 fn every_byte_at_every_level_in_any_order() {
-    let mut random = Random(7);
+    let mut random = Rng::new(7);
     let mut keys: Vec<Vec<u8>> = vec![vec![]];
     // Nodes of all sizes, in Miri too.
     for a in (0..=255).step_by(if cfg!(miri) { 5 } else { 1 }) {
@@ -239,7 +240,7 @@ fn a_path_of_as_many_nodes_as_a_key_has_bytes() {
 
 #[test]
 fn versions_come_newest_first_in_any_order_of_inserts() {
-    let mut random = Random(99);
+    let mut random = Rng::new(99);
     let mut pair = Pair::new(600);
     for _ in 0..100 {
         for key in [b"key".as_slice(), b"ke", b"key2"] {

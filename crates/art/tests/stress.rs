@@ -7,7 +7,8 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use art::{Art, Direction, Records, Versions};
-use common::{Random, Table};
+use base::random::Rng;
+use common::Table;
 
 const WRITERS: u64 = 4;
 const PER_WRITER: u64 = if cfg!(miri) { 60 } else { 100_000 };
@@ -56,7 +57,7 @@ impl World {
         }
     }
 
-    fn read(&self, mut random: Random) {
+    fn read(&self, mut random: Rng) {
         while !self.done.load(Ordering::Acquire) {
             let writer = random.below(WRITERS);
             let acked = self.acked[writer as usize].load(Ordering::Acquire);
@@ -125,7 +126,7 @@ fn run(shape: u64) {
     std::thread::scope(|scope| {
         for reader in 0..2 {
             let world = &world;
-            scope.spawn(move || world.read(Random(reader + 1)));
+            scope.spawn(move || world.read(Rng::new(reader + 1)));
         }
         scope.spawn(|| {
             while !world.done.load(Ordering::Acquire) {

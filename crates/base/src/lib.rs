@@ -1,4 +1,5 @@
-//! The vocabulary every other crate speaks: errors, little-endian codecs, seeded checksums, limits.
+//! The vocabulary every other crate speaks: errors, little-endian codecs, seeded checksums, limits, random
+//! numbers.
 //!
 //! This crate does no I/O, starts no thread, keeps no global state and contains no `unsafe`.
 #![forbid(unsafe_code)]
@@ -9,6 +10,7 @@ pub mod codec;
 pub mod error;
 pub mod limits;
 pub mod planted;
+pub mod random;
 
 pub use error::{Error, ErrorKind, Result};
 

@@ -1,14 +1,11 @@
 //! Opening, locking and filling pool files.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use base::ErrorKind;
-use common::Folder;
 use pmem::{Durability, FileLock, OpenMode, PoolFile, Prefault, Site};
 
 const LEN: u64 = 256 * 1024;
@@ -67,7 +64,7 @@ fn holder() {
 
 #[test]
 fn a_second_process_is_refused_with_the_pid_of_the_first() {
-    let folder = Folder::new("two-processes");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     drop(create(&path));
     let holder = Holder::of(&path);
@@ -83,7 +80,7 @@ fn a_second_process_is_refused_with_the_pid_of_the_first() {
 
 #[test]
 fn a_second_open_in_this_process_is_refused() {
-    let folder = Folder::new("same-process");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     let pool = create(&path);
     let own = format!("this process (pid {})", std::process::id());
@@ -97,7 +94,7 @@ fn a_second_open_in_this_process_is_refused() {
 
 #[test]
 fn readers_share_and_keep_writers_out() {
-    let folder = Folder::new("readers");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     let region = create(&path).map(Prefault::Now).expect("mapped");
     let _ = region.fence(region.copy_nt(Site::Record, 4096, &[9; 64]));
@@ -117,7 +114,7 @@ fn readers_share_and_keep_writers_out() {
 
 #[test]
 fn a_new_file_is_whole_private_and_zero() {
-    let folder = Folder::new("new");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     let odd = LEN + 123;
     let pool = PoolFile::create(&path, odd).expect("created");
@@ -134,7 +131,7 @@ fn a_new_file_is_whole_private_and_zero() {
 
 #[test]
 fn an_existing_file_keeps_its_bytes_and_only_grows() {
-    let folder = Folder::new("existing");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     std::fs::write(&path, b"precious").expect("written");
     let pool = PoolFile::create(&path, LEN).expect("taken");
@@ -148,7 +145,7 @@ fn an_existing_file_keeps_its_bytes_and_only_grows() {
 
 #[test]
 fn a_sparse_pool_is_filled_by_a_writer_and_refused_to_a_reader() {
-    let folder = Folder::new("sparse");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     std::fs::write(&path, b"precious").expect("written");
     let file = std::fs::File::options().write(true).open(&path).expect("opened");
@@ -169,7 +166,7 @@ fn a_sparse_pool_is_filled_by_a_writer_and_refused_to_a_reader() {
 
 #[test]
 fn wrong_paths_and_lengths_are_refused_by_name() {
-    let folder = Folder::new("wrong");
+    let folder = tempfile::tempdir().expect("a folder");
     let (pool, empty) = (folder.path().join("pool"), folder.path().join("empty"));
     std::fs::write(&empty, b"").expect("written");
     let open = |path: &Path| PoolFile::open(path, OpenMode::ReadWrite);
@@ -195,7 +192,7 @@ fn wrong_paths_and_lengths_are_refused_by_name() {
 
 #[test]
 fn a_file_cut_short_while_open_is_refused() {
-    let folder = Folder::new("cut");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pool");
     let pool = create(&path);
     let file = std::fs::File::options().write(true).open(&path).expect("opened");
@@ -212,10 +209,8 @@ fn durability_is_detected_and_explained() {
     let mut folders = vec![std::env::temp_dir()];
     folders.extend(Path::new("/dev/shm").is_dir().then(|| "/dev/shm".into()));
     for folder in folders {
-        let path = folder.join(format!("pmem-durability-{}", std::process::id()));
-        let region = create(&path).map(Prefault::Lazy);
-        std::fs::remove_file(&path).expect("removed");
-        let region = region.expect("mapped");
+        let within = tempfile::tempdir_in(&folder).expect("a folder");
+        let region = create(&within.path().join("pool")).map(Prefault::Lazy).expect("mapped");
         let note = region.durability_note();
         println!("{}: {} ({note})", folder.display(), region.durability());
         if note.starts_with("MAP_SYNC granted") {
@@ -238,7 +233,7 @@ fn durability_is_detected_and_explained() {
 /// the process.
 #[test]
 fn a_full_device_is_an_error_and_leaves_nothing_behind() {
-    let folder = Folder::new("full");
+    let folder = tempfile::tempdir().expect("a folder");
     let program = std::env::current_exe().expect("this program");
     for how in [&["--mount"][..], &["--map-root-user", "--mount"]] {
         let script = "mount -t tmpfs -o size=1m none \"$1\" && echo mounted && \
@@ -297,7 +292,7 @@ fn full_device() {
 
 #[test]
 fn a_lock_keeps_writers_apart_and_lets_readers_together() {
-    let folder = Folder::new("lock");
+    let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("LOCK");
     let none = FileLock::acquire(&path, OpenMode::ReadOnly).expect_err("nobody made it");
     assert_eq!(none.kind(), ErrorKind::NotFound);
@@ -311,9 +306,9 @@ fn a_lock_keeps_writers_apart_and_lets_readers_together() {
     let readers = [(); 2].map(|()| FileLock::acquire(&path, OpenMode::ReadOnly).expect("shared"));
     assert!(FileLock::acquire(&path, OpenMode::ReadWrite).is_err());
     drop(readers);
-    let memory = FileLock::acquire(Path::new("/dev/shm/strandline-lock-test"), OpenMode::ReadWrite);
-    if let Ok(lock) = memory {
+    if let Ok(memory) = tempfile::tempdir_in("/dev/shm") {
+        let lock = FileLock::acquire(&memory.path().join("LOCK"), OpenMode::ReadWrite);
+        let lock = lock.expect("made");
         assert_eq!(lock.volatile_file_system().as_deref(), Some("tmpfs"));
-        std::fs::remove_file("/dev/shm/strandline-lock-test").expect("removed");
     }
 }

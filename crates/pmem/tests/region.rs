@@ -1,16 +1,13 @@
 //! What stores, flushes and fences do to bytes and counters, on the heap and on a mapped file.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::Folder;
 use pmem::{Domain, Durability, OpenMode, PoolFile, Prefault, Region, Site};
 
 const LEN: u64 = 64 * 1024;
 
-fn mapped(folder: &Folder, prefault: Prefault) -> Region {
+fn mapped(folder: &tempfile::TempDir, prefault: Prefault) -> Region {
     PoolFile::create(&folder.path().join("pool"), LEN)
         .expect("created")
         .map(prefault)
@@ -19,7 +16,7 @@ fn mapped(folder: &Folder, prefault: Prefault) -> Region {
 
 #[test]
 fn flush_counts_every_line_touched() {
-    let folder = Folder::new("flush-lines");
+    let folder = tempfile::tempdir().expect("a folder");
     for region in [Region::heap(LEN, None).expect("heap"), mapped(&folder, Prefault::Lazy)] {
         for (at, len, lines) in [
             (0, 0, 0),
@@ -43,7 +40,7 @@ fn flush_counts_every_line_touched() {
 /// Everything around the range stays; everything in it is what an ordinary copy makes.
 #[test]
 fn copy_nt_equals_copy() {
-    let folder = Folder::new("copy-nt");
+    let folder = tempfile::tempdir().expect("a folder");
     let source: Vec<u8> = (0..512).map(|i| (i * 31 + 1) as u8).collect();
     for region in [Region::heap(LEN, None).expect("heap"), mapped(&folder, Prefault::Now)] {
         for at in (0..=256).step_by(64).chain([1, 8, 63, 65, 100, 127]) {
@@ -79,7 +76,7 @@ fn media_bytes_are_whole_lines_by_site() {
 
 #[test]
 fn words_and_bytes_survive_the_mapping() {
-    let folder = Folder::new("survive");
+    let folder = tempfile::tempdir().expect("a folder");
     let region = mapped(&folder, Prefault::Now);
     let word = region.flush(region.store_u64(Site::Superblock, LEN - 8, 0xDEAD_BEEF));
     let _ = region.fence(word.and(region.copy_nt(Site::Record, 192, &[7; 128])));
@@ -96,7 +93,7 @@ fn words_and_bytes_survive_the_mapping() {
 
 #[test]
 fn pages_are_mapped_ahead_and_hints_go_anywhere() {
-    let folder = Folder::new("populate");
+    let folder = tempfile::tempdir().expect("a folder");
     let region = mapped(&folder, Prefault::Lazy);
     let before = region.bytes(0, LEN as usize).to_vec();
     assert!(region.populate(5000, 1), "a byte within a page");
@@ -170,7 +167,7 @@ fn access_outside_panics() {
 /// A store to a read-only mapping is a panic, not a dead process.
 #[test]
 fn store_to_a_read_only_region_panics() {
-    let folder = Folder::new("read-only-store");
+    let folder = tempfile::tempdir().expect("a folder");
     drop(mapped(&folder, Prefault::Lazy));
     let pool = PoolFile::open(&folder.path().join("pool"), OpenMode::ReadOnly).expect("opened");
     let region = &pool.map(Prefault::Lazy).expect("mapped");

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::check::Violation;
 use crate::media::Mode;
 use crate::op::{Op, Shape};
-use crate::rng::Rng;
 use crate::sabotage::Planted;
+use base::random::Rng;
 
 /// What is run before the power goes.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Case {
     pub fn new(seed: u64, shape: &Shape, mode: Mode) -> Self {
         let ops = shape.generate(&mut Rng::fork(seed, 1), 1);
         let mut rng = Rng::fork(seed, 2);
-        let schedule = (0..ops.len() * 24).map(|_| rng.bits() as u8).collect();
+        let schedule = (0..ops.len() * 24).map(|_| rng.next() as u8).collect();
         let afterwards = Shape { ops: 3, reopens: 0, ..shape.clone() };
         Self { seed, mode, sabotage: None, ops, schedule, eager: false, afterwards }
     }

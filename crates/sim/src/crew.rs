@@ -25,7 +25,7 @@ use std::time::Duration;
 use pmem::Site;
 
 use crate::log::{Event, Log};
-use crate::rng::Rng;
+use base::random::Rng;
 
 /// The threads that act on one recorder.
 pub(crate) struct Crew {
@@ -77,7 +77,7 @@ impl Crew {
     /// Nudges follow from `seed`, as far as the order of events does.
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::fork(seed, 0xc4e3);
-        let mut site = || Site::ALL[rng.below(Site::ALL.len())];
+        let mut site = || Site::ALL[rng.index(Site::ALL.len())];
         let slow = [site(), site()];
         Self { numbers: HashMap::new(), names: Vec::new(), rng, slow, nudges: Nudges::default() }
     }
@@ -104,7 +104,7 @@ impl Crew {
             return Nudge::Yield;
         }
         self.nudges.sleeps += 1;
-        Nudge::Sleep(Duration::from_micros(self.rng.below(SLEEP_US) as u64))
+        Nudge::Sleep(Duration::from_micros(self.rng.index(SLEEP_US) as u64))
     }
 
     pub(crate) fn names(&self) -> &[String] {

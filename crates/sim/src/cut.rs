@@ -15,7 +15,7 @@
 //! ```
 
 use crate::media::Torn;
-use crate::rng::Rng;
+use base::random::Rng;
 
 /// How much is explored at one crash point.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +150,7 @@ impl Grades<'_> {
             }
             let count = self.doubts[i].count;
             for n in 0..limits.singles.min(count) {
-                let pick = if count <= limits.singles { n } else { rng.below(count) };
+                let pick = if count <= limits.singles { n } else { rng.index(count) };
                 for others in [&self.lost, &self.kept] {
                     self.choice.copy_from_slice(others);
                     self.choice[i] = pick as u16;
@@ -173,7 +173,7 @@ impl Grades<'_> {
             return (0..n).all(|a| (a + 1..n).all(|b| self.pair(a, b)));
         }
         (0..limits.subsets / 2).all(|_| {
-            let (a, b) = (rng.below(n), rng.below(n));
+            let (a, b) = (rng.index(n), rng.index(n));
             self.pair(a, b)
         })
     }
@@ -212,7 +212,7 @@ pub fn draw(doubts: &[Doubt], n: usize, rng: &mut Rng, choice: &mut [u16]) {
     };
     for (doubt, choice) in doubts.iter().zip(choice) {
         *choice = if rng.percent(torn) {
-            rng.below(doubt.count) as u16
+            rng.index(doubt.count) as u16
         } else if rng.percent(50) {
             doubt.kept
         } else {

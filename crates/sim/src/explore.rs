@@ -19,9 +19,9 @@ use crate::lazy::LazyPm;
 use crate::log::{Event, Log};
 use crate::media::{Media, Mode, Torn, patch, unpatch};
 use crate::pm::SimPm;
-use crate::rng::Rng;
 use crate::sabotage::Planted;
 use crate::system::System;
+use base::random::Rng;
 
 /// Whether recovery is run on memory that decides line by line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,7 +321,7 @@ impl<'s, S: System> Explorer<'s, S> {
         }
         let mut rng = Rng::fork(case.seed, salt ^ depth as u64);
         while points.len() > most {
-            points.remove(rng.below(points.len()));
+            points.remove(rng.index(points.len()));
         }
         points
     }
@@ -487,7 +487,7 @@ impl<'s, S: System> Explorer<'s, S> {
             let class = if c == kept { u64::MAX } else { c.into() };
             (h ^ class).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
         });
-        self.distinct.insert(crate::rng::splitmix(pattern));
+        self.distinct.insert(base::random::mix(pattern));
         if point.depth == 0 {
             *self.counters.cuts.entry(cut).or_default() += 1;
         }

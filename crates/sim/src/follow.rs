@@ -13,9 +13,9 @@ use crate::history::History;
 use crate::log::Log;
 use crate::media::{Media, patch, unpatch};
 use crate::op::{Op, Value, Write};
-use crate::rng::Rng;
 use crate::run::run_ops;
 use crate::system::System;
+use base::random::Rng;
 
 /// A recorded recovery and what was done after it, to be crashed in its turn.
 pub(crate) struct Dive<'h> {
@@ -87,7 +87,7 @@ impl<S: System> Explorer<'_, S> {
         }
         let born = rig.pm.mark();
         let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
-        let ops = if work { self.afterwards(point, rng.bits()) } else { Vec::new() };
+        let ops = if work { self.afterwards(point, rng.next()) } else { Vec::new() };
         self.work(point.case, rig, &store, &ops, &mut history, &mut rng)
             .map_err(|v| v.after(point.describe_cut(choice) + &then(&ops)))?;
         let mut log = Log::default();
@@ -121,7 +121,7 @@ impl<S: System> Explorer<'_, S> {
         history: &mut History,
         rng: &mut Rng,
     ) -> Result<(), Violation> {
-        let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.bits() as u8).collect();
+        let schedule: Vec<u8> = (0..ops.len() * 8).map(|_| rng.next() as u8).collect();
         guard(|| {
             run_ops(self.system, store, &rig.pm, ops, &schedule, history)?;
             if history.took_nothing() && self.system.makes_room() {
@@ -196,7 +196,7 @@ impl<S: System> Explorer<'_, S> {
         let born = rig.pm.mark();
         let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
         let mut rng = Rng::fork(point.case.seed, media.hash());
-        let ops = self.afterwards(point, rng.bits());
+        let ops = self.afterwards(point, rng.next());
         self.work(point.case, &rig, &store, &ops, &mut history, &mut rng)?;
         let mut log = Log::default();
         rig.pm.swap_log(&mut log);

@@ -10,8 +10,8 @@ use crate::explore::{Explorer, Point, guard};
 use crate::files::{Files, Survivors};
 use crate::media::patch;
 use crate::pm::SimPm;
-use crate::rng::Rng;
 use crate::system::System;
+use base::random::Rng;
 
 impl<S: System> Explorer<'_, S> {
     /// Runs recoveries lazily on each of a few disks that may survive; memory decides as it is read.

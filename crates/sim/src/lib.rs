@@ -8,7 +8,7 @@
 //! the [`History`].
 //!
 //! ```text
-//! rng ─► op ─► case          one seed: operations, schedule, world
+//! op ─► case                 one seed: operations, schedule, world
 //! run + record ─► log        the workload, step by step, on recorded memory
 //!              └► history    what was asked, in which order, who was told
 //! log ─► media ─► cut        crash points, torn lines and files, images
@@ -46,11 +46,11 @@ pub mod notes;
 pub mod op;
 pub mod pm;
 mod record;
-pub mod rng;
 pub mod run;
 pub mod sabotage;
 pub mod system;
 
+pub use base::random::Rng;
 pub use beside::Beside;
 pub use campaign::{Counters, Floors, Probe, Totals};
 pub use case::{Case, Failure};
@@ -65,6 +65,5 @@ pub use log::{DiskCall, Event, Log, StoreKind};
 pub use media::{Media, Mode};
 pub use op::{Keys, Op, Shape, Value, Write};
 pub use pm::SimPm;
-pub use rng::Rng;
 pub use sabotage::{Fault, Lie, Planted, Sabotage};
 pub use system::{Progress, Show, System};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::rng::{Rng, splitmix};
+use base::random::{Rng, mix};
 
 /// A value's identity and length; its bytes follow from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Value {
             if bytes.len() >= self.len as usize {
                 break;
             }
-            let word = splitmix(u64::from(self.id) << 32 | i) | 1;
+            let word = mix(u64::from(self.id) << 32 | i) | 1;
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.truncate(self.len as usize);
@@ -351,9 +351,9 @@ impl Shape {
     }
 
     fn op(&self, rng: &mut Rng, sofar: &mut Sofar) -> Op {
-        let thread = rng.below(self.threads.max(1).into()) as u8;
-        let keyspace = rng.below(self.keyspaces.max(1).into()) as u8;
-        let mut dice = rng.below(100) as u32;
+        let thread = rng.index(self.threads.max(1).into()) as u8;
+        let keyspace = rng.index(self.keyspaces.max(1).into()) as u8;
+        let mut dice = rng.index(100) as u32;
         let mut is = |percent: u32| {
             let hit = dice < percent;
             dice = if hit { u32::MAX } else { dice.saturating_sub(percent) };
@@ -363,13 +363,13 @@ impl Shape {
             return Op::Reopen;
         }
         if is(self.background) {
-            return Op::Background { thread, kind: rng.below(self.kinds.max(1).into()) as u8 };
+            return Op::Background { thread, kind: rng.index(self.kinds.max(1).into()) as u8 };
         }
         if is(self.reads) {
             return Op::Read { thread, keyspace, key: self.key(rng) };
         }
         if is(self.checkpoints) {
-            return Op::Checkpoint { thread, copy: rng.below(COPIES) as u32 };
+            return Op::Checkpoint { thread, copy: rng.index(COPIES) as u32 };
         }
         if is(self.ingests) && sofar.loose < LOOSE_MAX {
             sofar.loose += 1;
@@ -397,8 +397,8 @@ impl Shape {
         sofar.abandons += u32::from(abandon);
         sofar.loose += u32::from(abandon);
         // Of those that are given up, as many are batches as of the others.
-        let batch = if abandon { (rng.below(100) as u32) < self.batches } else { is(self.batches) };
-        let count = if batch { 2 + rng.below(2) } else { 1 };
+        let batch = if abandon { (rng.index(100) as u32) < self.batches } else { is(self.batches) };
+        let count = if batch { 2 + rng.index(2) } else { 1 };
         let mut writes: Vec<Write> = (0..count).map(|_| self.write(rng, sofar)).collect();
         if batch && self.range_deletes > 0 && rng.one_in(3) {
             writes[0] = self.range(rng, keyspace);
@@ -407,17 +407,17 @@ impl Shape {
     }
 
     fn write(&self, rng: &mut Rng, sofar: &mut Sofar) -> Write {
-        let keyspace = rng.below(self.keyspaces.max(1).into()) as u8;
+        let keyspace = rng.index(self.keyspaces.max(1).into()) as u8;
         let value = self.value(rng, sofar);
         let key = self.key(rng);
-        if self.merges > 0 && (rng.below(100) as u32) < self.merges {
+        if self.merges > 0 && (rng.index(100) as u32) < self.merges {
             return Write::Merge { keyspace, key, operand: value };
         }
         Write::Put { keyspace, key, value }
     }
 
     fn value(&self, rng: &mut Rng, sofar: &mut Sofar) -> Value {
-        let len = self.value_lens[rng.below(self.value_lens.len())];
+        let len = self.value_lens[rng.index(self.value_lens.len())];
         Value { id: sofar.id(), len }
     }
 
@@ -429,7 +429,7 @@ impl Shape {
 
     /// What is in a file: some of the keys, each once, and before them perhaps a range.
     fn file(&self, rng: &mut Rng, sofar: &mut Sofar, keyspace: u8) -> Vec<Write> {
-        let keys: BTreeSet<_> = (0..1 + rng.below(4)).map(|_| self.key(rng)).collect();
+        let keys: BTreeSet<_> = (0..1 + rng.index(4)).map(|_| self.key(rng)).collect();
         let mut writes = Vec::new();
         if self.range_deletes > 0 && rng.one_in(4) {
             writes.push(self.range(rng, keyspace));
@@ -444,7 +444,7 @@ impl Shape {
     }
 
     fn key(&self, rng: &mut Rng) -> Vec<u8> {
-        self.keys.key(rng.below(self.keys.count.max(1)))
+        self.keys.key(rng.index(self.keys.count.max(1)))
     }
 }
 

@@ -126,10 +126,10 @@ fn every_bug_is_found() {
     for (bug, rules) in [
         (Bug::PublishBeforeFence, &[Rule::N1][..]),
         (Bug::PublishOutOfOrder, &[Rule::N1, Rule::N5][..]),
-        (Bug::NoChecksum, &[Rule::N3][..]),
+        (Bug::NoChecksum, &[Rule::N2, Rule::N3][..]),
         (Bug::ChecksumOfFirstLine, &[Rule::N3][..]),
         (Bug::AcceptOverHole, &[Rule::N2][..]),
-        (Bug::NoWipe, &[Rule::N2][..]),
+        (Bug::NoWipe, &[Rule::N2, Rule::N4][..]),
         (Bug::NoAcceptedFlush, &[Rule::N6][..]),
         (Bug::ForgetDeletes, &[Rule::N4][..]),
         (Bug::FirstOfBatch, &[Rule::N2][..]),

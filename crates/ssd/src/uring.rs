@@ -312,10 +312,6 @@ mod tests {
         uring.inspect_err(|e| eprintln!("SKIPPED, and io_uring is NOT TESTED here: {e}")).ok()
     }
 
-    fn scratch(name: &str) -> std::path::PathBuf {
-        std::env::temp_dir().join(format!("ssd-uring-{name}-{}", std::process::id()))
-    }
-
     #[test]
     fn a_queued_write_that_fails_is_told_and_is_final() {
         let Some(uring) = uring(false) else { return };
@@ -331,7 +327,8 @@ mod tests {
     #[test]
     fn a_read_that_fails_is_told_once_all_are_over() {
         let Some(uring) = uring(false) else { return };
-        let path = scratch("write-only");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("write-only");
         let file = File::options().write(true).create(true).truncate(true).open(&path).unwrap();
         file.set_len(100_000).unwrap();
         let one = Reading::new(&path, crate::posix::Opened { file, direct: false }).unwrap();
@@ -341,18 +338,17 @@ mod tests {
             buffers.iter_mut().enumerate().map(|(i, b)| (i as u64 * 512, b.as_mut_slice()));
         let error = many.read_many(&mut ranges.collect::<Vec<_>>()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn files_may_be_dropped_while_writes_are_under_way() {
         let Some(uring) = uring(true) else { return };
+        let folder = tempfile::tempdir().unwrap();
         for i in 0..20 {
-            let path = scratch(&format!("dropped-{i}"));
+            let path = folder.path().join(format!("dropped-{i}"));
             let mut file = uring.create(&path).unwrap();
             file.append(&vec![i; 3 << 20]).unwrap();
             drop(file);
-            std::fs::remove_file(path).unwrap();
         }
         assert!(uring.rings.idle().iter().all(|ring| ring.in_flight() == 0));
     }
@@ -360,7 +356,8 @@ mod tests {
     #[test]
     fn threads_read_at_the_same_time() {
         let Some(uring) = uring(false) else { return };
-        let path = scratch("threads");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("threads");
         let bytes: Vec<u8> = (0..600_000u32).map(|i| (i ^ i >> 8) as u8).collect();
         let mut file = uring.create(&path).unwrap();
         file.append(&bytes).unwrap();
@@ -384,6 +381,5 @@ mod tests {
                 });
             }
         });
-        std::fs::remove_file(path).unwrap();
     }
 }

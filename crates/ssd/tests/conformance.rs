@@ -1,21 +1,19 @@
 //! Every back end does the same.
 
-mod scratch;
 mod suite;
 
-use scratch::Scratch;
 use ssd::{Disk, Faulty, Memory, Posix, Uring};
 use suite::conform;
 
 #[test]
 fn posix() {
-    let scratch = Scratch::new("posix");
+    let scratch = tempfile::tempdir().unwrap();
     conform(&Posix::new(false), scratch.path());
 }
 
 #[test]
 fn posix_past_the_page_cache() {
-    let scratch = Scratch::new("direct");
+    let scratch = tempfile::tempdir().unwrap();
     conform(&Posix::new(true), scratch.path());
 }
 
@@ -24,7 +22,7 @@ fn io_uring() {
     for direct in [false, true] {
         match Uring::new(direct) {
             Ok(fs) => {
-                let scratch = Scratch::new(if direct { "uring-direct" } else { "uring" });
+                let scratch = tempfile::tempdir().unwrap();
                 conform(&fs, scratch.path());
             }
             Err(error) => eprintln!("SKIPPED, and io_uring is NOT TESTED here: {error}"),
@@ -34,7 +32,7 @@ fn io_uring() {
 
 #[test]
 fn the_best_there_is() {
-    let scratch = Scratch::new("best");
+    let scratch = tempfile::tempdir().unwrap();
     let fs = ssd::best(false);
     conform(fs.as_ref(), scratch.path());
     println!("{}", fs.describe());

@@ -1,12 +1,9 @@
 //! Every call fails in its turn, in every way: what has a name that counts is whole.
 
-mod scratch;
-
 use std::path::Path;
 use std::sync::Arc;
 
 use base::{ErrorKind, Result};
-use scratch::Scratch;
 use ssd::{Append, Call, Failure, Faulty, Fs, Memory, Posix, Rule, durable_install};
 
 const OLD: &[u8] = b"old content";
@@ -72,7 +69,7 @@ fn each_call_fails<F: Fs>(fs: &Faulty<F>, dir: &Path, failure: Failure, for_ever
 
 #[test]
 fn an_install_whose_ith_call_fails_leaves_the_old_or_the_new() {
-    let scratch = Scratch::new("failures");
+    let scratch = tempfile::tempdir().unwrap();
     for failure in Failure::ALL {
         for for_ever in [false, true] {
             let calls =

@@ -1,25 +1,12 @@
 //! Random calls: the file system in memory does what the operating system does, and power cuts keep to the
 //! rules of the model.
 
-mod scratch;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use base::random::Rng;
 use base::{ErrorKind, Result};
-use scratch::Scratch;
 use ssd::{Disk, Fs, Memory, Posix};
-
-/// A generator that is good enough to pick calls.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -44,15 +31,15 @@ const STEPS: [Step; 9] = [
     Step::SyncDir,
 ];
 
-/// One random call below `root`; the same on every file system for the same dice.
-fn step(fs: &dyn Fs, root: &Path, dice: &mut Dice) -> (Step, Result<()>) {
-    let path = |dice: &mut Dice| {
+/// One random call below `root`; the same on every file system for the same rng.
+fn step(fs: &dyn Fs, root: &Path, rng: &mut Rng) -> (Step, Result<()>) {
+    let path = |rng: &mut Rng| {
         let names = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a"];
-        root.join(names[dice.below(names.len())])
+        root.join(names[rng.index(names.len())])
     };
-    let (step, one, two) = (STEPS[dice.below(STEPS.len())], path(dice), path(dice));
-    let text = vec![b'a' + dice.below(26) as u8; dice.below(20)];
-    let synced = dice.below(2) == 0;
+    let (step, one, two) = (STEPS[rng.index(STEPS.len())], path(rng), path(rng));
+    let text = vec![b'a' + rng.index(26) as u8; rng.index(20)];
+    let synced = rng.index(2) == 0;
     let result = match step {
         Step::Write => fs.create(&one).and_then(|mut file| {
             file.append(&text)?;
@@ -98,16 +85,16 @@ fn shown(disk: &Disk) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 #[test]
 fn memory_does_what_the_operating_system_does() {
-    let scratch = Scratch::new("random");
+    let scratch = tempfile::tempdir().unwrap();
     let mut failed = BTreeMap::new();
     for seed in 0..60 {
         let root = scratch.path().join(seed.to_string());
         std::fs::create_dir(&root).unwrap();
         let (posix, memory) = (Posix::new(false), Memory::default());
-        let (mut dice, mut same_dice) = (Dice(seed), Dice(seed));
+        let (mut rng, mut same_rng) = (Rng::new(seed), Rng::new(seed));
         for turn in 0..80 {
-            let (what, real) = step(&posix, &root, &mut dice);
-            let (_, model) = step(&memory, "/".as_ref(), &mut same_dice);
+            let (what, real) = step(&posix, &root, &mut rng);
+            let (_, model) = step(&memory, "/".as_ref(), &mut same_rng);
             let kind = |result: &Result<()>| result.as_ref().map_err(|e| e.kind()).copied();
             assert_eq!(
                 kind(&real),
@@ -133,9 +120,9 @@ fn power_cuts_keep_to_the_rules() {
     let mut survivors = 0;
     for seed in 0..300 {
         let memory = Memory::new(Disk::new(8));
-        let mut dice = Dice(seed);
+        let mut rng = Rng::new(seed);
         for _ in 0..30 {
-            let _may_fail = step(&memory, "/".as_ref(), &mut dice).1;
+            let _may_fail = step(&memory, "/".as_ref(), &mut rng).1;
             let disk = memory.disk();
             let doubts = disk.doubts();
             // With all kept nothing is lost.

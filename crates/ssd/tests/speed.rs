@@ -1,10 +1,8 @@
 //! What the back ends do a second: run with `--release --ignored --nocapture`.
 
-mod scratch;
-
 use std::time::Instant;
 
-use scratch::Scratch;
+use base::random::Rng;
 use ssd::{Fs, Posix, Uring};
 
 const BLOCK: usize = 4096;
@@ -26,7 +24,7 @@ fn back_ends() -> Vec<Box<dyn Fs>> {
 #[test]
 #[ignore = "a measurement, not a check"]
 fn figures() {
-    let scratch = Scratch::new("speed");
+    let scratch = tempfile::tempdir().unwrap();
     for fs in back_ends() {
         let path = scratch.path().join("f");
         let begun = Instant::now();
@@ -38,14 +36,11 @@ fn figures() {
         let written = (BLOCKS * BLOCK as u64 / (1 << 20)) as f64 / begun.elapsed().as_secs_f64();
         drop(file);
         let file = fs.open(&path).unwrap();
-        let (mut at, mut reads) = (1u64, 0);
+        let (mut rng, mut reads) = (Rng::new(1), 0);
         let mut buffers = vec![[0; BLOCK]; BATCH];
         let begun = Instant::now();
         while begun.elapsed().as_secs() < 2 {
-            let mut next = || {
-                at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                at % BLOCKS * BLOCK as u64
-            };
+            let mut next = || rng.below(BLOCKS) * BLOCK as u64;
             let ranges = buffers.iter_mut().map(|b| (next(), b.as_mut_slice()));
             file.read_many(&mut ranges.collect::<Vec<_>>()).unwrap();
             reads += BATCH;

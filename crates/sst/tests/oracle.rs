@@ -7,26 +7,9 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use common::{Model, Random, options, write};
+use base::random::Rng;
+use common::{Model, options, write};
 use sst::{EntryKind, FileSink, Writer, WriterOptions};
-
-/// A folder of its own that goes away.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sst-{name}-{}", std::process::id()));
-        _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn skipped(tool: &str) {
     eprintln!("SKIPPED: {tool} is missing; run scripts/install-oracles");
@@ -51,7 +34,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn model(seed: u64) -> Model {
-    let mut random = Random(seed);
+    let mut random = Rng::new(seed);
     let mut model = Model::new();
     for _ in 0..1500 {
         let len = [3, 8, 40, 300][random.below(4) as usize];
@@ -73,12 +56,12 @@ fn model(seed: u64) -> Model {
 
 #[test]
 fn sst_dump_reads_our_tables() {
-    let place = Place::new("dump");
+    let place = tempfile::tempdir().unwrap();
     for seed in 0..24_u64 {
         let model = model(seed);
-        let pick = seed | Random(seed).next() << 4;
+        let pick = seed | Rng::new(seed).next() << 4;
         let (bytes, _) = write(&model, options(pick));
-        let path = place.0.join(format!("{seed:06}.sst"));
+        let path = place.path().join(format!("{seed:06}.sst"));
         std::fs::write(&path, &bytes).unwrap();
         let file = path.to_str().unwrap();
         let Some(output) = sst_dump(&["--command=check", "--verify_checksum"], file) else {
@@ -100,10 +83,10 @@ fn sst_dump_reads_our_tables() {
 /// So that the test above would notice.
 #[test]
 fn sst_dump_notices_damage() {
-    let place = Place::new("damage");
+    let place = tempfile::tempdir().unwrap();
     let (mut bytes, _) = write(&model(1), WriterOptions::default());
     bytes[100] ^= 1;
-    let path = place.0.join("000001.sst");
+    let path = place.path().join("000001.sst");
     std::fs::write(&path, &bytes).unwrap();
     let args = ["--command=check", "--verify_checksum"];
     let Some(output) = sst_dump(&args, path.to_str().unwrap()) else {
@@ -114,13 +97,13 @@ fn sst_dump_notices_damage() {
 
 #[test]
 fn sst_dump_sees_range_deletions() {
-    let place = Place::new("ranges");
+    let place = tempfile::tempdir().unwrap();
     let mut writer = Writer::new(Vec::new(), WriterOptions::default());
     writer.add(b"m", 9, EntryKind::Value, b"v").unwrap();
     for (begin, end, seq) in [("p", "q", 3), ("a", "c", 5), ("a", "z", 8)] {
         writer.add_range_delete(begin.as_bytes(), end.as_bytes(), seq).unwrap();
     }
-    let path = place.0.join("000001.sst");
+    let path = place.path().join("000001.sst");
     std::fs::write(&path, writer.finish().unwrap().0).unwrap();
     let args = ["--command=check", "--verify_checksum", "--show_properties"];
     let Some(output) = sst_dump(&args, path.to_str().unwrap()) else {
@@ -135,10 +118,10 @@ fn sst_dump_sees_range_deletions() {
 
 #[test]
 fn sst_dump_reads_range_deletions_alone() {
-    let place = Place::new("alone");
+    let place = tempfile::tempdir().unwrap();
     let mut writer = Writer::new(Vec::new(), WriterOptions::default());
     writer.add_range_delete(b"a", b"c", 5).unwrap();
-    let path = place.0.join("000001.sst");
+    let path = place.path().join("000001.sst");
     std::fs::write(&path, writer.finish().unwrap().0).unwrap();
     let args = ["--command=check", "--verify_checksum"];
     let Some(output) = sst_dump(&args, path.to_str().unwrap()) else {
@@ -150,12 +133,12 @@ fn sst_dump_reads_range_deletions_alone() {
 /// A folder with nothing but our table becomes a store: with numbers, a column family and range deletions.
 #[test]
 fn ldb_repairs_a_folder() {
-    let place = Place::new("repair");
+    let place = tempfile::tempdir().unwrap();
     let options = WriterOptions {
         file_number: 12,
         db_id: "store".into(),
         session_id: "0123456789ABCDEFGHIJ".into(),
-        compression: sst::Compression::Zstd,
+        compression: *sst::Compression::AVAILABLE.last().unwrap(),
         index: sst::IndexKind::TwoLevel,
         hash_index: true,
         ..WriterOptions::default()
@@ -165,8 +148,8 @@ fn ldb_repairs_a_folder() {
         writer.add(format!("k{i:05}").as_bytes(), 7 + i, EntryKind::Value, b"value").unwrap();
     }
     writer.add_range_delete(b"k00100", b"k00200", 5000).unwrap();
-    std::fs::write(place.0.join("000012.sst"), writer.finish().unwrap().0).unwrap();
-    let db = format!("--db={}", place.0.display());
+    std::fs::write(place.path().join("000012.sst"), writer.finish().unwrap().0).unwrap();
+    let db = format!("--db={}", place.path().display());
     let ldb = |command: &str| Command::new("ldb").arg(&db).arg(command).output().ok();
     let Some(repaired) = ldb("repair") else { return skipped("ldb") };
     assert!(repaired.status.success(), "{repaired:?}");
@@ -199,8 +182,8 @@ fn million_keys() {
     if python().is_none() {
         return skipped("rocksdict");
     }
-    let place = Place::new("million");
-    let path = place.0.join("table.sst");
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("table.sst");
     let options = WriterOptions {
         external: true,
         compression: sst::Compression::Lz4,
@@ -233,9 +216,9 @@ fn ingested_in_every_shape() {
     if python().is_none() {
         return skipped("rocksdict");
     }
-    let place = Place::new("shapes");
+    let place = tempfile::tempdir().unwrap();
     for pick in 0..12 {
-        let seed = Random(pick).next();
+        let seed = Rng::new(pick).next();
         let options = WriterOptions { external: true, ..options(pick | seed << 4) };
         let mut writer = Writer::new(Vec::new(), options.clone());
         let count = 3000;
@@ -244,7 +227,7 @@ fn ingested_in_every_shape() {
             let key = format!("{i:09}{}", "x".repeat(tail));
             writer.add(key.as_bytes(), 0, EntryKind::Value, format!("v{i}").as_bytes()).unwrap();
         }
-        let path = place.0.join("table.sst");
+        let path = place.path().join("table.sst");
         std::fs::write(&path, writer.finish().unwrap().0).unwrap();
         let told = ingest(&path, count).unwrap();
         let number = |name: &str| told[name].as_u64().unwrap();

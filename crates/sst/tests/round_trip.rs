@@ -193,8 +193,8 @@ fn threads_may_share() {
 
 #[test]
 fn in_files() {
-    let path = std::env::temp_dir().join(format!("sst-in-files-{}", std::process::id()));
-    _ = std::fs::remove_file(&path);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.sst");
     let mut writer = Writer::new(sst::FileSink::create(&path).unwrap(), WriterOptions::default());
     writer.add(b"key", 1, EntryKind::Value, b"value").unwrap();
     let (sink, summary) = writer.finish().unwrap();

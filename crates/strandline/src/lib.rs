@@ -28,6 +28,11 @@
 //! A record is written once, sequentially, into persistent memory; after that only indexes move. There is
 //! no separate log. ARCHITECTURE.md tells the way of a write, a read and a recovery; their control flow
 //! is in the rooms of the same names.
+//!
+//! # Features
+//!
+//! - `zstd`, off by default: tables compressed with Zstandard are read and written. It takes a C compiler; nothing else does. A
+//!   build without it refuses such tables with [`ErrorKind::NotSupported`].
 #![forbid(unsafe_code)]
 
 mod admin;

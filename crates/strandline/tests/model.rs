@@ -171,7 +171,11 @@ fn option_sets() -> Vec<(&'static str, Options)> {
         ),
         (
             "levels, four threads",
-            Options { background_threads: 4, compression: Compression::Zstd, ..levels() },
+            Options {
+                background_threads: 4,
+                compression: *Compression::AVAILABLE.last().expect("some"),
+                ..levels()
+            },
         ),
         (
             "levels, large zones",
@@ -275,8 +279,6 @@ fn drawn(rng: &mut Rng) -> Options {
     let pick = |rng: &mut Rng, of: &[u64]| *rng.pick(of);
     let ssd = if rng.chance(2, 3) { SsdSource::Auto } else { SsdSource::None };
     let least = if ssd == SsdSource::Auto { 3 } else { 12 };
-    let compressions =
-        [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd];
     let pm = if rng.chance(1, 4) { PmSource::Dram } else { PmSource::Heap };
     let upper = ssd == SsdSource::Auto && pm != PmSource::Dram;
     Options {
@@ -294,7 +296,7 @@ fn drawn(rng: &mut Rng) -> Options {
         hash_index: rng.chance(1, 2),
         checksum: *rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]),
         block_cache: pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]),
-        compression: *rng.pick(&compressions),
+        compression: *rng.pick(Compression::AVAILABLE),
         background_threads: rng.below(4) as u32,
         recovery_threads: 1 + rng.below(3) as u32,
         pm,

@@ -132,12 +132,12 @@ fn a_store_is_opened_as_what_it_is() {
 #[test]
 fn it_says_what_a_write_survives() {
     let dir = TempDir::new("wal-class");
-    let disk = std::env::temp_dir().join(format!("strandline-wal-{}", std::process::id()));
+    let disk = tempfile::tempdir().expect("temporary directory");
     for (sync, on_disk) in
         [(WalSync::Always, Durability::Synced), (WalSync::Never, Durability::ProcessCrash)]
     {
         let with = Options { wal_sync: sync, ..options() };
-        let db = Db::open(&disk, with.clone()).expect("open");
+        let db = Db::open(disk.path(), with.clone()).expect("open");
         assert!([on_disk, Durability::ProcessCrash].contains(&db.durability()));
         assert!(!db.properties().durability_note.is_empty());
         db.sync_wal().expect("sync");
@@ -146,7 +146,6 @@ fn it_says_what_a_write_survives() {
         let note = db.properties().durability_note;
         assert!(!note.contains("tmpfs") || db.durability() == Durability::ProcessCrash);
     }
-    std::fs::remove_dir_all(disk).expect("remove");
     assert_eq!(Durability::Synced.to_string(), "synced to SSD");
     assert!(Durability::ProcessCrash < Durability::Synced);
     assert!(Durability::Synced < Durability::PowerFailAdr);

@@ -16,14 +16,14 @@
 #![forbid(unsafe_code)]
 
 pub mod corpus;
+pub mod golden;
 mod model;
 mod op;
-mod rng;
 mod transcript;
 mod value;
 
+pub use base::random::Rng;
 pub use model::{Model, Moment, Walk};
 pub use op::{Change, Generator, Keys, Move, Op, Profile};
-pub use rng::Rng;
 pub use transcript::Transcript;
 pub use value::{Value, stamp, stamped};

@@ -2,8 +2,8 @@
 
 use std::ops::Bound;
 
-use crate::rng::Rng;
 use crate::value::Value;
+use base::random::Rng;
 
 /// A change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]

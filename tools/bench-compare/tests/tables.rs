@@ -1,32 +1,11 @@
 //! Tables of this project read by RocksDB 11, and its tables, up to the newest version of the format, read here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rocksdb::statistics::Ticker;
 use rocksdb::{BlockBasedOptions, DB, DBCompressionType, Options, SstFileWriter};
 use sst::{EntryKind, FileReader, FileSink, Layout, Table, Uncached, Writer, WriterOptions};
-
-/// A folder that goes when this does.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("strandline-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("folder");
-        Folder(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn key(number: u64) -> Vec<u8> {
     format!("key {number:010}").into_bytes()
@@ -44,8 +23,8 @@ fn value(number: u64) -> Vec<u8> {
 #[test]
 fn rocksdb_finds_every_key_and_uses_the_filter() {
     const KEYS: u64 = 1_000_000;
-    let folder = Folder::new("ours");
-    let path = folder.file("ours.sst");
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("ours.sst");
     let options = WriterOptions { external: true, ..WriterOptions::default() };
     let mut writer = Writer::new(FileSink::create(&path).expect("create"), options);
     for number in 0..KEYS {
@@ -59,7 +38,7 @@ fn rocksdb_finds_every_key_and_uses_the_filter() {
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
     options.enable_statistics();
-    let db = DB::open(&options, folder.file("db")).expect("open");
+    let db = DB::open(&options, folder.path().join("db")).expect("open");
     db.ingest_external_file(vec![path]).expect("ingest");
     for number in 0..KEYS {
         let found = db.get_pinned(key(number)).expect("get");
@@ -76,10 +55,10 @@ fn rocksdb_finds_every_key_and_uses_the_filter() {
 
 #[test]
 fn tables_of_rocksdb_are_read_in_every_version() {
-    let folder = Folder::new("theirs");
+    let folder = tempfile::tempdir().expect("folder");
     for version in 2..=7 {
         for compression in [DBCompressionType::None, DBCompressionType::Lz4] {
-            let path = folder.file(&format!("{version}-{compression:?}.sst"));
+            let path = folder.path().join(format!("{version}-{compression:?}.sst"));
             theirs(&path, version, compression);
             let file = FileReader::open(&path).expect("open");
             let layout = Layout::open(&file).expect("layout");

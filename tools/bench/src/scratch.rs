@@ -7,20 +7,23 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
 
 /// How folders begin, and what a janitor is willing to remove.
 const PREFIX: &str = "strandline-bench-";
 /// Where memory is to be had as files.
 pub const MEMORY: &str = "/dev/shm";
 
-static MADE: AtomicU32 = AtomicU32::new(0);
-
 /// A folder that lives as long as this value.
 pub struct Scratch {
-    path: PathBuf,
-    janitor: Option<Child>,
+    // Declared first: the janitor looks once more after the folder is gone.
+    dir: TempDir,
+    _janitor: Option<Janitor>,
 }
+
+/// The child process that removes the folder when this one is gone.
+struct Janitor(Child);
 
 impl Scratch {
     /// Makes a folder in the first of `parents` that has room for `wanted` bytes.
@@ -28,11 +31,10 @@ impl Scratch {
     /// # Errors
     /// There is too little room, or no folder can be made; in words.
     pub fn within(parents: &[PathBuf], wanted: u64) -> Result<Scratch, String> {
-        let name =
-            format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{PREFIX}{}-", std::process::id());
         let mut failure = String::new();
         for parent in parents {
-            let (path, free) = (parent.join(&name), free_bytes(parent));
+            let free = free_bytes(parent);
             // Never all of it: in memory, that would be taken from everyone else.
             if free / 4 * 3 < wanted {
                 failure = format!(
@@ -43,9 +45,9 @@ impl Scratch {
                 );
                 continue;
             }
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Scratch { janitor: hire(&path), path }),
-                Err(error) => failure = format!("making {}: {error}", path.display()),
+            match tempfile::Builder::new().prefix(&name).tempdir_in(parent) {
+                Ok(dir) => return Ok(Scratch { _janitor: hire(dir.path()), dir }),
+                Err(error) => failure = format!("a folder in {}: {error}", parent.display()),
             }
         }
         Err(failure)
@@ -53,23 +55,20 @@ impl Scratch {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.dir.path()
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Janitor {
     fn drop(&mut self) {
-        let _best_effort = std::fs::remove_dir_all(&self.path);
-        if let Some(mut janitor) = self.janitor.take() {
-            // Its standard input ends, so it looks once more and goes.
-            drop(janitor.stdin.take());
-            let _gone = janitor.wait();
-        }
+        // Its standard input ends, so it looks once more and goes.
+        drop(self.0.stdin.take());
+        let _gone = self.0.wait();
     }
 }
 
 /// Starts the janitor of `path`, outside the process group that Ctrl-C reaches. Best effort.
-fn hire(path: &Path) -> Option<Child> {
+fn hire(path: &Path) -> Option<Janitor> {
     let program = std::env::current_exe().ok()?;
     Command::new(program)
         .args(["bench", "--child-janitor"])
@@ -80,6 +79,7 @@ fn hire(path: &Path) -> Option<Child> {
         .process_group(0)
         .spawn()
         .ok()
+        .map(Janitor)
 }
 
 /// The janitor: waits until its parent is gone, then removes the folder.

@@ -1,6 +1,6 @@
 //! The program as its users meet it: run, read, and gone without a trace.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -66,28 +66,6 @@ fn left_behind(pid: u32) -> Vec<PathBuf> {
 
 fn number(object: &Value, field: &str) -> f64 {
     object[field].as_f64().unwrap_or_else(|| panic!("{field} in {object}"))
-}
-
-/// A folder under the build's own that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        let _fresh = std::fs::remove_dir_all(&path);
-        Folder(path)
-    }
-
-    fn flag(&self) -> String {
-        format!("--db={}", self.0.display())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 const FIELDS: [&str; 15] = [
@@ -312,8 +290,9 @@ fn unknown_flags_are_one_warning_and_wrong_values_an_error() {
 
 #[test]
 fn a_store_of_ones_own_is_kept_and_found_again() {
-    let folder = Folder::new("own");
-    let db = folder.flag();
+    // Under the build's own folder, which may be on a disk.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let db = format!("--db={}", folder.path().join("db").display());
     let args = |work| [db.as_str(), "--num=1000", "--pm_size=32M", "--verify", "--unique", work];
     run(&args("--benchmarks=fillrandom")).lines();
     let again = args("--benchmarks=fillrandom,readrandom");

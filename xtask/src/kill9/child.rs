@@ -135,7 +135,7 @@ fn varied(options: Options, rng: &mut Rng) -> Options {
         table_bytes: *rng.pick(&[8 << 10, 32 << 10, 256 << 10]),
         block_bytes: *rng.pick(&[512, 4096, 16384]),
         block_cache: *rng.pick(&[256 << 10, 4 << 20]),
-        compression: *rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]),
+        compression: *rng.pick(Compression::AVAILABLE),
         checksum: *rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]),
         filter_bits: *rng.pick(&[0, 10]),
         index: *rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]),

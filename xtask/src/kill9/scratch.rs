@@ -3,9 +3,11 @@
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 /// How folders begin, and what a janitor is willing to remove.
 pub const PREFIX: &str = "strandline-kill9-";
@@ -13,47 +15,43 @@ pub const PREFIX: &str = "strandline-kill9-";
 pub const JANITOR: &str = "kill9-janitor";
 
 pub struct Scratch {
-    path: PathBuf,
-    janitor: Child,
+    // Declared first: the janitor looks once more after the folder is gone.
+    dir: TempDir,
+    _janitor: Janitor,
 }
+
+struct Janitor(Child);
 
 impl Scratch {
     /// Makes a folder in `parent`.
     pub fn new(parent: &Path) -> Result<Scratch, String> {
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
-        let failed =
-            |error: std::io::Error| format!("making {}: {error}; give --dir", path.display());
+        let failed = |error: std::io::Error| {
+            format!("a folder in {}: {error}; give --dir", parent.display())
+        };
         let program = std::env::current_exe().map_err(failed)?;
-        std::fs::create_dir(&path).map_err(failed)?;
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent).map_err(failed)?;
         // Outside the process group that Ctrl-C reaches.
         let hired = Command::new(program)
             .arg(JANITOR)
-            .arg(&path)
+            .arg(dir.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn();
-        match hired {
-            Ok(janitor) => Ok(Scratch { path, janitor }),
-            Err(error) => {
-                let _best_effort = std::fs::remove_dir(&path);
-                Err(failed(error))
-            }
-        }
+        Ok(Scratch { dir, _janitor: Janitor(hired.map_err(failed)?) })
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.dir.path()
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Janitor {
     fn drop(&mut self) {
-        let _best_effort = std::fs::remove_dir_all(&self.path);
         // Its standard input ends, so it looks once more and goes.
-        drop(self.janitor.stdin.take());
-        let _gone = self.janitor.wait();
+        drop(self.0.stdin.take());
+        let _gone = self.0.wait();
     }
 }
 

@@ -47,7 +47,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     // It reads tables by themselves.
     ("strandline-cli", &["strandline", "strandline-bench", "strandline-sst"]),
     ("strandline-sim", &["strandline-base", "strandline-pmem", "strandline-ssd"]),
-    ("strandline-testkit", &[]),
+    ("strandline-testkit", &["strandline-base"]),
 ];
 /// What anyone may use for tests, and no one otherwise.
 const FOR_TESTS: [&str; 2] = ["strandline-sim", "strandline-testkit"];

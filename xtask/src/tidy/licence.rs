@@ -70,7 +70,15 @@ fn take(rest: &mut &[&str], word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_permissive;
+    use super::{PERMISSIVE, is_permissive};
+
+    #[test]
+    fn cargo_deny_allows_the_same() {
+        let text = include_str!("../../../deny.toml");
+        let listed = text.split_once("allow = [").and_then(|(_, rest)| rest.split_once(']'));
+        let listed = listed.expect("a list").0.split(',').map(|name| name.trim().trim_matches('"'));
+        assert_eq!(listed.filter(|name| !name.is_empty()).collect::<Vec<_>>(), PERMISSIVE);
+    }
 
     #[test]
     fn expressions() {

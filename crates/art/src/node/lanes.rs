@@ -57,19 +57,17 @@ fn zeros64(word: u64) -> u64 {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use base::random::Rng;
+
     use super::*;
 
     #[test]
     fn searches_agree_with_a_loop() {
-        let mut random = 1u64;
-        let mut next = || {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            random >> 33
-        };
+        let mut rng = Rng::new(1);
         for _ in 0..if cfg!(miri) { 500 } else { 20_000 } {
             // Few distinct values, so that neighbours of the sought byte and zeros are frequent.
-            let keys: [u8; 16] = std::array::from_fn(|_| (next() % 5) as u8 * 51);
-            let byte = (next() % 256) as u8 / 50 * 51;
+            let keys: [u8; 16] = std::array::from_fn(|_| rng.below(5) as u8 * 51);
+            let byte = rng.below(256) as u8 / 50 * 51;
             let place = |keys: &[u8]| keys.iter().position(|key| *key == byte);
             let low = u64::from_le_bytes(keys[..8].try_into().unwrap());
             let high = u64::from_le_bytes(keys[8..].try_into().unwrap());

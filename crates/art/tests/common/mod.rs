@@ -40,21 +40,3 @@ impl Records for Table {
         self.record(leaf).1
     }
 }
-
-/// A small generator, the same on every machine.
-#[allow(dead_code, reason = "not every test needs it")]
-pub struct Random(pub u64);
-
-#[allow(dead_code, reason = "not every test needs it")]
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}

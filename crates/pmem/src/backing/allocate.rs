@@ -127,14 +127,7 @@ mod tests {
 
     #[test]
     fn holes_are_filled_and_data_stays() {
-        let path = std::env::temp_dir().join(format!("pmem-fill-{}", std::process::id()));
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .expect("a new file");
-        std::fs::remove_file(&path).expect("removed while open");
+        let file = tempfile::tempfile().expect("a new file");
         file.set_len(300_000).expect("sparse");
         file.write_all_at(b"data", 100_000).expect("written");
         assert!(is_sparse(&fstat(&file).expect("stat")));

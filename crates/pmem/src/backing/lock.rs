@@ -176,7 +176,8 @@ mod tests {
     /// A child that is being started has the descriptors of this process for a moment: no open is refused for it.
     #[test]
     fn a_child_on_its_way_is_waited_for() {
-        let path = std::env::temp_dir().join(format!("pmem-lock-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
         let file = std::fs::File::create(&path).expect("file");
         let take = |file: &std::fs::File| {
             let stat = rustix::fs::fstat(file).expect("stat");
@@ -190,6 +191,5 @@ mod tests {
         drop(file);
         take(&again).expect("free soon");
         child.expect("started").wait().expect("ended");
-        std::fs::remove_file(&path).expect("removed");
     }
 }

@@ -132,35 +132,29 @@ mod tests {
     use super::*;
 
     /// A made-up `/sys`, removed at the end.
-    struct Sys(PathBuf);
+    struct Sys(tempfile::TempDir);
 
     impl Sys {
-        fn new(name: &str) -> Self {
-            let root = std::env::temp_dir().join(format!("pmem-sys-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&root);
+        fn new() -> Self {
+            let root = tempfile::tempdir().expect("a folder");
             for folder in ["dev/block", "dev/char", "bus/dax"] {
-                fs::create_dir_all(root.join(folder)).expect("folder");
+                fs::create_dir_all(root.path().join(folder)).expect("folder");
             }
             Self(root)
         }
 
         fn device(&self, kind: &str, number: &str, home: &str) {
-            fs::create_dir_all(self.0.join(home)).expect("folder");
-            symlink(self.0.join(home), self.0.join("dev").join(kind).join(number)).expect("link");
+            fs::create_dir_all(self.0.path().join(home)).expect("folder");
+            symlink(self.0.path().join(home), self.0.path().join("dev").join(kind).join(number))
+                .expect("link");
         }
 
         fn write(&self, file: &str, text: &str) {
-            fs::write(self.0.join(file), text).expect("file");
+            fs::write(self.0.path().join(file), text).expect("file");
         }
 
         fn judge(&self, device: Device) -> (Durability, String) {
-            direct_durability(&self.0, device)
-        }
-    }
-
-    impl Drop for Sys {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            direct_durability(self.0.path(), device)
         }
     }
 
@@ -176,7 +170,7 @@ mod tests {
 
     #[test]
     fn domains_are_told_apart() {
-        let sys = Sys::new("domains");
+        let sys = Sys::new();
         for (region, domain) in [(0, "memory_controller\n"), (1, "cpu_cache\n")] {
             sys.device(
                 "block",
@@ -210,25 +204,25 @@ mod tests {
 
     #[test]
     fn a_volume_is_worth_its_weakest_device() {
-        let sys = Sys::new("volume");
+        let sys = Sys::new();
         let parts = [(0, "cpu_cache"), (1, "memory_controller")].map(|(region, domain)| {
             let home = format!("{BUS}/region{region}/namespace{region}.0/block/pmem{region}");
-            fs::create_dir_all(sys.0.join(&home)).expect("folder");
+            fs::create_dir_all(sys.0.path().join(&home)).expect("folder");
             sys.write(&format!("{BUS}/region{region}/persistence_domain"), domain);
             home
         });
         sys.device("block", "259:9", "devices/virtual/block/dm-0");
-        let slaves = sys.0.join("devices/virtual/block/dm-0/slaves");
+        let slaves = sys.0.path().join("devices/virtual/block/dm-0/slaves");
         fs::create_dir_all(&slaves).expect("folder");
         for (name, home) in ["pmem0", "pmem1"].iter().zip(&parts) {
-            symlink(sys.0.join(home), slaves.join(name)).expect("link");
+            symlink(sys.0.path().join(home), slaves.join(name)).expect("link");
         }
         assert_eq!(sys.judge(block(9)).0, Durability::PowerFailAdr);
     }
 
     #[test]
     fn dax_devices() {
-        let sys = Sys::new("dax");
+        let sys = Sys::new();
         for (number, home) in [
             ("252:0", format!("{BUS}/region0/dax0.0/dax0.0")),
             ("252:1", "devices/platform/hmem.0/dax1.0".into()),
@@ -236,13 +230,14 @@ mod tests {
         ] {
             sys.device("char", number, &home);
             let subsystem = if number == "1:3" { "class/mem" } else { "bus/dax" };
-            symlink(sys.0.join(subsystem), sys.0.join(&home).join("subsystem")).expect("link");
+            symlink(sys.0.path().join(subsystem), sys.0.path().join(&home).join("subsystem"))
+                .expect("link");
             sys.write(&format!("{home}/size"), "4294967296\n");
         }
         assert_eq!(sys.judge(dax(0)).0, Durability::PowerFailAdr);
         assert_eq!(sys.judge(dax(1)).0, Durability::ProcessCrash, "memory of a CXL expander");
-        assert_eq!(dax_size(&sys.0, rustix::fs::makedev(252, 0)), Some(4 << 30));
-        assert_eq!(dax_size(&sys.0, rustix::fs::makedev(1, 3)), None);
-        assert_eq!(dax_size(&sys.0, rustix::fs::makedev(9, 9)), None);
+        assert_eq!(dax_size(sys.0.path(), rustix::fs::makedev(252, 0)), Some(4 << 30));
+        assert_eq!(dax_size(sys.0.path(), rustix::fs::makedev(1, 3)), None);
+        assert_eq!(dax_size(sys.0.path(), rustix::fs::makedev(9, 9)), None);
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Flusher {
 fn best() -> Flusher {
     static BEST: OnceLock<Flusher> = OnceLock::new();
     *BEST.get_or_init(|| {
-        let features = if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+        let features = extended_features();
         let flush = match (features >> 24 & 1, features >> 23 & 1) {
             (1, _) => Flush::Clwb,
             (_, 1) => Flush::Clflushopt,
@@ -58,6 +58,13 @@ fn best() -> Flusher {
         };
         Flusher { flush, stream }
     })
+}
+
+/// What `cpuid` tells of the flush instructions.
+#[allow(unused_unsafe, reason = "newer toolchains hold the instruction to be safe")]
+fn extended_features() -> u32 {
+    // SAFETY: every processor of this architecture has the instruction; it touches no memory.
+    unsafe { if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 } }
 }
 
 /// Runs one flush instruction on every line of a range.
@@ -237,7 +244,7 @@ pub(crate) fn prefetch(at: *const u8) {
 /// Every combination of instructions that this processor can run.
 #[cfg(test)]
 pub(super) fn available() -> Vec<Flusher> {
-    let features = __cpuid_count(7, 0).ebx;
+    let features = extended_features();
     let mut flushes = vec![Flush::None, Flush::Clflush];
     flushes.extend((features >> 23 & 1 == 1).then_some(Flush::Clflushopt));
     flushes.extend((features >> 24 & 1 == 1).then_some(Flush::Clwb));

@@ -85,6 +85,8 @@ fn least_of(keys: &[u32]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use base::random::Rng;
+
     use super::*;
 
     #[test]
@@ -93,12 +95,11 @@ mod tests {
             let mut least = Least::new(zones);
             let mut plain = vec![Least::NONE; zones as usize];
             assert_eq!((least.first(), least.last_up_to(Least::NONE)), (None, None));
-            let mut state = u64::from(zones);
+            let mut rng = Rng::new(u64::from(zones));
             for _ in 0..2000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let no = (state >> 40) as u32 % zones;
-                let end = (no + 1 + (state >> 36) as u32 % 40).min(zones);
-                let key = (state >> 33) as u32 % 5;
+                let no = rng.below(zones.into()) as u32;
+                let end = (no + 1 + rng.below(40) as u32).min(zones);
+                let key = rng.below(5) as u32;
                 let key = if key == 4 { Least::NONE } else { key };
                 least.update(no..end, |_| key);
                 plain[no as usize..end as usize].fill(key);

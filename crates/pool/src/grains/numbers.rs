@@ -68,18 +68,19 @@ impl Numbers {
 mod tests {
     use std::collections::BTreeSet;
 
+    use base::random::Rng;
+
     use super::*;
 
     #[test]
     fn it_holds_what_a_plain_set_holds() {
         for bound in [1, 64, 65, 4096, 4097, 300_000] {
             let (mut numbers, mut plain) = (Numbers::new(bound), BTreeSet::new());
-            let mut state = u64::from(bound);
+            let mut rng = Rng::new(u64::from(bound));
             for _ in 0..2000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let no = (state >> 40) as u32 % bound;
+                let no = rng.below(bound.into()) as u32;
                 // Runs of removals empty it now and then.
-                if state >> 33 & 3 == 0 && plain.len() < 40 {
+                if rng.one_in(4) && plain.len() < 40 {
                     numbers.insert(no);
                     plain.insert(no);
                 } else if let Some(no) = plain.range(no..).next().or(plain.first()).copied() {

@@ -195,20 +195,17 @@ pub(super) fn longest(ones: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use base::random::Rng;
 
-    fn random(state: &mut u64) -> u64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        *state >> 32
-    }
+    use super::*;
 
     #[test]
     fn the_longest_run_of_a_word_is_that_of_its_digits() {
-        let mut state = 1;
+        let mut rng = Rng::new(1);
         for round in 0..20_000 {
-            let mut word = random(&mut state) << 32 | random(&mut state);
+            let mut word = rng.next();
             for _ in 0..round % 4 {
-                word |= word << (random(&mut state) % 9);
+                word |= word << rng.below(9);
             }
             let digits = format!("{word:b}");
             let plain = digits.split('0').map(str::len).max();
@@ -219,20 +216,20 @@ mod tests {
 
     #[test]
     fn a_search_finds_what_a_scan_finds() {
-        let mut state = 7;
+        let mut rng = Rng::new(7);
         for words in [1, 7, 8, 9, 64, 65, 600] {
             let mut used = vec![0; words];
             let mut runs = Runs::new(&used);
             for round in 0..400 {
-                let word = random(&mut state) as usize % words;
-                let last = (word + random(&mut state) as usize % 20).min(words - 1);
-                let fill = [0, u64::MAX, random(&mut state) << 32, u64::MAX >> (round % 64)];
-                let fill = fill[random(&mut state) as usize % 4];
+                let word = rng.index(words);
+                let last = (word + rng.index(20)).min(words - 1);
+                let fill = [0, u64::MAX, rng.next() << 32, u64::MAX >> (round % 64)];
+                let fill = fill[rng.index(4)];
                 used[word..=last].fill(fill);
                 runs.update(&used, word..last + 1);
                 let is_free = |at: u64| used[(at / WORD) as usize] >> (at % WORD) & 1 == 0;
                 for count in [1, 3, 17, 64, 100, 700] {
-                    let limit = random(&mut state) % (words as u64 * WORD + 1);
+                    let limit = rng.below(words as u64 * WORD + 1);
                     let limit = if round % 3 == 0 { words as u64 * WORD } else { limit };
                     let (mut run, mut at) = (0, limit);
                     while at > 0 && run < count {

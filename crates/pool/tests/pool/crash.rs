@@ -24,13 +24,13 @@ struct State {
     durable: Vec<u8>,
     queued: BTreeMap<usize, Vec<u8>>,
     images: Vec<Vec<u8>>,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Power {
     fn new(durable: &[u8], deaf: Option<Site>) -> Arc<Power> {
         let (queued, images) = (BTreeMap::new(), Vec::new());
-        let state = State { durable: durable.to_vec(), queued, images, dice: Dice(3) };
+        let state = State { durable: durable.to_vec(), queued, images, rng: Rng::new(3) };
         Arc::new(Power { state: Mutex::new(state), deaf })
     }
 
@@ -65,9 +65,9 @@ impl State {
             .collect();
         for _ in 0..if open.is_empty() { 0 } else { EARLY_IMAGES } {
             let mut image = self.durable.clone();
-            let odds = 1 + self.dice.roll(8);
+            let odds = 1 + self.rng.below(8);
             for at in &open {
-                if self.dice.roll(9) < odds {
+                if self.rng.below(9) < odds {
                     image[*at..at + 8].copy_from_slice(&live[*at..at + 8]);
                 }
             }
@@ -137,13 +137,13 @@ fn live_through(deaf: Option<Site>) -> Result<usize, String> {
     if payloads(&durable).as_ref() != Ok(&expected) {
         return Err("recovery did not last".into());
     }
-    let mut dice = Dice(21);
+    let mut rng = Rng::new(21);
     let mut images_seen = 0;
     for round in 0..120 {
         // Now and then too long for its area, so that the log moves to larger ones, and back.
         let long = round % 4 == 3 && round % 16 != 15;
-        let len = dice.roll(if long { 2500 } else { 400 }) as usize;
-        let payload = dice.bytes(len);
+        let len = rng.below(if long { 2500 } else { 400 }) as usize;
+        let payload = rng.bytes(len);
         let mut after = expected.clone();
         if round % 4 == 3 || !pool.log_fits(len) {
             begin(&pool, &payload);
@@ -322,7 +322,7 @@ fn wear_through(deaf: Option<Site>) -> Result<usize, String> {
     let (region, power) = watched(&base, &base, deaf);
     let pool = recover_in(region);
     let _events = power.take();
-    let mut dice = Dice(8);
+    let mut rng = Rng::new(8);
     let mut expected = vec![0.0; 16];
     let mut images_seen = 0;
     for round in 0..90 {
@@ -335,7 +335,7 @@ fn wear_through(deaf: Option<Site>) -> Result<usize, String> {
             pool.release_zone(no);
             after[no as usize] += 1.0;
         } else {
-            let extent = pool.take_extent(256 * (1 + dice.roll(9))).unwrap();
+            let extent = pool.take_extent(256 * (1 + rng.below(9))).unwrap();
             for at in (extent.at..extent.at + extent.len).step_by(256) {
                 after[((at - data) / 1024) as usize] += 0.25;
             }

@@ -14,7 +14,7 @@ fn sample() -> (Vec<u8>, Vec<Vec<u8>>) {
     begin(&pool, b"snapshot");
     let mut payloads = vec![b"snapshot".to_vec()];
     for len in [0, 5, 48, 49, 200, 1] {
-        payloads.push(Dice(len + 3).bytes(len as usize));
+        payloads.push(Rng::new(len + 3).bytes(len as usize));
         append(&pool, payloads.last().unwrap());
     }
     (image(pool.region()), payloads)
@@ -139,17 +139,17 @@ fn a_torn_tail_is_not_appended_to() {
 #[test]
 fn random_damage_never_panics_and_never_invents() {
     let (good, payloads) = sample();
-    let mut dice = Dice(77);
+    let mut rng = Rng::new(77);
     for _ in 0..20_000 {
         let mut image = good.clone();
-        for _ in 0..=dice.roll(4) {
-            let at = match dice.roll(3) {
-                0 => dice.roll(128) + 2048 * dice.roll(2),
-                1 => AREA as u64 + dice.roll(11 * 64),
-                _ => dice.roll(TINY_LEN),
+        for _ in 0..=rng.below(4) {
+            let at = match rng.below(3) {
+                0 => rng.below(128) + 2048 * rng.below(2),
+                1 => AREA as u64 + rng.below(11 * 64),
+                _ => rng.below(TINY_LEN),
             } as usize;
-            let len = (1 + dice.roll(300) as usize * dice.roll(2) as usize).min(image.len() - at);
-            let bytes = if dice.roll(2) == 0 { vec![0; len] } else { dice.bytes(len) };
+            let len = (1 + rng.below(300) as usize * rng.below(2) as usize).min(image.len() - at);
+            let bytes = if rng.below(2) == 0 { vec![0; len] } else { rng.bytes(len) };
             image[at..at + len].copy_from_slice(&bytes);
         }
         if let Ok((pool, replay)) = open(&image) {
@@ -162,11 +162,11 @@ fn random_damage_never_panics_and_never_invents() {
 
 #[test]
 fn random_regions_never_panic() {
-    let mut dice = Dice(4);
+    let mut rng = Rng::new(4);
     for _ in 0..2000 {
-        let len = 1 + dice.roll(12_000) as usize;
-        let mut image = dice.bytes(len);
-        if dice.roll(2) == 0 && len >= 8 {
+        let len = 1 + rng.below(12_000) as usize;
+        let mut image = rng.bytes(len);
+        if rng.below(2) == 0 && len >= 8 {
             image[..8].copy_from_slice(b"strandln");
         }
         assert!(open(&image).is_err());

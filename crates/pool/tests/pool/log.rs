@@ -6,14 +6,14 @@ use super::*;
 
 #[test]
 fn hundreds_of_logs_say_what_was_written() {
-    let mut dice = Dice(11);
+    let mut rng = Rng::new(11);
     let mut pool = tiny(b"first");
     let mut expected = vec![b"first".to_vec()];
     let (mut begins, mut reopens) = (0, 0);
     for _ in 0..3000 {
-        let len = dice.roll(300) as usize;
-        let payload = dice.bytes(len);
-        if dice.roll(20) == 0 || !pool.log_fits(len) {
+        let len = rng.below(300) as usize;
+        let payload = rng.bytes(len);
+        if rng.below(20) == 0 || !pool.log_fits(len) {
             begin(&pool, &payload);
             expected = vec![payload];
             begins += 1;
@@ -23,7 +23,7 @@ fn hundreds_of_logs_say_what_was_written() {
         }
         let (opened, replay) = reopen(&pool);
         assert_eq!(replay, Replay { payloads: expected.clone(), torn_tail: false });
-        if dice.roll(10) == 0 {
+        if rng.below(10) == 0 {
             opened.flush_log().map(drop).unwrap();
             begin(&opened, b"reopened");
             expected = vec![b"reopened".to_vec()];

@@ -13,6 +13,7 @@ mod zones;
 
 use std::sync::Arc;
 
+use base::random::Rng;
 use pmem::{Region, Site};
 use pool::{Format, Pool, Replay};
 
@@ -65,20 +66,4 @@ fn append(pool: &Pool, payload: &[u8]) {
 
 fn begin(pool: &Pool, snapshot: &[u8]) {
     pool.log_begin(snapshot).map(drop).unwrap();
-}
-
-/// A small generator for choices that need no shrinking.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % below
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.roll(256) as u8).collect()
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base::random::Rng;
 use pool::{Extent, ObjectUse};
 use proptest::prelude::*;
 
@@ -114,11 +115,11 @@ fn threads_share_the_objects_of_a_pool() {
         for thread in 0..THREADS {
             let pool = &pool;
             scope.spawn(move || {
-                let mut dice = Dice(thread + 11);
+                let mut rng = Rng::new(thread + 11);
                 let mut mine: Vec<(Extent, u64)> = Vec::new();
                 for round in 0..20_000 {
-                    if mine.len() < 60 && dice.roll(2) == 0 {
-                        let len = 1 << dice.roll(13);
+                    if mine.len() < 60 && rng.below(2) == 0 {
+                        let len = 1 << rng.below(13);
                         let Some(object) = pool.objects().allocate(len) else { continue };
                         let mark = thread << 32 | round;
                         for at in (object.at..object.at + object.len).step_by(64) {
@@ -127,7 +128,7 @@ fn threads_share_the_objects_of_a_pool() {
                         mine.push((object, mark));
                     } else if !mine.is_empty() {
                         let (object, mark) =
-                            mine.swap_remove(dice.roll(mine.len() as u64) as usize);
+                            mine.swap_remove(rng.below(mine.len() as u64) as usize);
                         for at in (object.at..object.at + object.len).step_by(64) {
                             assert_eq!(pool.region().load_u64(at), mark, "{object:?}");
                         }

@@ -67,7 +67,7 @@ fn creation_forgets_what_was_there() {
 
 #[test]
 fn creation_over_random_bytes_works() {
-    let region = region_of(&Dice(5).bytes(TINY_LEN as usize));
+    let region = region_of(&Rng::new(5).bytes(TINY_LEN as usize));
     let pool = Pool::create(region, TINY, ID, b"s").unwrap();
     assert_eq!(reopen(&pool).1.payloads, [b"s"]);
 }
@@ -95,7 +95,7 @@ fn fresh_memory_holds_no_pool() {
 
 #[test]
 fn other_files_are_foreign() {
-    for image in [vec![7; 8192], b"SQLite format 3".to_vec(), Dice(9).bytes(4096)] {
+    for image in [vec![7; 8192], b"SQLite format 3".to_vec(), Rng::new(9).bytes(4096)] {
         let (kind, text) = refusal(&image);
         assert_eq!(kind, ErrorKind::InvalidArgument, "{text}");
         assert!(text.contains("not a strandline pool"), "{text}");

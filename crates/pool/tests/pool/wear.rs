@@ -24,7 +24,7 @@ fn restarted(pool: &Pool, zones: &[u32], extents: &[Extent]) -> Pool {
 /// A store without SSD: zones filled and freed at random, index tables of all lengths taken and dropped, restarts.
 struct Mix {
     pool: Pool,
-    dice: Dice,
+    rng: Rng,
     zones: Vec<u32>,
     /// Of these zones it is not known when they will be free again.
     lasting: Vec<u32>,
@@ -36,7 +36,7 @@ struct Mix {
 impl Mix {
     fn new() -> Mix {
         let (zones, lasting, extents) = (Vec::new(), Vec::new(), Vec::new());
-        Mix { pool: pool(), dice: Dice(77), zones, lasting, extents, granted: 0 }
+        Mix { pool: pool(), rng: Rng::new(77), zones, lasting, extents, granted: 0 }
     }
 
     fn overwrites(&self) -> u64 {
@@ -72,27 +72,27 @@ impl Mix {
     fn step(&mut self) {
         self.take_zone();
         if self.zones.len() > ZONES as usize / 2 {
-            let old = self.dice.roll(self.zones.len() as u64) as usize;
+            let old = self.rng.below(self.zones.len() as u64) as usize;
             let no = self.zones.swap_remove(old);
-            match self.dice.roll(50) {
+            match self.rng.below(50) {
                 0 => self.lasting.push(no),
                 _ => self.free_zone(no),
             }
         }
         if self.lasting.len() > ZONES as usize / 10 {
-            let old = self.dice.roll(self.lasting.len() as u64) as usize;
+            let old = self.rng.below(self.lasting.len() as u64) as usize;
             let no = self.lasting.swap_remove(old);
             self.free_zone(no);
         }
-        if self.dice.roll(4) == 0 {
-            let grains = 1 + self.dice.roll(24);
+        if self.rng.below(4) == 0 {
+            let grains = 1 + self.rng.below(24);
             self.take_extent(grains);
         }
         while self.extents.iter().map(|extent| extent.len).sum::<u64>() > ZONES * 4096 / 10 {
-            let old = self.dice.roll(self.extents.len() as u64) as usize;
+            let old = self.rng.below(self.extents.len() as u64) as usize;
             self.free_extent(old);
         }
-        if self.dice.roll(3000) == 0 {
+        if self.rng.below(3000) == 0 {
             let zones = [&self.zones[..], &self.lasting[..]].concat();
             self.pool = restarted(&self.pool, &zones, &self.extents);
         }
@@ -106,7 +106,7 @@ fn a_hundred_overwrites_wear_all_zones_alike() {
     let (mut asked, mut found) = (0, 0);
     while mix.overwrites() < 100 {
         mix.step();
-        if mix.dice.roll(50) == 0 {
+        if mix.rng.below(50) == 0 {
             asked += 1;
             if let Some(extent) = mix.pool.take_extent(16 * 4096) {
                 found += 1;
@@ -191,22 +191,22 @@ fn wear_outlives_a_restart_and_a_damaged_word_counts_as_the_mean() {
 /// Whatever stands in the table, all space is handed out, once.
 #[test]
 fn no_wear_keeps_space_from_being_used() {
-    let mut dice = Dice(5);
+    let mut rng = Rng::new(5);
     for _ in 0..40 {
         let mut bytes = image(tiny(b"s").region());
         for byte in &mut bytes[4096 + 16 * 64..4096 + 16 * 72] {
-            *byte = [0, 0xff, dice.roll(256) as u8][dice.roll(3) as usize];
+            *byte = [0, 0xff, rng.below(256) as u8][rng.below(3) as usize];
         }
         let (pool, _) = Pool::open(region_of(&bytes)).unwrap();
         pool.sweep();
         let mut zones: Vec<u32> = Vec::new();
         while pool.space().free > 0 {
-            if dice.roll(2) == 0 {
+            if rng.below(2) == 0 {
                 zones.extend(
                     pool.take_zone().inspect(|no| drop(pool.grant(*no, &zones::header(*no)))),
                 );
             } else {
-                let len = (1 + dice.roll(9)) * GRAIN;
+                let len = (1 + rng.below(9)) * GRAIN;
                 pool.take_extent(len).or_else(|| pool.take_extent(GRAIN)).unwrap();
             }
         }

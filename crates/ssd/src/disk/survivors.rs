@@ -1,5 +1,6 @@
 //! What a power cut leaves: each doubt decided, in every way or in a sample of them.
 
+use base::random::Rng;
 use std::sync::Arc;
 
 use super::names::{Dir, Id, closed};
@@ -122,7 +123,7 @@ impl Disk {
             all: all.is_some(),
             turn: 0,
             doubts,
-            seed,
+            rng: Rng::new(seed),
         }
     }
 }
@@ -135,7 +136,7 @@ pub struct Survivors<'d> {
     left: usize,
     all: bool,
     turn: usize,
-    seed: u64,
+    rng: Rng,
 }
 
 impl Survivors<'_> {
@@ -163,12 +164,7 @@ impl Survivors<'_> {
             _ if turn < 2 + n => vec![0; n],
             _ if turn < 2 + 2 * n => self.doubts.iter().map(kept).collect(),
             _ => {
-                return (0..n)
-                    .map(|i| {
-                        self.seed = splitmix(self.seed);
-                        (self.seed % self.doubts[i].count as u64) as u16
-                    })
-                    .collect();
+                return (0..n).map(|i| self.rng.index(self.doubts[i].count) as u16).collect();
             }
         };
         if turn >= 2 {
@@ -188,11 +184,4 @@ impl Iterator for Survivors<'_> {
         self.turn += 1;
         Some(self.disk.survivor(&choice))
     }
-}
-
-fn splitmix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

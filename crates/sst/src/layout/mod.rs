@@ -328,7 +328,10 @@ impl Layout {
                 self.damaged(at, &format!("the block there does not decompress: {what}"))
             }
             compression::Failure::TooLong(len) => self.too_long(at, len),
-            compression::Failure::Unsupported(what) => self.unsupported(&what),
+            compression::Failure::Unsupported { what, remedy } => {
+                let context = format!("{} has {what}; {remedy}", self.name);
+                Error::new(ErrorKind::NotSupported, READ, context)
+            }
         }
     }
 }

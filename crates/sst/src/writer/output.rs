@@ -33,7 +33,7 @@ impl<S: Sink> Output<S> {
 
     /// Writes a block, compressed where that is worth it.
     pub fn compressed(&mut self, block: &[u8]) -> Result<Handle> {
-        let (kind, bytes) = self.compressor.pack(block);
+        let (kind, bytes) = self.compressor.pack(block)?;
         self.staged.clear();
         self.staged.extend_from_slice(bytes);
         self.trailer(kind)

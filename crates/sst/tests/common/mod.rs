@@ -53,8 +53,7 @@ pub fn options(pick: u64) -> WriterOptions {
     let of = |shift: u32, n: u64| (pick >> shift) % n;
     WriterOptions {
         checksum: [Checksum::Xxh3, Checksum::Crc32c][of(0, 2) as usize],
-        compression: [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd]
-            [of(1, 4) as usize],
+        compression: Compression::AVAILABLE[of(1, 4) as usize % Compression::AVAILABLE.len()],
         compression_level: [0, 9][of(3, 2) as usize],
         block_bytes: [1, 64, 256, 4096][of(4, 4) as usize],
         restart_interval: [1, 2, 16, 1000][of(6, 4) as usize],
@@ -64,22 +63,5 @@ pub fn options(pick: u64) -> WriterOptions {
         metadata_block_bytes: [1, 100, 4096][of(11, 3) as usize],
         filter_bits_per_key: [0.0, 10.0, 3.0][of(14, 3) as usize],
         ..WriterOptions::default()
-    }
-}
-
-/// A small generator, so that tests need no other crate for it.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
     }
 }

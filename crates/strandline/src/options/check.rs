@@ -34,6 +34,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
             format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);
         return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
     }
+    options.compression.require("open")?;
     let zone = options.zone_size;
     if zone != 0 && !(zone.is_power_of_two() && (1 << 10..=64 << 20).contains(&zone)) {
         return Err(Error::new(

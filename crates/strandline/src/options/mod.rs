@@ -269,7 +269,7 @@ pub const TABLE: &[Row] = &[
         name: "compression",
         unit: "none, snappy, lz4 or zstd",
         default: "lz4",
-        doc: "How blocks of new tables are compressed.",
+        doc: "How blocks of new tables are compressed; zstd in builds with the feature of that name.",
     },
     Row {
         name: "compression_level",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::LINE;
-use base::checksum::mix;
+use base::random::Rng;
 use pmem::{Region, Site};
 use ssd::{Disk, Fs, Memory};
 
@@ -42,17 +42,8 @@ fn assert_same(region: &Region, lines: &Lines, when: &str) {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = mix(self.0, 1);
-        self.0 % n
-    }
-}
-
 /// Writes, some to few lines again and again, and discards; each fenced.
-fn change(region: &Region, lines: &mut Lines, random: &mut Random, number: u64) {
+fn change(region: &Region, lines: &mut Lines, random: &mut Rng, number: u64) {
     if random.below(6) == 0 {
         let (start, len) = (16 + random.below(LINES - 48), 1 + random.below(32));
         region.discard(start * LINE as u64, len * LINE as u64);
@@ -82,7 +73,7 @@ fn change(region: &Region, lines: &mut Lines, random: &mut Random, number: u64) 
 #[test]
 fn a_region_comes_back_as_it_was_fenced() {
     for (seed, sync) in (0..12).zip([WalSync::Always, WalSync::Never].into_iter().cycle()) {
-        let (mut random, mut lines, mut fs) = (Random(seed), Lines::new(), disk());
+        let (mut random, mut lines, mut fs) = (Rng::new(seed), Lines::new(), disk());
         let mut number = 0;
         for round in 0..30 {
             let region = reopen(&fs, sync);

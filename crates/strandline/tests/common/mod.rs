@@ -6,7 +6,6 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ssd::Fs;
@@ -26,32 +25,24 @@ pub fn covers(lost: &LostRange, key: &[u8]) -> bool {
         && lost.to.as_deref().is_none_or(|to| key <= to)
 }
 
-/// A directory that goes with its holder.
-pub struct TempDir(PathBuf);
+/// A directory that goes with its holder, in memory where there is some.
+pub struct TempDir(tempfile::TempDir);
 
 impl TempDir {
     pub fn new(name: &str) -> TempDir {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let shm = Path::new("/dev/shm");
         let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-        let path = base.join(format!("strandline-{}-{count}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("temporary directory");
-        TempDir(path)
+        let prefix = format!("strandline-{name}-");
+        let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
+        TempDir(made.expect("temporary directory"))
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     pub fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.path().join(name)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the workloads write: random numbers, orders, keys, values. All of it follows from a seed.
 
+pub use base::random as rng;
+
 pub mod keys;
 pub mod order;
-pub mod rng;
 pub(crate) mod values;

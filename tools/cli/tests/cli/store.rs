@@ -3,13 +3,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use serde_json::Value;
 
 /// A directory under the system's temporary one, removed at the end.
 pub struct Store {
-    dir: PathBuf,
+    dir: tempfile::TempDir,
 }
 
 /// How a run ended.
@@ -54,29 +53,25 @@ impl Ran {
 
 impl Store {
     pub fn new() -> Store {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name =
-            format!("strandline-cli-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&dir).expect("a temporary directory");
-        Store { dir }
+        let made = tempfile::Builder::new().prefix("strandline-cli-").tempdir();
+        Store { dir: made.expect("a temporary directory") }
     }
 
     /// The directory that holds the store, for files beside it.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     pub fn pool(&self) -> PathBuf {
-        self.dir.join("db/pool")
+        self.dir().join("db/pool")
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strandline"));
         command
             .args(args)
-            .env("STRANDLINE_DB", self.dir.join("db"))
-            .current_dir(&self.dir)
+            .env("STRANDLINE_DB", self.dir().join("db"))
+            .current_dir(self.dir())
             .stdin(Stdio::null());
         command
     }
@@ -134,11 +129,5 @@ impl Store {
         let (at, _) = places.next().expect("the bytes are in the pool");
         assert!(places.next().is_none(), "the bytes are there twice");
         at
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _left = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Crowd<'a> {
                 notes.walks.push(self.walk().map_err(|error| broken("a walk", &error))?);
                 continue;
             }
-            let keyspace = drawer.rng.below(SPARE) as u8;
+            let keyspace = drawer.rng.index(SPARE) as u8;
             let key = drawer.key();
             let begun = self.pm.mark();
             let value = self.always[usize::from(keyspace)].get(&key);
@@ -191,7 +191,7 @@ impl<'a> Crowd<'a> {
             if self.shape.works.is_empty() || self.over.load(Relaxed) {
                 break;
             }
-            let work = self.shape.works[drawer.rng.below(self.shape.works.len())];
+            let work = self.shape.works[drawer.rng.index(self.shape.works.len())];
             match self.one(work, &mut drawer, &mut notes) {
                 Ok(()) => {}
                 // That some of each are done the floors see to.
@@ -203,7 +203,7 @@ impl<'a> Crowd<'a> {
     }
 
     fn one(&self, work: Work, drawer: &mut Drawer<'_>, notes: &mut Notes) -> Result<()> {
-        let space = &self.always[drawer.rng.below(SPARE)];
+        let space = &self.always[drawer.rng.index(SPARE)];
         match work {
             Work::Flush => self.db.flush(),
             Work::Compact => self.db.compact(),
@@ -256,7 +256,7 @@ impl<'a> Crowd<'a> {
     }
 
     fn ingest(&self, drawer: &mut Drawer<'_>, notes: &mut Notes) -> Result<()> {
-        let keyspace = drawer.rng.below(SPARE) as u8;
+        let keyspace = drawer.rng.index(SPARE) as u8;
         let writes = drawer.file(keyspace);
         let path = source(drawer.id());
         make_dir(&**self.fs)?;

@@ -162,7 +162,7 @@ impl Judge<'_> {
         let last = depth + 1 >= lives;
         let follow = !last && self.rng.one_in(follow_one_in);
         let crowd = follow.then_some(&self.world.afterwards);
-        let next = live(start, self.world.plan(self.rng.bits(), depth + 1, crowd))?;
+        let next = live(start, self.world.plan(self.rng.next(), depth + 1, crowd))?;
         self.counts.image(&next);
         let wrong = |violation| failure(violation, life, event);
         cut.check(&next.shown).map_err(wrong)?;
@@ -288,10 +288,10 @@ fn events(log: &Log, from: usize, most: usize, rng: &mut Rng) -> Vec<usize> {
     let mut chosen: Vec<usize> = (0..most)
         .map(|n| {
             if n % 2 == 0 || places.is_empty() {
-                return from + rng.below(to - from + 1);
+                return from + rng.index(to - from + 1);
             }
-            let place = &places[rng.below(places.len())];
-            place[rng.below(place.len())] + rng.below(2)
+            let place = &places[rng.index(places.len())];
+            place[rng.index(place.len())] + rng.index(2)
         })
         .collect();
     chosen.sort_unstable();
@@ -305,7 +305,7 @@ fn survivor(media: &mut Media, disk: &Arc<Disk>, n: usize, rng: &mut Rng) -> (St
     let mut doubts: Vec<Doubt> = torn.iter().map(Doubt::from).collect();
     doubts.extend(disk.doubts().into_iter().map(Doubt::from));
     let mut choice = vec![0; doubts.len()];
-    match rng.below(6) {
+    match rng.index(6) {
         0 => {}
         1 => choice.iter_mut().zip(&doubts).for_each(|(choice, doubt)| *choice = doubt.kept),
         _ => draw(&doubts, n, rng, &mut choice),

@@ -60,11 +60,11 @@ impl Drawer<'_> {
     pub fn key(&mut self) -> Vec<u8> {
         let (hot, percent) = self.shape.hot;
         let among = if self.rng.percent(percent) { hot.max(1) } else { self.shape.keys.count };
-        self.shape.keys.key(self.rng.below(among))
+        self.shape.keys.key(self.rng.index(among))
     }
 
     fn value(&mut self, lens: &[u32]) -> Value {
-        Value { id: self.id(), len: lens[self.rng.below(lens.len())] }
+        Value { id: self.id(), len: lens[self.rng.index(lens.len())] }
     }
 
     /// A range of few keys.
@@ -84,7 +84,7 @@ impl Drawer<'_> {
     pub fn commit(&mut self) -> Vec<Write> {
         let keyspace = match self.rng.percent(self.shape.spare) {
             true => 2,
-            false => self.rng.below(2) as u8,
+            false => self.rng.index(2) as u8,
         };
         if self.rng.percent(self.shape.range_deletes) {
             let (from, to) = self.range();
@@ -94,10 +94,10 @@ impl Drawer<'_> {
             return vec![self.change(keyspace, &self.shape.value_lens)];
         }
         // To several keyspaces, and of short values: a batch fits a quarter of a zone.
-        let count = 2 + self.rng.below(2);
+        let count = 2 + self.rng.index(2);
         (0..count)
             .map(|at| {
-                let keyspace = if at == 1 { self.rng.below(2) as u8 } else { keyspace };
+                let keyspace = if at == 1 { self.rng.index(2) as u8 } else { keyspace };
                 self.change(keyspace, &self.shape.value_lens[..2])
             })
             .collect()
@@ -117,7 +117,7 @@ impl Drawer<'_> {
 
     /// What is in a file: some of the keys, each once.
     pub fn file(&mut self, keyspace: u8) -> Vec<Write> {
-        let keys: BTreeSet<_> = (0..1 + self.rng.below(6)).map(|_| self.key()).collect();
+        let keys: BTreeSet<_> = (0..1 + self.rng.index(6)).map(|_| self.key()).collect();
         keys.into_iter()
             .map(|key| match self.rng.one_in(5) {
                 true => Write::Delete { keyspace, key },

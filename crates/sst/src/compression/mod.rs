@@ -2,11 +2,13 @@
 //!
 //! Compressed blocks begin with a varint of their length before compression; only Snappy has its own.
 
-use std::cell::RefCell;
+// Zstandard is C, and most programs have no need for a C compiler: a build has one or the other of these.
+#[cfg_attr(not(feature = "zstd"), path = "no_zstd.rs")]
+mod zstd;
 
 use base::codec::{Reader, put_varint};
+use base::{Error, ErrorKind, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use zstd::zstd_safe::{CCtx, CParameter, DCtx, DDict};
 
 /// How the blocks of a table are compressed. The numbers are those in block trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,14 +20,38 @@ pub enum Compression {
     Snappy = 1,
     /// LZ4 blocks.
     Lz4 = 4,
-    /// Zstandard frames.
+    /// Zstandard frames. In builds with feature `zstd` only.
     Zstd = 7,
 }
 
 /// LZ4 with more effort; reading does not differ.
 const LZ4HC: u8 = 5;
 
+/// What a build without Zstandard is to become.
+const REMEDY: &str = "build strandline with its feature `zstd`";
+
 impl Compression {
+    /// Those that this build reads and writes.
+    pub const AVAILABLE: &'static [Compression] = &[
+        Self::None,
+        Self::Snappy,
+        Self::Lz4,
+        #[cfg(feature = "zstd")]
+        Self::Zstd,
+    ];
+
+    /// Refuses what this build is without.
+    ///
+    /// # Errors
+    /// `NotSupported`, naming the feature.
+    pub fn require(self, operation: &'static str) -> Result<()> {
+        if Self::AVAILABLE.contains(&self) {
+            return Ok(());
+        }
+        let context = format!("this build is without compression {}; {REMEDY}", self.name());
+        Err(Error::new(ErrorKind::NotSupported, operation, context))
+    }
+
     /// What RocksDB calls it in the properties.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -44,19 +70,26 @@ pub(crate) enum Failure {
     Damaged(&'static str),
     /// They would become longer than the cap, in bytes.
     TooLong(u64),
-    /// A kind that this crate does not read.
-    Unsupported(String),
+    /// A kind that this build does not read.
+    Unsupported { what: String, remedy: &'static str },
+}
+
+impl Failure {
+    /// A kind that no build reads.
+    fn unsupported(what: impl Into<String>) -> Failure {
+        Failure::Unsupported { what: what.into(), remedy: "rewrite it with RocksDB, without that" }
+    }
 }
 
 /// A dictionary that all data blocks of a table build on.
 pub(crate) struct Dictionary {
     bytes: Vec<u8>,
-    zstd: DDict<'static>,
+    zstd: zstd::Dictionary,
 }
 
 impl Dictionary {
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
-        let zstd = DDict::try_create(&bytes)?;
+        let zstd = zstd::Dictionary::new(&bytes)?;
         Some(Self { bytes, zstd })
     }
 }
@@ -67,20 +100,15 @@ impl std::fmt::Debug for Dictionary {
     }
 }
 
-thread_local! {
-    // Making one costs more than decompressing a block.
-    static ZSTD: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
-}
-
 /// Decompresses `bytes` of that kind into at most `cap` bytes.
 pub(crate) fn decompress(
     kind: u8,
     bytes: &[u8],
     dictionary: Option<&Dictionary>,
     cap: u64,
-) -> Result<Vec<u8>, Failure> {
+) -> std::result::Result<Vec<u8>, Failure> {
     if let Some(name) = foreign(kind) {
-        return Err(Failure::Unsupported(name.into()));
+        return Err(Failure::unsupported(name));
     }
     let damaged = Failure::Damaged;
     if kind == Compression::Snappy as u8 {
@@ -116,17 +144,11 @@ pub(crate) fn decompress(
         };
     }
     if kind != Compression::Zstd as u8 {
-        return Err(Failure::Unsupported(format!("compression of kind {kind}")));
+        return Err(Failure::unsupported(format!("compression of kind {kind}")));
     }
-    let done = ZSTD.with_borrow_mut(|context| {
-        let context = context.get_or_insert_with(DCtx::create);
-        match dictionary {
-            Some(dictionary) => context.decompress_using_ddict(&mut out, rest, &dictionary.zstd),
-            None => context.decompress(&mut out, rest),
-        }
-    });
-    match done {
-        Ok(n) if n == len && out.len() == len => Ok(out),
+    let dictionary = dictionary.map(|dictionary| &dictionary.zstd);
+    match zstd::decompress(rest, dictionary, &mut out)? {
+        Some(n) if n == len && out.len() == len => Ok(out),
         _ => Err(damaged("not what Zstandard writes")),
     }
 }
@@ -144,7 +166,7 @@ fn foreign(kind: u8) -> Option<&'static str> {
 }
 
 /// An empty vector of exactly that capacity.
-fn room(len: u64, cap: u64) -> Result<Vec<u8>, Failure> {
+fn room(len: u64, cap: u64) -> std::result::Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
     let fits = usize::try_from(len).is_ok_and(|n| len <= cap && out.try_reserve_exact(n).is_ok());
     if fits { Ok(out) } else { Err(Failure::TooLong(len)) }
@@ -156,7 +178,7 @@ pub(crate) struct Compressor {
     out: Vec<u8>,
     snappy: snap::raw::Encoder,
     lz4: CompressTable,
-    zstd: Option<CCtx<'static>>,
+    zstd: Option<zstd::Encoder>,
 }
 
 impl std::fmt::Debug for Compressor {
@@ -168,18 +190,17 @@ impl std::fmt::Debug for Compressor {
 impl Compressor {
     /// For blocks of that kind; `level` is for Zstandard.
     pub fn new(kind: Compression, level: i32) -> Self {
-        let zstd = (kind == Compression::Zstd).then(|| {
-            let mut context = CCtx::create();
-            // Refused only for levels out of range; then the library's own default stays.
-            _ = context.set_parameter(CParameter::CompressionLevel(level));
-            context
-        });
+        let zstd = (kind == Compression::Zstd).then(|| zstd::Encoder::new(level)).flatten();
         let (snappy, lz4) = (snap::raw::Encoder::new(), CompressTable::default());
         Self { kind, out: Vec::new(), snappy, lz4, zstd }
     }
 
     /// Kind and bytes to store for `block`: the block itself where compression saves less than an eighth.
-    pub fn pack<'a>(&'a mut self, block: &'a [u8]) -> (Compression, &'a [u8]) {
+    ///
+    /// # Errors
+    /// `NotSupported` in a build without the kind.
+    pub fn pack<'a>(&'a mut self, block: &'a [u8]) -> Result<(Compression, &'a [u8])> {
+        self.kind.require("write table")?;
         let worth = block.len() - block.len() / 8;
         self.out.clear();
         let done = match self.kind {
@@ -195,17 +216,15 @@ impl Compressor {
                 let packed = compress_into_with_table(block, &mut self.out[head..], &mut self.lz4);
                 packed.ok().map(|n| n + head)
             }
-            Compression::Zstd => self.zstd.as_mut().and_then(|context| {
+            Compression::Zstd => self.zstd.as_mut().and_then(|encoder| {
                 put_varint(&mut self.out, block.len() as u64);
-                let head = self.out.len();
-                self.out.resize(head + zstd::zstd_safe::compress_bound(block.len()), 0);
-                context.compress2(&mut self.out[head..], block).ok().map(|n| n + head)
+                encoder.append(block, &mut self.out)
             }),
         };
-        match done {
+        Ok(match done {
             Some(len) if len <= worth => (self.kind, &self.out[..len]),
             _ => (Compression::None, block),
-        }
+        })
     }
 }
 
@@ -215,13 +234,17 @@ mod tests {
 
     const CAP: u64 = 1 << 20;
 
+    fn compressing() -> impl Iterator<Item = Compression> {
+        Compression::AVAILABLE.iter().copied().filter(|kind| *kind != Compression::None)
+    }
+
     #[test]
     fn what_is_packed_comes_back() {
         let block: Vec<u8> = (0..5000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
-        for kind in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        for kind in compressing() {
             let mut packer = Compressor::new(kind, 0);
             for _ in 0..2 {
-                let (tag, packed) = packer.pack(&block);
+                let (tag, packed) = packer.pack(&block).unwrap();
                 assert_eq!(tag, kind);
                 assert_eq!(decompress(tag as u8, packed, None, CAP).unwrap(), block);
                 assert!(matches!(
@@ -229,22 +252,43 @@ mod tests {
                     Err(Failure::TooLong(_))
                 ));
             }
-            assert_eq!(packer.pack(b"abc").0, Compression::None);
+            assert_eq!(packer.pack(b"abc").unwrap().0, Compression::None);
         }
     }
 
     #[test]
     fn nonsense_is_an_error() {
         let block = vec![7; 4096];
-        for kind in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        for kind in compressing() {
             let mut packer = Compressor::new(kind, 0);
-            let packed = packer.pack(&block).1.to_vec();
+            let packed = packer.pack(&block).unwrap().1.to_vec();
             for cut in 0..packed.len() {
                 assert!(decompress(kind as u8, &packed[..cut], None, CAP).is_err());
             }
         }
         for kind in [2, 3, 6, 8, 9, 0x40, 0x80, 0xff] {
-            assert!(matches!(decompress(kind, &[1, 2], None, CAP), Err(Failure::Unsupported(_))));
+            assert!(matches!(
+                decompress(kind, &[1, 2], None, CAP),
+                Err(Failure::Unsupported { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn what_a_build_is_without_is_refused_and_never_passed_over() {
+        let block = vec![7; 4096];
+        let mut packer = Compressor::new(Compression::Zstd, 0);
+        if cfg!(feature = "zstd") {
+            assert_eq!(packer.pack(&block).unwrap().0, Compression::Zstd);
+            return;
+        }
+        let refused = packer.pack(&block).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotSupported);
+        assert!(refused.context().contains("feature `zstd`"), "{refused}");
+        let kind = Compression::Zstd as u8;
+        match decompress(kind, &[4, 1, 2], None, CAP) {
+            Err(Failure::Unsupported { remedy, .. }) => assert_eq!(remedy, REMEDY),
+            other => panic!("{other:?}"),
         }
     }
 }
