@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use strandline::{Db, Keyspace, Options, PmSource};
 
-use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::opening;
+use crate::store_args::StoreArgs;
 use crate::text::Form;
 
 /// What a command works with.

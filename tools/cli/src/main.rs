@@ -1,10 +1,18 @@
 //! The `strandline` command: one store, one task, one exit code.
 //!
-//! [`args`] says what can be asked, [`cmd`] has one file for each command, [`context`] opens the store the
-//! way the command needs it, [`text`] turns bytes into text and back.
+//! In layers, each of which uses only those below it:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`cli`] | the command line: commands, options, help |
+//! | [`cmd`] | one file for each command |
+//! | [`render`], [`progress`] | what several commands print |
+//! | [`context`] | opens the store as the command needs it |
+//! | [`store_args`], [`opening`], [`output`], [`input`] | options of the store; progress of an open; printed and read lines |
+//! | [`text`], [`failure`], [`human`] | bytes as text, exit codes, numbers |
 #![forbid(unsafe_code)]
 
-mod args;
+mod cli;
 mod cmd;
 mod context;
 mod failure;
@@ -13,6 +21,8 @@ mod input;
 mod opening;
 mod output;
 mod progress;
+mod render;
+mod store_args;
 mod text;
 
 use std::ffi::OsString;
@@ -21,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use crate::args::Cli;
+use crate::cli::Cli;
 use crate::context::Context;
 use crate::failure::{FAILED, Failure, OK, Outcome, USAGE};
 
@@ -39,7 +49,7 @@ fn run(argv: Vec<OsString>) -> Outcome {
     if argv.get(1).is_some_and(|first| first == "bench") {
         return cmd::bench::run(argv.into_iter().skip(2));
     }
-    let matches = match args::command().try_get_matches_from(argv) {
+    let matches = match cli::command().try_get_matches_from(argv) {
         Ok(matches) => matches,
         Err(error) => return Ok(answer(&error)),
     };
@@ -47,7 +57,7 @@ fn run(argv: Vec<OsString>) -> Outcome {
         Ok(cli) => cli,
         Err(error) => return Ok(answer(&error)),
     };
-    let options = args::options(&matches, &cli.store)?;
+    let options = store_args::options(&matches, &cli.store)?;
     let context = Context::new(cli.store, options);
     cmd::run(&context, cli.command)
 }

@@ -24,8 +24,9 @@ pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::
     };
     let every = every.unwrap_or(PATIENCE);
     let bar = std::io::stderr().is_terminal().then(bar);
-    let shown = Shown { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
-    let opening = Arc::new(Opening { every, shown: Mutex::new(shown) });
+    let state =
+        OpeningState { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
+    let opening = Arc::new(Opening { every, state: Mutex::new(state) });
     let told: Arc<dyn RecoveryProgress> = Arc::clone(&opening) as _;
     let opened = open(Hooks { recovery_progress: Some(told), ..Hooks::default() });
     opening.finish();
@@ -35,10 +36,10 @@ pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::
 /// An open under way.
 struct Opening {
     every: Duration,
-    shown: Mutex<Shown>,
+    state: Mutex<OpeningState>,
 }
 
-struct Shown {
+struct OpeningState {
     step: RecoveryStep,
     done: u64,
     /// When there is something to show again.
@@ -49,8 +50,8 @@ struct Shown {
 impl Opening {
     /// Takes the bar away.
     fn finish(&self) {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bar) = &shown.bar {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &state.bar {
             bar.finish_and_clear();
         }
     }
@@ -59,21 +60,21 @@ impl Opening {
 impl RecoveryProgress for Opening {
     fn advanced(&self, step: RecoveryStep, done: u64, total: u64) {
         let now = Instant::now();
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if now < shown.next || (step, done) <= (shown.step, shown.done) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < state.next || (step, done) <= (state.step, state.done) {
             return;
         }
-        (shown.step, shown.done) = (step, done);
+        (state.step, state.done) = (step, done);
         let what = match step {
             RecoveryStep::Scan => "verifying records",
             RecoveryStep::Rebuild => "rebuilding indexes",
         };
-        if let Some(bar) = &shown.bar {
+        if let Some(bar) = &state.bar {
             bar.set_length(total);
             bar.set_message(what);
             bar.set_position(done);
         } else {
-            shown.next = now + self.every;
+            state.next = now + self.every;
             let percent = human::ratio(100 * done, total).unwrap_or(0.0);
             let (done, total) = (human::bytes(done), human::bytes(total));
             // Progress goes nowhere if nobody listens.

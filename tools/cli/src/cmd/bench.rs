@@ -7,7 +7,7 @@ use clap::Args;
 use crate::failure::{FAILED, Failure, Outcome};
 
 #[derive(Args)]
-pub struct Bench {
+pub struct BenchArgs {
     /// Options of bench
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,

@@ -10,12 +10,12 @@ use crate::failure::{OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Checkpoint {
+pub struct CheckpointArgs {
     /// The new directory, best on the device that holds the tables: they are linked then
     dir: PathBuf,
 }
 
-pub fn run(context: &Context, args: &Checkpoint) -> Outcome {
+pub fn run(context: &Context, args: &CheckpointArgs) -> Outcome {
     let seq = context.read()?.checkpoint(&args.dir)?;
     let mut out = Out::new();
     if context.json {

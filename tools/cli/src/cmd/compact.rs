@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{OK, Outcome};
 
 #[derive(Args)]
-pub struct Compact {
+pub struct CompactArgs {
     /// Begin at this key
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
@@ -17,7 +17,7 @@ pub struct Compact {
     to: Option<OsString>,
 }
 
-pub fn run(context: &Context, args: &Compact) -> Outcome {
+pub fn run(context: &Context, args: &CompactArgs) -> Outcome {
     let bytes = |what, text: &Option<OsString>| {
         text.as_ref().map(|text| context.form.argument(what, text)).transpose()
     };

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{OK, Outcome};
 
 #[derive(Args)]
-pub struct Del {
+pub struct DelArgs {
     /// The key
     key: OsString,
     /// Delete all keys from KEY up to before this one, by one record
@@ -16,7 +16,7 @@ pub struct Del {
     to: Option<OsString>,
 }
 
-pub fn run(context: &Context, args: &Del) -> Outcome {
+pub fn run(context: &Context, args: &DelArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let db = context.write_existing()?;
     let keyspace = db.keyspace(&context.keyspace)?;

@@ -11,7 +11,7 @@ use crate::failure::{OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Ingest {
+pub struct IngestArgs {
     /// Tables that RocksDB's SstFileWriter wrote, or external tables; no key in two of them
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Ingest {
     move_files: bool,
 }
 
-pub fn run(context: &Context, args: &Ingest) -> Outcome {
+pub fn run(context: &Context, args: &IngestArgs) -> Outcome {
     let db = context.write()?;
     let keyspace = db.keyspace(&context.keyspace)?;
     let options = IngestOptions { move_files: args.move_files };

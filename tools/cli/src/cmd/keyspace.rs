@@ -8,13 +8,13 @@ use crate::failure::{OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Keyspaces {
+pub struct KeyspaceArgs {
     #[command(subcommand)]
-    what: What,
+    command: KeyspaceCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum KeyspaceCommand {
     /// Print the names of all keyspaces
     List,
     /// Make a keyspace
@@ -29,9 +29,9 @@ enum What {
     },
 }
 
-pub fn run(context: &Context, args: &Keyspaces) -> Outcome {
-    match &args.what {
-        What::List => {
+pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
+    match &args.command {
+        KeyspaceCommand::List => {
             let names = context.read()?.keyspaces();
             let mut out = Out::new();
             if context.json {
@@ -41,8 +41,8 @@ pub fn run(context: &Context, args: &Keyspaces) -> Outcome {
             }
             out.finish()?;
         }
-        What::Create { name } => drop(context.write()?.create_keyspace(name)?),
-        What::Drop { name } => context.write_existing()?.drop_keyspace(name)?,
+        KeyspaceCommand::Create { name } => drop(context.write()?.create_keyspace(name)?),
+        KeyspaceCommand::Drop { name } => context.write_existing()?.drop_keyspace(name)?,
     }
     Ok(OK)
 }

@@ -13,13 +13,13 @@ use serde_json::json;
 use strandline::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use strandline::{Batch, Db, ErrorKind, Keyspace};
 
-use super::stats::persisted_json;
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
-use crate::input::{Columns, Format, Line, Lines, Parser, Ranges};
+use crate::input::{Columns, Format, Line, Lines, Ranges, RecordParser};
 use crate::output::Out;
 use crate::progress::Progress;
+use crate::render::persisted::persisted_json;
 
 const INPUT_BUFFER: usize = 1 << 20;
 const REJECTS_SHOWN: u64 = 20;
@@ -27,7 +27,7 @@ const REJECTS_SHOWN: u64 = 20;
 const RECORD_OVERHEAD: u64 = 128;
 
 #[derive(Args)]
-pub struct Load {
+pub struct LoadArgs {
     /// File to read; - or nothing: standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
@@ -51,13 +51,13 @@ pub struct Load {
     strict: bool,
 }
 
-pub fn run(context: &Context, args: Load) -> Outcome {
+pub fn run(context: &Context, args: LoadArgs) -> Outcome {
     let (input, size) = open_input(&args.file)?;
     let db = context.write_or_heap()?;
     let keyspace = db.keyspace(&context.keyspace)?;
     let columns = Columns::new(args.key_column, args.value_columns);
     let mut loader = Loader {
-        parser: Parser::new(args.format, columns, context.form),
+        parser: RecordParser::new(args.format, columns, context.form),
         batch: Batch::new(),
         pending: Pending::default(),
         records_max: args.batch,
@@ -127,7 +127,7 @@ impl Pending {
 struct Loader {
     db: Db,
     keyspace: Keyspace,
-    parser: Parser,
+    parser: RecordParser,
     batch: Batch,
     pending: Pending,
     records_max: usize,

@@ -11,13 +11,13 @@ use crate::output::Out;
 use crate::text::Form;
 
 #[derive(Args)]
-pub struct Lsm {
+pub struct LsmArgs {
     /// List each table with its keys
     #[arg(long)]
     files: bool,
 }
 
-pub fn run(context: &Context, args: &Lsm) -> Outcome {
+pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
     let figures = context.read()?.properties();
     let mut out = Out::new();
     if context.json {
@@ -110,7 +110,7 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
         vec![
             String::new(),
             part.id.to_string(),
-            shown(form, &part.from),
+            form.text(&part.from),
             part.memtables.to_string(),
             human::bytes(part.memtable_bytes),
             part.runs.len().to_string(),
@@ -151,19 +151,12 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
                 table.bytes.to_string(),
                 table.entries.to_string(),
                 format!("{} to {}", table.min_seq, table.max_seq),
-                shown(form, &table.smallest),
-                shown(form, &table.largest),
+                form.text(&table.smallest),
+                form.text(&table.largest),
             ]
         }));
     }
     if rows.len() > 1 { out.table(&rows) } else { Ok(()) }
-}
-
-/// A key as text, which may lack what is no UTF-8.
-pub fn shown(form: Form, key: &[u8]) -> String {
-    let mut text = Vec::new();
-    form.print(key, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {

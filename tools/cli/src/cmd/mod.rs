@@ -31,48 +31,48 @@ use crate::failure::{Failure, Outcome};
 #[derive(Subcommand)]
 pub enum Command {
     /// Set a key to a value
-    Put(put::Put),
+    Put(put::PutArgs),
     /// Print the value of a key
-    Get(get::Get),
+    Get(get::GetArgs),
     /// Delete a key; it need not be there
-    Del(del::Del),
+    Del(del::DelArgs),
     /// Print keys and values in order
-    Scan(scan::Scan),
+    Scan(scan::ScanArgs),
     /// Load records from lines of text
-    Load(load::Load),
+    Load(load::LoadArgs),
     /// Print all records so that load takes them
-    Dump(dump::Dump),
+    Dump(dump::DumpArgs),
     /// Print figures about the store
     Stats,
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
     /// Draw where each keyspace has its data: memtables, runs, levels
-    Lsm(lsm::Lsm),
+    Lsm(lsm::LsmArgs),
     /// Print what the manifest names: keyspaces, runs, tables, zones
     Manifest,
     /// Print what a table in RocksDB's format says of itself; no store is needed
-    Sst(sst::Sst),
+    Sst(sst::SstArgs),
     /// Bring keys down to the deepest level that has any of them
-    Compact(compact::Compact),
+    Compact(compact::CompactArgs),
     /// Copy the store as of this moment to a new directory, by links where that works
-    Checkpoint(checkpoint::Checkpoint),
+    Checkpoint(checkpoint::CheckpointArgs),
     /// Add tables in RocksDB's format, all of them or none
-    Ingest(ingest::Ingest),
+    Ingest(ingest::IngestArgs),
     /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
-    Repair(repair::Repair),
+    Repair(repair::RepairArgs),
     /// Print the headers of the zones, or of one
-    Zone(zone::Zone),
+    Zone(zone::ZoneArgs),
     /// Verify every record and index; exit code 1 if anything is damaged
     Check,
     /// Show how a look-up goes: each probe, where it went and what it took
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// List, create or drop keyspaces
-    Keyspace(keyspace::Keyspaces),
+    Keyspace(keyspace::KeyspaceArgs),
     /// Repeat an experiment of a paper on this machine; no store is needed
-    Reproduce(reproduce::Reproduce),
+    Reproduce(reproduce::ReproduceArgs),
     /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
     #[command(disable_help_flag = true)]
-    Bench(bench::Bench),
+    Bench(bench::BenchArgs),
 }
 
 /// Carries out `command`.

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{OK, Outcome};
 
 #[derive(Args)]
-pub struct Put {
+pub struct PutArgs {
     /// The key
     key: OsString,
     /// The value; write `--` before the key if it begins with a dash
@@ -16,7 +16,7 @@ pub struct Put {
     value: OsString,
 }
 
-pub fn run(context: &Context, args: &Put) -> Outcome {
+pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let value = context.form.argument("VALUE", &args.value)?;
     let db = context.write()?;

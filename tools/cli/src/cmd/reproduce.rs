@@ -9,7 +9,7 @@ use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Reproduce {
+pub struct ReproduceArgs {
     /// Which experiment; without it, all are listed
     name: Option<String>,
     /// A fraction of the operations: shows that it works, and little more
@@ -38,7 +38,7 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bytes, such as 2G".into())
 }
 
-pub fn run(args: &Reproduce) -> Outcome {
+pub fn run(args: &ReproduceArgs) -> Outcome {
     let Some(name) = &args.name else {
         let mut out = Out::new();
         let rows = EXPERIMENTS.map(|experiment| (experiment.name, experiment.what.to_owned()));

@@ -1,0 +1,5 @@
+//! Forms of data that several commands print.
+
+pub mod damage;
+pub mod persisted;
+pub mod record;
