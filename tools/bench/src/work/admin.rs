@@ -4,26 +4,23 @@ use std::fmt::Write;
 
 use strandline::{KeyspaceProperties, Properties};
 
-use super::Done;
+use super::done::Done;
 use crate::bench::Bench;
 use crate::report::outcome::{Outcome, Written};
-
-fn failed(error: strandline::Error) -> String {
-    error.to_string()
-}
+use crate::words::told;
 
 pub(super) fn flush(bench: &mut Bench) -> Result<Done, String> {
-    Ok(bench.measure_once("flush", |store| store.db()?.flush().map_err(failed))?.into())
+    Ok(bench.measure_once("flush", |store| store.db()?.flush().map_err(told))?.into())
 }
 
 pub(super) fn compact(bench: &mut Bench) -> Result<Done, String> {
-    Ok(bench.measure_once("compact", |store| store.db()?.compact().map_err(failed))?.into())
+    Ok(bench.measure_once("compact", |store| store.db()?.compact().map_err(told))?.into())
 }
 
 pub(super) fn check(bench: &mut Bench) -> Result<Done, String> {
     let mut records = 0;
     let mut outcome = bench.measure_once("check", |store| {
-        let report = store.db()?.check().map_err(failed)?;
+        let report = store.db()?.check().map_err(told)?;
         records = report.records;
         match report.damage.first() {
             Some(damage) => Err(format!(
