@@ -20,13 +20,17 @@ pub struct StoreArgs {
     )]
     pub db: PathBuf,
 
-    /// Keyspace to work in
-    #[arg(long, global = true, value_name = "NAME", default_value = "default")]
-    pub keyspace: String,
+    /// Keyspace to work in [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub keyspace: Option<String>,
 
     /// Print figures and records as JSON
     #[arg(long, global = true)]
     pub json: bool,
+
+    /// Do not say what was done
+    #[arg(long, short, global = true, conflicts_with = "json")]
+    pub quiet: bool,
 
     /// Take and print keys and values as hexadecimal digits
     #[arg(long, global = true)]
@@ -46,6 +50,8 @@ pub struct StoreArgs {
 }
 
 const STORE: &str = "Store options";
+/// The option of the engine that has another form here.
+const CREATE: &str = "create_if_missing";
 
 /// What presets there are, for the long help.
 fn presets() -> String {
@@ -65,7 +71,12 @@ fn presets() -> String {
 
 /// `command` with a flag for each row of the engine's table of options.
 pub fn with_flags(command: Command) -> Command {
-    OPTIONS.iter().fold(command, |command, row| command.arg(flag(row)))
+    rows().fold(command, |command, row| command.arg(flag(row)))
+}
+
+/// The options of the engine that have a flag. Whether a store is made the flag `--create` says.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    OPTIONS.iter().filter(|row| row.name != CREATE)
 }
 
 fn flag(row: &'static Row) -> Arg {
@@ -83,7 +94,7 @@ fn flag(row: &'static Row) -> Arg {
 /// The store's options: those of the preset, then named flags, then `--option` in order.
 pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failure> {
     let mut options = args.preset.as_deref().map_or(Ok(Options::default()), Options::preset)?;
-    for row in OPTIONS {
+    for row in rows() {
         if let Some(text) = matches.get_one::<String>(row.name) {
             options.set(row.name, text)?;
         }
@@ -92,6 +103,10 @@ pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failur
         let (name, text) = setting
             .split_once('=')
             .ok_or_else(|| Failure::Usage(format!("--option {setting}: expected NAME=VALUE")))?;
+        if name == CREATE {
+            let text = format!("--option {setting}: `strandline create` and --create make stores");
+            return Err(Failure::Usage(text));
+        }
         options.set(name, text)?;
     }
     Ok(options)

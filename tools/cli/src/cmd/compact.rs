@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::context::Context;
+use crate::context::{Context, IfMissing};
 use crate::failure::{OK, Outcome};
 
 #[derive(Args)]
@@ -22,8 +22,8 @@ pub fn run(context: &Context, args: &CompactArgs) -> Outcome {
         text.as_ref().map(|text| context.form.argument(what, text)).transpose()
     };
     let (from, to) = (bytes("--from", &args.from)?, bytes("--to", &args.to)?);
-    let db = context.write_existing()?;
-    let keyspace = db.keyspace(&context.keyspace)?;
+    let db = context.write(IfMissing::Fail)?;
+    let keyspace = context.keyspace(&db)?;
     db.compact_range(&keyspace, from.as_deref(), to.as_deref())?;
     Ok(OK)
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::context::Context;
+use crate::context::{Context, IfMissing};
 use crate::failure::{OK, Outcome};
 
 #[derive(Args)]
@@ -18,8 +18,8 @@ pub struct DelArgs {
 
 pub fn run(context: &Context, args: &DelArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
-    let db = context.write_existing()?;
-    let keyspace = db.keyspace(&context.keyspace)?;
+    let db = context.write(IfMissing::Fail)?;
+    let keyspace = context.keyspace(&db)?;
     match &args.to {
         Some(end) => keyspace.delete_range(&key, &context.form.argument("END", end)?)?,
         None => keyspace.delete(&key)?,

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use strandline::IngestOptions;
 
-use crate::context::Context;
+use crate::context::{Context, CreateArg};
 use crate::failure::{OK, Outcome};
 use crate::output::Out;
 
@@ -18,11 +18,13 @@ pub struct IngestArgs {
     /// Remove the files once the store has what is in them
     #[arg(long = "move")]
     move_files: bool,
+    #[command(flatten)]
+    store: CreateArg,
 }
 
 pub fn run(context: &Context, args: &IngestArgs) -> Outcome {
-    let db = context.write()?;
-    let keyspace = db.keyspace(&context.keyspace)?;
+    let db = context.write(args.store.if_missing())?;
+    let keyspace = context.keyspace(&db)?;
     let options = IngestOptions { move_files: args.move_files };
     let seq = db.ingest(&keyspace, &args.files, options)?;
     let mut out = Out::new();

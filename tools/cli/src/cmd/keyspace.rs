@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, CreateArg, IfMissing};
 use crate::failure::{OK, Outcome};
 use crate::output::Out;
 
@@ -21,6 +21,8 @@ enum KeyspaceCommand {
     Create {
         /// Its name
         name: String,
+        #[command(flatten)]
+        store: CreateArg,
     },
     /// Drop a keyspace with everything in it
     Drop {
@@ -41,8 +43,10 @@ pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
             }
             out.finish()?;
         }
-        KeyspaceCommand::Create { name } => drop(context.write()?.create_keyspace(name)?),
-        KeyspaceCommand::Drop { name } => context.write_existing()?.drop_keyspace(name)?,
+        KeyspaceCommand::Create { name, store } => {
+            drop(context.write(store.if_missing())?.create_keyspace(name)?)
+        }
+        KeyspaceCommand::Drop { name } => context.write(IfMissing::Fail)?.drop_keyspace(name)?,
     }
     Ok(OK)
 }

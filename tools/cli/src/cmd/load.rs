@@ -13,7 +13,7 @@ use serde_json::json;
 use strandline::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use strandline::{Batch, Db, ErrorKind, Keyspace};
 
-use crate::context::Context;
+use crate::context::{Context, CreateArg};
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
 use crate::input::{Columns, Format, Line, Lines, Ranges, RecordParser};
@@ -49,12 +49,14 @@ pub struct LoadArgs {
     /// End with exit code 1 if any line was rejected
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    store: CreateArg,
 }
 
 pub fn run(context: &Context, args: LoadArgs) -> Outcome {
     let (input, size) = open_input(&args.file)?;
-    let db = context.write_or_heap()?;
-    let keyspace = db.keyspace(&context.keyspace)?;
+    let db = context.write_or_heap(args.store.if_missing())?;
+    let keyspace = context.keyspace(&db)?;
     let columns = Columns::new(args.key_column, args.value_columns);
     let mut loader = Loader {
         parser: RecordParser::new(args.format, columns, context.form),

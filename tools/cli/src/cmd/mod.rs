@@ -4,6 +4,7 @@ pub mod bench;
 mod check;
 mod checkpoint;
 mod compact;
+mod create;
 mod del;
 mod dump;
 mod explain;
@@ -30,6 +31,8 @@ use crate::failure::{Failure, Outcome};
 /// What can be asked for.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Make an empty store
+    Create,
     /// Set a key to a value
     Put(put::PutArgs),
     /// Print the value of a key
@@ -78,6 +81,7 @@ pub enum Command {
 /// Carries out `command`.
 pub fn run(context: &Context, command: Command) -> Outcome {
     match command {
+        Command::Create => create::run(context),
         Command::Put(args) => put::run(context, &args),
         Command::Get(args) => get::run(context, &args),
         Command::Del(args) => del::run(context, &args),

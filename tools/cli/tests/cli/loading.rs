@@ -3,7 +3,7 @@
 use crate::store::Store;
 
 fn load(store: &Store, args: &[&str], input: impl AsRef<[u8]>) -> crate::store::Ran {
-    let mut all = vec!["load", "--pm-size", "16M", "--json"];
+    let mut all = vec!["load", "--create", "--pm-size", "16M", "--json"];
     all.extend(args);
     store.run_with(&all, input)
 }
@@ -65,7 +65,8 @@ fn a_full_pool_stops_the_load() {
     let store = Store::new();
     let value = "v".repeat(4000);
     let input: String = (0..2000).map(|at| format!("k{at:04}\t{value}\n")).collect();
-    let ran = store.run_with(&["load", "--pm-size", "4M", "--ssd", "none", "--json"], &input);
+    let ran =
+        store.run_with(&["load", "--create", "--pm-size", "4M", "--ssd", "none", "--json"], &input);
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains("strandline: NoSpace"), "{}", ran.err);
     assert!(ran.err.contains("not loaded from here on"), "{}", ran.err);
@@ -75,7 +76,7 @@ fn a_full_pool_stops_the_load() {
     assert_eq!(count.trim_end(), summary["records"].to_string(), "what it says is in");
     // With levels on SSD all of it fits.
     let store = Store::new();
-    store.run_with(&["load", "--pm-size", "4M"], &input).ok();
+    store.run_with(&["load", "--create", "--pm-size", "4M"], &input).ok();
     assert_eq!(store.run(&["scan", "--count"]).ok().text(), "2000\n");
     let stats = store.run(&["stats", "--json"]).ok().json();
     assert!(stats["ssd"]["bytes"].as_u64().expect("bytes") > 0);

@@ -1,6 +1,7 @@
 //! The built command, end to end: what goes in, what comes out, and how it ends.
 
 mod copies;
+mod creating;
 mod damage;
 mod ends;
 mod figures;
