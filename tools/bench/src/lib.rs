@@ -57,32 +57,52 @@ mod words;
 mod work;
 mod worker;
 
+use std::fmt;
+
 use config::Config;
 use report::say;
 
 pub use machine::persist::{PersistLimit, SIZES as PERSIST_SIZES, measure_in as persist_limit};
 use reproduce::malloc;
 
-/// Exit status for a flag that is wrong.
-const WRONG_USE: i32 = 2;
+/// Why a run did not come to its end.
+#[derive(Debug)]
+pub enum BenchError {
+    /// A flag is wrong.
+    Usage(String),
+    /// A benchmark failed, or what it read was not what was written.
+    Failed(String),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Usage(text) | BenchError::Failed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<String> for BenchError {
+    fn from(text: String) -> BenchError {
+        BenchError::Failed(text)
+    }
+}
 
 /// Runs what `args`, the words behind `bench`, ask for; returns the exit status.
 ///
 /// # Errors
-/// A benchmark failed, or what it read was not what was written; in words.
-pub fn run(args: &[String]) -> Result<i32, String> {
+/// See [`BenchError`].
+pub fn run(args: &[String]) -> Result<i32, BenchError> {
     if let Some(done) = run_child(args) {
-        return done;
+        return Ok(done?);
     }
-    let (config, unknown) = match parse(args) {
-        Ok(parsed) => parsed,
-        Err(message) => {
-            eprintln!("bench: {message}; see --help");
-            return Ok(WRONG_USE);
-        }
-    };
+    let usage = |text: String| BenchError::Usage(format!("{text}; see --help"));
+    let (config, unknown) = parse(args).map_err(usage)?;
     if config.help {
-        return say(help::text().trim_end()).map(|()| 0);
+        say(help::text().trim_end())?;
+        return Ok(0);
     }
     if !unknown.is_empty() {
         eprintln!(
@@ -90,7 +110,12 @@ pub fn run(args: &[String]) -> Result<i32, String> {
             unknown.join(", ")
         );
     }
-    if config.benchmarks.is_empty() { tour::run(config) } else { named::run(config) }.map(|()| 0)
+    if config.benchmarks.is_empty() {
+        tour::run(config)?
+    } else {
+        named::run(config)?
+    }
+    Ok(0)
 }
 
 /// Parses `args`, and finds each benchmark that they name.

@@ -1,5 +1,7 @@
 //! The benchmarks that the command line names, one after the other on one store.
 
+use serde_json::{Map, Value, json};
+
 use crate::bench::Bench;
 use crate::config::Config;
 use crate::report::{self, line, say};
@@ -17,8 +19,8 @@ pub(crate) fn run(config: Config) -> Result<(), String> {
         let Some(benchmark) = work::find(&name) else { continue };
         run_one(&mut bench, benchmark)?;
     }
-    if bench.config.statistics && !bench.config.json {
-        say(&report::counters::text(&bench.store.db()?))?;
+    if bench.config.statistics {
+        tell_statistics(&mut bench)?;
     }
     Ok(())
 }
@@ -33,21 +35,38 @@ fn run_one(bench: &mut Bench, benchmark: &Benchmark) -> Result<(), String> {
     }
     match (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))? {
         Done::Measured(outcome) => report::tell(&bench.config, &outcome),
-        Done::Text(text) if bench.config.json => {
-            eprintln!("{text}");
-            Ok(())
-        }
-        Done::Text(text) => say(&text),
+        Done::Rows(rows) => tell_rows(bench, benchmark.name, &rows),
         Done::Skipped(why) => skip(bench, benchmark.name, why),
     }
 }
 
+/// The counters of the store, in the form of RocksDB's statistics.
+fn tell_statistics(bench: &mut Bench) -> Result<(), String> {
+    let counters = report::counters::of(&bench.store.db()?);
+    if bench.config.json {
+        let counters: Map<String, Value> =
+            counters.into_iter().map(|(name, count)| (name, count.into())).collect();
+        return say(&json!({ "statistics": counters }).to_string());
+    }
+    let lines = counters.iter().map(|(name, count)| format!("{name} COUNT : {count}\n"));
+    say(&format!("STATISTICS:\n{}", lines.collect::<String>()))
+}
+
+fn tell_rows(bench: &Bench, name: &str, rows: &[(String, String)]) -> Result<(), String> {
+    if bench.config.json {
+        let figures: Map<String, Value> =
+            rows.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+        return say(&json!({ "benchmark": name, "figures": figures }).to_string());
+    }
+    let rows: String = rows.iter().map(|(name, value)| format!("{name:<22} {value}\n")).collect();
+    say(&format!("\n** strandline **\n{rows}"))
+}
+
 fn skip(bench: &Bench, name: &str, why: &str) -> Result<(), String> {
     match bench.config.json {
-        true => eprintln!("{}", line::skipped(name, why)),
-        false => say(&line::skipped(name, why))?,
+        true => say(&json!({ "benchmark": name, "skipped": why }).to_string()),
+        false => say(&line::skipped(name, why)),
     }
-    Ok(())
 }
 
 /// What is measured, as db_bench tells it first.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
-use strandline::{Db, Error, ErrorKind, Keyspace, Options, PmSource};
+use strandline::{Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
 
 use crate::failure::Failure;
 use crate::opening;
 use crate::output::Out;
+use crate::stderr::Stderr;
 use crate::store_args::StoreArgs;
 use crate::text::Form;
 
@@ -75,7 +76,7 @@ impl Context {
     pub fn read(&self) -> Result<Db, Failure> {
         self.no_heap()?;
         let open = |hooks| Db::open_read_only_with(&self.db, self.options.clone(), hooks);
-        self.opened(opening::shown(open))
+        self.opened(opening::shown(self.stderr(), self.hooks(), open))
     }
 
     /// Opens the store for reading, and its keyspace.
@@ -95,7 +96,18 @@ impl Context {
     pub fn write_or_heap(&self, if_missing: IfMissing) -> Result<Db, Failure> {
         let create_if_missing = if_missing == IfMissing::Create;
         let options = Options { create_if_missing, ..self.options.clone() };
-        self.opened(opening::shown(|hooks| Db::open_with(&self.db, options, hooks)))
+        self.opened(opening::shown(self.stderr(), self.hooks(), |hooks| {
+            Db::open_with(&self.db, options, hooks)
+        }))
+    }
+
+    /// The form of notes on standard error.
+    pub fn stderr(&self) -> Stderr {
+        if self.json { Stderr::Json } else { Stderr::Text }
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::default()
     }
 
     /// Says what was done: a line, unless none is wanted, or a JSON value.

@@ -1,14 +1,15 @@
 //! Progress of an open that takes long, on standard error: a bar on a terminal, lines where `STRANDLINE_PROGRESS` asks
 //! for them, else nothing.
 
-use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use strandline::{Db, Hooks, RecoveryProgress, RecoveryStep};
 
 use crate::human;
+use crate::stderr::Stderr;
 
 /// Names the variable that asks for lines: seconds before the first and between them.
 const VARIABLE: &str = "STRANDLINE_PROGRESS";
@@ -16,19 +17,23 @@ const VARIABLE: &str = "STRANDLINE_PROGRESS";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Opens a store with `open`, and shows how far it has got.
-pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::Result<Db> {
+pub fn shown(
+    stderr: Stderr,
+    hooks: Hooks,
+    open: impl FnOnce(Hooks) -> strandline::Result<Db>,
+) -> strandline::Result<Db> {
     let every = match std::env::var(VARIABLE) {
         Ok(seconds) => seconds.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()),
-        Err(_) if std::io::stderr().is_terminal() => None,
-        Err(_) => return open(Hooks::default()),
+        Err(_) if stderr.shows_bars() => None,
+        Err(_) => return open(hooks),
     };
     let every = every.unwrap_or(PATIENCE);
-    let bar = std::io::stderr().is_terminal().then(bar);
+    let bar = stderr.shows_bars().then(bar);
     let state =
         OpeningState { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
-    let opening = Arc::new(Opening { every, state: Mutex::new(state) });
+    let opening = Arc::new(Opening { every, stderr, state: Mutex::new(state) });
     let told: Arc<dyn RecoveryProgress> = Arc::clone(&opening) as _;
-    let opened = open(Hooks { recovery_progress: Some(told), ..Hooks::default() });
+    let opened = open(Hooks { recovery_progress: Some(told), ..hooks });
     opening.finish();
     opened
 }
@@ -36,6 +41,7 @@ pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::
 /// An open under way.
 struct Opening {
     every: Duration,
+    stderr: Stderr,
     state: Mutex<OpeningState>,
 }
 
@@ -76,10 +82,10 @@ impl RecoveryProgress for Opening {
         } else {
             state.next = now + self.every;
             let percent = human::ratio(100 * done, total).unwrap_or(0.0);
+            let json = json!({ "opening": what, "done_bytes": done, "total_bytes": total });
             let (done, total) = (human::bytes(done), human::bytes(total));
-            // Progress goes nowhere if nobody listens.
-            let _unheard =
-                writeln!(std::io::stderr(), "opening: {what}, {done} of {total} ({percent:.0}%)");
+            let text = format!("opening: {what}, {done} of {total} ({percent:.0}%)");
+            self.stderr.note(text, &json);
         }
     }
 }

@@ -1,14 +1,15 @@
-//! Options of every command: which store, which keyspace, how to print, and the options of the engine.
+//! Options that commands have in common: which store, which keyspace, how to print, and the options of the engine.
 
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command};
-use strandline::{OPTIONS, Options, PRESETS, Row};
+use strandline::{OPTIONS, Options, Row};
 
 use crate::failure::Failure;
 
-/// What every command takes, before or after its name.
+/// Options that stand before or after the name of a command.
 #[derive(Args)]
+#[command(next_help_heading = "Common options")]
 pub struct StoreArgs {
     /// Directory of the store
     #[arg(
@@ -24,7 +25,7 @@ pub struct StoreArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub keyspace: Option<String>,
 
-    /// Print figures and records as JSON
+    /// Print JSON: one value, or one a line; errors too, on standard error
     #[arg(long, global = true)]
     pub json: bool,
 
@@ -40,55 +41,50 @@ pub struct StoreArgs {
     #[arg(long, global = true, conflicts_with = "hex")]
     pub literal: bool,
 
-    /// Begin with the options of a system by its name; other options override them
-    #[arg(long, global = true, value_name = "NAME", help_heading = STORE, long_help = presets())]
+    /// Begin with the options of a preset; other options override them
+    #[arg(long, global = true, value_name = "NAME", hide = true)]
     pub preset: Option<String>,
 
-    /// Set an option of the store by its name; later ones win (see the store options)
-    #[arg(long = "option", global = true, value_name = "NAME=VALUE", help_heading = STORE)]
+    /// Set an option of the store by its name; later ones win
+    #[arg(long = "option", global = true, value_name = "NAME=VALUE", hide = true)]
     pub option: Vec<String>,
 }
 
-const STORE: &str = "Store options";
-/// The option of the engine that has another form here.
+/// The option of the engine that has another form here: `create` and `--create`.
 const CREATE: &str = "create_if_missing";
+/// Ids of the options above that set options of the engine, as its table does.
+const ENGINE: [&str; 2] = ["preset", "option"];
 
-/// What presets there are, for the long help.
-fn presets() -> String {
-    let mut text = String::from(
-        "Begin with the options of a system by its name; other options override them.\n",
-    );
-    for preset in PRESETS {
-        text += &format!("\n{}: {}", preset.name, preset.doc);
-        let settings = preset.settings.iter().map(|(name, value)| format!("{name}={value}"));
-        let settings: Vec<String> = settings.collect();
-        if !settings.is_empty() {
-            text += &format!(" [{}]", settings.join(", "));
-        }
-    }
-    text
+/// The options of the engine that have a flag.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    OPTIONS.iter().filter(|row| row.name != CREATE)
 }
 
-/// `command` with a flag for each row of the engine's table of options.
+/// The flag of an option, without its dashes.
+pub fn flag_name(row: &Row) -> String {
+    row.name.replace('_', "-")
+}
+
+/// Ids of all flags that set options of the engine.
+pub fn engine_flags() -> impl Iterator<Item = &'static str> {
+    ENGINE.into_iter().chain(rows().map(|row| row.name))
+}
+
+/// `command` with a flag for each row of the engine's table. `help options` shows them, the help of commands does not.
 pub fn with_flags(command: Command) -> Command {
     rows().fold(command, |command, row| command.arg(flag(row)))
 }
 
-/// The options of the engine that have a flag. Whether a store is made the flag `--create` says.
-fn rows() -> impl Iterator<Item = &'static Row> {
-    OPTIONS.iter().filter(|row| row.name != CREATE)
-}
-
 fn flag(row: &'static Row) -> Arg {
-    let advice = format!("{} [{}] [default: {}]", row.doc, row.unit, row.default);
     let brief = row.doc.split_inclusive('.').next().unwrap_or(row.doc).trim_end_matches('.');
     Arg::new(row.name)
-        .long(row.name.replace('_', "-"))
+        .long(flag_name(row))
         .value_name(if row.unit.starts_with("bytes") { "SIZE" } else { "VALUE" })
         .help(format!("{brief} [default: {}]", row.default))
-        .long_help(advice)
-        .help_heading(STORE)
+        .long_help(format!("{} [{}] [default: {}]", row.doc, row.unit, row.default))
+        .help_heading("Options of the store")
         .global(true)
+        .hide(true)
 }
 
 /// The store's options: those of the preset, then named flags, then `--option` in order.

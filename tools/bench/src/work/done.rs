@@ -6,8 +6,8 @@ use crate::report::outcome::Outcome;
 pub(crate) enum Done {
     /// With figures.
     Measured(Box<Outcome>),
-    /// With a text.
-    Text(String),
+    /// With names and values, which are no measurement.
+    Rows(Vec<(String, String)>),
     /// Not at all, for this reason.
     Skipped(&'static str),
 }

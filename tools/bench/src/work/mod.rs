@@ -13,6 +13,7 @@ mod read;
 mod recovery;
 mod scan;
 mod seek;
+mod stats;
 mod steps;
 mod write;
 
@@ -106,7 +107,7 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     benchmark("compact", false, admin::compact, "merge the index runs"),
     benchmark("recover", false, admin::recover, "close the store and open it again"),
     benchmark("check", false, admin::check, "verify every record and table"),
-    benchmark("stats", false, admin::stats, "print the figures of the store"),
+    benchmark("stats", false, stats::stats, "print the figures of the store"),
     benchmark(
         "persistlimit",
         false,

@@ -7,7 +7,6 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::{OK, Outcome};
-use crate::output::Out;
 
 #[derive(Args)]
 pub struct CheckpointArgs {
@@ -17,15 +16,10 @@ pub struct CheckpointArgs {
 
 pub fn run(context: &Context, args: &CheckpointArgs) -> Outcome {
     let seq = context.read()?.checkpoint(&args.dir)?;
-    let mut out = Out::new();
-    if context.json {
-        out.json(&json!({ "dir": args.dir.display().to_string(), "seq": seq }))?;
-    } else {
-        out.line(format_args!(
-            "{} holds everything up to sequence number {seq}",
-            args.dir.display()
-        ))?;
-    }
-    out.finish()?;
+    let dir = args.dir.display();
+    context.report(
+        format_args!("{dir} holds everything up to sequence number {seq}"),
+        &json!({ "dir": dir.to_string(), "seq": seq }),
+    )?;
     Ok(OK)
 }

@@ -1,11 +1,13 @@
-//! `compact`: keys down to where they will stay.
+//! `compact`: keys down to the level where they stay.
 
 use std::ffi::OsString;
 
 use clap::Args;
+use serde_json::json;
 
 use crate::context::{Context, IfMissing};
 use crate::failure::{OK, Outcome};
+use crate::human;
 
 #[derive(Args)]
 pub struct CompactArgs {
@@ -25,5 +27,22 @@ pub fn run(context: &Context, args: &CompactArgs) -> Outcome {
     let db = context.write(IfMissing::Fail)?;
     let keyspace = context.keyspace(&db)?;
     db.compact_range(&keyspace, from.as_deref(), to.as_deref())?;
+    let properties = db.properties();
+    let done = properties.ssd.map(|ssd| ssd.compactions).unwrap_or_default();
+    let written = done.written_bytes + done.pm_written_bytes;
+    context.report(
+        format_args!(
+            "compacted keyspace {}: {}, {} written",
+            keyspace.name(),
+            human::plural(done.entries, "record"),
+            human::bytes(written)
+        ),
+        &json!({
+            "compacted": keyspace.name(),
+            "entries": done.entries,
+            "moves": done.moves,
+            "written_bytes": written,
+        }),
+    )?;
     Ok(OK)
 }

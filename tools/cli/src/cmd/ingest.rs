@@ -8,7 +8,7 @@ use strandline::IngestOptions;
 
 use crate::context::{Context, CreateArg};
 use crate::failure::{OK, Outcome};
-use crate::output::Out;
+use crate::human;
 
 #[derive(Args)]
 pub struct IngestArgs {
@@ -27,13 +27,10 @@ pub fn run(context: &Context, args: &IngestArgs) -> Outcome {
     let keyspace = context.keyspace(&db)?;
     let options = IngestOptions { move_files: args.move_files };
     let seq = db.ingest(&keyspace, &args.files, options)?;
-    let mut out = Out::new();
-    if context.json {
-        out.json(&json!({ "files": args.files.len(), "seq": seq }))?;
-    } else {
-        let s = if args.files.len() == 1 { "" } else { "s" };
-        out.line(format_args!("{} file{s} ingested with sequence number {seq}", args.files.len()))?;
-    }
-    out.finish()?;
+    let files = args.files.len() as u64;
+    context.report(
+        format_args!("{} ingested with sequence number {seq}", human::plural(files, "file")),
+        &json!({ "files": files, "seq": seq }),
+    )?;
     Ok(OK)
 }

@@ -44,9 +44,13 @@ pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
             out.finish()?;
         }
         KeyspaceCommand::Create { name, store } => {
-            drop(context.write(store.if_missing())?.create_keyspace(name)?)
+            context.write(store.if_missing())?.create_keyspace(name)?;
+            context.report(format_args!("created keyspace {name}"), &json!({ "created": name }))?;
         }
-        KeyspaceCommand::Drop { name } => context.write(IfMissing::Fail)?.drop_keyspace(name)?,
+        KeyspaceCommand::Drop { name } => {
+            context.write(IfMissing::Fail)?.drop_keyspace(name)?;
+            context.report(format_args!("dropped keyspace {name}"), &json!({ "dropped": name }))?;
+        }
     }
     Ok(OK)
 }

@@ -65,7 +65,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Outcome {
         records_max: args.batch,
         bytes_max: db.properties().zone_bytes / 4,
         tally: Tally::default(),
-        progress: Progress::new(size),
+        progress: Progress::new(context.stderr(), size),
         db,
         keyspace,
     };
@@ -234,7 +234,9 @@ impl Loader {
 
     fn stopped(&self, error: strandline::Error, records: &[Record]) -> Failure {
         if let Some(first) = records.first() {
-            self.progress.note(&format!("line {}: not loaded from here on", first.line));
+            let (line, note) = (first.line, "not loaded from here on");
+            let json = json!({ "line": line, "note": note });
+            self.progress.note(&format!("line {line}: {note}"), &json);
         }
         Failure::Engine(error)
     }
@@ -242,9 +244,11 @@ impl Loader {
     fn reject(&mut self, line: u64, problem: &str) {
         self.tally.rejects += 1;
         if self.tally.rejects <= REJECTS_SHOWN {
-            self.progress.note(&format!("line {line}: {problem}"));
+            let json = json!({ "line": line, "rejected": problem });
+            self.progress.note(&format!("line {line}: {problem}"), &json);
         } else if self.tally.rejects == REJECTS_SHOWN + 1 {
-            self.progress.note("more rejects: only counted from here on");
+            let note = "more rejects: only counted from here on";
+            self.progress.note(note, &json!({ "note": note }));
         }
     }
 }

@@ -55,7 +55,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
     };
     row(
         memory,
-        plural(keyspace.memtables as u64, "memtable"),
+        human::plural(keyspace.memtables as u64, "memtable"),
         [
             human::bytes(keyspace.memtable_bytes),
             human::count(keyspace.memtable_records),
@@ -69,7 +69,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
     let runs = &keyspace.runs;
     row(
         memory,
-        plural(runs.len() as u64, "run"),
+        human::plural(runs.len() as u64, "run"),
         [
             human::bytes(runs.iter().map(|run| run.record_bytes).sum()),
             human::count(runs.iter().map(|run| run.entries).sum()),
@@ -124,17 +124,12 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
 
 /// The tables of a level, and what of them lies in persistent memory.
 fn tables(level: &LevelProperties) -> String {
-    let tables = plural(level.tables.len() as u64, "table");
+    let tables = human::plural(level.tables.len() as u64, "table");
     match level.pm_bytes() {
         0 => tables,
         bytes if bytes == level.bytes() => format!("{tables} in PM"),
         bytes => format!("{tables}, {} in PM", human::bytes(bytes)),
     }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {what}{s}", human::count(count))
 }
 
 fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(), Failure> {

@@ -6,9 +6,12 @@ mod checkpoint;
 mod compact;
 mod create;
 mod del;
+mod delete_range;
 mod dump;
 mod explain;
+mod flush;
 mod get;
+mod help;
 mod ingest;
 mod keyspace;
 mod load;
@@ -26,7 +29,7 @@ mod zone;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 /// What can be asked for.
 #[derive(Subcommand)]
@@ -39,6 +42,8 @@ pub enum Command {
     Get(get::GetArgs),
     /// Delete a key; it need not be there
     Del(del::DelArgs),
+    /// Delete a range of keys, by one record
+    DeleteRange(delete_range::DeleteRangeArgs),
     /// Print keys and values in order
     Scan(scan::ScanArgs),
     /// Load records from lines of text
@@ -55,6 +60,8 @@ pub enum Command {
     Manifest,
     /// Print what a table in RocksDB's format says of itself; no store is needed
     Sst(sst::SstArgs),
+    /// Flush the memtables of all keyspaces into index runs
+    Flush,
     /// Bring keys down to the deepest level that has any of them
     Compact(compact::CompactArgs),
     /// Copy the store as of this moment to a new directory, by links where that works
@@ -76,10 +83,13 @@ pub enum Command {
     /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
     #[command(disable_help_flag = true)]
     Bench(bench::BenchArgs),
+    /// Show the help of a command, or the options of the store: help options
+    #[command(disable_help_flag = true)]
+    Help(help::HelpArgs),
 }
 
-/// Carries out `command`.
-pub fn run(context: &Context, command: Command) -> Outcome {
+/// Carries out `command`, one of those of the `whole` command line.
+pub fn run(context: &Context, command: Command, whole: &mut clap::Command) -> Outcome {
     match command {
         Command::Create => create::run(context),
         Command::Put(args) => put::run(context, &args),
@@ -93,6 +103,8 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Lsm(args) => lsm::run(context, &args),
         Command::Manifest => manifest::run(context),
         Command::Sst(args) => sst::run(context, &args),
+        Command::DeleteRange(args) => delete_range::run(context, &args),
+        Command::Flush => flush::run(context),
         Command::Compact(args) => compact::run(context, &args),
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Ingest(args) => ingest::run(context, &args),
@@ -101,10 +113,9 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),
         Command::Keyspace(args) => keyspace::run(context, &args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        // The bare form never comes here (see `main`): options of ours stand before it.
-        Command::Bench(_) => Err(Failure::Usage(
-            "bench takes its own options only: strandline bench [--db=DIR] …".into(),
-        )),
+        Command::Reproduce(args) => reproduce::run(context, &args),
+        // Only with `--json` before it (see `main`).
+        Command::Bench(args) => bench::run(args.args.into_iter().chain(["--json".into()])),
+        Command::Help(args) => help::run(context, &args, whole),
     }
 }

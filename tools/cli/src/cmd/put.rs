@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use serde_json::json;
 
 use crate::context::{Context, CreateArg};
 use crate::failure::{OK, Outcome};
+use crate::human;
 
 #[derive(Args)]
 pub struct PutArgs {
@@ -23,5 +25,10 @@ pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let value = context.form.argument("VALUE", &args.value)?;
     let db = context.write(args.store.if_missing())?;
     context.keyspace(&db)?.put(&key, &value)?;
+    let bytes = (key.len() + value.len()) as u64;
+    context.report(
+        format_args!("put 1 key ({})", human::plural(bytes, "byte")),
+        &json!({ "put": 1, "bytes": bytes }),
+    )?;
     Ok(OK)
 }

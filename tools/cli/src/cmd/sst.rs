@@ -94,7 +94,11 @@ pub fn run(context: &Context, args: &SstArgs) -> Outcome {
             out.rows(&properties(table.layout()))?;
         }
         for finding in findings.iter().flat_map(texts) {
-            out.line(finding)?;
+            if context.json {
+                out.json(&json!({ "finding": finding }))?;
+            } else {
+                out.line(finding)?;
+            }
         }
     }
     out.finish()?;

@@ -5,6 +5,8 @@ mod creating;
 mod damage;
 mod ends;
 mod figures;
+mod help;
+mod json;
 mod levels;
 mod loading;
 mod presets;

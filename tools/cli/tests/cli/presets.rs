@@ -66,10 +66,10 @@ fn a_store_opens_with_another_preset() {
 #[test]
 fn presets_are_listed_and_overridden() {
     let store = Store::new();
-    let help = store.run(&["--help"]).ok().text();
+    let help = store.run(&["help", "options"]).ok().text();
     let bench = store.run(&["bench", "--help"]).ok().text();
     for preset in PRESETS {
-        assert!(help.contains(&format!("{}: ", preset.name)), "{help}");
+        assert!(help.contains(&format!("\n  {}\n", preset.name)), "{help}");
         assert!(bench.contains(&format!("{}: ", preset.name)), "{bench}");
     }
     store

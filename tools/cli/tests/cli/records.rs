@@ -30,8 +30,8 @@ fn odd_bytes_go_in_and_out() {
     let store = Store::new();
     let raw = OsStr::from_bytes(b"\xff\xfe");
     let put =
-        store.command(&["put", "--create", "--pm-size", "16M", r"a\tb\x00\\"]).arg(raw).status();
-    assert!(put.expect("the command runs").success());
+        store.command(&["put", "--create", "--pm-size", "16M", r"a\tb\x00\\"]).arg(raw).output();
+    assert!(put.expect("the command runs").status.success());
     assert_eq!(store.run(&["get", r"a\tb\x00\\"]).ok().text(), "\\xff\\xfe\n");
     assert_eq!(store.run(&["get", "--hex", "610962005c"]).ok().text(), "fffe\n");
     assert_eq!(store.run(&["get", "--literal", r"a\tb"]).code, 1);
@@ -92,11 +92,12 @@ fn ranges_are_deleted() {
     let store = Store::new();
     let lines: String = (0..100).map(|i| format!("key{i:03}\tvalue\n")).collect();
     store.run_with(&["load", "--create", "--pm-size", "16M"], &lines).ok();
-    store.run(&["del", "key010", "--to", "key090"]).ok();
+    let text = store.run(&["delete-range", "key010", "key090"]).ok().text();
+    assert_eq!(text, "deleted the keys from key010 to before key090\n");
     assert_eq!(store.run(&["scan", "--count"]).ok().text(), "20\n");
     assert_eq!(store.run(&["get", "key010"]).code, 1);
     store.run(&["get", "key090"]).ok();
-    store.run(&["del", "key9", "--to", "key0"]).failed(2, "InvalidArgument");
+    store.run(&["delete-range", "key9", "key0"]).failed(2, "InvalidArgument");
 }
 
 /// A dump holds everything, in either format, and through any bytes.
