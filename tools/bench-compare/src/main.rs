@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|first| first == "bench") {
         return match bench::run(&args[1..]) {
             Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-            Err(error) => fail(&error, 1),
+            Err(error) => fail(&error.to_string(), 1),
         };
     }
     match Flags::parse(&args) {

@@ -9,10 +9,10 @@ use strandline::Db;
 use crate::clock::{process_cpu, thread_cpu};
 use crate::config::Config;
 use crate::data::values::Source;
-use crate::limits::spin;
-use crate::report::json::round;
+use crate::machine::spin;
 use crate::report::outcome::{Outcome, Written};
 use crate::store::Store;
+use crate::words::{micros, round};
 use crate::worker::{Tally, Worker};
 
 /// A store, and what is done to it.
@@ -58,7 +58,7 @@ impl Bench {
         let mut outcome = Outcome { name: name.into(), cpu_seconds, written, ..gather(tallies) };
         self.store.wrote(outcome.user_bytes_written);
         if let (Some(before), Some(after)) = (before_pause, self.pause()) {
-            outcome.note("machine_pause_us", micros(before.max(after)));
+            outcome.note("machine_pause_us", micros(before.max(after), 3));
         }
         self.describe(&db, &mut outcome);
         let slowed = db.properties().slowed.saturating_sub(before.slowed);
@@ -134,10 +134,6 @@ fn guarded(worker: &mut Worker<'_>, work: &Work<'_>) -> Result<(), String> {
     let done = std::panic::catch_unwind(run).unwrap_or_else(|_| Err("a thread panicked".into()));
     worker.end(thread_cpu() - cpu);
     done
-}
-
-fn micros(duration: Duration) -> f64 {
-    duration.as_nanos() as f64 / 1e3
 }
 
 /// The figures of all threads as one.

@@ -8,16 +8,19 @@
 //! strandline bench --benchmarks=fillrandom,readrandom --num=5000000 --threads=2 --json
 //! ```
 //!
+//! Each part uses only those below it:
+//!
 //! | part | what it does |
 //! |---|---|
-//! | `flags`, `config` | the flags, from one table |
-//! | `bench`, `worker`, `meter` | threads at work, counted and timed |
-//! | `work` | the benchmarks by name |
-//! | `limits` | what the machine allows; where the engine's time goes |
+//! | `tour`, `named`, `reproduce` | the tour; benchmarks by name; experiments of papers, behind a command of their own |
+//! | `work`, `help` | the benchmarks by name; the text of `--help` |
 //! | `child` | processes that are there to be killed |
-//! | `reproduce` | experiments of papers, behind a command of their own |
-//! | `tour` | the tour |
+//! | `bench`, `worker` | threads at work, counted |
+//! | `store`, `operators` | the store under test |
 //! | `report` | db_bench's line, JSON, distributions |
+//! | `meter`, `machine` | latencies; what the machine allows |
+//! | `flags`, `config` | the command line, from one table |
+//! | `data`, `scratch`, `clock`, `words` | keys and values; folders; processor time; text |
 //!
 //! # How figures are taken
 //!
@@ -40,46 +43,66 @@ mod clock;
 mod config;
 pub mod data;
 mod flags;
-mod limits;
+mod help;
+mod machine;
 mod meter;
+mod named;
+mod operators;
 mod report;
 pub mod reproduce;
 pub mod scratch;
 mod store;
 mod tour;
+mod words;
 mod work;
 mod worker;
 
-use bench::Bench;
+use std::fmt;
+
 use config::Config;
-use report::outcome::Outcome;
-use report::{line, say};
+use report::say;
 
-pub use limits::persist::{
-    Limit as PersistLimit, SIZES as PERSIST_SIZES, measure_in as persist_limit,
-};
-use work::{Benchmark, Done};
+pub use machine::persist::{PersistLimit, SIZES as PERSIST_SIZES, measure_in as persist_limit};
+use reproduce::malloc;
 
-/// Exit status for a flag that is wrong.
-const WRONG_USE: i32 = 2;
+/// Why a run did not come to its end.
+#[derive(Debug)]
+pub enum BenchError {
+    /// A flag is wrong.
+    Usage(String),
+    /// A benchmark failed, or what it read was not what was written.
+    Failed(String),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Usage(text) | BenchError::Failed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<String> for BenchError {
+    fn from(text: String) -> BenchError {
+        BenchError::Failed(text)
+    }
+}
 
 /// Runs what `args`, the words behind `bench`, ask for; returns the exit status.
 ///
 /// # Errors
-/// A benchmark failed, or what it read was not what was written; in words.
-pub fn run(args: &[String]) -> Result<i32, String> {
-    if let Some(done) = child::dispatch(args) {
-        return done;
+/// See [`BenchError`].
+pub fn run(args: &[String]) -> Result<i32, BenchError> {
+    if let Some(done) = run_child(args) {
+        return Ok(done?);
     }
-    let (config, unknown) = match flags::parse(args) {
-        Ok(parsed) => parsed,
-        Err(message) => {
-            eprintln!("bench: {message}; see --help");
-            return Ok(WRONG_USE);
-        }
-    };
+    let usage = |text: String| BenchError::Usage(format!("{text}; see --help"));
+    let (config, unknown) = parse(args).map_err(usage)?;
     if config.help {
-        return say(flags::help().trim_end()).map(|()| 0);
+        say(help::text().trim_end())?;
+        return Ok(0);
     }
     if !unknown.is_empty() {
         eprintln!(
@@ -87,75 +110,38 @@ pub fn run(args: &[String]) -> Result<i32, String> {
             unknown.join(", ")
         );
     }
-    if config.benchmarks.is_empty() { tour::run(config) } else { run_named(config) }.map(|()| 0)
+    if config.benchmarks.is_empty() {
+        tour::run(config)?
+    } else {
+        named::run(config)?
+    }
+    Ok(0)
 }
 
-/// Runs the named benchmarks on one store.
-fn run_named(config: Config) -> Result<(), String> {
-    let names = config.benchmarks.clone();
-    let mut bench = Bench::new(config)?;
-    if !bench.config.json {
-        say(&header(&mut bench)?)?;
-    }
-    for name in names {
-        let Some(benchmark) = work::find(&name) else { continue };
-        run_one(&mut bench, benchmark)?;
-    }
-    if bench.config.statistics && !bench.config.json {
-        say(&report::counters::text(&bench.store.db()?))?;
-    }
-    Ok(())
-}
-
-/// Runs one benchmark and tells what it found.
-fn run_one(bench: &mut Bench, benchmark: &Benchmark) -> Result<Option<Outcome>, String> {
-    if benchmark.fresh && bench.config.use_existing_db {
-        skip(bench, benchmark.name, "--use_existing_db is true")?;
-        return Ok(None);
-    }
-    if benchmark.fresh {
-        bench.store.fresh()?;
-    }
-    match (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))? {
-        Done::Measured(outcome) => {
-            report::tell(&bench.config, &outcome)?;
-            return Ok(Some(*outcome));
+/// Parses `args`, and finds each benchmark that they name.
+fn parse(args: &[String]) -> Result<(Config, flags::Unknown), String> {
+    let (config, unknown) = flags::parse(args)?;
+    match config.benchmarks.iter().find(|name| work::find(name).is_none()) {
+        None => Ok((config, unknown)),
+        Some(name) => {
+            let known: Vec<&str> =
+                work::BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
+            let known = known.join(", ");
+            Err(format!("--benchmarks={name}: no such benchmark; there are {known}"))
         }
-        Done::Text(text) if bench.config.json => eprintln!("{text}"),
-        Done::Text(text) => say(&text)?,
-        Done::Skipped(why) => skip(bench, benchmark.name, why)?,
     }
-    Ok(None)
 }
 
-fn skip(bench: &Bench, name: &str, why: &str) -> Result<(), String> {
-    match bench.config.json {
-        true => eprintln!("{}", line::skipped(name, why)),
-        false => say(&line::skipped(name, why))?,
+/// Runs as a child, if the arguments say so.
+fn run_child(args: &[String]) -> Option<Result<i32, String>> {
+    let (mode, rest) = args.split_first()?;
+    match mode.as_str() {
+        "--child-janitor" => {
+            Some(rest.first().map_or(Err("no folder".into()), |path| scratch::janitor(path)))
+        }
+        malloc::MODE => Some(malloc::child(rest)),
+        "--child-fill" => Some(child::fill::run(rest).map(|()| 0)),
+        "--child-writer" => Some(child::writer::run(rest).map(|()| 0)),
+        _ => None,
     }
-    Ok(())
-}
-
-/// What is measured, as db_bench tells it first.
-fn header(bench: &mut Bench) -> Result<String, String> {
-    let config = bench.config.clone();
-    let (key, value) = (config.keys().mean_len(config.num), config.value_size);
-    let properties = bench.store.db()?.properties();
-    Ok(format!(
-        "strandline: version {}\n\
-         Keys:       {key:.0} bytes each\n\
-         Values:     {value} bytes each\n\
-         Entries:    {}\n\
-         RawSize:    {:.1} MB\n\
-         Pool:       {}, {:.1} MB\n\
-         Survives:   {}; {}\n\
-         ------------------------------------------------",
-        env!("CARGO_PKG_VERSION"),
-        config.num,
-        config.raw_bytes() as f64 / 1_048_576.0,
-        properties.pm,
-        properties.pm_capacity as f64 / 1_048_576.0,
-        properties.durability,
-        properties.durability_note,
-    ))
 }

@@ -11,9 +11,9 @@ fn main() -> ExitCode {
     }
     match bench::run(&args) {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        Err(message) => {
-            eprintln!("bench: {message}");
-            ExitCode::FAILURE
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::from(if matches!(error, bench::BenchError::Usage(_)) { 2 } else { 1 })
         }
     }
 }

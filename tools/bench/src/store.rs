@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use strandline::{Db, Options, PmSource, SsdSource};
 
 use crate::config::Config;
+use crate::operators;
 use crate::scratch::{MEMORY, Scratch};
-use crate::work::chain;
+use crate::words::told;
 
 /// Files of a store, as the engine names them.
 const FILES: [&str; 3] = ["STORE", "STORE.new", "pool"];
@@ -99,8 +100,8 @@ impl Store {
         match &self.db {
             Some(db) => Ok(db.clone()),
             None => {
-                let db = Db::open_with(&self.path, self.options.clone(), chain::hooks())
-                    .map_err(|error| error.to_string())?;
+                let db = Db::open_with(&self.path, self.options.clone(), operators::hooks())
+                    .map_err(told)?;
                 Ok(self.db.insert(db).clone())
             }
         }

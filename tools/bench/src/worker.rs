@@ -45,13 +45,13 @@ pub(crate) struct Tally {
 }
 
 /// When a loop of operations ends.
-pub(crate) struct Limit {
+pub(crate) struct LoopLimit {
     ops: u64,
     until: Option<Instant>,
     check: u64,
 }
 
-impl Limit {
+impl LoopLimit {
     /// Operations left after `done`.
     pub(crate) fn left(&self, done: u64) -> u64 {
         self.ops.saturating_sub(done)
@@ -121,24 +121,24 @@ impl<'a> Worker<'a> {
     }
 
     /// So many operations, or as long as `--duration` says.
-    pub(crate) fn limit(&self, ops: u64) -> Limit {
+    pub(crate) fn limit(&self, ops: u64) -> LoopLimit {
         let until = self.config.duration.map(|s| self.tally.began + Duration::from_secs_f64(s));
-        Limit { ops: if until.is_some() { u64::MAX } else { ops }, until, check: 0 }
+        LoopLimit { ops: if until.is_some() { u64::MAX } else { ops }, until, check: 0 }
     }
 
     /// So many operations, whatever `--duration` says.
-    pub(crate) fn count(&self, ops: u64) -> Limit {
-        Limit { ops, until: None, check: 0 }
+    pub(crate) fn count(&self, ops: u64) -> LoopLimit {
+        LoopLimit { ops, until: None, check: 0 }
     }
 
     /// As long as until then.
-    pub(crate) fn until(&self, then: Instant) -> Limit {
-        Limit { ops: u64::MAX, until: Some(then), check: 0 }
+    pub(crate) fn until(&self, then: Instant) -> LoopLimit {
+        LoopLimit { ops: u64::MAX, until: Some(then), check: 0 }
     }
 
     /// Whether to go on, after `done` operations.
     #[inline]
-    pub(crate) fn goes_on(&self, limit: &mut Limit) -> bool {
+    pub(crate) fn goes_on(&self, limit: &mut LoopLimit) -> bool {
         if self.tally.ops >= limit.ops {
             return false;
         }

@@ -1,21 +1,51 @@
 //! What a command works with: the store to open, and how to print.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
-use strandline::{Db, Keyspace, Options, PmSource};
+use clap::Args;
+use serde_json::Value;
+use strandline::{Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
 
-use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::opening;
+use crate::output::Out;
+use crate::stderr::Stderr;
+use crate::store_args::StoreArgs;
 use crate::text::Form;
+
+/// The file that makes a directory a store, as the engine names it.
+const STORE: &str = "STORE";
 
 /// What a command works with.
 pub struct Context {
     pub db: PathBuf,
     pub options: Options,
-    pub keyspace: String,
     pub json: bool,
     pub form: Form,
+    keyspace: Option<String>,
+    quiet: bool,
+}
+
+/// What a command that writes does where there is no store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfMissing {
+    Fail,
+    Create,
+}
+
+/// The flag of commands that may make the store.
+#[derive(Args)]
+pub struct CreateArg {
+    /// Make the store if there is none
+    #[arg(long)]
+    create: bool,
+}
+
+impl CreateArg {
+    pub fn if_missing(&self) -> IfMissing {
+        if self.create { IfMissing::Create } else { IfMissing::Fail }
+    }
 }
 
 impl Context {
@@ -25,39 +55,78 @@ impl Context {
             (_, true) => Form::Literal,
             _ => Form::Escaped,
         };
-        Context { db: args.db, options, keyspace: args.keyspace, json: args.json, form }
+        let StoreArgs { db, keyspace, json, quiet, .. } = args;
+        Context { db, options, json, form, keyspace, quiet }
+    }
+
+    /// The keyspace to work in, if the command line names one.
+    pub fn named_keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
+    }
+
+    /// The keyspace to work in.
+    pub fn keyspace(&self, db: &Db) -> Result<Keyspace, Failure> {
+        match self.named_keyspace() {
+            Some(name) => Ok(db.keyspace(name)?),
+            None => Ok(db.default_keyspace().clone()),
+        }
     }
 
     /// Opens the store for reading, which leaves it as it is.
     pub fn read(&self) -> Result<Db, Failure> {
         self.no_heap()?;
         let open = |hooks| Db::open_read_only_with(&self.db, self.options.clone(), hooks);
-        Ok(opening::shown(open)?)
+        self.opened(opening::shown(self.stderr(), self.hooks(), open))
     }
 
     /// Opens the store for reading, and its keyspace.
     pub fn read_keyspace(&self) -> Result<(Db, Keyspace), Failure> {
         let db = self.read()?;
-        let keyspace = db.keyspace(&self.keyspace)?;
+        let keyspace = self.keyspace(&db)?;
         Ok((db, keyspace))
     }
 
-    /// Opens the store for writing, making it if there is none.
-    pub fn write(&self) -> Result<Db, Failure> {
+    /// Opens the store for writing.
+    pub fn write(&self, if_missing: IfMissing) -> Result<Db, Failure> {
         self.no_heap()?;
-        self.write_or_heap()
+        self.write_or_heap(if_missing)
     }
 
-    /// Opens a store that must be there for writing: deleting from nothing should not make a store.
-    pub fn write_existing(&self) -> Result<Db, Failure> {
-        self.no_heap()?;
-        let options = Options { create_if_missing: false, ..self.options.clone() };
-        Ok(opening::shown(|hooks| Db::open_with(&self.db, options, hooks))?)
+    /// Like [`Context::write`], but the store may be in heap memory, where it is always a new one.
+    pub fn write_or_heap(&self, if_missing: IfMissing) -> Result<Db, Failure> {
+        let create_if_missing = if_missing == IfMissing::Create;
+        let options = Options { create_if_missing, ..self.options.clone() };
+        self.opened(opening::shown(self.stderr(), self.hooks(), |hooks| {
+            Db::open_with(&self.db, options, hooks)
+        }))
     }
 
-    /// Like [`Context::write`], but the store may be in heap memory.
-    pub fn write_or_heap(&self) -> Result<Db, Failure> {
-        Ok(opening::shown(|hooks| Db::open_with(&self.db, self.options.clone(), hooks))?)
+    /// The form of notes on standard error.
+    pub fn stderr(&self) -> Stderr {
+        if self.json { Stderr::Json } else { Stderr::Text }
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::default()
+    }
+
+    /// Says what was done: a line, unless none is wanted, or a JSON value.
+    pub fn report(&self, line: impl Display, json: &Value) -> Result<(), Failure> {
+        let mut out = Out::new();
+        if self.json {
+            out.json(json)?;
+        } else if !self.quiet {
+            out.line(line)?;
+        }
+        out.finish()
+    }
+
+    /// An open, with the error that a mistyped path deserves.
+    fn opened(&self, opened: strandline::Result<Db>) -> Result<Db, Failure> {
+        opened.map_err(|error| {
+            let missing = error.kind() == ErrorKind::NotFound && !is_store(&self.db);
+            if missing { no_store(&self.db).into() } else { error.into() }
+        })
     }
 
     fn no_heap(&self) -> Result<(), Failure> {
@@ -70,4 +139,16 @@ impl Context {
         }
         Ok(())
     }
+}
+
+fn is_store(dir: &Path) -> bool {
+    dir.join(STORE).exists()
+}
+
+fn no_store(dir: &Path) -> Error {
+    let text = format!(
+        "no store at {}; check --db, or make one with `strandline create` or --create",
+        dir.display()
+    );
+    Error::new(ErrorKind::NotFound, "open", text)
 }

@@ -14,6 +14,12 @@ pub fn count(count: u64) -> String {
     HumanCount(count).to_string()
 }
 
+/// `1 table`, `2 tables`.
+pub fn plural(count: u64, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {what}{s}", HumanCount(count))
+}
+
 /// `1.234 s`, `12.3 ms`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();

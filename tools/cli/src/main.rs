@@ -1,10 +1,18 @@
 //! The `strandline` command: one store, one task, one exit code.
 //!
-//! [`args`] says what can be asked, [`cmd`] has one file for each command, [`context`] opens the store the
-//! way the command needs it, [`text`] turns bytes into text and back.
+//! In layers, each of which uses only those below it:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`cli`] | the command line: commands, and which options each takes |
+//! | [`cmd`] | one file for each command |
+//! | [`render`], [`progress`] | what several commands print |
+//! | [`context`] | opens the store as the command needs it |
+//! | [`store_args`], [`opening`], [`output`], [`input`] | options of the store; progress of an open; printed and read lines |
+//! | [`text`], [`failure`], [`stderr`], [`human`] | bytes as text, exit codes and errors, notes, numbers |
 #![forbid(unsafe_code)]
 
-mod args;
+mod cli;
 mod cmd;
 mod context;
 mod failure;
@@ -13,24 +21,24 @@ mod input;
 mod opening;
 mod output;
 mod progress;
+mod render;
+mod stderr;
+mod store_args;
 mod text;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use crate::args::Cli;
+use crate::cli::Cli;
 use crate::context::Context;
-use crate::failure::{FAILED, Failure, OK, Outcome, USAGE};
+use crate::failure::{Failure, Outcome};
 
 fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
-    let code = match run(argv) {
-        Ok(code) => code,
-        Err(failure) => report(&failure),
-    };
+    let form = cli::stderr_form(&argv);
+    let code = run(argv).unwrap_or_else(|failure| failure.report(form));
     ExitCode::from(code)
 }
 
@@ -39,39 +47,11 @@ fn run(argv: Vec<OsString>) -> Outcome {
     if argv.get(1).is_some_and(|first| first == "bench") {
         return cmd::bench::run(argv.into_iter().skip(2));
     }
-    let matches = match args::command().try_get_matches_from(argv) {
-        Ok(matches) => matches,
-        Err(error) => return Ok(answer(&error)),
-    };
-    let cli = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
-        Err(error) => return Ok(answer(&error)),
-    };
-    let options = args::options(&matches, &cli.store)?;
+    let mut command = cli::command();
+    let matches = command.try_get_matches_from_mut(argv).map_err(Failure::Arguments)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(Failure::Arguments)?;
+    cli::check_heeded(&matches)?;
+    let options = store_args::options(&matches, &cli.store)?;
     let context = Context::new(cli.store, options);
-    cmd::run(&context, cli.command)
-}
-
-/// Prints what clap has to say: help, the version, or what is wrong with the arguments.
-fn answer(error: &clap::Error) -> u8 {
-    match error.print() {
-        // Nobody reads the rest of the help.
-        Err(failed) if failed.kind() == std::io::ErrorKind::BrokenPipe => OK,
-        _ => u8::try_from(error.exit_code()).unwrap_or(USAGE),
-    }
-}
-
-fn report(failure: &Failure) -> u8 {
-    let (code, text) = match failure {
-        Failure::ClosedPipe => return OK,
-        Failure::Engine(error) if error.kind() == strandline::ErrorKind::InvalidArgument => {
-            (USAGE, error.to_string())
-        }
-        Failure::Engine(error) => (FAILED, error.to_string()),
-        Failure::Usage(text) => (USAGE, text.clone()),
-        Failure::Other(text) => (FAILED, text.clone()),
-    };
-    // A closed stderr is no reason to panic.
-    let _unheard = writeln!(std::io::stderr(), "strandline: {text}");
-    code
+    cmd::run(&context, cli.command, &mut command)
 }

@@ -1,14 +1,15 @@
 //! Progress of an open that takes long, on standard error: a bar on a terminal, lines where `STRANDLINE_PROGRESS` asks
 //! for them, else nothing.
 
-use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use strandline::{Db, Hooks, RecoveryProgress, RecoveryStep};
 
 use crate::human;
+use crate::stderr::Stderr;
 
 /// Names the variable that asks for lines: seconds before the first and between them.
 const VARIABLE: &str = "STRANDLINE_PROGRESS";
@@ -16,18 +17,23 @@ const VARIABLE: &str = "STRANDLINE_PROGRESS";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Opens a store with `open`, and shows how far it has got.
-pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::Result<Db> {
+pub fn shown(
+    stderr: Stderr,
+    hooks: Hooks,
+    open: impl FnOnce(Hooks) -> strandline::Result<Db>,
+) -> strandline::Result<Db> {
     let every = match std::env::var(VARIABLE) {
         Ok(seconds) => seconds.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()),
-        Err(_) if std::io::stderr().is_terminal() => None,
-        Err(_) => return open(Hooks::default()),
+        Err(_) if stderr.shows_bars() => None,
+        Err(_) => return open(hooks),
     };
     let every = every.unwrap_or(PATIENCE);
-    let bar = std::io::stderr().is_terminal().then(bar);
-    let shown = Shown { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
-    let opening = Arc::new(Opening { every, shown: Mutex::new(shown) });
+    let bar = stderr.shows_bars().then(bar);
+    let state =
+        OpeningState { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
+    let opening = Arc::new(Opening { every, stderr, state: Mutex::new(state) });
     let told: Arc<dyn RecoveryProgress> = Arc::clone(&opening) as _;
-    let opened = open(Hooks { recovery_progress: Some(told), ..Hooks::default() });
+    let opened = open(Hooks { recovery_progress: Some(told), ..hooks });
     opening.finish();
     opened
 }
@@ -35,10 +41,11 @@ pub fn shown(open: impl FnOnce(Hooks) -> strandline::Result<Db>) -> strandline::
 /// An open under way.
 struct Opening {
     every: Duration,
-    shown: Mutex<Shown>,
+    stderr: Stderr,
+    state: Mutex<OpeningState>,
 }
 
-struct Shown {
+struct OpeningState {
     step: RecoveryStep,
     done: u64,
     /// When there is something to show again.
@@ -49,8 +56,8 @@ struct Shown {
 impl Opening {
     /// Takes the bar away.
     fn finish(&self) {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bar) = &shown.bar {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &state.bar {
             bar.finish_and_clear();
         }
     }
@@ -59,26 +66,26 @@ impl Opening {
 impl RecoveryProgress for Opening {
     fn advanced(&self, step: RecoveryStep, done: u64, total: u64) {
         let now = Instant::now();
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if now < shown.next || (step, done) <= (shown.step, shown.done) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < state.next || (step, done) <= (state.step, state.done) {
             return;
         }
-        (shown.step, shown.done) = (step, done);
+        (state.step, state.done) = (step, done);
         let what = match step {
             RecoveryStep::Scan => "verifying records",
             RecoveryStep::Rebuild => "rebuilding indexes",
         };
-        if let Some(bar) = &shown.bar {
+        if let Some(bar) = &state.bar {
             bar.set_length(total);
             bar.set_message(what);
             bar.set_position(done);
         } else {
-            shown.next = now + self.every;
+            state.next = now + self.every;
             let percent = human::ratio(100 * done, total).unwrap_or(0.0);
+            let json = json!({ "opening": what, "done_bytes": done, "total_bytes": total });
             let (done, total) = (human::bytes(done), human::bytes(total));
-            // Progress goes nowhere if nobody listens.
-            let _unheard =
-                writeln!(std::io::stderr(), "opening: {what}, {done} of {total} ({percent:.0}%)");
+            let text = format!("opening: {what}, {done} of {total} ({percent:.0}%)");
+            self.stderr.note(text, &json);
         }
     }
 }

@@ -1,17 +1,19 @@
 //! Progress of a long input on standard error: a bar on a terminal, now and then a line elsewhere.
 
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
 use crate::human;
+use crate::stderr::Stderr;
 
 const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Progress of one input.
 pub struct Progress {
+    stderr: Stderr,
     bar: Option<ProgressBar>,
     begun: Instant,
     next: Instant,
@@ -20,11 +22,11 @@ pub struct Progress {
 
 impl Progress {
     /// `size`: bytes of the input, where that is known.
-    pub fn new(size: Option<u64>) -> Progress {
-        let bar = std::io::stderr().is_terminal().then(|| bar(size));
+    pub fn new(stderr: Stderr, size: Option<u64>) -> Progress {
+        let bar = stderr.shows_bars().then(|| bar(size));
         let begun = Instant::now();
         let next = begun + if bar.is_some() { BAR_EVERY } else { LINE_EVERY };
-        Progress { bar, begun, next, size }
+        Progress { stderr, bar, begun, next, size }
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -48,16 +50,17 @@ impl Progress {
                 Some(percent) => format!(" ({percent:.0}%)"),
                 None => String::new(),
             };
+            let json = json!({ "records": records, "bytes_read": bytes, "bytes": self.size });
             let (bytes, speed) = (human::bytes(bytes), human::bytes(rate(bytes)));
-            self.note(&format!("{rates}; {bytes} read{share}, {speed}/s"));
+            let text = format!("{rates}; {bytes} read{share}, {speed}/s");
+            self.note(&text, &json);
             self.next = now + LINE_EVERY;
         }
     }
 
     /// A line on standard error that leaves the bar whole.
-    pub fn note(&self, text: &str) {
-        // Notes go nowhere if nobody listens.
-        let write = || drop(writeln!(std::io::stderr(), "{text}"));
+    pub fn note(&self, text: &str, json: &Value) {
+        let write = || self.stderr.note(text, json);
         match &self.bar {
             Some(bar) => bar.suspend(write),
             None => write(),

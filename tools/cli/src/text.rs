@@ -50,6 +50,13 @@ impl Form {
         }
     }
 
+    /// `bytes` as text; in literal form bytes that are no UTF-8 are replaced.
+    pub fn text(self, bytes: &[u8]) -> String {
+        let mut text = Vec::new();
+        self.print(bytes, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// `bytes` as JSON: a string if they are UTF-8, else `{"hex": "…"}`.
     pub fn json(self, bytes: &[u8]) -> Value {
         match std::str::from_utf8(bytes) {

@@ -3,16 +3,17 @@
 use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
-use super::Running;
+use super::process::Running;
 use crate::bench::Bench;
 use crate::data::order::{Order, Share};
 use crate::flags;
 use crate::report::say;
+use crate::words::told;
 
 const READY: &str = "filled";
 
 /// The child's side: puts `num` keys, each once, in random order, from as many threads as recovery uses.
-pub(super) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (config, _) = flags::parse(args)?;
     let mut bench = Bench::new(config)?;
     let db = bench.store.db()?;
@@ -25,7 +26,7 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
         for _ in 0..share.len(bench.config.num) {
             let number = order.next();
             keys.write(number, &mut key);
-            db.put(&key, values.next(number)).map_err(|error| error.to_string())?;
+            db.put(&key, values.next(number)).map_err(told)?;
         }
         Ok(())
     };

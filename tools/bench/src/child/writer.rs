@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use strandline::{Batch, Db};
 
-use super::Running;
+use super::process::Running;
 use crate::bench::Bench;
 use crate::config::Config;
 use crate::data::values::Source;
 use crate::flags;
+use crate::words::told;
 
 /// Slots that are written in turn.
 const SLOTS: u64 = 20_000;
@@ -25,17 +26,13 @@ fn key(part: &str, slot: u64) -> Vec<u8> {
     format!("{part}/{slot:08}").into_bytes()
 }
 
-fn failed(error: strandline::Error) -> String {
-    error.to_string()
-}
-
 /// Values that are long enough to say their batch.
 fn source(config: &Config) -> Source {
     Source::new(config.value_size.max(16))
 }
 
 /// The child's side: commits batches from the number in the first argument on.
-pub(super) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (first, flags) = args.split_first().ok_or("the number of the first batch is missing")?;
     let first: u64 = first.parse().map_err(|_| format!("{first}: not the number of a batch"))?;
     let (config, _) = flags::parse(flags)?;
@@ -50,9 +47,9 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
         for part in PARTS {
             batch.put(space, &key(part, number % SLOTS), &value);
         }
-        db.write(&batch).map_err(failed)?;
-        let told = out.write_all(&number.to_le_bytes()).and_then(|()| out.flush());
-        told.map_err(|error| format!("the parent is gone: {error}"))?;
+        db.write(&batch).map_err(told)?;
+        let sent = out.write_all(&number.to_le_bytes()).and_then(|()| out.flush());
+        sent.map_err(|error| format!("the parent is gone: {error}"))?;
     }
     Ok(())
 }
@@ -91,39 +88,40 @@ impl Rounds {
         let (path, options) = (bench.store.path(), bench.store.options());
         let (mut child, mut output) = Running::start(&mode, &bench.config, path, options, &[])?;
         let first = self.next;
-        let told = std::thread::scope(|scope| {
+        let acknowledged = std::thread::scope(|scope| {
             let listener = scope.spawn(|| listen(&mut output, first));
             std::thread::sleep(time);
             let killed = child.kill();
-            let told = listener.join().unwrap_or_else(|_| Err("the listener panicked".into()));
-            killed.and(told)
+            let acknowledged =
+                listener.join().unwrap_or_else(|_| Err("the listener panicked".into()));
+            killed.and(acknowledged)
         })?;
         self.kills.kills += 1;
-        self.kills.acknowledged += told - first;
+        self.kills.acknowledged += acknowledged - first;
         self.kills.reopened = self.kills.reopened.max(bench.store.reopen()?);
-        let under_way = self.check(&bench.store.db()?, told)?;
+        let under_way = self.check(&bench.store.db()?, acknowledged)?;
         self.kills.unacknowledged += u64::from(under_way);
-        self.next = told + u64::from(under_way);
+        self.next = acknowledged + u64::from(under_way);
         Ok(())
     }
 
-    /// Reads every slot. Batches below `told` were acknowledged; `told` itself may be there or not, which is
+    /// Reads every slot. Batches below `acknowledged` were acknowledged; `acknowledged` itself may be there or not, which is
     /// returned.
-    fn check(&mut self, db: &Db, told: u64) -> Result<bool, String> {
+    fn check(&mut self, db: &Db, acknowledged: u64) -> Result<bool, String> {
         let mut under_way = false;
-        for slot in 0..SLOTS.min(told + 1) {
+        for slot in 0..SLOTS.min(acknowledged + 1) {
             let mut found = [None; 3];
             for (found, part) in found.iter_mut().zip(PARTS) {
-                let value = db.get(&key(part, slot)).map_err(failed)?;
+                let value = db.get(&key(part, slot)).map_err(told)?;
                 *found = value.map(|value| number_in(&self.source, &value)).transpose()?;
             }
             if found[0] != found[1] || found[0] != found[2] {
                 return Err(format!("slot {slot} was torn by a kill: {found:?}"));
             }
             // The newest acknowledged batch of the slot, if there is one.
-            let last = told.checked_sub(1);
+            let last = acknowledged.checked_sub(1);
             let expected = last.and_then(|last| last.checked_sub((last + SLOTS - slot) % SLOTS));
-            let newer = told % SLOTS == slot && found[0] == Some(told);
+            let newer = acknowledged % SLOTS == slot && found[0] == Some(acknowledged);
             if found[0] != expected && !newer {
                 let there = found[0];
                 return Err(format!(
@@ -139,18 +137,18 @@ impl Rounds {
 
 /// Reads acknowledgements until the child is gone; the number after the last.
 fn listen(output: &mut impl Read, first: u64) -> Result<u64, String> {
-    let mut told = first;
+    let mut acknowledged = first;
     let mut number = [0; 8];
     while output.read_exact(&mut number).is_ok() {
-        if u64::from_le_bytes(number) != told {
+        if u64::from_le_bytes(number) != acknowledged {
             return Err(format!(
-                "batch {} was acknowledged in place of {told}",
+                "batch {} was acknowledged in place of {acknowledged}",
                 u64::from_le_bytes(number)
             ));
         }
-        told += 1;
+        acknowledged += 1;
     }
-    Ok(told)
+    Ok(acknowledged)
 }
 
 /// The number that a value says, if the value is whole.

@@ -1,17 +1,13 @@
-//! The counters of persistent memory, in the form of RocksDB's statistics.
-
-use std::fmt::Write;
+//! The counters of persistent memory.
 
 use pmem::Site;
 use strandline::Db;
 
-/// One counter per line, since the store was opened.
-pub(crate) fn text(db: &Db) -> String {
+/// Name and count of each, since the store was opened.
+pub(crate) fn of(db: &Db) -> Vec<(String, u64)> {
     let (stats, properties) = (db.region().stats(), db.properties());
-    let mut text = String::from("STATISTICS:\n");
-    let mut counter = |name: &str, count: u64| {
-        let _never_fails = writeln!(text, "strandline.{name} COUNT : {count}");
-    };
+    let mut counters = Vec::new();
+    let mut counter = |name: &str, count: u64| counters.push((format!("strandline.{name}"), count));
     counter("pm.bytes.stored", stats.bytes_stored);
     counter("pm.bytes.streamed", stats.bytes_streamed);
     counter("pm.bytes.media", stats.media_bytes());
@@ -24,5 +20,5 @@ pub(crate) fn text(db: &Db) -> String {
     counter("pm.bytes.used", properties.pm_capacity - properties.pm_free);
     counter("dram.bytes.indexes", properties.dram_bytes);
     counter("writers.slowed.micros", properties.slowed.as_micros() as u64);
-    text
+    counters
 }

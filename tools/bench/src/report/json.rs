@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::outcome::Outcome;
 use crate::config::{Config, Latency};
 use crate::meter::SAMPLE;
+use crate::words::round;
 
 /// An outcome as an object; figures that were not taken are null.
 pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
@@ -56,10 +57,4 @@ fn per_user_byte(outcome: &Outcome, bytes: u64) -> Option<f64> {
 fn latency_of_every(config: &Config, outcome: &Outcome) -> Option<u32> {
     outcome.histogram.as_ref()?;
     Some(if config.latency() == Latency::Sampled { SAMPLE } else { 1 })
-}
-
-/// `value` with so many digits behind the point.
-pub(crate) fn round(value: f64, digits: i32) -> f64 {
-    let scale = 10_f64.powi(digits);
-    (value * scale).round() / scale
 }

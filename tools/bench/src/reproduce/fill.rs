@@ -7,6 +7,7 @@ use pmem::Region;
 use pool::{Extent, Format, Pool, ZoneHeader, ZoneKind};
 
 use crate::data::rng::Rng;
+use crate::words::told;
 
 /// How full a pool is made before things are freed at random.
 const FULL: u64 = 99;
@@ -27,7 +28,7 @@ enum Taken {
 pub(crate) fn filled(region: &Arc<Region>, shape: Shape, percent: u64) -> Result<Pool, String> {
     let format = Format::for_len(region.len());
     let pool = Pool::create(Arc::clone(region), format, u64::from(std::process::id()), b"")
-        .map_err(|error| error.to_string())?;
+        .map_err(told)?;
     let mut rng = Rng::new(percent);
     let mut taken = Vec::new();
     let first = if shape == Shape::Packed { percent } else { FULL };

@@ -13,12 +13,10 @@ use pool::{Format, Pool};
 
 use super::fill::{self, Shape};
 use super::malloc::{self, Allocator};
-use super::pairs::{self, Latency, pairs};
-use super::{Request, length, unwritten};
+use super::pairs::{self, PairLatency, SIZES, pairs};
+use super::request::{Request, say};
+use crate::words::{length, told};
 
-/// Bytes of what is taken.
-pub(crate) const SIZES: [u64; 10] =
-    [64, 256, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 /// How full pools are, in percent.
 const LEVELS: [u64; 3] = [10, 50, 90];
 const SHAPES: [(Shape, &str); 2] = [(Shape::Packed, "packed"), (Shape::Fragmented, "fragmented")];
@@ -36,10 +34,9 @@ persistent memory are expensive for large allocations. It names no other figure.
 pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let (pool_len, count) = if request.quick { QUICK } else { FULL };
     let scratch = request.memory(pool_len)?;
-    let failed = |error: strandline::Error| error.to_string();
-    let file = PoolFile::create(&scratch.path().join("pool"), pool_len).map_err(failed)?;
-    let region = Arc::new(file.map(Prefault::Lazy).map_err(failed)?);
-    let mut say = |text: String| writeln!(out, "{text}").map_err(unwritten);
+    let file = PoolFile::create(&scratch.path().join("pool"), pool_len).map_err(told)?;
+    let region = Arc::new(file.map(Prefault::Lazy).map_err(told)?);
+    let mut say = |text: String| say(out, &text);
 
     let look = pairs::nothing(count).ok_or("the clock stands still")?;
     say(format!(
@@ -91,7 +88,7 @@ fn held(region: &Region, len: u64) -> u64 {
 }
 
 /// Pieces of some length, with so many held, in a pool.
-type Measure<'a> = &'a dyn Fn(&Pool, u64, u64) -> Option<Latency>;
+type Measure<'a> = &'a dyn Fn(&Pool, u64, u64) -> Option<PairLatency>;
 
 /// A table with a row for each length and a column for each level of both shapes.
 fn by_fill(
@@ -108,7 +105,7 @@ fn by_fill(
             let pool = fill::filled(region, shape, level)?;
             for (len, cells) in lens.iter().zip(&mut cells) {
                 let found = measure(&pool, *len, held(region, *len));
-                cells.push(found.map_or("-".into(), Latency::text));
+                cells.push(found.map_or("-".into(), PairLatency::text));
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use art::{Art, Direction, Versions};
 use crossbeam_skiplist::SkipMap;
 
-use super::records::{Keys, Records, VALUE, taste, value};
+use super::records::{KeyOrder, Records, VALUE, taste, value};
 
 /// Entries of a scan.
 pub(crate) const SCAN: usize = 100;
@@ -95,7 +95,7 @@ pub(crate) struct Sorted(Vec<u64>);
 
 impl Sorted {
     /// Of the first `count` records.
-    pub(crate) fn new(count: u64, keys: Keys) -> Sorted {
+    pub(crate) fn new(count: u64, keys: KeyOrder) -> Sorted {
         let mut numbers: Vec<u64> = (0..count).collect();
         numbers.sort_unstable_by_key(|number| keys.key(*number));
         Sorted(numbers)

@@ -4,8 +4,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::halloc::SIZES;
-use super::pairs::{Latency, pairs};
+use super::pairs::{PairLatency, SIZES, pairs};
 use crate::report::say;
 
 /// What is measured of an allocator.
@@ -37,7 +36,7 @@ impl Allocator {
 }
 
 /// By column and length.
-pub(crate) type Columns = [Vec<Latency>; COLUMNS.len()];
+pub(crate) type Columns = [Vec<PairLatency>; COLUMNS.len()];
 
 /// The latencies of an allocator, or why it is missing.
 pub(crate) fn measure(allocator: Allocator, count: u64) -> Result<Result<Columns, String>, String> {
@@ -105,7 +104,7 @@ fn preloaded(library: &Path, count: u64) -> Result<Columns, String> {
             return Err(failed(&format!("the child said {line}")));
         };
         let column = columns.get_mut(column as usize).ok_or_else(|| failed("a strange column"))?;
-        column.push(Latency { median, p99 });
+        column.push(PairLatency { median, p99 });
     }
     Ok(columns)
 }
@@ -114,7 +113,7 @@ fn preloaded(library: &Path, count: u64) -> Result<Columns, String> {
 pub(crate) fn child(args: &[String]) -> Result<i32, String> {
     let count = args.first().and_then(|count| count.parse().ok()).ok_or("no number of pairs")?;
     for (no, column) in here(count)?.iter().enumerate() {
-        for Latency { median, p99 } in column {
+        for PairLatency { median, p99 } in column {
             say(&format!("{no} {median} {p99}"))?;
         }
     }

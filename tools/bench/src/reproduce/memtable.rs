@@ -12,11 +12,11 @@ use art::Art;
 use base::LINE;
 
 use super::indexes::{Index, Skip, Tree};
-use super::records::{KEY, Keys, Records, VALUE, taste, value};
-use super::{Request, memory_left, unwritten};
+use super::records::{KEY, KeyOrder, Records, VALUE, taste, value};
+use super::request::{Request, memory_left, say};
 use crate::data::rng::Rng;
 
-/// Keys: as a rule, and quickly.
+/// KeyOrder: as a rule, and quickly.
 const USUAL: u64 = 10_000_000;
 const QUICK: u64 = 20_000;
 /// Look-ups and scans at most: they are drawn at random, so more of them would not say more.
@@ -38,7 +38,7 @@ here `strandline bench --benchmarks=recovery` measures it.";
 pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let wanted = request.keys.unwrap_or(if request.quick { QUICK } else { USUAL });
     let count = wanted.min(room()).max(1);
-    let mut say = |text: String| writeln!(out, "{text}").map_err(unwritten);
+    let mut say = |text: String| say(out, &text);
     if count < wanted {
         say(format!("Memory has room for {count} keys, not for {wanted}.\n"))?;
     }
@@ -46,10 +46,10 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     let scratch = request.memory(len)?;
     let path = scratch.path().join("records");
     for (keys, order, paper) in
-        [(Keys::Random, "random", RANDOM), (Keys::Ascending, "ascending", ASCENDING)]
+        [(KeyOrder::Random, "random", RANDOM), (KeyOrder::Ascending, "ascending", ASCENDING)]
     {
         let records = Records::write(&path, keys, count)?;
-        if keys == Keys::Random {
+        if keys == KeyOrder::Random {
             say(format!(
                 "Millions of operations per second. {count} keys of {KEY} bytes, values of {VALUE}, records of a line in\n\
                  {}.\n\
@@ -58,7 +58,7 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             ))?;
         }
         for threads in THREADS {
-            let plan = Plan { count, threads, keys, records: &records };
+            let plan = IndexPlan { count, threads, keys, records: &records };
             say(cells(&format!("\nkeys {order}, threads {threads}"), COLUMNS.map(String::from)))?;
             let tree = plan.measure::<Art>()?;
             say(rates(Art::NAME, &tree))?;
@@ -77,16 +77,16 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     say(format!("\n{PAPER}"))
 }
 
-/// Keys for which half of the memory that is left is enough; the other half is for others.
+/// KeyOrder for which half of the memory that is left is enough; the other half is for others.
 fn room() -> u64 {
     memory_left() / 2 / (LINE as u64 + INDEX_BYTES)
 }
 
-/// Keys in one order, and threads that share them.
-struct Plan<'r> {
+/// KeyOrder in one order, and threads that share them.
+struct IndexPlan<'r> {
     count: u64,
     threads: u64,
-    keys: Keys,
+    keys: KeyOrder,
     records: &'r Records,
 }
 
@@ -96,7 +96,7 @@ struct Measured {
     scanned: u64,
 }
 
-impl Plan<'_> {
+impl IndexPlan<'_> {
     fn measure<I: Index>(&self) -> Result<Measured, String> {
         let (index, records) = (I::default(), self.records);
         let (insert, _) = self.timed(self.count, |number, _| {

@@ -7,14 +7,17 @@ use hdrhistogram::Histogram;
 
 use crate::data::rng::Rng;
 
+/// Bytes of what is taken.
+pub(crate) const SIZES: [u64; 10] =
+    [64, 256, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 /// Nanoseconds of the pairs of one kind; a look at the clock is part of each.
 #[derive(Clone, Copy)]
-pub(crate) struct Latency {
+pub(crate) struct PairLatency {
     pub median: u64,
     pub p99: u64,
 }
 
-impl Latency {
+impl PairLatency {
     /// As `strandline reproduce` prints it.
     pub fn text(self) -> String {
         format!("{} / {}", self.median, self.p99)
@@ -27,7 +30,7 @@ pub(crate) fn pairs<T>(
     held: u64,
     mut take: impl FnMut() -> Option<T>,
     mut give: impl FnMut(T),
-) -> Option<Latency> {
+) -> Option<PairLatency> {
     let mut things: Vec<T> = (0..held).map_while(|_| take()).collect();
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).ok()?;
     let mut rng = Rng::new(held);
@@ -44,13 +47,13 @@ pub(crate) fn pairs<T>(
         things.extend(taken);
     }
     things.into_iter().for_each(give);
-    Some(Latency {
+    Some(PairLatency {
         median: histogram.value_at_quantile(0.5),
         p99: histogram.value_at_quantile(0.99),
     })
 }
 
 /// What a pair of nothing takes: two looks at the clock.
-pub(crate) fn nothing(count: u64) -> Option<Latency> {
+pub(crate) fn nothing(count: u64) -> Option<PairLatency> {
     pairs(count, 1, || Some(()), drop)
 }

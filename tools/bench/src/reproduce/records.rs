@@ -7,6 +7,7 @@ use base::checksum::sum64;
 use pmem::{OpenMode, PoolFile, Prefault, Region, Site};
 
 use crate::data::rng::mix;
+use crate::words::told;
 
 /// Bytes of a key and of a value.
 pub(crate) const KEY: usize = 8;
@@ -20,19 +21,19 @@ const END: usize = SUM_AT + 8;
 
 /// The order in which keys come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub(crate) enum KeyOrder {
     /// 64-bit numbers at random, all different.
     Random,
     /// Numbers that ascend one by one.
     Ascending,
 }
 
-impl Keys {
+impl KeyOrder {
     /// The key that comes as the `number`th.
     pub(crate) fn key(self, number: u64) -> u64 {
         match self {
-            Keys::Random => mix(number),
-            Keys::Ascending => number,
+            KeyOrder::Random => mix(number),
+            KeyOrder::Ascending => number,
         }
     }
 }
@@ -62,13 +63,12 @@ pub(crate) struct Records {
 
 impl Records {
     /// Writes `count` records to the file at `path`, made if need be, durably, as a store's writers do.
-    pub(crate) fn write(path: &Path, keys: Keys, count: u64) -> Result<Records, String> {
+    pub(crate) fn write(path: &Path, keys: KeyOrder, count: u64) -> Result<Records, String> {
         let file = match path.exists() {
             true => PoolFile::open(path, OpenMode::ReadWrite),
             false => PoolFile::create(path, count * LINE as u64),
         };
-        let region =
-            file.and_then(|file| file.map(Prefault::Now)).map_err(|error| error.to_string())?;
+        let region = file.and_then(|file| file.map(Prefault::Now)).map_err(told)?;
         let mut line = [0; LINE];
         for number in 0..count {
             let key = keys.key(number);

@@ -10,10 +10,11 @@ use crate::bench::Bench;
 use crate::child::writer::{Kills, Rounds};
 use crate::config::Config;
 use crate::data::rng::Rng;
-use crate::limits::persist;
 use crate::report::outcome::Outcome;
 use crate::report::{self, say};
-use crate::work::{self, Done};
+use crate::words::thousands;
+use crate::work::done::Done;
+use crate::work::{self, machine};
 
 /// Seconds of each of the workloads after the fill.
 const SECONDS: f64 = 3.0;
@@ -100,7 +101,7 @@ fn visit(bench: &mut Bench, station: &Station, survives: &str) -> Result<Outcome
     let benchmark = work::find(name).ok_or("a station without a benchmark")?;
     let outcome = match (benchmark.run)(bench).map_err(|error| format!("{title}: {error}"))? {
         Done::Measured(outcome) => *outcome,
-        Done::Text(_) | Done::Skipped(_) => return Err(format!("{title}: no figures")),
+        Done::Rows(_) | Done::Skipped(_) => return Err(format!("{title}: no figures")),
     };
     if bench.config.json {
         report::tell(&bench.config, &outcome)?;
@@ -116,7 +117,7 @@ fn recover(bench: &mut Bench) -> Result<(), String> {
     let benchmark = work::find("recover").ok_or("no benchmark recover")?;
     let outcome = match (benchmark.run)(bench)? {
         Done::Measured(outcome) => *outcome,
-        Done::Text(_) => return Ok(()),
+        Done::Rows(_) => return Ok(()),
         Done::Skipped(why) => {
             return say_unless_json(bench, &table::note("open again", "skipped", why));
         }
@@ -128,7 +129,7 @@ fn recover(bench: &mut Bench) -> Result<(), String> {
     let figure = format!("{:.1} ms", outcome.seconds * 1e3);
     let about = format!(
         "Closed and opened: {} records not yet in index runs were found again in persistent memory.",
-        table::thousands(records)
+        thousands(records)
     );
     say(&table::note("open again", &figure, &about))
 }
@@ -176,14 +177,14 @@ fn tell_kills(bench: &mut Bench, kills: &Kills, survives: &str) -> Result<(), St
          {:<15} of {} batches that it had been told are durable, 0 were lost and 0 torn. Survived: {survives}.",
         kills.reopened.as_secs_f64() * 1e3,
         "",
-        table::thousands(kills.acknowledged),
+        thousands(kills.acknowledged),
     );
     say(&table::note("kill -9", &figure, &about))
 }
 
 /// What the machine allows, beside what the store made of it.
 fn limit(bench: &Bench, fill: Option<&Outcome>) -> Result<(), String> {
-    let limit = persist::measure(&bench.store)?;
+    let limit = machine::persist_limit(&bench.store)?;
     let [small, large] = limit.ns;
     if bench.config.json {
         let mut outcome = Outcome {
@@ -200,7 +201,7 @@ fn limit(bench: &Bench, fill: Option<&Outcome>) -> Result<(), String> {
         "What this machine takes to persist 128 bytes with no store around it ({large:.0} ns for 1 KiB):\n  \
          {:<15} {} a second at most; `put new` reached {share:.0} % of that, index and all.",
         "",
-        table::thousands((1e9 / small) as u64),
+        thousands((1e9 / small) as u64),
     );
     say(&table::note("machine's limit", &format!("{small:.0} ns"), &about))
 }

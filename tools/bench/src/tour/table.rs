@@ -4,6 +4,7 @@ use strandline::Properties;
 
 use crate::bench::Bench;
 use crate::report::outcome::Outcome;
+use crate::words::thousands;
 
 /// What the store is, and the heads of the columns.
 pub(super) fn head(bench: &Bench, properties: &Properties) -> String {
@@ -48,28 +49,4 @@ pub(super) fn row(title: &str, outcome: &Outcome, survives: &str, about: &str) -
 /// A row of one figure.
 pub(super) fn note(title: &str, figure: &str, about: &str) -> String {
     format!("  {title:<15} {figure:>12}\n  {:<15} {about}", "")
-}
-
-/// A number with commas.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn commas() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(super::thousands),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-    }
 }

@@ -1,29 +1,22 @@
 //! Benchmarks of single calls.
 
-use std::fmt::Write;
-
-use strandline::{KeyspaceProperties, Properties};
-
-use super::Done;
+use super::done::Done;
 use crate::bench::Bench;
 use crate::report::outcome::{Outcome, Written};
-
-fn failed(error: strandline::Error) -> String {
-    error.to_string()
-}
+use crate::words::told;
 
 pub(super) fn flush(bench: &mut Bench) -> Result<Done, String> {
-    Ok(bench.measure_once("flush", |store| store.db()?.flush().map_err(failed))?.into())
+    Ok(bench.measure_once("flush", |store| store.db()?.flush().map_err(told))?.into())
 }
 
 pub(super) fn compact(bench: &mut Bench) -> Result<Done, String> {
-    Ok(bench.measure_once("compact", |store| store.db()?.compact().map_err(failed))?.into())
+    Ok(bench.measure_once("compact", |store| store.db()?.compact().map_err(told))?.into())
 }
 
 pub(super) fn check(bench: &mut Bench) -> Result<Done, String> {
     let mut records = 0;
     let mut outcome = bench.measure_once("check", |store| {
-        let report = store.db()?.check().map_err(failed)?;
+        let report = store.db()?.check().map_err(told)?;
         records = report.records;
         match report.damage.first() {
             Some(damage) => Err(format!(
@@ -57,136 +50,4 @@ pub(super) fn recover(bench: &mut Bench) -> Result<Done, String> {
     outcome.note("zones_scanned", report.zones_scanned);
     outcome.note("damage", report.damage.len());
     Ok(outcome.into())
-}
-
-pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
-    let db = bench.store.db()?;
-    let properties = db.properties();
-    let mut text = String::from("\n** strandline **\n");
-    let mut row = |name: &str, value: String| {
-        let _never_fails = writeln!(text, "{name:<22} {value}");
-    };
-    row("pm", properties.pm.clone());
-    row("durability", format!("{}; {}", properties.durability, properties.durability_note));
-    row("flush instruction", properties.flush_instruction.into());
-    row("pm capacity, free", format!("{}, {}", properties.pm_capacity, properties.pm_free));
-    row(
-        "zones, free",
-        format!(
-            "{} of {} bytes, {}",
-            properties.zones, properties.zone_bytes, properties.zones_free
-        ),
-    );
-    row("dram, budget", format!("{}, {}", properties.dram_bytes, properties.dram_budget));
-    if let Some(bytes) = properties.anonymous_bytes {
-        row("anonymous", format!("{bytes}, of this process"));
-    }
-    written(&mut row, bench.store.user_bytes(), &properties);
-    level0(&mut row, &properties);
-    let wear = db.wear();
-    row(
-        "wear of zones",
-        format!(
-            "most {:.1} fillings, mean {:.1}; ratio {:.2}",
-            wear.most,
-            wear.mean,
-            wear.spread()
-        ),
-    );
-    row("visible sequence", properties.visible_seq.to_string());
-    row(
-        "debt, slowed",
-        format!("{} of 1000, {:.3} s", properties.debt, properties.slowed.as_secs_f64()),
-    );
-    if let Some(ssd) = &properties.ssd {
-        let (cache, done) = (ssd.cache, ssd.compactions);
-        row("ssd", format!("{} bytes, {}", ssd.bytes, ssd.fs));
-        row(
-            "block cache",
-            format!(
-                "{} of {}; {} hits, {} misses",
-                cache.charged, cache.budget, cache.hits, cache.misses
-            ),
-        );
-        row(
-            "compactions",
-            format!(
-                "{} of level 0, {} of others, {} moves, {} failed; {} entries, read {}, wrote {} bytes, {:.3} s",
-                done.level0,
-                done.levels,
-                done.moves,
-                done.failed,
-                done.entries,
-                done.read_bytes,
-                done.written_bytes,
-                done.time.as_secs_f64()
-            ),
-        );
-    }
-    if let Some(why) = &properties.refusing_writes {
-        row("refusing writes", why.clone());
-    }
-    for keyspace in &properties.keyspaces {
-        row(
-            &format!("keyspace {}", keyspace.name),
-            format!(
-                "{} memtables with {} records in {} bytes; {} runs",
-                keyspace.memtables,
-                keyspace.memtable_records,
-                keyspace.memtable_bytes,
-                keyspace.runs.len()
-            ),
-        );
-        for run in &keyspace.runs {
-            row(
-                &format!("  run {}", run.id),
-                format!(
-                    "{} entries, index {} B, records {} B",
-                    run.entries, run.index_bytes, run.record_bytes
-                ),
-            );
-        }
-        for level in &keyspace.levels {
-            row(
-                &format!("  level {}", level.level),
-                format!(
-                    "{} tables, {} entries, {} B",
-                    level.tables.len(),
-                    level.entries(),
-                    level.bytes()
-                ),
-            );
-        }
-    }
-    Ok(Done::Text(text))
-}
-
-/// Write amplification: what went to each device since the store was opened, background work included, beside what its
-/// users wrote.
-fn written(row: &mut impl FnMut(&str, String), user: u64, properties: &Properties) {
-    let Written { pm, ssd } = Written::by(properties);
-    let per_user_byte = |bytes: u64| match user {
-        0 => format!("{bytes} bytes"),
-        _ => format!("{bytes} bytes, {:.2} per user byte", bytes as f64 / user as f64),
-    };
-    row("written by users", format!("{user} bytes"));
-    row("written to pm", per_user_byte(pm));
-    row("written to ssd", per_user_byte(ssd));
-}
-
-/// What the indexes of level 0 take of its records' bytes.
-fn level0(row: &mut impl FnMut(&str, String), properties: &Properties) {
-    let sum = |of: fn(&KeyspaceProperties) -> u64| properties.keyspaces.iter().map(of).sum::<u64>();
-    let records = sum(|keyspace| keyspace.runs.iter().map(|run| run.record_bytes).sum());
-    let index = sum(|keyspace| keyspace.runs.iter().map(|run| run.index_bytes).sum());
-    let fences = sum(|keyspace| keyspace.fences_dram_bytes);
-    let percent = |bytes: u64| 100.0 * bytes as f64 / records.max(1) as f64;
-    row(
-        "level 0",
-        format!(
-            "{records} bytes of records; of them {:.2} % for indexes in pm, {:.2} % in dram",
-            percent(index),
-            percent(fences)
-        ),
-    );
 }

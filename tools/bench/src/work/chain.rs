@@ -1,50 +1,16 @@
 //! One key with many operands of merges: what reading it costs before and after they are combined.
 
 use std::fmt::Write;
-use std::sync::Arc;
 use std::time::Instant;
 
-use strandline::{Db, Hooks, MergeOperator, ReadOptions};
+use strandline::{Db, ReadOptions};
 
-use super::Done;
+use super::done::Done;
 use crate::bench::Bench;
-use crate::report::json::round;
 use crate::report::outcome::Outcome;
+use crate::words::{round, told};
 
 const KEY: &[u8] = b"chain";
-
-/// Adds numbers of eight bytes, operands too.
-struct Sum;
-
-impl MergeOperator for Sum {
-    fn merge(
-        &self,
-        _keyspace: &str,
-        _key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Option<Vec<u8>> {
-        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
-        let mut sum = existing.map_or(Some(0), number)?;
-        for operand in operands {
-            sum = sum.wrapping_add(number(operand)?);
-        }
-        Some(sum.to_le_bytes().to_vec())
-    }
-
-    fn merge_operands(&self, keyspace: &str, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        self.merge(keyspace, key, None, operands)
-    }
-}
-
-/// What stores of benchmarks merge with.
-pub(crate) fn hooks() -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(Sum)), ..Hooks::default() }
-}
-
-fn told(error: strandline::Error) -> String {
-    error.to_string()
-}
 
 pub(super) fn mergechain(bench: &mut Bench) -> Result<Done, String> {
     let (db, count) = (bench.store.db()?, bench.config.num);

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::Done;
+use super::done::Done;
 use crate::bench::Bench;
-use crate::report::json::round;
 use crate::report::outcome::Outcome;
+use crate::words::{round, told};
 
 /// Makes num keyspaces, then drops them.
 pub(super) fn keyspaces(bench: &mut Bench) -> Result<Done, String> {
@@ -15,7 +15,7 @@ pub(super) fn keyspaces(bench: &mut Bench) -> Result<Done, String> {
         let (mut sum, mut longest) = (Duration::ZERO, Duration::ZERO);
         for name in &names {
             let began = Instant::now();
-            call(name).map_err(|error| error.to_string())?;
+            call(name).map_err(told)?;
             let took = began.elapsed();
             sum += took;
             longest = longest.max(took);

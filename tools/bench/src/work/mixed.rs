@@ -1,9 +1,10 @@
 //! Benchmarks that read and write at once.
 
-use super::Done;
+use super::done::Done;
 use super::read::get_random;
 use crate::bench::{Bench, Crew};
 use crate::data::rng::Rng;
+use crate::words::told;
 use crate::worker::Worker;
 
 /// Readers, and one writer aside whose operations are not counted.
@@ -25,7 +26,7 @@ fn write_aside(worker: &mut Worker<'_>) -> Result<(), String> {
         let number = order.next();
         keys.write(number, &mut key);
         let value = values.next(number);
-        keyspace.put(&key, value).map_err(|error| error.to_string())?;
+        keyspace.put(&key, value).map_err(told)?;
         worker.wrote(key.len() + value.len());
         worker.tally.ops += 1;
     }
@@ -52,10 +53,7 @@ fn read_and_write(worker: &mut Worker<'_>) -> Result<(), String> {
         keys.write(number, &mut key);
         if dice.below(100) < percent {
             value.clear();
-            let found = worker
-                .meter
-                .time(|| keyspace.get_into(&key, &mut value))
-                .map_err(|error| error.to_string())?;
+            let found = worker.meter.time(|| keyspace.get_into(&key, &mut value)).map_err(told)?;
             worker.tally.reads += 1;
             if found {
                 worker.check(number, &value)?;
@@ -64,7 +62,7 @@ fn read_and_write(worker: &mut Worker<'_>) -> Result<(), String> {
             }
         } else {
             let value = values.next(number);
-            worker.meter.time(|| keyspace.put(&key, value)).map_err(|error| error.to_string())?;
+            worker.meter.time(|| keyspace.put(&key, value)).map_err(told)?;
             worker.wrote(key.len() + value.len());
         }
         worker.tally.ops += 1;

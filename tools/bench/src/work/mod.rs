@@ -1,18 +1,24 @@
 //! The benchmarks by name.
 
 mod admin;
-pub(crate) mod chain;
+mod chain;
+pub(crate) mod done;
 mod keyspaces;
+pub(crate) mod machine;
 mod mixed;
+mod overwrite_full;
 mod queue;
 mod ranges;
 mod read;
+mod recovery;
 mod scan;
+mod seek;
+mod stats;
+mod steps;
 mod write;
 
 use crate::bench::Bench;
-use crate::limits;
-use crate::report::outcome::Outcome;
+use done::Done;
 
 /// A benchmark.
 pub(crate) struct Benchmark {
@@ -21,16 +27,6 @@ pub(crate) struct Benchmark {
     /// Whether it begins with an empty store.
     pub fresh: bool,
     pub run: fn(&mut Bench) -> Result<Done, String>,
-}
-
-/// How a benchmark ended.
-pub(crate) enum Done {
-    /// With figures.
-    Measured(Box<Outcome>),
-    /// With a text.
-    Text(String),
-    /// Not at all, for this reason.
-    Skipped(&'static str),
 }
 
 const fn benchmark(
@@ -111,35 +107,35 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     benchmark("compact", false, admin::compact, "merge the index runs"),
     benchmark("recover", false, admin::recover, "close the store and open it again"),
     benchmark("check", false, admin::check, "verify every record and table"),
-    benchmark("stats", false, admin::stats, "print the figures of the store"),
+    benchmark("stats", false, stats::stats, "print the figures of the store"),
     benchmark(
         "persistlimit",
         false,
-        limits::persist::run,
+        machine::persistlimit,
         "persist records of 128 B and 1 KiB, no engine",
     ),
     benchmark(
         "spingap",
         false,
-        limits::spin::run,
+        machine::spingap,
         "the machine's own longest pause in duration seconds [5]",
     ),
     benchmark(
         "steps",
         true,
-        limits::steps::run,
+        steps::steps,
         "where the time of a put and of a get goes, step by step",
     ),
     benchmark(
         "recovery",
         true,
-        limits::recovery::run,
+        recovery::recovery,
         "fill memtables, kill -9, open; then flush, open",
     ),
     benchmark(
         "overwrite_full",
         true,
-        limits::full::run,
+        overwrite_full::overwrite_full,
         "fill the pool to 80 %, then overwrite for duration [10]",
     ),
 ];
@@ -147,10 +143,4 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
 /// The benchmark called `name`.
 pub(crate) fn find(name: &str) -> Option<&'static Benchmark> {
     BENCHMARKS.iter().find(|benchmark| benchmark.name == name)
-}
-
-impl From<Outcome> for Done {
-    fn from(outcome: Outcome) -> Done {
-        Done::Measured(Box::new(outcome))
-    }
 }

@@ -1,14 +1,13 @@
 //! A queue: messages are appended at the tail, and the first is sought and deleted.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use strandline::{Keyspace, ReadOptions};
-
-use super::Done;
+use super::done::Done;
+use super::seek::seek_first;
 use crate::bench::{Bench, Crew};
 use crate::config::Latency;
 use crate::data::keys::{Form, Keys};
-use crate::report::json::round;
+use crate::words::{micros, told};
 use crate::worker::Worker;
 
 /// Seeks of the empty queue whose mean is told.
@@ -28,19 +27,18 @@ pub(super) fn queue(bench: &mut Bench) -> Result<Done, String> {
     let mut outcome = measured?;
     let seeks = seeks.into_inner().map_err(|error| error.to_string())?;
     let depth = bench.config.queue_depth;
-    let micros = |time: Duration| round(time.as_nanos() as f64 / 1e3, 2);
-    let mean = micros(seeks.sum / u32::try_from(seeks.count).unwrap_or(u32::MAX).max(1));
+    let mean = micros(seeks.sum / u32::try_from(seeks.count).unwrap_or(u32::MAX).max(1), 2);
     outcome.message = format!(
         "(depth {depth}; seek to first {mean} us, longest {} us; drained: first {} us, then {} us)",
-        micros(seeks.longest),
-        micros(seeks.drained_first),
-        micros(seeks.drained),
+        micros(seeks.longest, 2),
+        micros(seeks.drained_first, 2),
+        micros(seeks.drained, 2),
     );
     outcome.note("queue_depth", depth);
     outcome.note("seek_mean_us", mean);
-    outcome.note("seek_longest_us", micros(seeks.longest));
-    outcome.note("drained_first_us", micros(seeks.drained_first));
-    outcome.note("drained_seek_us", micros(seeks.drained));
+    outcome.note("seek_longest_us", micros(seeks.longest, 2));
+    outcome.note("drained_first_us", micros(seeks.drained_first, 2));
+    outcome.note("drained_seek_us", micros(seeks.drained, 2));
     outcome.note("scans_passed", bench.store.db()?.properties().scans_passed);
     Ok(outcome.into())
 }
@@ -61,44 +59,30 @@ fn run(worker: &mut Worker<'_>) -> Result<Seeks, String> {
     let (messages, depth) = (worker.config.num, worker.config.queue_depth);
     let (mut tail, mut head, mut values) = (Vec::new(), Vec::new(), worker.values());
     let space = worker.db.default_keyspace();
-    let failed = |error: strandline::Error| error.to_string();
     let mut seeks = Seeks::default();
     for message in 0..messages + depth {
         if message < messages {
             keys.write(message, &mut tail);
             let value = values.next(message);
-            space.put(&tail, value).map_err(failed)?;
+            space.put(&tail, value).map_err(told)?;
             worker.wrote(tail.len() + value.len());
             worker.tally.ops += 1;
         }
         let Some(first) = message.checked_sub(depth) else { continue };
         keys.write(first, &mut head);
-        let took = seek(space, Some(&head))?;
+        let took = seek_first(space, Some(&head))?;
         seeks.count += 1;
         seeks.sum += took;
         seeks.longest = seeks.longest.max(took);
-        space.delete(&head).map_err(failed)?;
+        space.delete(&head).map_err(told)?;
         worker.tally.reads += 1;
         worker.tally.found += 1;
         worker.tally.ops += 1;
     }
-    seeks.drained_first = seek(space, None)?;
+    seeks.drained_first = seek_first(space, None)?;
     for _ in 0..SEEKS {
-        seeks.drained += seek(space, None)?;
+        seeks.drained += seek_first(space, None)?;
     }
     seeks.drained /= SEEKS;
     Ok(seeks)
-}
-
-/// How long it takes to find the first key, which is to be `expected`.
-pub(super) fn seek(space: &Keyspace, expected: Option<&[u8]>) -> Result<Duration, String> {
-    let began = Instant::now();
-    let mut iter = space.iter(&ReadOptions::default()).map_err(|error| error.to_string())?;
-    iter.seek_to_first().map_err(|error| error.to_string())?;
-    let took = began.elapsed();
-    if iter.key() == expected {
-        Ok(took)
-    } else {
-        Err(format!("{:?} is first, not {expected:?}", iter.key()))
-    }
 }

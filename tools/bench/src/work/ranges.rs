@@ -3,22 +3,15 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use super::{Done, queue};
+use super::done::Done;
+use super::seek::seek_first;
 use crate::bench::Bench;
 use crate::data::keys::{Form, Keys};
-use crate::report::json::round;
 use crate::report::outcome::Outcome;
+use crate::words::{micros, round, told};
 
 /// Keys for each range of those that lie side by side.
 const KEYS_PER_RANGE: u64 = 10;
-
-fn told(error: strandline::Error) -> String {
-    error.to_string()
-}
-
-fn micros(time: Duration) -> f64 {
-    round(time.as_nanos() as f64 / 1e3, 2)
-}
 
 /// Puts num keys, deletes all but the last as one range, and seeks the first. Then deletes a tenth as many ranges side by
 /// side, around each other from the innermost on, and within each other from the outermost on.
@@ -47,7 +40,7 @@ pub(super) fn rangedelete(bench: &mut Bench) -> Result<Done, String> {
             "compacted" => db.compact().map_err(told)?,
             _ => (),
         }
-        let took = micros(queue::seek(db.default_keyspace(), Some(&last))?);
+        let took = micros(seek_first(db.default_keyspace(), Some(&last))?, 2);
         let _never_fails = write!(message, " {took} us {stage},");
         outcome.note(&format!("seek_{stage}_us"), took);
     }
@@ -75,7 +68,7 @@ pub(super) fn rangedelete(bench: &mut Bench) -> Result<Done, String> {
             longest = longest.max(took);
         }
         let mean = round(sum.as_nanos() as f64 / 1e3 / ranges as f64, 2);
-        let longest = micros(longest);
+        let longest = micros(longest, 2);
         let _never_fails = write!(message, " {mean}, {longest} us {shape},");
         outcome.note(&format!("{shape}_mean_us"), mean);
         outcome.note(&format!("{shape}_longest_us"), longest);

@@ -1,7 +1,8 @@
 //! Benchmarks that get single keys.
 
-use super::Done;
+use super::done::Done;
 use crate::bench::{Bench, Crew};
+use crate::words::told;
 use crate::worker::Worker;
 
 pub(super) fn readrandom(bench: &mut Bench) -> Result<Done, String> {
@@ -38,10 +39,7 @@ pub(super) fn get_random(worker: &mut Worker<'_>, missing: bool) -> Result<(), S
             key.push(b'0');
         }
         value.clear();
-        let found = worker
-            .meter
-            .time(|| keyspace.get_into(&key, &mut value))
-            .map_err(|error| error.to_string())?;
+        let found = worker.meter.time(|| keyspace.get_into(&key, &mut value)).map_err(told)?;
         worker.tally.ops += 1;
         worker.tally.reads += 1;
         if found {
@@ -69,7 +67,7 @@ fn multi_get_random(worker: &mut Worker<'_>) -> Result<(), String> {
         }
         let wanted: Vec<&[u8]> = batch.iter().take(numbers.len()).map(|key| &key[..]).collect();
         let values = worker.meter.time(|| keyspace.multi_get(&wanted));
-        let values = values.map_err(|error| error.to_string())?;
+        let values = values.map_err(told)?;
         worker.tally.ops += numbers.len() as u64;
         worker.tally.reads += numbers.len() as u64;
         for ((number, key), value) in numbers.iter().zip(&wanted).zip(&values) {

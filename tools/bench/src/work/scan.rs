@@ -2,8 +2,9 @@
 
 use strandline::{Iter, ReadOptions};
 
-use super::Done;
+use super::done::Done;
 use crate::bench::{Bench, Crew};
+use crate::words::told;
 use crate::worker::Worker;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,13 +37,12 @@ fn sequential(bench: &mut Bench, name: &str, way: Way) -> Result<Done, String> {
 /// Steps over the store once, or until as many entries were read as reads are asked for.
 fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
     let keyspace = worker.db.default_keyspace();
-    let failed = |error: strandline::Error| error.to_string();
-    let mut iter = keyspace.iter(&ReadOptions::default()).map_err(failed)?;
+    let mut iter = keyspace.iter(&ReadOptions::default()).map_err(told)?;
     match way {
         Way::Forward => iter.seek_to_first(),
         Way::Backward => iter.seek_to_last(),
     }
-    .map_err(failed)?;
+    .map_err(told)?;
     let (mut limit, mut last) = (worker.count(worker.config.reads()), Vec::new());
     let check = worker.config.verify;
     while iter.valid() && worker.goes_on(&mut limit) {
@@ -62,7 +62,7 @@ fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
                 Way::Forward => iter.next(),
                 Way::Backward => iter.prev(),
             })
-            .map_err(failed)?;
+            .map_err(told)?;
         worker.tally.ops += 1;
         worker.tally.reads += 1;
         worker.tally.found += 1;
@@ -74,7 +74,7 @@ fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
 #[inline]
 fn visit(worker: &mut Worker<'_>, iter: &Iter) -> Result<(), String> {
     let key = iter.key().unwrap_or_default();
-    let value = iter.value().map_err(|error| error.to_string())?.unwrap_or_default();
+    let value = iter.value().map_err(told)?.unwrap_or_default();
     if value.len() != worker.config.value_size {
         return Err(format!("a value of {} bytes, not {}", value.len(), worker.config.value_size));
     }
@@ -106,7 +106,7 @@ fn seek_random(worker: &mut Worker<'_>) -> Result<(), String> {
             }
             Ok(())
         });
-        seek.map_err(|error| error.to_string())?;
+        seek.map_err(told)?;
         worker.tally.ops += 1;
         worker.tally.reads += 1;
         worker.tally.found += u64::from(found);

@@ -2,10 +2,11 @@
 
 use strandline::Batch;
 
-use super::Done;
+use super::done::Done;
 use crate::bench::{Bench, Crew};
 use crate::data::order::Order;
-use crate::worker::{Limit, Worker};
+use crate::words::told;
+use crate::worker::{LoopLimit, Worker};
 
 /// What is done to each key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(super) fn deleterandom(bench: &mut Bench) -> Result<Done, String> {
     run(bench, "deleterandom", Change::Delete, &|worker| random(worker, 4))
 }
 
-fn random(worker: &Worker<'_>, salt: u64) -> (Order, Limit) {
+fn random(worker: &Worker<'_>, salt: u64) -> (Order, LoopLimit) {
     let order = if worker.config.unique {
         Order::permuted(worker.config.num, worker.seed(salt))
     } else {
@@ -57,9 +58,9 @@ fn random(worker: &Worker<'_>, salt: u64) -> (Order, Limit) {
 }
 
 /// Chooses the keys of a thread and when it ends.
-type Plan<'p> = dyn Fn(&Worker<'_>) -> (Order, Limit) + Sync + 'p;
+type KeyPlan<'p> = dyn Fn(&Worker<'_>) -> (Order, LoopLimit) + Sync + 'p;
 
-fn run(bench: &mut Bench, name: &str, change: Change, plan: &Plan<'_>) -> Result<Done, String> {
+fn run(bench: &mut Bench, name: &str, change: Change, plan: &KeyPlan<'_>) -> Result<Done, String> {
     let crew = Crew { threads: bench.config.threads, aside: false };
     let mut outcome = bench.measure(name, crew, &|worker| {
         let (order, limit) = plan(worker);
@@ -79,7 +80,7 @@ fn one_by_one(
     worker: &mut Worker<'_>,
     change: Change,
     mut order: Order,
-    mut limit: Limit,
+    mut limit: LoopLimit,
 ) -> Result<(), String> {
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
     let keyspace = worker.db.default_keyspace();
@@ -93,7 +94,7 @@ fn one_by_one(
             }
             Change::Delete => (worker.meter.time(|| keyspace.delete(&key)), key.len()),
         };
-        done.map_err(|error| error.to_string())?;
+        done.map_err(told)?;
         worker.wrote(bytes);
         worker.tally.ops += 1;
     }
@@ -104,7 +105,7 @@ fn in_batches(
     worker: &mut Worker<'_>,
     change: Change,
     mut order: Order,
-    mut limit: Limit,
+    mut limit: LoopLimit,
 ) -> Result<(), String> {
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
     let (keyspace, mut batch) = (worker.db.default_keyspace(), Batch::new());
@@ -123,7 +124,7 @@ fn in_batches(
             }
             db.write(&batch)
         });
-        done.map_err(|error| error.to_string())?;
+        done.map_err(told)?;
         worker.wrote(batch.bytes());
         worker.tally.ops += size as u64;
     }

@@ -1,12 +1,13 @@
 //! `check`: what is damaged, as far as the store can still be read.
 
 use serde_json::{Value, json};
-use strandline::{CheckReport, Damage, Doubled, ErrorKind, Owned, Owner, Place, SpaceReport};
+use strandline::{CheckReport, Doubled, ErrorKind, Owned, Owner, Place, SpaceReport};
 
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
 use crate::output::Out;
+use crate::render::damage::{damage_json, what};
 
 pub fn run(context: &Context) -> Outcome {
     let db = match context.read() {
@@ -122,16 +123,6 @@ fn space_json(space: &SpaceReport) -> Value {
         "leaked": space.leaked.iter().map(place).collect::<Vec<Value>>(),
         "doubled": space.doubled.iter().map(doubled).collect::<Vec<Value>>(),
     })
-}
-
-pub fn damage_json(damage: &Damage) -> Value {
-    let file = damage.file.as_ref().map(|file| file.display().to_string());
-    json!({ "file": file, "zone": damage.zone, "offset": damage.at, "bytes": damage.len, "what": what(damage) })
-}
-
-/// What is wrong, without the advice to run this very command.
-fn what(damage: &Damage) -> &str {
-    damage.what.split("; `strandline check`").next().unwrap_or(&damage.what)
 }
 
 fn unreadable(context: &Context, what: &str) -> Outcome {

@@ -1,28 +1,23 @@
-//! `del KEY [--to END]`.
+//! `del KEY`.
 
 use std::ffi::OsString;
 
 use clap::Args;
+use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, IfMissing};
 use crate::failure::{OK, Outcome};
 
 #[derive(Args)]
-pub struct Del {
+pub struct DelArgs {
     /// The key
     key: OsString,
-    /// Delete all keys from KEY up to before this one, by one record
-    #[arg(long, value_name = "END")]
-    to: Option<OsString>,
 }
 
-pub fn run(context: &Context, args: &Del) -> Outcome {
+pub fn run(context: &Context, args: &DelArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
-    let db = context.write_existing()?;
-    let keyspace = db.keyspace(&context.keyspace)?;
-    match &args.to {
-        Some(end) => keyspace.delete_range(&key, &context.form.argument("END", end)?)?,
-        None => keyspace.delete(&key)?,
-    }
+    let db = context.write(IfMissing::Fail)?;
+    context.keyspace(&db)?.delete(&key)?;
+    context.report("deleted 1 key", &json!({ "deleted": 1 }))?;
     Ok(OK)
 }

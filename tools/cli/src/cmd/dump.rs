@@ -3,21 +3,21 @@
 use clap::Args;
 use strandline::ReadOptions;
 
-use super::scan::Printer;
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::input::Format;
 use crate::output::Out;
+use crate::render::record::RecordPrinter;
 use crate::text::Form;
 
 #[derive(Args)]
-pub struct Dump {
+pub struct DumpArgs {
     /// Format of the lines [default: tsv, or jsonl with --json]
     #[arg(long)]
     format: Option<Format>,
 }
 
-pub fn run(context: &Context, args: &Dump) -> Outcome {
+pub fn run(context: &Context, args: &DumpArgs) -> Outcome {
     let format = args.format.unwrap_or(if context.json { Format::Jsonl } else { Format::Tsv });
     if format == Format::Tsv && context.form == Form::Literal {
         return Err(Failure::Usage(
@@ -28,7 +28,7 @@ pub fn run(context: &Context, args: &Dump) -> Outcome {
     let (_db, keyspace) = context.read_keyspace()?;
     let mut iter = keyspace.iter(&ReadOptions::default())?;
     let mut out = Out::new();
-    let mut printer = Printer {
+    let mut printer = RecordPrinter {
         form: context.form,
         json: format == Format::Jsonl,
         keys_only: false,

@@ -12,13 +12,13 @@ use crate::failure::{NEGATIVE, OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Explain {
+pub struct ExplainArgs {
     #[command(subcommand)]
-    what: What,
+    command: ExplainCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum ExplainCommand {
     /// A look-up of one key
     Get {
         /// The key
@@ -26,8 +26,8 @@ enum What {
     },
 }
 
-pub fn run(context: &Context, args: &Explain) -> Outcome {
-    let What::Get { key } = &args.what;
+pub fn run(context: &Context, args: &ExplainArgs) -> Outcome {
+    let ExplainCommand::Get { key } = &args.command;
     let key = context.form.argument("KEY", key)?;
     let (_db, keyspace) = context.read_keyspace()?;
     let begun = Instant::now();

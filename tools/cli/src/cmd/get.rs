@@ -11,12 +11,12 @@ use crate::output::Out;
 use crate::text::Form;
 
 #[derive(Args)]
-pub struct Get {
+pub struct GetArgs {
     /// The key
     key: OsString,
 }
 
-pub fn run(context: &Context, args: &Get) -> Outcome {
+pub fn run(context: &Context, args: &GetArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let (_db, keyspace) = context.read_keyspace()?;
     let value = keyspace.get(&key)?;

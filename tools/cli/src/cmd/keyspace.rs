@@ -3,24 +3,26 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, CreateArg, IfMissing};
 use crate::failure::{OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Keyspaces {
+pub struct KeyspaceArgs {
     #[command(subcommand)]
-    what: What,
+    command: KeyspaceCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum KeyspaceCommand {
     /// Print the names of all keyspaces
     List,
     /// Make a keyspace
     Create {
         /// Its name
         name: String,
+        #[command(flatten)]
+        store: CreateArg,
     },
     /// Drop a keyspace with everything in it
     Drop {
@@ -29,9 +31,9 @@ enum What {
     },
 }
 
-pub fn run(context: &Context, args: &Keyspaces) -> Outcome {
-    match &args.what {
-        What::List => {
+pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
+    match &args.command {
+        KeyspaceCommand::List => {
             let names = context.read()?.keyspaces();
             let mut out = Out::new();
             if context.json {
@@ -41,8 +43,14 @@ pub fn run(context: &Context, args: &Keyspaces) -> Outcome {
             }
             out.finish()?;
         }
-        What::Create { name } => drop(context.write()?.create_keyspace(name)?),
-        What::Drop { name } => context.write_existing()?.drop_keyspace(name)?,
+        KeyspaceCommand::Create { name, store } => {
+            context.write(store.if_missing())?.create_keyspace(name)?;
+            context.report(format_args!("created keyspace {name}"), &json!({ "created": name }))?;
+        }
+        KeyspaceCommand::Drop { name } => {
+            context.write(IfMissing::Fail)?.drop_keyspace(name)?;
+            context.report(format_args!("dropped keyspace {name}"), &json!({ "dropped": name }))?;
+        }
     }
     Ok(OK)
 }

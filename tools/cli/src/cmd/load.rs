@@ -13,13 +13,13 @@ use serde_json::json;
 use strandline::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use strandline::{Batch, Db, ErrorKind, Keyspace};
 
-use super::stats::persisted_json;
-use crate::context::Context;
+use crate::context::{Context, CreateArg};
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
-use crate::input::{Columns, Format, Line, Lines, Parser, Ranges};
+use crate::input::{Columns, Format, Line, Lines, Ranges, RecordParser};
 use crate::output::Out;
 use crate::progress::Progress;
+use crate::render::persisted::persisted_json;
 
 const INPUT_BUFFER: usize = 1 << 20;
 const REJECTS_SHOWN: u64 = 20;
@@ -27,7 +27,7 @@ const REJECTS_SHOWN: u64 = 20;
 const RECORD_OVERHEAD: u64 = 128;
 
 #[derive(Args)]
-pub struct Load {
+pub struct LoadArgs {
     /// File to read; - or nothing: standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
@@ -49,21 +49,23 @@ pub struct Load {
     /// End with exit code 1 if any line was rejected
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    store: CreateArg,
 }
 
-pub fn run(context: &Context, args: Load) -> Outcome {
+pub fn run(context: &Context, args: LoadArgs) -> Outcome {
     let (input, size) = open_input(&args.file)?;
-    let db = context.write_or_heap()?;
-    let keyspace = db.keyspace(&context.keyspace)?;
+    let db = context.write_or_heap(args.store.if_missing())?;
+    let keyspace = context.keyspace(&db)?;
     let columns = Columns::new(args.key_column, args.value_columns);
     let mut loader = Loader {
-        parser: Parser::new(args.format, columns, context.form),
+        parser: RecordParser::new(args.format, columns, context.form),
         batch: Batch::new(),
         pending: Pending::default(),
         records_max: args.batch,
         bytes_max: db.properties().zone_bytes / 4,
         tally: Tally::default(),
-        progress: Progress::new(size),
+        progress: Progress::new(context.stderr(), size),
         db,
         keyspace,
     };
@@ -127,7 +129,7 @@ impl Pending {
 struct Loader {
     db: Db,
     keyspace: Keyspace,
-    parser: Parser,
+    parser: RecordParser,
     batch: Batch,
     pending: Pending,
     records_max: usize,
@@ -232,7 +234,9 @@ impl Loader {
 
     fn stopped(&self, error: strandline::Error, records: &[Record]) -> Failure {
         if let Some(first) = records.first() {
-            self.progress.note(&format!("line {}: not loaded from here on", first.line));
+            let (line, note) = (first.line, "not loaded from here on");
+            let json = json!({ "line": line, "note": note });
+            self.progress.note(&format!("line {line}: {note}"), &json);
         }
         Failure::Engine(error)
     }
@@ -240,9 +244,11 @@ impl Loader {
     fn reject(&mut self, line: u64, problem: &str) {
         self.tally.rejects += 1;
         if self.tally.rejects <= REJECTS_SHOWN {
-            self.progress.note(&format!("line {line}: {problem}"));
+            let json = json!({ "line": line, "rejected": problem });
+            self.progress.note(&format!("line {line}: {problem}"), &json);
         } else if self.tally.rejects == REJECTS_SHOWN + 1 {
-            self.progress.note("more rejects: only counted from here on");
+            let note = "more rejects: only counted from here on";
+            self.progress.note(note, &json!({ "note": note }));
         }
     }
 }

@@ -11,13 +11,13 @@ use crate::output::Out;
 use crate::text::Form;
 
 #[derive(Args)]
-pub struct Lsm {
+pub struct LsmArgs {
     /// List each table with its keys
     #[arg(long)]
     files: bool,
 }
 
-pub fn run(context: &Context, args: &Lsm) -> Outcome {
+pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
     let figures = context.read()?.properties();
     let mut out = Out::new();
     if context.json {
@@ -55,7 +55,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
     };
     row(
         memory,
-        plural(keyspace.memtables as u64, "memtable"),
+        human::plural(keyspace.memtables as u64, "memtable"),
         [
             human::bytes(keyspace.memtable_bytes),
             human::count(keyspace.memtable_records),
@@ -69,7 +69,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
     let runs = &keyspace.runs;
     row(
         memory,
-        plural(runs.len() as u64, "run"),
+        human::plural(runs.len() as u64, "run"),
         [
             human::bytes(runs.iter().map(|run| run.record_bytes).sum()),
             human::count(runs.iter().map(|run| run.entries).sum()),
@@ -110,7 +110,7 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
         vec![
             String::new(),
             part.id.to_string(),
-            shown(form, &part.from),
+            form.text(&part.from),
             part.memtables.to_string(),
             human::bytes(part.memtable_bytes),
             part.runs.len().to_string(),
@@ -124,17 +124,12 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
 
 /// The tables of a level, and what of them lies in persistent memory.
 fn tables(level: &LevelProperties) -> String {
-    let tables = plural(level.tables.len() as u64, "table");
+    let tables = human::plural(level.tables.len() as u64, "table");
     match level.pm_bytes() {
         0 => tables,
         bytes if bytes == level.bytes() => format!("{tables} in PM"),
         bytes => format!("{tables}, {} in PM", human::bytes(bytes)),
     }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {what}{s}", human::count(count))
 }
 
 fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(), Failure> {
@@ -151,19 +146,12 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
                 table.bytes.to_string(),
                 table.entries.to_string(),
                 format!("{} to {}", table.min_seq, table.max_seq),
-                shown(form, &table.smallest),
-                shown(form, &table.largest),
+                form.text(&table.smallest),
+                form.text(&table.largest),
             ]
         }));
     }
     if rows.len() > 1 { out.table(&rows) } else { Ok(()) }
-}
-
-/// A key as text, which may lack what is no UTF-8.
-pub fn shown(form: Form, key: &[u8]) -> String {
-    let mut text = Vec::new();
-    form.print(key, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {

@@ -4,10 +4,14 @@ pub mod bench;
 mod check;
 mod checkpoint;
 mod compact;
+mod create;
 mod del;
+mod delete_range;
 mod dump;
 mod explain;
+mod flush;
 mod get;
+mod help;
 mod ingest;
 mod keyspace;
 mod load;
@@ -25,59 +29,69 @@ mod zone;
 use clap::Subcommand;
 
 use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 /// What can be asked for.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Make an empty store
+    Create,
     /// Set a key to a value
-    Put(put::Put),
+    Put(put::PutArgs),
     /// Print the value of a key
-    Get(get::Get),
+    Get(get::GetArgs),
     /// Delete a key; it need not be there
-    Del(del::Del),
+    Del(del::DelArgs),
+    /// Delete a range of keys, by one record
+    DeleteRange(delete_range::DeleteRangeArgs),
     /// Print keys and values in order
-    Scan(scan::Scan),
+    Scan(scan::ScanArgs),
     /// Load records from lines of text
-    Load(load::Load),
+    Load(load::LoadArgs),
     /// Print all records so that load takes them
-    Dump(dump::Dump),
+    Dump(dump::DumpArgs),
     /// Print figures about the store
     Stats,
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
     /// Draw where each keyspace has its data: memtables, runs, levels
-    Lsm(lsm::Lsm),
+    Lsm(lsm::LsmArgs),
     /// Print what the manifest names: keyspaces, runs, tables, zones
     Manifest,
     /// Print what a table in RocksDB's format says of itself; no store is needed
-    Sst(sst::Sst),
+    Sst(sst::SstArgs),
+    /// Flush the memtables of all keyspaces into index runs
+    Flush,
     /// Bring keys down to the deepest level that has any of them
-    Compact(compact::Compact),
+    Compact(compact::CompactArgs),
     /// Copy the store as of this moment to a new directory, by links where that works
-    Checkpoint(checkpoint::Checkpoint),
+    Checkpoint(checkpoint::CheckpointArgs),
     /// Add tables in RocksDB's format, all of them or none
-    Ingest(ingest::Ingest),
+    Ingest(ingest::IngestArgs),
     /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
-    Repair(repair::Repair),
+    Repair(repair::RepairArgs),
     /// Print the headers of the zones, or of one
-    Zone(zone::Zone),
+    Zone(zone::ZoneArgs),
     /// Verify every record and index; exit code 1 if anything is damaged
     Check,
     /// Show how a look-up goes: each probe, where it went and what it took
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// List, create or drop keyspaces
-    Keyspace(keyspace::Keyspaces),
+    Keyspace(keyspace::KeyspaceArgs),
     /// Repeat an experiment of a paper on this machine; no store is needed
-    Reproduce(reproduce::Reproduce),
+    Reproduce(reproduce::ReproduceArgs),
     /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
     #[command(disable_help_flag = true)]
-    Bench(bench::Bench),
+    Bench(bench::BenchArgs),
+    /// Show the help of a command, or the options of the store: help options
+    #[command(disable_help_flag = true)]
+    Help(help::HelpArgs),
 }
 
-/// Carries out `command`.
-pub fn run(context: &Context, command: Command) -> Outcome {
+/// Carries out `command`, one of those of the `whole` command line.
+pub fn run(context: &Context, command: Command, whole: &mut clap::Command) -> Outcome {
     match command {
+        Command::Create => create::run(context),
         Command::Put(args) => put::run(context, &args),
         Command::Get(args) => get::run(context, &args),
         Command::Del(args) => del::run(context, &args),
@@ -89,6 +103,8 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Lsm(args) => lsm::run(context, &args),
         Command::Manifest => manifest::run(context),
         Command::Sst(args) => sst::run(context, &args),
+        Command::DeleteRange(args) => delete_range::run(context, &args),
+        Command::Flush => flush::run(context),
         Command::Compact(args) => compact::run(context, &args),
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Ingest(args) => ingest::run(context, &args),
@@ -97,10 +113,9 @@ pub fn run(context: &Context, command: Command) -> Outcome {
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),
         Command::Keyspace(args) => keyspace::run(context, &args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        // The bare form never comes here (see `main`): options of ours stand before it.
-        Command::Bench(_) => Err(Failure::Usage(
-            "bench takes its own options only: strandline bench [--db=DIR] …".into(),
-        )),
+        Command::Reproduce(args) => reproduce::run(context, &args),
+        // Only with `--json` before it (see `main`).
+        Command::Bench(args) => bench::run(args.args.into_iter().chain(["--json".into()])),
+        Command::Help(args) => help::run(context, &args, whole),
     }
 }

@@ -3,23 +3,32 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, CreateArg};
 use crate::failure::{OK, Outcome};
+use crate::human;
 
 #[derive(Args)]
-pub struct Put {
+pub struct PutArgs {
     /// The key
     key: OsString,
     /// The value; write `--` before the key if it begins with a dash
     #[arg(allow_negative_numbers = true)]
     value: OsString,
+    #[command(flatten)]
+    store: CreateArg,
 }
 
-pub fn run(context: &Context, args: &Put) -> Outcome {
+pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let value = context.form.argument("VALUE", &args.value)?;
-    let db = context.write()?;
-    db.keyspace(&context.keyspace)?.put(&key, &value)?;
+    let db = context.write(args.store.if_missing())?;
+    context.keyspace(&db)?.put(&key, &value)?;
+    let bytes = (key.len() + value.len()) as u64;
+    context.report(
+        format_args!("put 1 key ({})", human::plural(bytes, "byte")),
+        &json!({ "put": 1, "bytes": bytes }),
+    )?;
     Ok(OK)
 }

@@ -6,14 +6,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use strandline::LostRange;
 
-use super::lsm::shown;
 use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
 use crate::human;
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Repair {
+pub struct RepairArgs {
     /// The damaged store, or checkpoint; it is not changed
     dir: PathBuf,
     /// Directory of the new store
@@ -21,11 +20,11 @@ pub struct Repair {
     to: PathBuf,
 }
 
-pub fn run(context: &Context, args: &Repair) -> Outcome {
+pub fn run(context: &Context, args: &RepairArgs) -> Outcome {
     let report = strandline::repair(&args.dir, &args.to, context.options.clone())?;
     let mut out = Out::new();
     let key = |key: &Option<Vec<u8>>, open: &str| {
-        key.as_ref().map_or_else(|| open.to_owned(), |key| shown(context.form, key))
+        key.as_ref().map_or_else(|| open.to_owned(), |key| context.form.text(key))
     };
     if context.json {
         let lost = |lost: &LostRange| {

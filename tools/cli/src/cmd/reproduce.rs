@@ -1,15 +1,18 @@
 //! `reproduce [NAME]`: experiments of papers, repeated on this machine. No store is needed.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use bench::reproduce::{EXPERIMENTS, Experiment, Request};
 use clap::Args;
+use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Reproduce {
+pub struct ReproduceArgs {
     /// Which experiment; without it, all are listed
     name: Option<String>,
     /// A fraction of the operations: shows that it works, and little more
@@ -38,14 +41,8 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bytes, such as 2G".into())
 }
 
-pub fn run(args: &Reproduce) -> Outcome {
-    let Some(name) = &args.name else {
-        let mut out = Out::new();
-        let rows = EXPERIMENTS.map(|experiment| (experiment.name, experiment.what.to_owned()));
-        out.rows(&rows)?;
-        out.finish()?;
-        return Ok(OK);
-    };
+pub fn run(context: &Context, args: &ReproduceArgs) -> Outcome {
+    let Some(name) = &args.name else { return list(context) };
     let Some(experiment) = Experiment::find(name) else {
         return Err(Failure::Usage(format!(
             "{name} is no experiment; strandline reproduce lists them"
@@ -60,6 +57,51 @@ pub fn run(args: &Reproduce) -> Outcome {
         disk: args.disk.clone(),
     };
     // Line by line: it takes a while.
-    experiment.run(&request, &mut std::io::stdout()).map_err(Failure::Other)?;
+    let mut out = std::io::stdout();
+    let run = if context.json {
+        experiment.run(&request, &mut JsonLines { name, line: Vec::new(), out: &mut out })
+    } else {
+        experiment.run(&request, &mut out)
+    };
+    run.map_err(Failure::Other)?;
     Ok(OK)
+}
+
+fn list(context: &Context) -> Outcome {
+    let mut out = Out::new();
+    if context.json {
+        let experiments =
+            EXPERIMENTS.iter().map(|each| json!({ "name": each.name, "what": each.what }));
+        out.json(&json!({ "experiments": experiments.collect::<Vec<Value>>() }))?;
+    } else {
+        let rows = EXPERIMENTS.map(|experiment| (experiment.name, experiment.what.to_owned()));
+        out.rows(&rows)?;
+    }
+    out.finish()?;
+    Ok(OK)
+}
+
+/// Each line of a report as an object.
+struct JsonLines<'r> {
+    name: &'r str,
+    line: Vec<u8>,
+    out: &'r mut dyn Write,
+}
+
+impl Write for JsonLines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if let Some(line) = self.line.strip_suffix(b"\n") {
+                let text = String::from_utf8_lossy(line);
+                writeln!(self.out, "{}", json!({ "experiment": self.name, "text": text }))?;
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }

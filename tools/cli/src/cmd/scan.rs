@@ -5,15 +5,15 @@ use std::ops::Bound;
 
 use clap::Args;
 use serde_json::json;
-use strandline::{Iter, ReadOptions};
+use strandline::ReadOptions;
 
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
-use crate::text::Form;
+use crate::render::record::RecordPrinter;
 
 #[derive(Args)]
-pub struct Scan {
+pub struct ScanArgs {
     /// Begin at this key
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
@@ -37,7 +37,7 @@ pub struct Scan {
     count: bool,
 }
 
-pub fn run(context: &Context, args: &Scan) -> Outcome {
+pub fn run(context: &Context, args: &ScanArgs) -> Outcome {
     let options = bounds(context, args)?;
     let (_db, keyspace) = context.read_keyspace()?;
     let mut iter = keyspace.iter(&options)?;
@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &Scan) -> Outcome {
     let limit = args.limit.unwrap_or(u64::MAX);
     let mut out = Out::new();
     let (form, json, keys_only) = (context.form, context.json, args.keys_only);
-    let mut printer = Printer { form, json, keys_only, line: Vec::new() };
+    let mut printer = RecordPrinter { form, json, keys_only, line: Vec::new() };
     let mut count = 0;
     while count < limit && iter.valid() {
         if !args.count {
@@ -68,7 +68,7 @@ pub fn run(context: &Context, args: &Scan) -> Outcome {
 }
 
 /// What all of `--from`, `--to` and `--prefix` admit.
-fn bounds(context: &Context, args: &Scan) -> Result<ReadOptions<'static>, Failure> {
+fn bounds(context: &Context, args: &ScanArgs) -> Result<ReadOptions<'static>, Failure> {
     let bytes = |what, text: &Option<OsString>| {
         text.as_ref().map(|text| context.form.argument(what, text)).transpose()
     };
@@ -84,36 +84,4 @@ fn bounds(context: &Context, args: &Scan) -> Result<ReadOptions<'static>, Failur
     let lower = within.lower.into_iter().chain(from).max_by_key(key);
     let upper = within.upper.into_iter().chain(to).min_by_key(key);
     Ok(ReadOptions { snapshot: None, lower, upper })
-}
-
-/// Prints records as lines of text or JSON.
-pub struct Printer {
-    pub form: Form,
-    pub json: bool,
-    pub keys_only: bool,
-    pub line: Vec<u8>,
-}
-
-impl Printer {
-    /// Prints the record on which `iter` stands.
-    pub fn record(&mut self, iter: &Iter, out: &mut Out) -> Result<(), Failure> {
-        let form = self.form;
-        let Some(key) = iter.key() else { return Ok(()) };
-        let value = if self.keys_only { None } else { iter.value()? };
-        if self.json {
-            let key = form.json(key);
-            return out.json(&match value {
-                Some(value) => json!({ "key": key, "value": form.json(value) }),
-                None => json!({ "key": key }),
-            });
-        }
-        self.line.clear();
-        form.print(key, &mut self.line);
-        if let Some(value) = value {
-            self.line.push(b'\t');
-            form.print(value, &mut self.line);
-        }
-        self.line.push(b'\n');
-        out.bytes(&self.line)
-    }
 }

@@ -7,14 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use sst::{EntryKind, FileReader, Layout, ReadAt, Table, Uncached};
 
-use super::lsm::shown;
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::output::Out;
 use crate::text::Form;
 
 #[derive(Args)]
-pub struct Sst {
+pub struct SstArgs {
     /// The table: a file in RocksDB's block-based format, or the pool that it lies in
     file: PathBuf,
     /// Offset of a table in the pool, as `lsm --files` tells it
@@ -42,7 +41,7 @@ struct Part {
 }
 
 impl Part {
-    fn new(file: FileReader, args: &Sst) -> Result<Part, Failure> {
+    fn new(file: FileReader, args: &SstArgs) -> Result<Part, Failure> {
         let (at, len) = (args.at.unwrap_or(0), args.len.unwrap_or(file.len()));
         let hint =
             "--at and --len say where in a pool a table lies; `strandline lsm --files` tells both";
@@ -73,7 +72,7 @@ impl ReadAt for Part {
     }
 }
 
-pub fn run(context: &Context, args: &Sst) -> Outcome {
+pub fn run(context: &Context, args: &SstArgs) -> Outcome {
     let file = FileReader::open(&args.file)?;
     let file = Part::new(file, args)?;
     let layout = Arc::new(Layout::open(&file)?);
@@ -95,7 +94,11 @@ pub fn run(context: &Context, args: &Sst) -> Outcome {
             out.rows(&properties(table.layout()))?;
         }
         for finding in findings.iter().flat_map(texts) {
-            out.line(finding)?;
+            if context.json {
+                out.json(&json!({ "finding": finding }))?;
+            } else {
+                out.line(finding)?;
+            }
         }
     }
     out.finish()?;
@@ -192,7 +195,7 @@ fn line(
         let (key, value) = (form.json(key), form.json(value));
         return out.json(&json!({ "key": key, "seq": seq, "kind": kind, "value": value }));
     }
-    out.line(format_args!("{}\t{seq}\t{kind}\t{}", shown(form, key), shown(form, value)))
+    out.line(format_args!("{}\t{seq}\t{kind}\t{}", form.text(key), form.text(value)))
 }
 
 fn name(kind: EntryKind) -> &'static str {

@@ -6,11 +6,12 @@ use strandline::{
     SsdProperties, StatsSnapshot,
 };
 
-use super::check::damage_json;
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
 use crate::output::Out;
+use crate::render::damage::damage_json;
+use crate::render::persisted::persisted_json;
 
 pub fn run(context: &Context) -> Outcome {
     let db = context.read()?;
@@ -361,22 +362,5 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
         })).collect::<Vec<Value>>(),
         "run_entries": entries,
         "runs": runs,
-    })
-}
-
-/// Counters of what was made durable.
-pub fn persisted_json(stats: &StatsSnapshot) -> Value {
-    let sites: serde_json::Map<String, Value> = Site::ALL
-        .iter()
-        .map(|site| (format!("{site:?}"), Value::from(stats.site_bytes(*site))))
-        .collect();
-    json!({
-        "bytes_stored": stats.bytes_stored,
-        "bytes_streamed": stats.bytes_streamed,
-        "lines_flushed": stats.lines_flushed,
-        "fences": stats.fences,
-        "redundant_flushes": stats.redundant_flushes,
-        "media_bytes": stats.media_bytes(),
-        "media_bytes_by_site": sites,
     })
 }

@@ -11,7 +11,7 @@ use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
-pub struct Zone {
+pub struct ZoneArgs {
     /// One zone; without it, all whose header says something
     no: Option<u32>,
     /// All zones, also those without a header (free, or used for extents)
@@ -20,12 +20,12 @@ pub struct Zone {
 }
 
 /// A zone, as text for the table and as JSON.
-struct Shown {
+struct ZoneLine {
     row: Vec<String>,
     json: Value,
 }
 
-pub fn run(context: &Context, args: &Zone) -> Outcome {
+pub fn run(context: &Context, args: &ZoneArgs) -> Outcome {
     let db = context.read()?;
     let zones = db.properties().zones;
     if let Some(no) = args.no.filter(|no| *no >= zones) {
@@ -33,7 +33,7 @@ pub fn run(context: &Context, args: &Zone) -> Outcome {
     }
     let names = names(&db)?;
     let numbers = args.no.map_or(0..zones, |no| no..no + 1);
-    let shown: Vec<Shown> = numbers
+    let shown: Vec<ZoneLine> = numbers
         .filter_map(|no| db.zone(no).map(|zone| (no, zone)))
         .filter(|(_, (_, state, _))| args.no.is_some() || args.all || *state != HeaderState::Free)
         .map(|(no, (at, state, wear))| {
@@ -75,7 +75,7 @@ fn names(db: &Db) -> Result<BTreeMap<u32, String>, Failure> {
     Ok(names)
 }
 
-fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> Shown {
+fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> ZoneLine {
     let word = match &state {
         HeaderState::Free => "none",
         HeaderState::Torn => "torn",
@@ -86,7 +86,7 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
     };
     let HeaderState::Granted(header) = state else {
         let dash = || "-".to_owned();
-        return Shown {
+        return ZoneLine {
             row: vec![no.to_string(), at.to_string(), word.into(), dash(), dash(), dash(), dash()],
             json: json!({ "zone": no, "offset": at, "header": word }),
         };
@@ -94,7 +94,7 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
     // A zone that outlived its keyspace keeps the number until the next open for writing.
     let name = names.get(&header.keyspace);
     let keyspace = name.cloned().unwrap_or_else(|| format!("#{} (dropped)", header.keyspace));
-    Shown {
+    ZoneLine {
         row: vec![
             no.to_string(),
             at.to_string(),

@@ -10,6 +10,7 @@ pub use tsv::{Columns, Ranges};
 use clap::ValueEnum;
 
 use crate::text::Form;
+use tsv::TsvParser;
 
 /// A text format of records, one a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,16 +22,16 @@ pub enum Format {
 }
 
 /// Reads the records of one input.
-pub enum Parser {
-    Tsv(tsv::Parser),
+pub enum RecordParser {
+    Tsv(TsvParser),
     Jsonl,
 }
 
-impl Parser {
-    pub fn new(format: Format, columns: Columns, form: Form) -> Parser {
+impl RecordParser {
+    pub fn new(format: Format, columns: Columns, form: Form) -> RecordParser {
         match format {
-            Format::Tsv => Parser::Tsv(tsv::Parser::new(columns, form)),
-            Format::Jsonl => Parser::Jsonl,
+            Format::Tsv => RecordParser::Tsv(TsvParser::new(columns, form)),
+            Format::Jsonl => RecordParser::Jsonl,
         }
     }
 
@@ -38,8 +39,8 @@ impl Parser {
     /// an error `out` may hold a part of the record.
     pub fn parse(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<usize, String> {
         match self {
-            Parser::Tsv(tsv) => tsv.parse(line, out),
-            Parser::Jsonl => jsonl::parse(line, out),
+            RecordParser::Tsv(tsv) => tsv.parse(line, out),
+            RecordParser::Jsonl => jsonl::parse(line, out),
         }
     }
 }

@@ -46,16 +46,16 @@ impl FromStr for Ranges {
 }
 
 /// Splits lines into keys and values.
-pub struct Parser {
+pub struct TsvParser {
     columns: Columns,
     form: Form,
     /// Places of the fields of the line at hand.
     fields: Vec<Range<usize>>,
 }
 
-impl Parser {
-    pub fn new(columns: Columns, form: Form) -> Parser {
-        Parser { columns, form, fields: Vec::new() }
+impl TsvParser {
+    pub fn new(columns: Columns, form: Form) -> TsvParser {
+        TsvParser { columns, form, fields: Vec::new() }
     }
 
     pub fn parse(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<usize, String> {
@@ -110,7 +110,7 @@ mod tests {
 
     fn parse(key: usize, value: Option<&str>, line: &str) -> Result<(String, String), String> {
         let value = value.map(|text| text.parse().expect("columns"));
-        let mut parser = Parser::new(Columns::new(key, value), Form::Escaped);
+        let mut parser = TsvParser::new(Columns::new(key, value), Form::Escaped);
         let mut out = Vec::new();
         let key_len = parser.parse(line.as_bytes(), &mut out)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

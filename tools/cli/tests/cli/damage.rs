@@ -165,7 +165,9 @@ fn a_checkpoint_without_its_manifest_is_left_alone() {
     store.run(&["checkpoint", "copy"]).ok();
     let dir = store.dir().join("copy");
     std::fs::remove_file(dir.join("sst/MANIFEST")).expect("removed");
-    store.run(&["--db", "copy", "put", "a", "b", "--pm-size", "32M"]).failed(3, "MANIFEST");
+    let put = ["--db", "copy", "put", "a", "b", "--pm-size", "32M"];
+    store.run(&put).failed(3, "no store at copy");
+    store.run(&[&put[..], &["--create"]].concat()).failed(3, "MANIFEST");
     assert!(!dir.join("pool").exists() && dir.join("sst").read_dir().expect("tables").count() > 0);
     let ran = store.run(&["repair", "copy", "--to", "new", "--pm-size", "32M"]);
     assert_eq!(ran.code, 1, "{}", ran.err);

@@ -86,7 +86,7 @@ fn tables_in_the_pool_are_shown_and_read() {
     let lines: String = (0..20_000).map(|at| format!("key{at:05}\tvalue {at}\n")).collect();
     // The second time it lies above what the first brought.
     for _ in 0..2 {
-        store.run_with(&[&["load"][..], &options[..]].concat(), &lines).ok();
+        store.run_with(&[&["load", "--create"][..], &options[..]].concat(), &lines).ok();
     }
     let levels = store.run(&["lsm", "--json"]).ok().json()["keyspaces"][0]["levels"].clone();
     let tables = levels

@@ -3,9 +3,16 @@
 use crate::store::Store;
 
 fn load(store: &Store, args: &[&str], input: impl AsRef<[u8]>) -> crate::store::Ran {
-    let mut all = vec!["load", "--pm-size", "16M", "--json"];
+    let mut all = vec!["load", "--create", "--pm-size", "16M", "--json"];
     all.extend(args);
     store.run_with(&all, input)
+}
+
+/// Numbers of the lines that were rejected.
+fn rejected(ran: &crate::store::Ran) -> Vec<u64> {
+    let line =
+        |line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["line"].as_u64();
+    ran.err.lines().map(line).map(|line| line.expect("a line")).collect()
 }
 
 #[test]
@@ -13,8 +20,7 @@ fn rejects_are_told_by_line() {
     let store = Store::new();
     let input = "a\t1\nbad\nb\t2\\q\nc\t3\n\nd\t4";
     let ran = load(&store, &[], input).ok();
-    let told: Vec<&str> = ran.err.lines().map(|line| line.split(':').next().unwrap()).collect();
-    assert_eq!(told, ["line 2", "line 3", "line 5"], "{}", ran.err);
+    assert_eq!(rejected(&ran), [2, 3, 5], "{}", ran.err);
     let summary = ran.json();
     assert_eq!((&summary["records"], &summary["rejects"]), (&3.into(), &3.into()));
     assert_eq!((&summary["bytes"], &summary["complete"]), (&6.into(), &true.into()));
@@ -22,6 +28,9 @@ fn rejects_are_told_by_line() {
         assert!(!summary[figure].is_null(), "{figure}");
     }
     assert_eq!(store.run(&["scan"]).ok().text(), "a\t1\nc\t3\nd\t4\n");
+    let text = store.run_with(&["load"], input).ok().err;
+    let told: Vec<&str> = text.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(told, ["line 2", "line 3", "line 5"], "{text}");
     assert_eq!(load(&store, &["--strict"], input).code, 1);
     assert_eq!(load(&store, &["--strict"], "a\t1\n").code, 0);
 }
@@ -42,8 +51,7 @@ fn long_keys_are_rejects_and_their_neighbours_are_not() {
     let wide = "w".repeat(60 << 10);
     let input = format!("a\t1\n{over}\t2\nb\t3\n{wide}\t4\nc\t5\n");
     let ran = load(&store, &["--zone-size", "64K"], input).ok();
-    let told: Vec<&str> = ran.err.lines().map(|line| line.split(':').next().unwrap()).collect();
-    assert_eq!(told, ["line 2", "line 4"], "{}", ran.err);
+    assert_eq!(rejected(&ran), [2, 4], "{}", ran.err);
     assert_eq!(store.run(&["scan"]).ok().text(), "a\t1\nb\t3\nc\t5\n");
 }
 
@@ -65,9 +73,10 @@ fn a_full_pool_stops_the_load() {
     let store = Store::new();
     let value = "v".repeat(4000);
     let input: String = (0..2000).map(|at| format!("k{at:04}\t{value}\n")).collect();
-    let ran = store.run_with(&["load", "--pm-size", "4M", "--ssd", "none", "--json"], &input);
+    let ran =
+        store.run_with(&["load", "--create", "--pm-size", "4M", "--ssd", "none", "--json"], &input);
     assert_eq!(ran.code, 3);
-    assert!(ran.err.contains("strandline: NoSpace"), "{}", ran.err);
+    assert!(ran.err.contains(r#"{"error":{"kind":"NoSpace""#), "{}", ran.err);
     assert!(ran.err.contains("not loaded from here on"), "{}", ran.err);
     let summary = ran.json();
     assert_eq!(summary["complete"], false);
@@ -75,7 +84,7 @@ fn a_full_pool_stops_the_load() {
     assert_eq!(count.trim_end(), summary["records"].to_string(), "what it says is in");
     // With levels on SSD all of it fits.
     let store = Store::new();
-    store.run_with(&["load", "--pm-size", "4M"], &input).ok();
+    store.run_with(&["load", "--create", "--pm-size", "4M"], &input).ok();
     assert_eq!(store.run(&["scan", "--count"]).ok().text(), "2000\n");
     let stats = store.run(&["stats", "--json"]).ok().json();
     assert!(stats["ssd"]["bytes"].as_u64().expect("bytes") > 0);
@@ -115,7 +124,8 @@ fn json_lines() {
     );
     let ran = load(&store, &["--format", "jsonl"], input).ok();
     assert_eq!(ran.json()["rejects"], 2);
-    assert!(ran.err.starts_with("line 4: unknown member \"val\""), "{}", ran.err);
+    assert_eq!(rejected(&ran), [4, 5], "{}", ran.err);
+    assert!(ran.err.contains(r#"unknown member \"val\""#), "{}", ran.err);
     let text = store.run(&["scan"]).ok().text();
     assert_eq!(text, "a\ttext\nb\t{\"n\":[1,2.50,null]}\n\\xff\t\\x00\\xff\n");
 }

@@ -1,9 +1,12 @@
 //! The built command, end to end: what goes in, what comes out, and how it ends.
 
 mod copies;
+mod creating;
 mod damage;
 mod ends;
 mod figures;
+mod help;
+mod json;
 mod levels;
 mod loading;
 mod presets;

@@ -11,7 +11,8 @@ fn store(preset: &str) -> Store {
     let store = Store::new();
     let lines: String = (0..LINES).map(|at| format!("key{at:05}\tvalue {at}\n")).collect();
     let small = ["--pm-size", "32M", "--memtable-bytes", "64K", "--immutable-memtables-max", "1"];
-    let all = [&["load", "--preset", preset, "--background-threads", "0"][..], &small].concat();
+    let all = [&["load", "--create", "--preset", preset, "--background-threads", "0"][..], &small]
+        .concat();
     store.run_with(&all, lines).ok();
     store
 }
@@ -65,13 +66,28 @@ fn a_store_opens_with_another_preset() {
 #[test]
 fn presets_are_listed_and_overridden() {
     let store = Store::new();
-    let help = store.run(&["--help"]).ok().text();
+    let help = store.run(&["help", "options"]).ok().text();
     let bench = store.run(&["bench", "--help"]).ok().text();
     for preset in PRESETS {
-        assert!(help.contains(&format!("{}: ", preset.name)), "{help}");
+        assert!(help.contains(&format!("\n  {}\n", preset.name)), "{help}");
         assert!(bench.contains(&format!("{}: ", preset.name)), "{bench}");
     }
-    store.run(&["put", "k", "v", "--preset", "fast"]).failed(2, "there are auto, classic");
-    store.run(&["put", "k", "v", "--preset", "classic", "--pm", "auto", "--pm-size", "32M"]).ok();
+    store
+        .run(&["put", "--create", "k", "v", "--preset", "fast"])
+        .failed(2, "there are auto, classic");
+    store
+        .run(&[
+            "put",
+            "--create",
+            "k",
+            "v",
+            "--preset",
+            "classic",
+            "--pm",
+            "auto",
+            "--pm-size",
+            "32M",
+        ])
+        .ok();
     assert!(store.pool().exists());
 }

@@ -8,7 +8,7 @@ use crate::store::Store;
 #[test]
 fn put_get_del() {
     let store = Store::new();
-    store.run(&["put", "--pm-size", "16M", "apple", "red"]).ok();
+    store.run(&["put", "--create", "--pm-size", "16M", "apple", "red"]).ok();
     assert_eq!(store.run(&["get", "apple"]).ok().text(), "red\n");
     store.run(&["put", "apple", ""]).ok();
     assert_eq!(store.run(&["get", "apple"]).ok().text(), "\n");
@@ -29,8 +29,9 @@ fn put_get_del() {
 fn odd_bytes_go_in_and_out() {
     let store = Store::new();
     let raw = OsStr::from_bytes(b"\xff\xfe");
-    let put = store.command(&["put", "--pm-size", "16M", r"a\tb\x00\\"]).arg(raw).status();
-    assert!(put.expect("the command runs").success());
+    let put =
+        store.command(&["put", "--create", "--pm-size", "16M", r"a\tb\x00\\"]).arg(raw).output();
+    assert!(put.expect("the command runs").status.success());
     assert_eq!(store.run(&["get", r"a\tb\x00\\"]).ok().text(), "\\xff\\xfe\n");
     assert_eq!(store.run(&["get", "--hex", "610962005c"]).ok().text(), "fffe\n");
     assert_eq!(store.run(&["get", "--literal", r"a\tb"]).code, 1);
@@ -70,7 +71,7 @@ fn scan_goes_where_it_is_told() {
 #[test]
 fn keyspaces_are_apart() {
     let store = Store::new();
-    store.run(&["keyspace", "create", "stock", "--pm-size", "16M"]).ok();
+    store.run(&["keyspace", "create", "stock", "--create", "--pm-size", "16M"]).ok();
     store.run(&["put", "pear", "green"]).ok();
     store.run(&["put", "--keyspace", "stock", "pear", "12"]).ok();
     assert_eq!(store.run(&["get", "pear"]).ok().text(), "green\n");
@@ -90,12 +91,13 @@ fn keyspaces_are_apart() {
 fn ranges_are_deleted() {
     let store = Store::new();
     let lines: String = (0..100).map(|i| format!("key{i:03}\tvalue\n")).collect();
-    store.run_with(&["load", "--pm-size", "16M"], &lines).ok();
-    store.run(&["del", "key010", "--to", "key090"]).ok();
+    store.run_with(&["load", "--create", "--pm-size", "16M"], &lines).ok();
+    let text = store.run(&["delete-range", "key010", "key090"]).ok().text();
+    assert_eq!(text, "deleted the keys from key010 to before key090\n");
     assert_eq!(store.run(&["scan", "--count"]).ok().text(), "20\n");
     assert_eq!(store.run(&["get", "key010"]).code, 1);
     store.run(&["get", "key090"]).ok();
-    store.run(&["del", "key9", "--to", "key0"]).failed(2, "InvalidArgument");
+    store.run(&["delete-range", "key9", "key0"]).failed(2, "InvalidArgument");
 }
 
 /// A dump holds everything, in either format, and through any bytes.
@@ -108,14 +110,17 @@ fn a_dump_comes_back() {
         lines.push_str(&format!("{odd}\t{other}\n{other}\t{odd}\n"));
     }
     lines.push_str("\t\n");
-    store.run_with(&["load", "--hex", "--strict", "--pm-size", "16M"], &lines).ok();
+    store.run_with(&["load", "--create", "--hex", "--strict", "--pm-size", "16M"], &lines).ok();
     let everything = store.run(&["scan", "--hex"]).ok().out;
     for format in ["tsv", "jsonl"] {
         let dump = store.run(&["dump", "--format", format]).ok();
         assert_eq!(dump.text().lines().count(), 513);
         let copy = Store::new();
-        copy.run_with(&["load", "--format", format, "--strict", "--pm-size", "16M"], &dump.out)
-            .ok();
+        copy.run_with(
+            &["load", "--format", format, "--create", "--strict", "--pm-size", "16M"],
+            &dump.out,
+        )
+        .ok();
         assert_eq!(copy.run(&["dump", "--format", format]).ok().out, dump.out);
         assert_eq!(copy.run(&["scan", "--hex"]).ok().out, everything);
     }

@@ -103,7 +103,7 @@ impl Store {
     pub fn filled(records: u32, args: &[&str]) -> Store {
         let store = Store::new();
         let lines: String = (0..records).map(|at| format!("key{at:05}\tvalue {at}\n")).collect();
-        let mut all = vec!["load", "--pm-size", "32M"];
+        let mut all = vec!["load", "--create", "--pm-size", "32M"];
         all.extend(args);
         store.run_with(&all, lines).ok();
         store

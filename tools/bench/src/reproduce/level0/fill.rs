@@ -10,6 +10,7 @@ use crate::data::keys::{Form, Keys};
 use crate::data::order::Permutation;
 use crate::data::rng::Rng;
 use crate::data::values::Source;
+use crate::words::told;
 
 /// Bytes of a value; the paper's.
 pub(super) const VALUE: usize = 500;
@@ -133,8 +134,4 @@ pub(super) fn scan(
 
 fn rate(count: u64, began: Instant) -> f64 {
     count as f64 / began.elapsed().as_secs_f64().max(1e-9)
-}
-
-fn told(error: strandline::Error) -> String {
-    error.to_string()
 }

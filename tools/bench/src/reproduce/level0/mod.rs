@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use strandline::{Options, PmSource, SsdSource};
 
 use self::fill::{Growing, VALUE};
-use super::{Request, length, memory_left, unwritten};
+use super::request::{Request, memory_left, say};
 use crate::scratch::Scratch;
+use crate::words::{length, told};
 
 /// Bytes of keys and values at the largest size: as a rule, and quickly. The smallest is a 32nd of it.
 const USUAL: u64 = 8 << 30;
@@ -129,9 +130,9 @@ impl Place {
         (smallest, largest): (u64, u64),
         request: &Request,
     ) -> Result<Place, String> {
-        let mut options = Options::preset(system.preset).map_err(|error| error.to_string())?;
+        let mut options = Options::preset(system.preset).map_err(told)?;
         for (name, text) in system.settings {
-            options.set(name, text).map_err(|error| error.to_string())?;
+            options.set(name, text).map_err(told)?;
         }
         options.pm_size = pool_len(largest);
         options.memtable_bytes = (smallest / MEMTABLES).min(MEMTABLE_MAX);
@@ -194,8 +195,4 @@ fn row(cells: [&str; 4]) -> String {
     let [size, rates @ ..] = cells;
     let rates: String = rates.iter().map(|rate| format!("{rate:>16}")).collect();
     format!("{size:<12}{rates}")
-}
-
-fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
-    writeln!(out, "{text}").map_err(unwritten)
 }

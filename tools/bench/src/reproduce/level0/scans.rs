@@ -10,13 +10,13 @@ use std::time::Instant;
 use base::LINE;
 use strandline::{Db, Options, PmSource};
 
-use super::super::Request;
 use super::super::indexes::{Index, Skip, Sorted};
-use super::super::records::{Keys, Records, taste, value};
+use super::super::records::{KeyOrder, Records, taste, value};
+use super::super::request::{Request, say};
 use super::fill::scan;
-use super::say;
 use crate::data::rng::Rng;
 use crate::scratch::Scratch;
+use crate::words::told;
 
 const SCANS: u64 = 100_000;
 /// The store's pool for each byte of its records: those, their index, and what a merge needs.
@@ -27,11 +27,11 @@ pub(super) fn compare(bytes: u64, request: &Request, out: &mut dyn Write) -> Res
     let count = (bytes / LINE as u64).max(1);
     let pm_size = (ROOM * count * LINE as u64).max(16 << 20);
     let scratch = request.memory(pm_size + count * LINE as u64)?;
-    let records = Records::write(&scratch.path().join("records"), Keys::Random, count)?;
-    let (skip, sorted) = (Skip::default(), Sorted::new(count, Keys::Random));
+    let records = Records::write(&scratch.path().join("records"), KeyOrder::Random, count)?;
+    let (skip, sorted) = (Skip::default(), Sorted::new(count, KeyOrder::Random));
     let db = store(&scratch, pm_size, count)?;
     for number in 0..count {
-        Index::insert(&skip, &records, number, Keys::Random.key(number))?;
+        Index::insert(&skip, &records, number, KeyOrder::Random.key(number))?;
     }
     let ours = timed(count, |key| {
         let mut sum = 0_u64;
@@ -71,14 +71,13 @@ pub(super) fn compare(bytes: u64, request: &Request, out: &mut dyn Write) -> Res
 
 /// A store with one run of those records.
 fn store(scratch: &Scratch, pm_size: u64, count: u64) -> Result<Db, String> {
-    let told = |error: strandline::Error| error.to_string();
     let mut options = Options::preset("log-free").map_err(told)?;
     options.set("ssd", "none").map_err(told)?;
     options.pm = PmSource::Path(scratch.path().join("pool"));
     options.pm_size = pm_size;
     let db = Db::open(scratch.path().join("db"), options).map_err(told)?;
     for number in 0..count {
-        let key = Keys::Random.key(number);
+        let key = KeyOrder::Random.key(number);
         db.put(&key.to_be_bytes(), &value(key)).map_err(told)?;
     }
     db.compact().map_err(told)?;
@@ -95,7 +94,7 @@ fn timed(count: u64, mut scan: impl FnMut(u64) -> Result<u64, String>) -> Result
     let (scans, mut rng, mut sum) = (SCANS.min(count), Rng::new(1), 0_u64);
     let began = Instant::now();
     for _ in 0..scans {
-        sum = sum.wrapping_add(scan(Keys::Random.key(rng.below(count)))?);
+        sum = sum.wrapping_add(scan(KeyOrder::Random.key(rng.below(count)))?);
     }
     Ok(Timed { rate: scans as f64 / began.elapsed().as_secs_f64().max(1e-9), sum })
 }

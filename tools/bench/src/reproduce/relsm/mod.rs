@@ -9,7 +9,8 @@ mod steps;
 use std::io::Write;
 
 use self::steps::{ENDS, Figures, LADDER, Load, Step};
-use super::{Request, length, unwritten};
+use super::request::{Request, say};
+use crate::words::length;
 
 /// Values of the ladder, and of the amounts of data.
 const VALUE: u64 = 1 << 10;
@@ -35,7 +36,7 @@ rises up to 2 GB and falls from there.";
 /// Steps of the ladder with values of 1 KiB.
 pub(super) fn ladder(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let load = Load::of(VALUE, size(request, LADDER_SIZE));
-    let plan = Plan::new(request);
+    let plan = LadderPlan::new(request);
     plan.head(out)?;
     let steps: Vec<&Step> = LADDER.iter().collect();
     plan.table(&load, &steps, out)?;
@@ -62,7 +63,7 @@ pub(super) fn sizes(request: &Request, out: &mut dyn Write) -> Result<(), String
 }
 
 fn by_load(request: &Request, loads: &[Load], out: &mut dyn Write) -> Result<(), String> {
-    let plan = Plan::new(request);
+    let plan = LadderPlan::new(request);
     plan.head(out)?;
     let steps = ENDS.map(|at| &LADDER[at]);
     loads.iter().try_for_each(|load| plan.table(load, &steps, out))?;
@@ -73,20 +74,16 @@ fn size(request: &Request, usual: u64) -> u64 {
     request.size.unwrap_or(if request.quick { QUICK } else { usual })
 }
 
-fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
-    writeln!(out, "{text}").map_err(unwritten)
-}
-
 /// How often runs are repeated, and where.
-struct Plan<'r> {
+struct LadderPlan<'r> {
     runs: u32,
     request: &'r Request,
 }
 
-impl Plan<'_> {
-    fn new(request: &Request) -> Plan<'_> {
+impl LadderPlan<'_> {
+    fn new(request: &Request) -> LadderPlan<'_> {
         let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
-        Plan { runs, request }
+        LadderPlan { runs, request }
     }
 
     fn head(&self, out: &mut dyn Write) -> Result<(), String> {

@@ -2,11 +2,12 @@
 
 use strandline::{Options, PmSource};
 
-use super::super::Request;
+use super::super::request::Request;
 use crate::bench::Bench;
 use crate::config::{Config, Latency};
 use crate::report::outcome::Outcome;
-use crate::work::{self, Done};
+use crate::work;
+use crate::work::done::Done;
 
 /// A step: a preset and what is changed of it.
 pub(super) struct Step {
@@ -109,7 +110,7 @@ impl Load {
         bench.store.close();
         match done? {
             Done::Measured(outcome) => Ok(Figures::of(&outcome)),
-            Done::Text(_) | Done::Skipped(_) => Err(told(&"no figures")),
+            Done::Rows(_) | Done::Skipped(_) => Err(told(&"no figures")),
         }
     }
 }

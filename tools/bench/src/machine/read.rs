@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
+use crate::words::told;
 use pmem::{OpenMode, PoolFile, Prefault};
 
 /// Bytes that a thread reads in one place before it leaps over those of the others.
@@ -20,8 +21,7 @@ pub(crate) struct Read {
 /// Two passes over the first `len` bytes of the pool at `path`, which no process has open, with so many threads.
 pub(crate) fn measure(path: &Path, len: u64, threads: u64) -> Result<Read, String> {
     let file = PoolFile::open(path, OpenMode::ReadOnly);
-    let region =
-        file.and_then(|file| file.map(Prefault::Lazy)).map_err(|error| error.to_string())?;
+    let region = file.and_then(|file| file.map(Prefault::Lazy)).map_err(told)?;
     let pieces = len.min(region.len()) / PIECE;
     let read = |first: u64| {
         for piece in (first..pieces).step_by(threads as usize) {

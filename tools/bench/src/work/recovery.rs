@@ -4,19 +4,19 @@
 //! Beside the speed of its two steps stands what the machine allows: reading the same memory and doing nothing with it,
 //! and puts of the same records. Each with as many threads as recovery uses.
 
-use super::read;
 use strandline::PmSource;
 
+use super::done::Done;
 use crate::bench::Bench;
 use crate::child::fill;
-use crate::report::json::round;
+use crate::machine::read;
 use crate::report::outcome::Outcome;
-use crate::work::Done;
+use crate::words::{round, told};
 
 /// Keys that are read back after the kill.
 const SAMPLE: u64 = 1000;
 
-pub(crate) fn run(bench: &mut Bench) -> Result<Done, String> {
+pub(super) fn recovery(bench: &mut Bench) -> Result<Done, String> {
     if bench.store.is_heap() {
         return Ok(Done::Skipped("nothing on the heap outlives its process"));
     }
@@ -45,7 +45,7 @@ fn measure(bench: &mut Bench) -> Result<Done, String> {
     let db = bench.store.db()?;
     let report = db.recovery().clone();
     check(bench, records)?;
-    db.flush().map_err(|error| error.to_string())?;
+    db.flush().map_err(told)?;
     drop(db);
     let flushed = bench.store.reopen()?.as_secs_f64();
     check(bench, records)?;
@@ -89,7 +89,7 @@ fn check(bench: &mut Bench, records: u64) -> Result<(), String> {
     for i in 0..sample {
         let number = i * (records - 1) / sample.max(1);
         keys.write(number, &mut key);
-        let value = db.get(&key).map_err(|error| error.to_string())?;
+        let value = db.get(&key).map_err(told)?;
         if value.is_none_or(|value| !bench.source.tells(number, &value)) {
             return Err(format!(
                 "key {number} was acknowledged and is lost, or is not what was written"

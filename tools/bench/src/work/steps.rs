@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use strandline::steps::{Change, Read, Step, Stepped, Write};
 use strandline::{Db, Keyspace, ProbeSource};
 
+use super::done::Done;
 use crate::bench::Bench;
 use crate::data::order::Order;
 use crate::data::values;
-use crate::report::json::round;
 use crate::report::outcome::Outcome;
-use crate::work::Done;
+use crate::words::{round, told};
 
 /// Looks per round.
 const LOOKS: u32 = 50_000;
@@ -70,7 +70,7 @@ fn look_ns() -> f64 {
     rounds[rounds.len() / 2]
 }
 
-pub(crate) fn run(bench: &mut Bench) -> Result<Done, String> {
+pub(super) fn steps(bench: &mut Bench) -> Result<Done, String> {
     let look = look_ns();
     let ops = bench.config.num.min(OPS_MAX);
     let began = Instant::now();
@@ -134,7 +134,7 @@ fn for_each_put(
     for _ in 0..ops {
         let number = order.next();
         keys.write(number, &mut key);
-        each(&key, values.next(number)).map_err(|error| error.to_string())?;
+        each(&key, values.next(number)).map_err(told)?;
     }
     Ok(began.elapsed().as_nanos() as f64 / ops as f64)
 }
@@ -195,7 +195,7 @@ fn for_each_get(
     let began = Instant::now();
     for _ in 0..ops {
         keys.write(order.next(), &mut key);
-        each(&key).map_err(|error| error.to_string())?;
+        each(&key).map_err(told)?;
     }
     Ok(began.elapsed().as_nanos() as f64 / ops as f64)
 }

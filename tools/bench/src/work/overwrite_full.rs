@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::spin;
+use super::done::Done;
 use crate::bench::{Bench, Crew};
 use crate::config::Latency;
 use crate::data::order::Order;
-use crate::report::json::round;
-use crate::work::Done;
+use crate::machine::spin;
+use crate::words::{round, told};
 use crate::worker::Worker;
 
 /// One part in this many of the pool stays free.
@@ -21,7 +21,7 @@ const SECONDS: f64 = 10.0;
 /// Seconds of the spin loop before and after.
 const SPIN_MAX: f64 = 5.0;
 
-pub(crate) fn run(bench: &mut Bench) -> Result<Done, String> {
+pub(super) fn overwrite_full(bench: &mut Bench) -> Result<Done, String> {
     let seconds = bench.config.duration.unwrap_or(SECONDS);
     let (keys, fill_seconds, share) = fill(bench)?;
     let spin = Duration::from_secs_f64(seconds.min(SPIN_MAX));
@@ -67,7 +67,7 @@ fn fill(bench: &mut Bench) -> Result<(u64, f64, f64), String> {
     while began.elapsed() < FILL_MAX {
         if keys.is_multiple_of(LOOK) && full() {
             // Tables that are yet to be written count, too; merged ones give their space back.
-            db.flush().map_err(|error| error.to_string())?;
+            db.flush().map_err(told)?;
             if full() {
                 break;
             }
@@ -90,7 +90,7 @@ fn overwrite(worker: &mut Worker<'_>, keys: u64, time: Duration) -> Result<(), S
         let number = order.next();
         form.write(number, &mut key);
         let value = values.next(number);
-        worker.meter.time(|| keyspace.put(&key, value)).map_err(|error| error.to_string())?;
+        worker.meter.time(|| keyspace.put(&key, value)).map_err(told)?;
         worker.wrote(key.len() + value.len());
         worker.tally.ops += 1;
     }

@@ -6,11 +6,7 @@ use std::time::Instant;
 
 use pmem::{PoolFile, Prefault, Region, Site};
 
-use crate::bench::Bench;
-use crate::report::json::round;
-use crate::report::outcome::Outcome;
-use crate::store::Store;
-use crate::work::Done;
+use crate::words::told;
 
 /// Bytes of the records that are persisted.
 pub const SIZES: [usize; 2] = [128, 1024];
@@ -29,7 +25,7 @@ impl Drop for Removed {
 }
 
 /// Nanoseconds per persisted record of each of [`SIZES`].
-pub struct Limit {
+pub struct PersistLimit {
     /// The figures.
     pub ns: [f64; 2],
     /// What was written to.
@@ -37,50 +33,35 @@ pub struct Limit {
     /// What such a record survives.
     pub durability: String,
     /// Records that were persisted in all.
-    records: u64,
-    seconds: f64,
+    pub(crate) records: u64,
+    pub(crate) seconds: f64,
 }
 
-/// Measures beside the store, or on the heap for a store that is there.
-pub(crate) fn measure(store: &Store) -> Result<Limit, String> {
-    let failed = |error: strandline::Error| error.to_string();
+/// Measures on the heap.
+pub(crate) fn measure_heap() -> Result<PersistLimit, String> {
     let began = Instant::now();
-    if store.is_heap() {
-        let region = Region::heap(LEN, None).map_err(failed)?;
-        return Ok(measure_region(&region, began));
-    }
-    measure_in(beside(store))
+    let region = Region::heap(LEN, None).map_err(told)?;
+    Ok(measure_region(&region, began))
 }
 
 /// Measures through a file in `folder`, which is made if it is not there.
 ///
 /// # Errors
 /// The file cannot be made or mapped; in words.
-pub fn measure_in(folder: &Path) -> Result<Limit, String> {
-    let failed = |error: strandline::Error| error.to_string();
+pub fn measure_in(folder: &Path) -> Result<PersistLimit, String> {
     let began = Instant::now();
     std::fs::create_dir_all(folder)
         .map_err(|error| format!("making {}: {error}", folder.display()))?;
     let file = Removed(folder.join(format!("{FILE}-{}", std::process::id())));
-    let pool = PoolFile::create(&file.0, LEN).map_err(failed)?;
-    let region = pool.map(Prefault::Now).map_err(failed)?;
+    let pool = PoolFile::create(&file.0, LEN).map_err(told)?;
+    let region = pool.map(Prefault::Now).map_err(told)?;
     Ok(measure_region(&region, began))
 }
 
-/// The folder where the store's pool is.
-fn beside(store: &Store) -> &Path {
-    match &store.options().pm {
-        strandline::PmSource::Path(pool) if pool.is_file() => {
-            pool.parent().unwrap_or(Path::new("."))
-        }
-        _ => store.path(),
-    }
-}
-
-fn measure_region(region: &Region, began: Instant) -> Limit {
+fn measure_region(region: &Region, began: Instant) -> PersistLimit {
     let ns = SIZES.map(|size| median(region, size));
     let records = SIZES.iter().map(|size| LEN / *size as u64 * ROUNDS as u64).sum();
-    Limit {
+    PersistLimit {
         ns,
         place: region.describe(),
         durability: region.durability().to_string(),
@@ -103,21 +84,4 @@ fn median(region: &Region, size: usize) -> f64 {
     }
     rounds.sort_by(f64::total_cmp);
     rounds[ROUNDS / 2]
-}
-
-pub(crate) fn run(bench: &mut Bench) -> Result<Done, String> {
-    let limit = measure(&bench.store)?;
-    let mut outcome = Outcome::single("persistlimit", limit.seconds);
-    outcome.ops = limit.records;
-    let [small, large] = limit.ns;
-    outcome.message = format!(
-        "(128 B: {small:.1} ns, {:.0} records/s; 1 KiB: {large:.1} ns, {:.0} records/s; {})",
-        1e9 / small,
-        1e9 / large,
-        limit.place
-    );
-    outcome.durability = limit.durability;
-    outcome.note("persist_128_ns", round(small, 2));
-    outcome.note("persist_1024_ns", round(large, 2));
-    Ok(outcome.into())
 }

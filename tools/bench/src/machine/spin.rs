@@ -6,12 +6,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::bench::Bench;
-use crate::report::outcome::Outcome;
-use crate::work::Done;
-
 /// Gaps above this are counted as pauses.
-const PAUSE: Duration = Duration::from_micros(100);
+pub(crate) const PAUSE: Duration = Duration::from_micros(100);
 
 /// What a spin loop saw.
 pub(crate) struct Gaps {
@@ -45,25 +41,4 @@ pub(crate) fn longest_gap(time: Duration) -> Gaps {
         last = now;
     }
     gaps
-}
-
-pub(crate) fn run(bench: &mut Bench) -> Result<Done, String> {
-    let seconds = bench.config.duration.unwrap_or(5.0);
-    let gaps = longest_gap(Duration::from_secs_f64(seconds));
-    let mut outcome = Outcome::single("spingap", seconds);
-    outcome.ops = gaps.looks;
-    let longest = gaps.longest.as_nanos() as f64 / 1e3;
-    outcome.message = format!(
-        "(longest gap {longest:.1} us; {} gaps above {} us, {:.3} ms in all)",
-        gaps.pauses,
-        PAUSE.as_micros(),
-        gaps.lost.as_secs_f64() * 1e3
-    );
-    outcome.histogram = gaps.histogram;
-    outcome.durability = "not a store".into();
-    outcome.note("longest_gap_us", longest);
-    outcome.note("pauses", gaps.pauses);
-    outcome.note("paused_ms", gaps.lost.as_secs_f64() * 1e3);
-    outcome.note("latency_of_every", 1);
-    Ok(outcome.into())
 }

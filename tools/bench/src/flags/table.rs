@@ -1,0 +1,256 @@
+//! The flags of benchmarks: what each is called, takes and sets.
+
+use strandline::parse_size;
+
+use crate::config::{Config, Latency};
+use crate::data::keys::Form;
+
+/// One flag.
+pub(crate) struct Flag {
+    pub name: &'static str,
+    /// What it takes; `true or false` flags may stand without a value.
+    pub takes: &'static str,
+    pub doc: &'static str,
+    /// Sets it; `None` if the text is not what it takes.
+    pub(super) set: fn(&mut Config, &str) -> Option<()>,
+}
+
+pub(super) const BOOLEAN: &str = "true or false";
+/// The flag that sets many options of the engine at once.
+pub(crate) const PRESET: &str = "preset";
+
+pub(crate) const FLAGS: &[Flag] = &[
+    Flag {
+        name: "benchmarks",
+        takes: "names, by comma",
+        doc: "What to run, in this order, on one store. Without it: the tour.",
+        set: |config, text| {
+            let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+            let names: Vec<String> = names.map(Into::into).collect();
+            put(&mut config.benchmarks, (!names.is_empty()).then_some(names))
+        },
+    },
+    Flag {
+        name: "num",
+        takes: "count",
+        doc: "Keys, and operations per thread (filluniquerandom: of all threads) [1000000].",
+        set: |config, text| put(&mut config.num, positive(text)),
+    },
+    Flag {
+        name: "reads",
+        takes: "count",
+        doc: "Reads per thread, if not num.",
+        set: |config, text| put(&mut config.reads, optional(text)),
+    },
+    Flag {
+        name: "writes",
+        takes: "count",
+        doc: "Writes per thread, if not num.",
+        set: |config, text| put(&mut config.writes, optional(text)),
+    },
+    Flag {
+        name: "key_size",
+        takes: "bytes",
+        doc: "Bytes of a key in number form [16].",
+        set: |config, text| put(&mut config.key_size, size(text).filter(|size| *size > 0)),
+    },
+    Flag {
+        name: "value_size",
+        takes: "bytes",
+        doc: "Bytes of a value [100].",
+        set: |config, text| put(&mut config.value_size, size(text)),
+    },
+    Flag {
+        name: "threads",
+        takes: "count",
+        doc: "Threads that run a benchmark at once, each with all its operations [1].",
+        set: |config, text| {
+            let threads = positive(text).filter(|threads| *threads <= 1024)?;
+            put(&mut config.threads, Some(threads as usize))
+        },
+    },
+    Flag {
+        name: "duration",
+        takes: "seconds",
+        doc: "Run this long rather than a number of operations; 0: by operations.",
+        set: |config, text| {
+            let seconds: f64 = text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)?;
+            put(&mut config.duration, Some((seconds > 0.0).then_some(seconds)))
+        },
+    },
+    Flag {
+        name: "readwritepercent",
+        takes: "0 to 100",
+        doc: "Reads among the operations of readrandomwriterandom [90].",
+        set: |config, text| {
+            let percent: u32 = text.parse().ok()?;
+            put(&mut config.readwritepercent, (percent <= 100).then_some(percent))
+        },
+    },
+    Flag {
+        name: "batch_size",
+        takes: "count",
+        doc: "Changes per commit, keys per multi_get; a latency is that of a batch [1].",
+        set: |config, text| put(&mut config.batch_size, positive(text).map(|count| count as usize)),
+    },
+    Flag {
+        name: "seed",
+        takes: "number",
+        doc: "Seed of everything random; 0 is 301, the default.",
+        set: |config, text| {
+            let seed: u64 = text.parse().ok()?;
+            put(&mut config.seed, Some(if seed == 0 { 301 } else { seed }))
+        },
+    },
+    Flag {
+        name: "seek_nexts",
+        takes: "count",
+        doc: "Steps after each seek of seekrandom [0].",
+        set: |config, text| put(&mut config.seek_nexts, text.parse().ok()),
+    },
+    Flag {
+        name: "queue_depth",
+        takes: "count",
+        doc: "Messages in the queue of the benchmark queue [1000].",
+        set: |config, text| put(&mut config.queue_depth, text.parse().ok()),
+    },
+    Flag {
+        name: "snapshot",
+        takes: BOOLEAN,
+        doc: "Hold a snapshot from before each benchmark while it runs [false].",
+        set: |config, text| put(&mut config.snapshot, boolean(text)),
+    },
+    Flag {
+        name: "db",
+        takes: "folder",
+        doc: "Where the store is. Without it: a folder in /dev/shm that is removed at the end.",
+        set: |config, text| put(&mut config.db, (!text.is_empty()).then(|| Some(text.into()))),
+    },
+    Flag {
+        name: "use_existing_db",
+        takes: BOOLEAN,
+        doc: "Keep the store that is there; benchmarks that need a fresh one are skipped [false].",
+        set: |config, text| put(&mut config.use_existing_db, boolean(text)),
+    },
+    Flag {
+        name: "write_buffer_size",
+        takes: "bytes",
+        doc: "db_bench's name of memtable_bytes.",
+        set: |config, text| config.engine.set("memtable_bytes", text).ok(),
+    },
+    Flag {
+        name: "statistics",
+        takes: BOOLEAN,
+        doc: "Print the counters of persistent memory at the end [false].",
+        set: |config, text| put(&mut config.statistics, boolean(text)),
+    },
+    Flag {
+        name: "histogram",
+        takes: BOOLEAN,
+        doc: "Take the latency of every operation and print its distribution [false].",
+        set: |config, text| put(&mut config.histogram, boolean(text)),
+    },
+    Flag {
+        name: "latency",
+        takes: "false, sampled or true",
+        doc: "Latencies of no, of every 16th or of every operation [sampled; true with histogram].",
+        set: |config, text| {
+            let latency = match text {
+                "sampled" => Latency::Sampled,
+                _ if boolean(text)? => Latency::Every,
+                _ => Latency::Off,
+            };
+            put(&mut config.latency, Some(Some(latency)))
+        },
+    },
+    Flag {
+        name: "json",
+        takes: BOOLEAN,
+        doc: "Print one JSON object per benchmark and line, and nothing else [false].",
+        set: |config, text| put(&mut config.json, boolean(text)),
+    },
+    Flag {
+        name: "keys",
+        takes: "number or path",
+        doc: "Keys as db_bench makes them, or paths of 40 to 120 bytes with long prefixes in common [number].",
+        set: |config, text| {
+            let form = match text {
+                "number" => Form::Number,
+                "path" => Form::Path,
+                _ => return None,
+            };
+            put(&mut config.key_form, Some(form))
+        },
+    },
+    Flag {
+        name: "unique",
+        takes: BOOLEAN,
+        doc: "Random writes take each key once rather than draw with replacement [false].",
+        set: |config, text| put(&mut config.unique, boolean(text)),
+    },
+    Flag {
+        name: "verify",
+        takes: BOOLEAN,
+        doc: "Values tell their key; whole values are compared when read. Of stores that it filled [false].",
+        set: |config, text| put(&mut config.verify, boolean(text)),
+    },
+    Flag {
+        name: "pause_probe",
+        takes: "seconds",
+        doc: "Look for pauses of the machine this long before and after each benchmark [0].",
+        set: |config, text| {
+            let seconds: f64 = text.parse().ok()?;
+            put(&mut config.pause_probe, (0.0..=600.0).contains(&seconds).then_some(seconds))
+        },
+    },
+    Flag {
+        name: "fill_bytes",
+        takes: "bytes",
+        doc: "Bytes of keys and values that the benchmark recovery leaves in memtables [256M].",
+        set: |config, text| {
+            put(&mut config.fill_bytes, parse_size(text).filter(|bytes| *bytes > 0))
+        },
+    },
+    Flag {
+        name: "preset_report",
+        takes: "limits",
+        doc: "Run what tells the machine's limits beside the engine's: \
+              persistlimit,spingap,steps,recovery,overwrite_full.",
+        set: |config, text| {
+            put(&mut config.preset_report, (text == "limits").then(|| Some(text.into())))
+        },
+    },
+    Flag {
+        name: "help",
+        takes: BOOLEAN,
+        doc: "Print this.",
+        set: |config, text| put(&mut config.help, boolean(text)),
+    },
+];
+
+fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
+}
+
+pub(super) fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" | "yes" => Some(true),
+        "false" | "0" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn positive(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number| *number > 0)
+}
+
+/// A count, or a negative number for none, as db_bench has it.
+fn optional(text: &str) -> Option<Option<u64>> {
+    let number: i64 = text.parse().ok()?;
+    Some(u64::try_from(number).ok())
+}
+
+fn size(text: &str) -> Option<usize> {
+    parse_size(text).filter(|size| *size <= 1 << 30).map(|size| size as usize)
+}

@@ -1,0 +1,57 @@
+//! The text of `--help`.
+
+use std::fmt::Write;
+
+use strandline::{OPTIONS, PRESETS};
+
+use crate::flags::{FLAGS, PRESET};
+use crate::work;
+
+/// The text of `--help`.
+pub(crate) fn text() -> String {
+    let mut text = String::from(
+        "Workloads with the names, flags and output of RocksDB's db_bench.\n\n\
+         usage: strandline bench [--benchmarks=NAMES] [FLAGS]\n\n\
+         Without --benchmarks: a tour of one store in about 40 seconds that leaves nothing behind.\n\n\
+         benchmarks:\n",
+    );
+    for benchmark in work::BENCHMARKS {
+        let _never_fails = writeln!(text, "  {:<22} {}", benchmark.name, benchmark.doc);
+    }
+    text.push_str("\nflags (--flag=value, --flag value, -flag=value):\n");
+    for flag in FLAGS {
+        let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
+    }
+    text.push_str("\nflags of the engine:\n");
+    let presets = PRESETS.iter().map(|preset| format!("{}: {}", preset.name, preset.doc));
+    let presets: Vec<String> = presets.collect();
+    let _never_fails = writeln!(
+        text,
+        "  --{PRESET}=<name>\n      Options of a system, which the others override.\n      {}",
+        presets.join("\n      ")
+    );
+    for row in OPTIONS {
+        let (name, unit, default) = (row.name, row.unit, row.default);
+        let _never_fails = writeln!(text, "  --{name}=<{unit}> [{default}]\n      {}", row.doc);
+    }
+    text.push_str(
+        "\ninstructions per operation, which do not depend on how busy the machine is:\n  \
+         valgrind --tool=callgrind strandline bench --benchmarks=fillrandom --num=100000 --latency=false\n  \
+         perf stat -e instructions:u strandline bench --benchmarks=fillrandom --latency=false\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_everything() {
+        let text = super::text();
+        for flag in FLAGS {
+            assert!(text.contains(&format!("--{}=", flag.name)), "{}", flag.name);
+        }
+        assert!(text.contains("readwhilewriting") && text.contains("--memtable_bytes="));
+    }
+}

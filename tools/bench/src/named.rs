@@ -1,0 +1,94 @@
+//! The benchmarks that the command line names, one after the other on one store.
+
+use serde_json::{Map, Value, json};
+
+use crate::bench::Bench;
+use crate::config::Config;
+use crate::report::{self, line, say};
+use crate::work::done::Done;
+use crate::work::{self, Benchmark};
+
+/// Runs the named benchmarks on one store.
+pub(crate) fn run(config: Config) -> Result<(), String> {
+    let names = config.benchmarks.clone();
+    let mut bench = Bench::new(config)?;
+    if !bench.config.json {
+        say(&header(&mut bench)?)?;
+    }
+    for name in names {
+        let Some(benchmark) = work::find(&name) else { continue };
+        run_one(&mut bench, benchmark)?;
+    }
+    if bench.config.statistics {
+        tell_statistics(&mut bench)?;
+    }
+    Ok(())
+}
+
+/// Runs one benchmark and tells what it found.
+fn run_one(bench: &mut Bench, benchmark: &Benchmark) -> Result<(), String> {
+    if benchmark.fresh && bench.config.use_existing_db {
+        return skip(bench, benchmark.name, "--use_existing_db is true");
+    }
+    if benchmark.fresh {
+        bench.store.fresh()?;
+    }
+    match (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))? {
+        Done::Measured(outcome) => report::tell(&bench.config, &outcome),
+        Done::Rows(rows) => tell_rows(bench, benchmark.name, &rows),
+        Done::Skipped(why) => skip(bench, benchmark.name, why),
+    }
+}
+
+/// The counters of the store, in the form of RocksDB's statistics.
+fn tell_statistics(bench: &mut Bench) -> Result<(), String> {
+    let counters = report::counters::of(&bench.store.db()?);
+    if bench.config.json {
+        let counters: Map<String, Value> =
+            counters.into_iter().map(|(name, count)| (name, count.into())).collect();
+        return say(&json!({ "statistics": counters }).to_string());
+    }
+    let lines = counters.iter().map(|(name, count)| format!("{name} COUNT : {count}\n"));
+    say(&format!("STATISTICS:\n{}", lines.collect::<String>()))
+}
+
+fn tell_rows(bench: &Bench, name: &str, rows: &[(String, String)]) -> Result<(), String> {
+    if bench.config.json {
+        let figures: Map<String, Value> =
+            rows.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+        return say(&json!({ "benchmark": name, "figures": figures }).to_string());
+    }
+    let rows: String = rows.iter().map(|(name, value)| format!("{name:<22} {value}\n")).collect();
+    say(&format!("\n** strandline **\n{rows}"))
+}
+
+fn skip(bench: &Bench, name: &str, why: &str) -> Result<(), String> {
+    match bench.config.json {
+        true => say(&json!({ "benchmark": name, "skipped": why }).to_string()),
+        false => say(&line::skipped(name, why)),
+    }
+}
+
+/// What is measured, as db_bench tells it first.
+fn header(bench: &mut Bench) -> Result<String, String> {
+    let config = bench.config.clone();
+    let (key, value) = (config.keys().mean_len(config.num), config.value_size);
+    let properties = bench.store.db()?.properties();
+    Ok(format!(
+        "strandline: version {}\n\
+         Keys:       {key:.0} bytes each\n\
+         Values:     {value} bytes each\n\
+         Entries:    {}\n\
+         RawSize:    {:.1} MB\n\
+         Pool:       {}, {:.1} MB\n\
+         Survives:   {}; {}\n\
+         ------------------------------------------------",
+        env!("CARGO_PKG_VERSION"),
+        config.num,
+        config.raw_bytes() as f64 / 1_048_576.0,
+        properties.pm,
+        properties.pm_capacity as f64 / 1_048_576.0,
+        properties.durability,
+        properties.durability_note,
+    ))
+}

@@ -1,0 +1,34 @@
+//! What stores of benchmarks merge with.
+
+use std::sync::Arc;
+
+use strandline::{Hooks, MergeOperator};
+
+/// Adds numbers of eight bytes, operands too.
+struct Sum;
+
+impl MergeOperator for Sum {
+    fn merge(
+        &self,
+        _keyspace: &str,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        let mut sum = existing.map_or(Some(0), number)?;
+        for operand in operands {
+            sum = sum.wrapping_add(number(operand)?);
+        }
+        Some(sum.to_le_bytes().to_vec())
+    }
+
+    fn merge_operands(&self, keyspace: &str, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.merge(keyspace, key, None, operands)
+    }
+}
+
+/// Hooks with the operator.
+pub(crate) fn hooks() -> Hooks {
+    Hooks { merge_operator: Some(Arc::new(Sum)), ..Hooks::default() }
+}
