@@ -69,7 +69,7 @@ fn measure(preset: &str, resource: &str, way: &str) -> strandline::Result<(u64, 
     // Others close theirs.
     filled.fs.set_rules(Vec::new());
     match way {
-        "keys" => (0..puts).try_for_each(|i| space.delete(&key(i)))?,
+        "keys" => (0..puts).try_for_each(|i| space.delete(key(i)))?,
         "range" => space.delete_range(b"", b"z")?,
         _ => filled.db.drop_keyspace("filled")?,
     }
@@ -78,7 +78,7 @@ fn measure(preset: &str, resource: &str, way: &str) -> strandline::Result<(u64, 
         "keyspace" => filled.db.create_keyspace("filled")?,
         _ => space,
     };
-    while let Err(error) = space.put(b"again", &value(0, 1)) {
+    while let Err(error) = space.put(b"again", value(0, 1)) {
         if begun.elapsed() > GIVEN_UP {
             return Err(error);
         }
@@ -111,7 +111,7 @@ fn open(preset: &str, resource: &str) -> strandline::Result<Filled> {
 
 /// Puts until one is refused; how many were not.
 fn fill(space: &Keyspace, round: u64) -> u64 {
-    (0..).find(|i| space.put(&key(*i), &value(*i, round)).is_err()).unwrap_or(u64::MAX)
+    (0..).find(|i| space.put(key(*i), value(*i, round)).is_err()).unwrap_or(u64::MAX)
 }
 
 /// Keys in no order.

@@ -7,7 +7,7 @@ use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{Batch, Db, Hooks, IngestOptions, Keyspace, MergeOperator, Options};
 use testkit::golden::pack::{self, Entry};
 use testkit::golden::{
-    self, Change, DROPPED, Form, INGESTED, KEYSPACES, ROUNDS, STORES, Store, Then,
+    self, DROPPED, Form, GoldenChange, INGESTED, KEYSPACES, ROUNDS, STORES, Store, Then,
 };
 
 const USAGE: &str = "usage: cargo xtask golden DIR
@@ -142,7 +142,7 @@ fn apply(db: &Db, round: usize) -> Result<(), String> {
     }
     if round == 2 {
         let space = db.create_keyspace(DROPPED).map_err(failed)?;
-        (0..20).try_for_each(|i| space.put(&golden::key(i), DROPPED.as_bytes())).map_err(failed)?;
+        (0..20).try_for_each(|i| space.put(golden::key(i), DROPPED)).map_err(failed)?;
         db.drop_keyspace(DROPPED).map_err(failed)?;
     }
     let mut batch = Batch::new();
@@ -164,12 +164,12 @@ fn apply(db: &Db, round: usize) -> Result<(), String> {
     }
 }
 
-fn add(batch: &mut Batch, space: &Keyspace, change: &Change) {
+fn add(batch: &mut Batch, space: &Keyspace, change: &GoldenChange) {
     match change {
-        Change::Put(key, value) => batch.put(space, key, value),
-        Change::Delete(key) => batch.delete(space, key),
-        Change::DeleteRange(from, to) => batch.delete_range(space, from, to),
-        Change::Merge(key, operand) => batch.merge(space, key, operand),
+        GoldenChange::Put(key, value) => batch.put(space, key, value),
+        GoldenChange::Delete(key) => batch.delete(space, key),
+        GoldenChange::DeleteRange(from, to) => batch.delete_range(space, from, to),
+        GoldenChange::Merge(key, operand) => batch.merge(space, key, operand),
     }
 }
 

@@ -1,25 +1,23 @@
 //! strandline: an embedded, ordered key-value engine whose data lives in persistent memory.
 //!
 //! ```
-//! use strandline::{Batch, Db, Options, PmSource, ReadOptions};
+//! use strandline::{Batch, Db, Options, PmSource};
 //!
 //! # fn main() -> strandline::Result<()> {
 //! let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
 //! let db = Db::open("unused-for-heap", options)?;
-//! db.put(b"apple", b"red")?; // durable and visible when it returns
-//! assert_eq!(db.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+//! db.put("apple", "red")?; // durable and visible when it returns
+//! assert_eq!(db.get("apple")?.as_deref(), Some(&b"red"[..]));
 //!
 //! let stock = db.create_keyspace("stock")?;
 //! let mut batch = Batch::new();
-//! batch.put(db.default_keyspace(), b"pear", b"green");
-//! batch.put(&stock, b"pear", b"12");
+//! batch.put(db.default_keyspace(), "pear", "green");
+//! batch.put(&stock, "pear", "12");
 //! db.write(&batch)?; // both or neither
 //!
-//! let mut iter = db.default_keyspace().iter(&ReadOptions::default())?;
-//! iter.seek_to_first()?;
-//! while iter.valid() {
-//!     println!("{:?} = {:?}", iter.key(), iter.value()?);
-//!     iter.next()?;
+//! for item in db.range("a".."q") {
+//!     let (key, value) = item?;
+//!     println!("{key:?} = {value:?}");
 //! }
 //! println!("a write survives: {}", db.durability());
 //! # Ok(()) }
@@ -83,7 +81,9 @@ pub use cache::CacheFigures;
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::figures::CompactionFigures;
-pub use db::{Batch, Db, Iter, Keyspace, ReadOptions, Snapshot};
+pub use db::{
+    Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, ReadOptions, Slice, Snapshot,
+};
 pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep};
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,

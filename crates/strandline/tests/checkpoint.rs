@@ -27,13 +27,13 @@ fn churn(db: &Db, space: &str, model: &mut Contents, seed: u64, count: u64) {
                 model.retain(|key, _| *key < from || *key >= to);
             }
             1..10 => {
-                keyspace.delete(&key(i)).expect("delete");
+                keyspace.delete(key(i)).expect("delete");
                 model.remove(&key(i));
             }
             _ => {
                 let mut value = format!("{seed}/{round} ").into_bytes();
                 value.resize(40 + rng.below(120) as usize, b'v');
-                keyspace.put(&key(i), &value).expect("put");
+                keyspace.put(key(i), &value).expect("put");
                 model.insert(key(i), value);
             }
         }
@@ -113,7 +113,7 @@ fn tables_that_moved_stay_where_they_are() {
     let mut fill = |keys: std::ops::Range<u64>| {
         for i in keys {
             let value = format!("{i:0100}").into_bytes();
-            db.put(&key(i), &value).expect("put");
+            db.put(key(i), &value).expect("put");
             model.insert(key(i), value);
         }
     };
@@ -216,7 +216,7 @@ fn checkpoints_beside_writers_are_of_one_moment() {
     let filler = db.create_keyspace("filler").expect("keyspace");
     for i in 0..ACCOUNTS {
         for space in &spaces {
-            space.put(&key(i), &EACH.to_le_bytes()).expect("put");
+            space.put(key(i), EACH.to_le_bytes()).expect("put");
         }
     }
     let stop = AtomicBool::new(false);
@@ -240,10 +240,10 @@ fn checkpoints_beside_writers_are_of_one_moment() {
                         value
                     };
                     let mut batch = Batch::new();
-                    batch.put(&spaces[0], &from, &pad(read(0, &from) - amount));
-                    batch.put(&spaces[1], &to, &pad(read(1, &to) + amount));
+                    batch.put(&spaces[0], &from, pad(read(0, &from) - amount));
+                    batch.put(&spaces[1], &to, pad(read(1, &to) + amount));
                     // Fills persistent memory, so that data leaves it meanwhile.
-                    batch.put(filler, &rng.next().to_be_bytes(), &[0; 400]);
+                    batch.put(filler, rng.next().to_be_bytes(), [0; 400]);
                     db.write(&batch).expect("write");
                 }
             });

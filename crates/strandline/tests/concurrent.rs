@@ -49,7 +49,7 @@ fn disjoint_and_overlapping(threads: u64, rounds: u64, background_threads: u32) 
                 let mut rng = Rng::new(thread);
                 for i in 0..rounds {
                     let key = own(thread, i);
-                    db.put(&key, &stamp(thread, i % 500, i, 40 + i as usize % 60)).expect("put");
+                    db.put(&key, stamp(thread, i % 500, i, 40 + i as usize % 60)).expect("put");
                     // A thread reads what it wrote, and no other thread's value.
                     let seen = db.get(&key).expect("get").expect("was put");
                     assert_eq!(stamped(&seen), Some((thread, i % 500, i)));
@@ -58,7 +58,7 @@ fn disjoint_and_overlapping(threads: u64, rounds: u64, background_threads: u32) 
                     if rng.chance(1, 8) {
                         db.delete(&key).expect("delete");
                     } else {
-                        db.put(&key, &stamp(thread, shared, i, 24 + shared as usize)).expect("put");
+                        db.put(&key, stamp(thread, shared, i, 24 + shared as usize)).expect("put");
                     }
                     if let Some(seen) = db.get(&key).expect("get") {
                         let (writer, of, _) = stamped(&seen).expect("a value that somebody wrote");
@@ -101,7 +101,7 @@ const ACCOUNTS: u64 = 64;
 const START: u64 = 1000;
 
 fn balance(space: &Keyspace, account: u64, options: &ReadOptions<'_>) -> u64 {
-    let value = space.get_with(&account.to_be_bytes(), options).expect("get").expect("an account");
+    let value = space.get_with(account.to_be_bytes(), options).expect("get").expect("an account");
     u64::from_le_bytes(value.try_into().expect("8 bytes"))
 }
 
@@ -133,7 +133,7 @@ fn money_is_neither_made_nor_lost() {
     let mut batch = Batch::new();
     for space in &spaces {
         for account in 0..ACCOUNTS {
-            batch.put(space, &account.to_be_bytes(), &START.to_le_bytes());
+            batch.put(space, account.to_be_bytes(), START.to_le_bytes());
             if batch.len() == 16 {
                 db.write(&batch).expect("open accounts");
                 batch.clear();
@@ -168,8 +168,8 @@ fn money_is_neither_made_nor_lost() {
                         let ((from, a, has), (to, b, gets)) = (read(from), read(to));
                         let amount = rng.below(50).min(has);
                         let mut batch = Batch::new();
-                        batch.put(from, &a.to_be_bytes(), &(has - amount).to_le_bytes());
-                        batch.put(to, &b.to_be_bytes(), &(gets + amount).to_le_bytes());
+                        batch.put(from, a.to_be_bytes(), (has - amount).to_le_bytes());
+                        batch.put(to, b.to_be_bytes(), (gets + amount).to_le_bytes());
                         db.write(&batch).expect("transfer");
                     }
                 })
@@ -219,7 +219,7 @@ fn readers_never_see_time_run_backwards() {
     const COUNTERS: u64 = 16;
     let acknowledged: Vec<AtomicU64> = (0..COUNTERS).map(|_| AtomicU64::new(0)).collect();
     for counter in 0..COUNTERS {
-        db.put(&counter.to_be_bytes(), &stamp(0, counter, 0, 32)).expect("put");
+        db.put(counter.to_be_bytes(), stamp(0, counter, 0, 32)).expect("put");
     }
     let done = AtomicBool::new(false);
     let version = |value: &[u8], counter: u64| {
@@ -235,7 +235,7 @@ fn readers_never_see_time_run_backwards() {
                     for version in 1..=5000 {
                         for counter in (writer..COUNTERS).step_by(4) {
                             let value = stamp(writer, counter, version, 32 + version as usize % 50);
-                            db.put(&counter.to_be_bytes(), &value).expect("put");
+                            db.put(counter.to_be_bytes(), &value).expect("put");
                             acknowledged[counter as usize].store(version, Ordering::Release);
                         }
                     }
@@ -260,8 +260,7 @@ fn readers_never_see_time_run_backwards() {
                     match (reader + rng.below(2)) % 3 {
                         0 => {
                             let counter = rng.below(COUNTERS);
-                            let value =
-                                db.get(&counter.to_be_bytes()).expect("get").expect("there");
+                            let value = db.get(counter.to_be_bytes()).expect("get").expect("there");
                             see(counter, floors[counter as usize], &value);
                         }
                         1 => {
@@ -299,7 +298,7 @@ fn snapshots_stand_still() {
         let keys = 1500_u64;
         let put = |key: u64, version: u64| {
             let value = stamp(0, key, version, 30 + (key ^ version) as usize % 80);
-            db.put(&key.to_be_bytes(), &value).expect("put");
+            db.put(key.to_be_bytes(), &value).expect("put");
         };
         (0..keys).for_each(|key| put(key, 0));
         let done = AtomicBool::new(false);
@@ -319,7 +318,7 @@ fn snapshots_stand_still() {
                         for (snapshot, seen) in &kept {
                             assert!(dump(db.default_keyspace(), &at(snapshot)) == *seen);
                             let key = rng.below(keys).to_be_bytes();
-                            let found = db.default_keyspace().get_with(&key, &at(snapshot));
+                            let found = db.default_keyspace().get_with(key, &at(snapshot));
                             assert_eq!(found.expect("get").as_ref(), seen.get(&key[..]));
                         }
                     }
@@ -330,7 +329,7 @@ fn snapshots_stand_still() {
             for version in 1..60_000 {
                 let key = rng.below(keys);
                 if rng.chance(1, 6) {
-                    db.delete(&key.to_be_bytes()).expect("delete");
+                    db.delete(key.to_be_bytes()).expect("delete");
                 } else {
                     put(key, version);
                 }
@@ -364,7 +363,7 @@ fn everything_at_once() {
                             batch.put(&space, &key, &value);
                             batch.put(
                                 db.default_keyspace(),
-                                &[name.as_bytes(), &key].concat(),
+                                [name.as_bytes(), &key].concat(),
                                 &value,
                             );
                             db.write(&batch).expect("write");
@@ -394,7 +393,7 @@ fn everything_at_once() {
                             "what was dropped came back"
                         );
                         (0..50_u64).for_each(|i| {
-                            space.put(&i.to_be_bytes(), &stamp(9, i, round, 60)).expect("put");
+                            space.put(i.to_be_bytes(), stamp(9, i, round, 60)).expect("put");
                         });
                         space.put(b"k", b"v").expect("put");
                         db.drop_keyspace(&name).expect("drop");
@@ -455,8 +454,7 @@ fn a_drop_under_writers_leaves_nothing_behind() {
                     let space = &space;
                     scope.spawn(move || {
                         for i in 0_u64.. {
-                            if let Err(error) =
-                                space.put(&i.to_be_bytes(), &stamp(writer, i, 0, 60))
+                            if let Err(error) = space.put(i.to_be_bytes(), stamp(writer, i, 0, 60))
                             {
                                 assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
                                 return;
@@ -471,7 +469,7 @@ fn a_drop_under_writers_leaves_nothing_behind() {
             for (what, result) in [
                 ("put", space.put(b"a", b"b")),
                 ("get", space.get(b"a").map(drop)),
-                ("iter", space.iter(&ReadOptions::default()).map(drop)),
+                ("iter", space.cursor(&ReadOptions::default()).map(drop)),
             ] {
                 match result {
                     Ok(()) => note(&format!("{what} on a dropped keyspace succeeds")),

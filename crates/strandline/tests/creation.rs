@@ -146,7 +146,7 @@ fn files(disk: &Disk, dir: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn count(db: &Db) -> usize {
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iterate");
+    let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iterate");
     let mut count = 0;
     iter.seek_to_first().expect("first");
     while iter.key().is_some() {
@@ -166,7 +166,7 @@ fn a_repair_that_loses_power_leaves_no_store_or_all_that_could_be_saved() {
     let given = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &heap()) };
     let db = steps::open_at(&given, STORE.as_ref(), options(), Hooks::default()).expect("made");
     for i in 0..300_u32 {
-        db.put(&i.to_be_bytes(), &[i as u8; 500]).expect("put");
+        db.put(i.to_be_bytes(), [i as u8; 500]).expect("put");
     }
     drop(db);
     let dir = Path::new(STORE).join("wal");

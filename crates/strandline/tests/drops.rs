@@ -45,7 +45,7 @@ impl Drop for AtEnd<'_> {
 }
 
 fn fill(space: &Keyspace, from: u64, count: u64) -> bool {
-    (from..from + count).all(|i| done_or_gone(space.put(&scattered(i), &noise(i, 0))))
+    (from..from + count).all(|i| done_or_gone(space.put(scattered(i), noise(i, 0))))
 }
 
 /// A compaction that had just put its tables into the tree was still listed as under way when the keyspace was dropped. So
@@ -58,7 +58,7 @@ fn a_keyspace_dropped_while_it_is_compacted_gives_its_space_back_once() {
     for round in 0..ROUNDS {
         let space = db.create_keyspace("doomed").expect("create");
         assert!(fill(&space, 0, 40));
-        space.delete_range(&scattered(3), &scattered(30)).expect("delete a range");
+        space.delete_range(scattered(3), scattered(30)).expect("delete a range");
         let dropped = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _in_any_case = AtEnd(&dropped);

@@ -109,7 +109,7 @@ impl Place {
 
     /// A read says what was written, or that the device failed.
     fn read(&self, db: &Db, i: u64) {
-        match db.get(&key(i)) {
+        match db.get(key(i)) {
             Ok(found) => {
                 assert_eq!(found.as_ref(), self.model.get(&key(i)), "{}: key {i}", self.what);
             }
@@ -141,7 +141,7 @@ impl Place {
         let found = dump(db.default_keyspace(), &ReadOptions::default());
         assert!(found == self.model, "{}: a scan differs", self.what);
         for i in 0..KEYS {
-            let found = db.get(&key(i)).unwrap_or_else(|error| panic!("{}: {error}", self.what));
+            let found = db.get(key(i)).unwrap_or_else(|error| panic!("{}: {error}", self.what));
             assert_eq!(found.as_ref(), self.model.get(&key(i)), "{}: key {i}", self.what);
         }
     }
@@ -349,7 +349,7 @@ fn a_write_ends_where_no_compaction_can_be_begun() {
                 let end = writes + most;
                 while writes < end {
                     writes += 1;
-                    db.put(&key(writes), &value(writes))?;
+                    db.put(key(writes), value(writes))?;
                 }
                 Ok(())
             };

@@ -34,7 +34,7 @@ fn a_fork_is_refused_what_its_parent_has_opened_and_leaves_it_alone() {
                 is_refused(keyspace.put(b"child", b"2")),
                 is_refused(other.write(&batch)),
                 is_refused(other.get(b"before")),
-                is_refused(other.default_keyspace().iter(&ReadOptions::default())),
+                is_refused(other.default_keyspace().cursor(&ReadOptions::default())),
                 is_refused(other.flush()),
                 is_refused(other.compact()),
                 is_refused(other.create_keyspace("child")),
@@ -49,7 +49,7 @@ fn a_fork_is_refused_what_its_parent_has_opened_and_leaves_it_alone() {
         assert!(in_fork(child), "{pm:?}");
         // The parent has its lock, its threads and its records.
         for i in 0..10_000_u32 {
-            db.put(&i.to_be_bytes(), &[7; 100]).expect("put");
+            db.put(i.to_be_bytes(), [7; 100]).expect("put");
         }
         assert_eq!(db.get(b"before").expect("get").as_deref(), Some(&b"1"[..]));
         assert_eq!(db.get(b"child").expect("get"), None);

@@ -66,7 +66,7 @@ fn open(preset: &str, resource: Resource) -> Db {
 /// Puts until one is refused; how many were not.
 fn fill(space: &Keyspace, round: u64) -> u64 {
     for i in 0..PUTS_MAX {
-        if let Err(error) = space.put(&scattered(i), &noise(i, round)) {
+        if let Err(error) = space.put(scattered(i), noise(i, round)) {
             let full = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Io);
             assert!(full && error.context().len() > 10, "{error}");
             return i;
@@ -77,7 +77,7 @@ fn fill(space: &Keyspace, round: u64) -> u64 {
 
 fn delete_all(db: &Db, way: Way, count: u64) -> strandline::Result<()> {
     match way {
-        Way::Keys => (0..count).try_for_each(|i| db.delete(&scattered(i))),
+        Way::Keys => (0..count).try_for_each(|i| db.delete(scattered(i))),
         Way::Range => db.delete_range(b"", b"z"),
         Way::Keyspace => db.drop_keyspace("filled"),
     }
@@ -96,7 +96,7 @@ fn assert_comes_back(preset: &str, resource: Resource, way: Way) {
         first = if round == 0 { count } else { first };
         assert!(count * 100 >= first * TAKEN_AGAIN, "{what}: {first} puts, then {count}");
         for i in (0..count).step_by(101) {
-            let found = space.get(&scattered(i)).expect("get");
+            let found = space.get(scattered(i)).expect("get");
             assert_eq!(found, Some(noise(i, round)), "{what}: key {i}");
         }
         delete_all(&db, way, count).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -156,11 +156,11 @@ fn a_store_that_ran_out_of_descriptors_is_filled_when_it_has_some() {
             let few = fill(space, 1);
             assert!(few < whole, "{preset}: {few} puts without descriptors, {whole} with some");
             fs.set_rules(Vec::new());
-            let rest = (few..PUTS_MAX).find(|i| space.put(&scattered(*i), &noise(*i, 1)).is_err());
+            let rest = (few..PUTS_MAX).find(|i| space.put(scattered(*i), noise(*i, 1)).is_err());
             let again = rest.expect("the store fills");
             assert!(again * 100 >= whole * TAKEN_AGAIN, "{preset}: {whole} puts, then {again}");
             for i in (0..again).step_by(101) {
-                assert_eq!(space.get(&scattered(i)).expect("get"), Some(noise(i, 1)));
+                assert_eq!(space.get(scattered(i)).expect("get"), Some(noise(i, 1)));
             }
         }
     });
@@ -229,7 +229,7 @@ fn a_store_filled_by_ingests_takes_writes_again_when_all_is_deleted() {
             delete_all(&db, Way::Keys, first).expect("delete");
             // Some for persistent memory, then files until one is refused.
             for i in 0..first / 4 {
-                space.put(&scattered(i), &noise(i, 1)).expect("put");
+                space.put(scattered(i), noise(i, 1)).expect("put");
             }
             let refused = (0..PUTS_MAX).find_map(|no| {
                 let key = |i| format!("z{:010}", no * ENTRIES + i).into_bytes();
@@ -258,7 +258,7 @@ fn long_values_that_are_deleted_as_a_range_make_room_for_as_many() {
             let options = Options { pm_size: 4 * MIB, memtable_bytes: 1 << 20, ..options };
             let db = Place::new(4 * MIB, Memory::default()).open(options);
             let fill = || {
-                let refused = |i: &u64| db.put(&scattered(*i), &long(*i)).is_err();
+                let refused = |i: &u64| db.put(scattered(*i), long(*i)).is_err();
                 (0..PUTS_MAX).find(refused).expect("the store fills")
             };
             let first = fill();
@@ -284,7 +284,7 @@ fn deletions_one_to_an_open_leave_room_to_flush_them() {
             let open = || place.open(options.clone());
             let first = fill(open().default_keyspace(), 0);
             for i in 0..first.min(300) {
-                let deleted = open().delete(&scattered(i));
+                let deleted = open().delete(scattered(i));
                 deleted.unwrap_or_else(|error| panic!("{preset}, delete {i}: {error}"));
             }
             let db = open();
@@ -373,7 +373,7 @@ fn a_large_table_of_a_store_opened_with_a_small_limit_shrinks() {
             let place = Place::new(POOL, Memory::default());
             let open = |limit| place.open(options(preset, limit));
             let large = open(0);
-            (0..COUNT).for_each(|i| large.put(&scattered(i), &noise(i, 0)).expect("put"));
+            (0..COUNT).for_each(|i| large.put(scattered(i), noise(i, 0)).expect("put"));
             large.compact().expect("compact");
             drop(large);
             let db = open(FILES / 2);
@@ -381,7 +381,7 @@ fn a_large_table_of_a_store_opened_with_a_small_limit_shrinks() {
             let whole = files();
             let deleted = COUNT * 9 / 10;
             for i in 0..deleted {
-                db.delete(&scattered(i)).unwrap_or_else(|error| panic!("{preset}: {error}"));
+                db.delete(scattered(i)).unwrap_or_else(|error| panic!("{preset}: {error}"));
                 let now = files();
                 assert!(
                     i != COUNT / 2 || now <= whole * 3 / 4,
@@ -391,7 +391,7 @@ fn a_large_table_of_a_store_opened_with_a_small_limit_shrinks() {
             db.put(b"key", b"value").unwrap_or_else(|error| panic!("{preset}: {error}"));
             assert!(files() <= FILES / 2, "{preset}: {} bytes of files", files());
             for i in (deleted..COUNT).step_by(101) {
-                assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "{preset}");
+                assert_eq!(db.get(scattered(i)).expect("get"), Some(noise(i, 0)), "{preset}");
             }
         }
     });

@@ -84,7 +84,7 @@ fn judge(db: &Db, wanted: &Contents) -> Verdict {
 }
 
 fn judge_scans(keyspace: &Keyspace, wanted: &BTreeMap<Vec<u8>, Vec<u8>>) -> Verdict {
-    let mut iter = keyspace.iter(&ReadOptions::default()).map_err(text)?;
+    let mut iter = keyspace.cursor(&ReadOptions::default()).map_err(text)?;
     iter.seek_to_first().map_err(text)?;
     for record in wanted {
         judge_record(&iter, record).map_err(|wrong| format!("forwards, {wrong}"))?;
@@ -99,7 +99,7 @@ fn judge_scans(keyspace: &Keyspace, wanted: &BTreeMap<Vec<u8>, Vec<u8>>) -> Verd
     judge_end(&iter)
 }
 
-fn judge_record(iter: &strandline::Iter, (key, value): (&Vec<u8>, &Vec<u8>)) -> Verdict {
+fn judge_record(iter: &strandline::Cursor, (key, value): (&Vec<u8>, &Vec<u8>)) -> Verdict {
     let Some(found) = iter.key() else { return Err(format!("{} is missing", named(key))) };
     if found != key {
         return Err(format!("{} instead of {}", named(found), named(key)));
@@ -110,7 +110,7 @@ fn judge_record(iter: &strandline::Iter, (key, value): (&Vec<u8>, &Vec<u8>)) -> 
     }
 }
 
-fn judge_end(iter: &strandline::Iter) -> Verdict {
+fn judge_end(iter: &strandline::Cursor) -> Verdict {
     match iter.key() {
         Some(key) => Err(format!("{} is too much", named(key))),
         None => Ok(()),
@@ -170,7 +170,7 @@ fn verify(store: &Store, entries: &[Entry], home: &Path) -> Verdict {
         let keyspace = db.keyspace(name).map_err(text)?;
         for i in (0..KEYSPACES[0].1).step_by(2) {
             let value = golden::value(name, i, golden::ROUNDS + 1);
-            keyspace.put(&golden::key(i), &value).map_err(text)?;
+            keyspace.put(golden::key(i), &value).map_err(text)?;
             records.insert(golden::key(i), value);
         }
     }
@@ -216,7 +216,7 @@ fn fill(db: &Db) -> Verdict {
     let mut numbers = 0..1_000_000_u64;
     numbers.try_for_each(|i| {
         let key = golden::key(i.wrapping_mul(7919) % 1_000_000);
-        db.put(&key, &golden::value("default", i, 3)).map_err(text)
+        db.put(&key, golden::value("default", i, 3)).map_err(text)
     })
 }
 
@@ -334,9 +334,9 @@ fn a_changed_or_lost_table_fails_the_test() {
 fn another_record_fails_the_test() {
     type Change = fn(&Db) -> strandline::Result<()>;
     let changes: [(&str, Change); 3] = [
-        ("too much", |db| db.put(&[0xff; 17], b"")),
-        ("instead of key00000", |db| db.delete(&golden::key(0))),
-        ("another value", |db| db.put(&golden::key(0), b"another")),
+        ("too much", |db| db.put([0xff; 17], b"")),
+        ("instead of key00000", |db| db.delete(golden::key(0))),
+        ("another value", |db| db.put(golden::key(0), b"another")),
     ];
     for (expected, change) in changes {
         let store = Store::named("no-tables").expect("a store");

@@ -70,7 +70,7 @@ fn merges_come_to_the_same_wherever_they_lie() {
                     value.extend_from_slice(&operand);
                 }
                 12..16 => {
-                    db.put(&key, &[b'p'; 60]).expect("put");
+                    db.put(&key, [b'p'; 60]).expect("put");
                     model.insert(key, vec![b'p'; 60]);
                 }
                 16..18 => {
@@ -102,7 +102,7 @@ fn merges_come_to_the_same_wherever_they_lie() {
             }
         }
         assert!(dump(db.default_keyspace(), &ReadOptions::default()) == model);
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek_to_last().expect("last");
         for (key, value) in model.iter().rev() {
             assert_eq!(iter.key(), Some(&key[..]));
@@ -128,7 +128,7 @@ fn operands_without_an_operator() {
     db.write(&batch).expect("write");
     assert_eq!(db.get(b"a").expect("get").as_deref(), Some(&b"1,2"[..]));
     assert_eq!(kind_of(db.get(b"b")), ErrorKind::Hook);
-    assert_eq!(kind_of(db.merge(b"c", &[0; 4096])), ErrorKind::LimitExceeded);
+    assert_eq!(kind_of(db.merge(b"c", [0; 4096])), ErrorKind::LimitExceeded);
     db.put(b"b", b"anew").expect("put");
     assert_eq!(db.get(b"b").expect("get").as_deref(), Some(&b"anew"[..]));
     drop((batch, db));

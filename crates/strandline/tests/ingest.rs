@@ -41,11 +41,11 @@ fn churn(db: &Db, model: &mut Contents, seed: u64, count: u64) {
     for round in 0..count {
         let i = rng.below(3000);
         if rng.below(5) == 0 {
-            db.delete(&key(i)).expect("delete");
+            db.delete(key(i)).expect("delete");
             model.remove(&key(i));
         } else {
             let value = format!("{seed}/{round} {}", "v".repeat(100)).into_bytes();
-            db.put(&key(i), &value).expect("put");
+            db.put(key(i), &value).expect("put");
             model.insert(key(i), value);
         }
     }
@@ -96,9 +96,9 @@ fn ingested_tables_are_of_one_moment() {
         assert!(dump(db.default_keyspace(), &at) == then, "round {round}: an older snapshot");
         // What is written later is newer.
         let i = rng.below(3000);
-        db.put(&key(i), b"later").expect("put");
+        db.put(key(i), b"later").expect("put");
         model.insert(key(i), b"later".to_vec());
-        assert_eq!(db.get(&key(i)).expect("get").as_deref(), Some(&b"later"[..]));
+        assert_eq!(db.get(key(i)).expect("get").as_deref(), Some(&b"later"[..]));
         drop(snapshot);
         match round % 5 {
             1 => db.compact().expect("compact"),
@@ -127,7 +127,7 @@ fn ingested_tables_are_of_one_moment() {
 fn a_range_deletion_spares_the_keys_of_its_own_file() {
     let dir = TempDir::new("spares");
     let db = Db::open(dir.join("db"), options()).expect("open");
-    (0..10).for_each(|i| db.put(&key(i), b"older").expect("put"));
+    (0..10).for_each(|i| db.put(key(i), b"older").expect("put"));
     let path = dir.join("in.sst");
     let bytes = external(&[(key(5), Some(b"its own".to_vec()))], &[(key(2), key(8))]);
     std::fs::write(&path, bytes).expect("write");
@@ -136,7 +136,7 @@ fn a_range_deletion_spares_the_keys_of_its_own_file() {
         for (i, found) in
             [(1, Some(&b"older"[..])), (4, None), (5, Some(b"its own")), (8, Some(b"older"))]
         {
-            assert_eq!(db.get(&key(i)).expect("get").as_deref(), found, "{i}");
+            assert_eq!(db.get(key(i)).expect("get").as_deref(), found, "{i}");
             assert_eq!(all(db).get(&key(i)).map(Vec::as_slice), found, "{i} in a walk");
         }
     };
@@ -152,16 +152,16 @@ fn range_deletions_come_along() {
     let dir = TempDir::new("ranges");
     let db = Db::open(dir.join("db"), options()).expect("open");
     for i in 0..100 {
-        db.put(&key(i), b"old").expect("put");
+        db.put(key(i), b"old").expect("put");
     }
     let bytes = external(&[(key(50), Some(b"new".to_vec()))], &[(key(20), key(30))]);
     std::fs::write(dir.join("x.sst"), bytes).expect("write");
     ingest(&db, &[dir.join("x.sst")]).expect("ingest");
     let expected = |db: &Db| {
         assert_eq!(all(db).len(), 90);
-        assert_eq!(db.get(&key(20)).expect("get"), None);
-        assert_eq!(db.get(&key(30)).expect("get").as_deref(), Some(&b"old"[..]));
-        assert_eq!(db.get(&key(50)).expect("get").as_deref(), Some(&b"new"[..]));
+        assert_eq!(db.get(key(20)).expect("get"), None);
+        assert_eq!(db.get(key(30)).expect("get").as_deref(), Some(&b"old"[..]));
+        assert_eq!(db.get(key(50)).expect("get").as_deref(), Some(&b"new"[..]));
     };
     expected(&db);
     drop(db);
@@ -252,7 +252,7 @@ fn writers_go_on_beside_an_ingest() {
             let path = hundred(&dir, round);
             match ingest(&db, &[path]) {
                 Ok(_) => {
-                    let value = db.get(&key(99)).expect("get").expect("there");
+                    let value = db.get(key(99)).expect("get").expect("there");
                     let value = String::from_utf8(value).expect("text");
                     assert!(value == format!("ingested {round}") || value.starts_with("written"));
                 }
@@ -282,8 +282,8 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
                     for i in 0..3 {
                         batch.put(
                             db.default_keyspace(),
-                            &key(writer * 10 + i),
-                            &vec![round as u8; 1000],
+                            key(writer * 10 + i),
+                            vec![round as u8; 1000],
                         );
                     }
                     db.write(&batch).expect("write");
@@ -296,7 +296,7 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
         let (other, halt) = (&space, &stop);
         scope.spawn(move || {
             for round in 0_u64.. {
-                other.put(&key(round % 100), &[round as u8; 100]).expect("put");
+                other.put(key(round % 100), [round as u8; 100]).expect("put");
                 if halt.load(Ordering::Relaxed) {
                     return;
                 }
@@ -332,7 +332,7 @@ fn an_ingest_beside_keyspaces_that_go() {
                 let name = if round % 2 == 0 { "other" } else { "own" };
                 let space = store.create_keyspace(name).expect("create");
                 for i in 0..100 {
-                    space.put(&key(i), &[round as u8; 200]).expect("put");
+                    space.put(key(i), [round as u8; 200]).expect("put");
                 }
                 store.drop_keyspace(name).expect("drop");
                 if halt.load(Ordering::Relaxed) {
@@ -342,7 +342,7 @@ fn an_ingest_beside_keyspaces_that_go() {
         });
         scope.spawn(move || {
             for round in 0_u64.. {
-                store.put(&key(round % 100), &[round as u8; 200]).expect("put");
+                store.put(key(round % 100), [round as u8; 200]).expect("put");
                 if halt.load(Ordering::Relaxed) {
                     return;
                 }

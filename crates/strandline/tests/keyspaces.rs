@@ -21,13 +21,13 @@ fn dropped_data_stays_gone_under_the_same_name() {
             let space = db.create_keyspace("again").expect("create");
             assert!(dump(&space, &ReadOptions::default()).is_empty(), "round {round}");
             for i in 0..100_u64 {
-                assert_eq!(space.get(&i.to_be_bytes()).expect("get"), None, "round {round}");
-                space.put(&i.to_be_bytes(), &round.to_le_bytes()).expect("put");
+                assert_eq!(space.get(i.to_be_bytes()).expect("get"), None, "round {round}");
+                space.put(i.to_be_bytes(), round.to_le_bytes()).expect("put");
             }
             match round % 4 {
                 0 => db.flush().expect("flush"),
                 1 => db.compact().expect("compact"),
-                2 => space.put(b"in an extent", &[7; 9000]).expect("put"),
+                2 => space.put(b"in an extent", [7; 9000]).expect("put"),
                 _ => {}
             }
             drop(space);
@@ -59,8 +59,8 @@ fn space_comes_back() {
     for round in 0..40 {
         let space = db.create_keyspace("large").expect("create");
         // Half the pool each time: without getting it back, the second round would not fit.
-        (0..10_000_u64).for_each(|i| space.put(&i.to_be_bytes(), &[round; 100]).expect("put"));
-        (0..20_u64).for_each(|i| space.put(&i.to_le_bytes(), &[round; 50_000]).expect("put"));
+        (0..10_000_u64).for_each(|i| space.put(i.to_be_bytes(), [round; 100]).expect("put"));
+        (0..20_u64).for_each(|i| space.put(i.to_le_bytes(), [round; 50_000]).expect("put"));
         if round % 2 == 0 {
             db.compact().expect("compact");
         }
@@ -80,15 +80,15 @@ fn holders_of_a_dropped_keyspace() {
     let db = Db::open_region(region, small(16 << 10)).expect("open");
     let empty = db.properties().pm_free;
     let space = db.create_keyspace("held").expect("create");
-    (0..3000_u64).for_each(|i| space.put(&i.to_be_bytes(), &[5; 100]).expect("put"));
+    (0..3000_u64).for_each(|i| space.put(i.to_be_bytes(), [5; 100]).expect("put"));
     db.flush().expect("flush");
-    (0..3000_u64).for_each(|i| space.put(&i.to_be_bytes(), &[6; 100]).expect("put"));
+    (0..3000_u64).for_each(|i| space.put(i.to_be_bytes(), [6; 100]).expect("put"));
     let snapshot = db.snapshot();
-    let mut iter = space.iter(&ReadOptions::default()).expect("iter");
+    let mut iter = space.cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
     db.drop_keyspace("held").expect("drop");
     // Others use the space that is free meanwhile.
-    (0..3000_u64).for_each(|i| db.put(&i.to_be_bytes(), &[9; 100]).expect("put"));
+    (0..3000_u64).for_each(|i| db.put(i.to_be_bytes(), [9; 100]).expect("put"));
     let mut seen = 0_u64;
     let walked = loop {
         if !iter.valid() {
@@ -107,8 +107,8 @@ fn holders_of_a_dropped_keyspace() {
     }
     let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
     assert_eq!(kind_of(space.get_with(b"a", &options)), ErrorKind::Closed);
-    assert_eq!(kind_of(space.multi_get(&[b"a"])), ErrorKind::Closed);
-    assert_eq!(kind_of(space.iter(&options).map(drop)), ErrorKind::Closed);
+    assert_eq!(kind_of(space.multi_get([b"a"])), ErrorKind::Closed);
+    assert_eq!(kind_of(space.cursor(&options).map(drop)), ErrorKind::Closed);
     assert_eq!(kind_of(space.explain_get(b"a")), ErrorKind::Closed);
     assert_eq!(kind_of(space.delete(b"a")), ErrorKind::Closed);
     let mut batch = Batch::new();
@@ -117,7 +117,7 @@ fn holders_of_a_dropped_keyspace() {
     assert_eq!(kind_of(db.write(&batch)), ErrorKind::Closed);
     assert_eq!(db.get(b"first").expect("get"), None, "half a batch");
     drop((iter, snapshot, batch, space));
-    (0..3000_u64).for_each(|i| db.delete(&i.to_be_bytes()).expect("delete"));
+    (0..3000_u64).for_each(|i| db.delete(i.to_be_bytes()).expect("delete"));
     db.compact().expect("compact");
     let kept = empty - db.properties().pm_free;
     assert!(kept <= 48 << 10, "{kept} bytes did not come back");
@@ -132,9 +132,9 @@ fn identifiers_are_not_reused() {
     for round in 0..60_u64 {
         let db = open();
         let space = db.create_keyspace(&format!("k{round}")).expect("create");
-        space.put(b"k", &round.to_le_bytes()).expect("put");
+        space.put(b"k", round.to_le_bytes()).expect("put");
         // An iterator keeps the zones from being cleared until after the drop.
-        let iter = space.iter(&ReadOptions::default()).expect("iter");
+        let iter = space.cursor(&ReadOptions::default()).expect("iter");
         db.drop_keyspace(&format!("k{round}")).expect("drop");
         let next = db.create_keyspace("next").expect("create");
         assert_eq!(next.get(b"k").expect("get"), None);
@@ -156,7 +156,7 @@ fn many_keyspaces() {
     let db = open();
     for i in 0..300_u32 {
         let space = db.create_keyspace(&format!("k{i}")).expect("create");
-        space.put(b"me", &i.to_le_bytes()).unwrap_or_else(|error| panic!("keyspace {i}: {error}"));
+        space.put(b"me", i.to_le_bytes()).unwrap_or_else(|error| panic!("keyspace {i}: {error}"));
     }
     let check = |db: &Db| {
         for i in 0..300_u32 {
@@ -199,7 +199,7 @@ fn a_drop_that_is_refused_leaves_the_keyspace_as_it_was() {
     let other = db.create_keyspace("other").expect("create");
     let put = |from: u64, to: u64| {
         for i in from..to {
-            other.put(&i.to_be_bytes(), &[7; 500]).expect("put");
+            other.put(i.to_be_bytes(), [7; 500]).expect("put");
         }
     };
     put(0, 100);
@@ -236,13 +236,13 @@ fn a_keyspace_that_is_dropped_meanwhile_does_not_end_a_compaction_of_all() {
                 for round in 0..rounds {
                     let space = db.create_keyspace("passing").expect("create");
                     for i in 0..100 {
-                        space.put(&numbered(i), &[round; 100]).expect("put");
+                        space.put(numbered(i), [round; 100]).expect("put");
                     }
                     db.drop_keyspace("passing").expect("drop");
                 }
             });
             for i in 0.. {
-                db.put(&numbered(i % 50), &[1; 200]).expect("put");
+                db.put(numbered(i % 50), [1; 200]).expect("put");
                 db.compact().expect("the others are compacted");
                 if dropping.is_finished() {
                     break;
@@ -308,7 +308,7 @@ fn keyspaces_with_tables_are_not_bounded_by_the_first_areas_of_the_manifest() {
     let db = place.open(options.clone());
     for i in 0..900 {
         let space = db.create_keyspace(&name(i)).unwrap_or_else(|error| panic!("{i}: {error}"));
-        space.put(b"key", &i.to_le_bytes()).unwrap_or_else(|error| panic!("{i}: {error}"));
+        space.put(b"key", i.to_le_bytes()).unwrap_or_else(|error| panic!("{i}: {error}"));
         if i % 50 == 49 {
             db.compact().expect("compact");
         }

@@ -35,7 +35,7 @@ fn churn(db: &Db, model: &mut Contents, rounds: u64, seed: u64) {
                 model.retain(|key, _| *key < from || *key >= to);
             }
             1..4 => {
-                db.delete(&key(at)).expect("delete");
+                db.delete(key(at)).expect("delete");
                 model.remove(&key(at));
             }
             4 => {
@@ -43,7 +43,7 @@ fn churn(db: &Db, model: &mut Contents, rounds: u64, seed: u64) {
                 for each in [at, at + 1000, at + 2000] {
                     batch.put(
                         db.default_keyspace(),
-                        &key(each),
+                        key(each),
                         format!("batch {round}").as_bytes(),
                     );
                     model.insert(key(each), format!("batch {round}").into_bytes());
@@ -52,7 +52,7 @@ fn churn(db: &Db, model: &mut Contents, rounds: u64, seed: u64) {
             }
             _ => {
                 let value = vec![b'a' + (round % 26) as u8; 100 + rng.below(200) as usize];
-                db.put(&key(at), &value).expect("put");
+                db.put(key(at), &value).expect("put");
                 model.insert(key(at), value);
             }
         }
@@ -81,7 +81,7 @@ fn no_answer_depends_on_the_form() {
             assert!(dump(db.default_keyspace(), &then) == before, "{form:?} {round}");
             assert!(all(&db) == model, "{form:?} {round}");
             for at in 0..4000 {
-                let found = db.get(&key(at)).expect("get");
+                let found = db.get(key(at)).expect("get");
                 assert_eq!(found.as_deref(), model.get(&key(at)).map(|value| &value[..]));
             }
             while !db.work(usize::MAX).expect("work") {}
@@ -118,7 +118,7 @@ fn runs_stay_apart_until_there_are_too_many() {
     let mut most = 0;
     for round in 0..60 {
         for at in 0..200 {
-            db.put(&key(at * 7), &[round; 100]).expect("put");
+            db.put(key(at * 7), [round; 100]).expect("put");
         }
         db.flush().expect("flush");
         most = most.max(shape(&db).0);
@@ -203,10 +203,10 @@ fn a_run_is_given_to_those_who_have_keys_of_it() {
     let db = Db::open(dir.join("db"), options(Level0Form::Sst)).expect("open");
     let space = db.default_keyspace();
     for at in 0..100 {
-        db.put(&key(at), b"lower half").expect("put");
+        db.put(key(at), b"lower half").expect("put");
     }
     assert!(steps::split(space, &key(2000)).expect("split"));
-    db.put(&key(3000), b"upper half").expect("put");
+    db.put(key(3000), b"upper half").expect("put");
     db.flush().expect("flush");
     while !db.work(usize::MAX).expect("work") {}
     db.flush().expect("flush");
@@ -240,7 +240,7 @@ fn what_is_taken_can_be_flushed() {
     let db = Db::open(dir.join("db"), with.clone()).expect("open");
     let mut model = BTreeMap::new();
     let refused = (0..20_000).find_map(|at| {
-        let refused = db.put(&key(at), &noise(at, 0)).err();
+        let refused = db.put(key(at), noise(at, 0)).err();
         if refused.is_none() {
             model.insert(key(at), noise(at, 0));
         }
@@ -257,7 +257,7 @@ fn what_is_taken_can_be_flushed() {
     let db = Db::open(dir.join("db"), Options { ssd_size: 0, ..with }).expect("open");
     assert!(all(&db) == model);
     for at in 20_000..30_000 {
-        db.put(&key(at), &noise(at, 1)).expect("put");
+        db.put(key(at), noise(at, 1)).expect("put");
         model.insert(key(at), noise(at, 1));
     }
     db.flush().expect("flush");
@@ -272,7 +272,7 @@ fn a_store_without_tables_gets_some() {
     let without = Options { ssd: SsdSource::None, ..options(Level0Form::GlobalIndex) };
     let db = Db::open(dir.join("db"), without).expect("open");
     for at in 0..100 {
-        db.put(&key(at), b"lower half").expect("put");
+        db.put(key(at), b"lower half").expect("put");
     }
     assert!(steps::split(db.default_keyspace(), &key(2000)).expect("split"));
     db.flush().expect("flush");
@@ -280,7 +280,7 @@ fn a_store_without_tables_gets_some() {
     let tables = SsdSource::Path(dir.join("sst"));
     let with = Options { ssd: tables, ..options(Level0Form::Sst) };
     let db = Db::open(dir.join("db"), with).expect("open");
-    db.put(&key(3000), b"upper half").expect("put");
+    db.put(key(3000), b"upper half").expect("put");
     db.flush().expect("flush");
     while !db.work(usize::MAX).expect("work") {}
     assert_eq!(shape(&db).0, 0);
@@ -296,8 +296,8 @@ fn a_damaged_keyspace_is_still_flushed() {
     let other = db.create_keyspace("other").expect("keyspace");
     let fill = |value: &[u8]| {
         for at in 0..300 {
-            db.put(&key(at), &value.repeat(100)).expect("put");
-            other.put(&key(at), value).expect("put");
+            db.put(key(at), value.repeat(100)).expect("put");
+            other.put(key(at), value).expect("put");
         }
     };
     fill(b"a");
@@ -318,8 +318,8 @@ fn a_damaged_keyspace_is_still_flushed() {
     assert!(db.properties().damage_met.is_some());
     assert!(shape(&db).0 > 0, "runs");
     for at in 0..300 {
-        assert_eq!(db.get(&key(at)).expect("get"), Some(b"u".repeat(100)));
-        assert_eq!(other.get(&key(at)).expect("get"), Some(b"u".to_vec()));
+        assert_eq!(db.get(key(at)).expect("get"), Some(b"u".repeat(100)));
+        assert_eq!(other.get(key(at)).expect("get"), Some(b"u".to_vec()));
     }
 }
 
@@ -354,7 +354,7 @@ fn with_threads() {
                 scope.spawn(move || {
                     for at in 0..20_000 {
                         let value = [writer as u8 + 1; 120];
-                        db.put(&key(2 * (at * 7919 % 20_000) + writer), &value).expect("put");
+                        db.put(key(2 * (at * 7919 % 20_000) + writer), value).expect("put");
                     }
                 });
             }

@@ -39,7 +39,7 @@ fn files(place: &Place) -> Vec<String> {
 fn assert_same(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let space = db.default_keyspace();
     assert!(dump(space, &ReadOptions::default()) == *model, "a forward scan differs");
-    let mut iter = space.iter(&ReadOptions::default()).expect("iter");
+    let mut iter = space.cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_last().expect("last");
     for (key, value) in model.iter().rev() {
         assert_eq!(iter.key(), Some(&key[..]));
@@ -62,10 +62,10 @@ fn churn(db: &Db, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, seed: u64, count: u64)
     for round in 0..count {
         let i = rng.below(count / 2);
         if rng.below(5) == 0 {
-            db.delete(&scattered(i)).expect("delete");
+            db.delete(scattered(i)).expect("delete");
             model.remove(&scattered(i));
         } else {
-            db.put(&scattered(i), &noise(i, round)).expect("put");
+            db.put(scattered(i), noise(i, round)).expect("put");
             model.insert(scattered(i), noise(i, round));
         }
     }
@@ -152,7 +152,7 @@ fn snapshots_and_iterators_outlive_compactions() {
     let then = model.clone();
     let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
     let space = db.default_keyspace();
-    let mut iter = space.iter(&at).expect("iter");
+    let mut iter = space.cursor(&at).expect("iter");
     iter.seek_to_first().expect("first");
     for (key, value) in then.iter().take(1000) {
         assert_eq!((iter.key(), iter.value().expect("value")), (Some(&key[..]), Some(&value[..])));
@@ -187,11 +187,11 @@ fn keyspaces_are_dropped_with_their_tables() {
     let db = place.open(options());
     let other = db.create_keyspace("other").expect("create");
     for i in 0..30_000 {
-        other.put(&scattered(i), &noise(i, 0)).expect("put");
+        other.put(scattered(i), noise(i, 0)).expect("put");
     }
     db.compact().expect("compact");
     assert!(!files(&place).is_empty());
-    let mut iter = other.iter(&ReadOptions::default()).expect("iter");
+    let mut iter = other.cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
     db.drop_keyspace("other").expect("drop");
     drop((iter, other));
@@ -206,7 +206,7 @@ fn files_that_nothing_names_are_swept() {
     let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     for i in 0..30_000 {
-        db.put(&scattered(i), &noise(i, 0)).expect("put");
+        db.put(scattered(i), noise(i, 0)).expect("put");
     }
     drop(db);
     let named = files(&place);
@@ -218,11 +218,11 @@ fn files_that_nothing_names_are_swept() {
     assert!(db.recovery().tables_swept >= 2);
     assert!(files(&place).iter().all(|name| named.contains(name)));
     for i in 30_000..60_000 {
-        db.put(&scattered(i), &noise(i, 0)).expect("put");
+        db.put(scattered(i), noise(i, 0)).expect("put");
     }
     db.compact().expect("compact");
     for i in 0..60_000 {
-        assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)));
+        assert_eq!(db.get(scattered(i)).expect("get"), Some(noise(i, 0)));
     }
 }
 
@@ -231,7 +231,7 @@ fn missing_and_damaged_tables_are_told() {
     let place = Place::new(options().pm_size, Memory::default());
     let db = place.open(options());
     for i in 0..40_000 {
-        db.put(&scattered(i), &noise(i, 0)).expect("put");
+        db.put(scattered(i), noise(i, 0)).expect("put");
     }
     db.compact().expect("compact");
     let victim = db.properties().keyspaces[0].levels[0].tables[2].clone();
@@ -254,7 +254,7 @@ fn missing_and_damaged_tables_are_told() {
     place.fs.create(&victim.path).and_then(|mut to| to.append(&whole)).expect("write");
     let db = place.open(options());
     for i in 0..40_000 {
-        assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)));
+        assert_eq!(db.get(scattered(i)).expect("get"), Some(noise(i, 0)));
     }
 }
 
@@ -265,7 +265,7 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
         let db = place.open(Options { background_threads, ..options() });
         let mut acknowledged = 0;
         let error = loop {
-            match db.put(&scattered(acknowledged), &noise(acknowledged, 0)) {
+            match db.put(scattered(acknowledged), noise(acknowledged, 0)) {
                 Ok(()) => acknowledged += 1,
                 Err(error) => break error,
             }
@@ -273,7 +273,7 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
         assert!(error.context().contains("/sst"), "names what is full: {error}");
         for i in 0..acknowledged {
-            assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
+            assert_eq!(db.get(scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
         }
         drop(db);
         // A larger device, the same files.
@@ -289,10 +289,10 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
         let place = Place { region: Arc::clone(&place.region), fs: Arc::new(disk) };
         let db = place.open(Options { background_threads, ..options() });
         for i in acknowledged..acknowledged + 10_000 {
-            db.put(&scattered(i), &noise(i, 0)).expect("put");
+            db.put(scattered(i), noise(i, 0)).expect("put");
         }
         for i in 0..acknowledged + 10_000 {
-            assert_eq!(db.get(&scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
+            assert_eq!(db.get(scattered(i)).expect("get"), Some(noise(i, 0)), "key {i}");
         }
     }
 }
@@ -304,7 +304,7 @@ fn a_limit_on_tables_is_kept() {
     let db = place.open(limited);
     let mut count = 0;
     let error = loop {
-        match db.put(&scattered(count), &noise(count, 0)) {
+        match db.put(scattered(count), noise(count, 0)) {
             Ok(()) => count += 1,
             Err(error) => break error,
         }
@@ -322,7 +322,7 @@ fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
     let db = Db::open(dir.path(), tiny.clone()).expect("open");
     let mut count = 0_u64;
     let error = loop {
-        match db.put(&count.to_be_bytes(), &[7; 400]) {
+        match db.put(count.to_be_bytes(), [7; 400]) {
             Ok(()) => count += 1,
             Err(error) => break error,
         }
@@ -332,7 +332,7 @@ fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
     drop(db);
     let db = Db::open(dir.path(), tiny).expect("open");
     for i in 0..count {
-        assert_eq!(db.get(&i.to_be_bytes()).expect("get").as_deref(), Some(&[7; 400][..]));
+        assert_eq!(db.get(i.to_be_bytes()).expect("get").as_deref(), Some(&[7; 400][..]));
     }
 }
 
@@ -485,7 +485,7 @@ fn compactions_by_hand_meet_merges_in_the_background() {
     let mut model = BTreeMap::new();
     for round in 0..200 {
         for i in 0..3000 {
-            db.put(&scattered(i % 150), &noise(i, round)).expect("put");
+            db.put(scattered(i % 150), noise(i, round)).expect("put");
             model.insert(scattered(i % 150), noise(i, round));
         }
         db.compact().expect("compact");
@@ -501,7 +501,7 @@ fn damage_in_a_table_is_found_and_never_believed() {
     let db = place.open(small.clone());
     let mut model = BTreeMap::new();
     for i in 0..3000 {
-        db.put(&scattered(i), &noise(i, 0)).expect("put");
+        db.put(scattered(i), noise(i, 0)).expect("put");
         model.insert(scattered(i), noise(i, 0));
     }
     let (low, high) = (scattered(7).min(scattered(8)), scattered(7).max(scattered(8)));

@@ -22,7 +22,7 @@ fn keys_of_64_kib_and_one_byte_more() {
     for last in 0..40 {
         let mut key = vec![b'k'; KEY_BYTES_MAX];
         key[KEY_BYTES_MAX - 1] = last;
-        db.put(&key, &[last]).expect("longest key");
+        db.put(&key, [last]).expect("longest key");
         keys.push(key);
     }
     let long = vec![b'k'; KEY_BYTES_MAX + 1];
@@ -40,7 +40,7 @@ fn keys_of_64_kib_and_one_byte_more() {
         for (last, key) in keys.iter().enumerate() {
             assert_eq!(db.get(key).expect("get"), Some(vec![last as u8]));
         }
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek(&keys[7]).expect("seek");
         assert_eq!(iter.key(), Some(&keys[7][..]));
         iter.prev().expect("prev");
@@ -79,7 +79,7 @@ fn values_of_64_mib_and_one_byte_more() {
     drop(db);
     let db = Db::open_region(region, small(0)).expect("open");
     assert!(db.get(b"large").expect("get").as_deref() == Some(&largest[..]));
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+    let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
     assert!(iter.value().expect("value") == Some(&largest[..]));
 }
@@ -96,10 +96,10 @@ fn every_length_around_lines_zones_and_the_extent_threshold() {
     }
     let value = |len: &u32| Value::new(u64::from(*len), *len).bytes();
     let key = |len: &u32| format!("{len:07}").into_bytes();
-    lens.iter().for_each(|len| db.put(&key(len), &value(len)).expect("put"));
+    lens.iter().for_each(|len| db.put(key(len), value(len)).expect("put"));
     let check = |db: &Db| {
         for len in &lens {
-            assert!(db.get(&key(len)).expect("get") == Some(value(len)), "length {len}");
+            assert!(db.get(key(len)).expect("get") == Some(value(len)), "length {len}");
         }
         assert!(db.check().expect("check").damage.is_empty());
     };
@@ -122,7 +122,7 @@ fn a_batch_may_fill_a_quarter_of_a_zone() {
                 if sum + 1024 > bytes {
                     break;
                 }
-                batch.put(db.default_keyspace(), &i.to_be_bytes(), &[7; 960]);
+                batch.put(db.default_keyspace(), i.to_be_bytes(), [7; 960]);
                 sum += 1024;
             }
             batch
@@ -134,14 +134,14 @@ fn a_batch_may_fill_a_quarter_of_a_zone() {
         assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
         assert!(refused.context().contains(&(zone / 4).to_string()), "names the limit: {refused}");
         let last = (over.len() as u64 - 1).to_be_bytes();
-        assert_eq!(db.get(&last).expect("get"), None);
+        assert_eq!(db.get(last).expect("get"), None);
         // Values kept outside their records do not count.
         let mut batch = Batch::new();
         for i in 0..8_u64 {
-            batch.put(db.default_keyspace(), &i.to_be_bytes(), &vec![i as u8; zone as usize]);
+            batch.put(db.default_keyspace(), i.to_be_bytes(), vec![i as u8; zone as usize]);
         }
         db.write(&batch).expect("values in extents");
-        assert_eq!(db.get(&3_u64.to_be_bytes()).expect("get"), Some(vec![3; zone as usize]));
+        assert_eq!(db.get(3_u64.to_be_bytes()).expect("get"), Some(vec![3; zone as usize]));
     }
 }
 
@@ -151,13 +151,13 @@ fn a_refused_batch_gives_back_the_extents_it_took() {
     let free = db.properties().pm_free;
     for _ in 0..200 {
         let mut batch = Batch::new();
-        batch.put(db.default_keyspace(), b"in an extent", &vec![1; 200 << 10]);
+        batch.put(db.default_keyspace(), b"in an extent", vec![1; 200 << 10]);
         for i in 0..200_u64 {
-            batch.put(db.default_keyspace(), &i.to_be_bytes(), &[0; 500]);
+            batch.put(db.default_keyspace(), i.to_be_bytes(), [0; 500]);
         }
         assert_eq!(kind_of(db.write(&batch)), ErrorKind::LimitExceeded);
     }
-    db.put(b"a", &vec![1; 400 << 10]).expect("there is room");
+    db.put(b"a", vec![1; 400 << 10]).expect("there is room");
     db.delete(b"a").expect("delete");
     db.compact().expect("compact");
     let lost = free.saturating_sub(db.properties().pm_free);
@@ -176,7 +176,7 @@ fn batches_in_odd_shapes() {
 
     let mut batch = Batch::new();
     for i in 0..10_u8 {
-        batch.put(&main, b"again", &[i]);
+        batch.put(&main, b"again", [i]);
     }
     batch.put(&main, b"put then delete", b"x");
     batch.delete(&main, b"put then delete");
@@ -218,7 +218,7 @@ fn a_batch_over_many_keyspaces_is_one_commit() {
         (0..40).map(|i| db.create_keyspace(&format!("k{i}")).expect("create")).collect();
     for round in 0..20_u8 {
         let mut batch = Batch::new();
-        spaces.iter().for_each(|space| batch.put(space, b"round", &[round]));
+        spaces.iter().for_each(|space| batch.put(space, b"round", [round]));
         db.write(&batch).expect("write");
         spaces.iter().for_each(|space| {
             assert_eq!(space.get(b"round").expect("get"), Some(vec![round]));
@@ -283,14 +283,14 @@ fn a_batch_with_another_stores_keyspace_is_refused() {
 fn another_stores_snapshot_is_refused() {
     let (one, two) = (open(4 << 20, 16 << 10), open(4 << 20, 16 << 10));
     for i in 0..100_u8 {
-        one.put(&[i], b"").expect("put");
+        one.put([i], b"").expect("put");
     }
     two.put(b"old", b"").expect("put");
     let foreign = one.snapshot();
     let options = ReadOptions { snapshot: Some(&foreign), ..ReadOptions::default() };
     let space = two.default_keyspace();
     assert_eq!(kind_of(space.get_with(b"old", &options)), ErrorKind::InvalidArgument);
-    assert_eq!(kind_of(space.iter(&options).map(drop)), ErrorKind::InvalidArgument);
+    assert_eq!(kind_of(space.cursor(&options).map(drop)), ErrorKind::InvalidArgument);
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn bounds_that_admit_nothing_and_prefixes_at_the_end_of_the_order() {
             between(Bound::Included(a.clone()), Bound::Excluded(a.clone())),
             between(Bound::Unbounded, Bound::Excluded(vec![])),
         ] {
-            let mut iter = space.iter(&options).expect("iter");
+            let mut iter = space.cursor(&options).expect("iter");
             iter.next().expect("next on nothing");
             iter.prev().expect("prev on nothing");
             for way in 0..4 {
@@ -365,12 +365,12 @@ fn a_closed_store_says_so() {
     db.put(b"a", b"1").expect("put");
     let (other, space) = (db.clone(), db.default_keyspace().clone());
     let snapshot = db.snapshot();
-    let mut iter = space.iter(&ReadOptions::default()).expect("iter");
+    let mut iter = space.cursor(&ReadOptions::default()).expect("iter");
     db.close();
     assert_eq!(kind_of(other.put(b"a", b"2")), ErrorKind::Closed);
     assert_eq!(kind_of(other.get(b"a")), ErrorKind::Closed);
-    assert_eq!(kind_of(space.multi_get(&[b"a"])), ErrorKind::Closed);
-    assert_eq!(kind_of(space.iter(&ReadOptions::default()).map(drop)), ErrorKind::Closed);
+    assert_eq!(kind_of(space.multi_get([b"a"])), ErrorKind::Closed);
+    assert_eq!(kind_of(space.cursor(&ReadOptions::default()).map(drop)), ErrorKind::Closed);
     assert_eq!(kind_of(iter.seek_to_first()), ErrorKind::Closed);
     assert_eq!(kind_of(other.create_keyspace("b").map(drop)), ErrorKind::Closed);
     assert_eq!(kind_of(other.flush()), ErrorKind::Closed);

@@ -40,7 +40,7 @@ fn fill_and_read_back(len: usize, bytes: u64, key: fn(u64, usize) -> Vec<u8>) {
     let count = bytes / len as u64;
     let mut db = place.open(options());
     for i in 0..count {
-        db.put(&key(i, len), &i.to_le_bytes()).unwrap_or_else(|error| {
+        db.put(key(i, len), i.to_le_bytes()).unwrap_or_else(|error| {
             panic!("key {i} of {count}, {len} bytes each: {error}");
         });
     }
@@ -49,7 +49,7 @@ fn fill_and_read_back(len: usize, bytes: u64, key: fn(u64, usize) -> Vec<u8>) {
             db.close();
             db = place.open(options());
         }
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek_to_first().expect("first");
         let mut entries = 0;
         while iter.valid() {
@@ -58,7 +58,7 @@ fn fill_and_read_back(len: usize, bytes: u64, key: fn(u64, usize) -> Vec<u8>) {
         }
         assert_eq!(entries, count);
         for i in 0..count {
-            let value = db.get(&key(i, len)).expect("get");
+            let value = db.get(key(i, len)).expect("get");
             assert_eq!(value.as_deref(), Some(&i.to_le_bytes()[..]), "key {i}");
         }
     }
@@ -83,7 +83,7 @@ fn tables_beyond_the_first_areas_of_the_manifest_have_room_in_the_pool() {
     let place = Place::new(options.pm_size, Memory::default());
     let mut db = place.open(options.clone());
     for i in 0..2200_u64 {
-        db.put(&i.to_be_bytes(), &noise(i, 0)).unwrap_or_else(|error| panic!("key {i}: {error}"));
+        db.put(i.to_be_bytes(), noise(i, 0)).unwrap_or_else(|error| panic!("key {i}: {error}"));
     }
     db.compact().expect("compact");
     db.close();
@@ -92,14 +92,14 @@ fn tables_beyond_the_first_areas_of_the_manifest_have_room_in_the_pool() {
     let tables: usize = levels.iter().map(|level| level.tables.len()).sum();
     assert!(tables > 1400, "{tables} tables do not fill the first areas");
     for i in 0..2200_u64 {
-        assert_eq!(db.get(&i.to_be_bytes()).expect("get"), Some(noise(i, 0)));
+        assert_eq!(db.get(i.to_be_bytes()).expect("get"), Some(noise(i, 0)));
     }
-    db.delete_range(b"", &[0xff; 9]).expect("delete");
+    db.delete_range(b"", [0xff; 9]).expect("delete");
     db.compact().expect("compact");
     db.close();
     db = place.open(options);
     for i in 0..2000_u64 {
-        db.put(&i.to_be_bytes(), &noise(i, 1)).expect("put");
+        db.put(i.to_be_bytes(), noise(i, 1)).expect("put");
     }
-    assert_eq!(db.get(&7_u64.to_be_bytes()).expect("get"), Some(noise(7, 1)));
+    assert_eq!(db.get(7_u64.to_be_bytes()).expect("get"), Some(noise(7, 1)));
 }

@@ -30,13 +30,13 @@ fn read_only(dir: &Path) -> strandline::Result<Db> {
 fn sample(dir: &Path) {
     let db = open(dir).expect("create");
     for i in 0..300_u64 {
-        db.put(&i.to_be_bytes(), &i.to_le_bytes().repeat(4)).expect("put");
+        db.put(i.to_be_bytes(), i.to_le_bytes().repeat(4)).expect("put");
     }
     db.flush().expect("flush");
     let other = db.create_keyspace("other").expect("create keyspace");
-    other.put(b"k", &[1; 10_000]).expect("put");
+    other.put(b"k", [1; 10_000]).expect("put");
     for i in 300..400_u64 {
-        db.put(&i.to_be_bytes(), &i.to_le_bytes().repeat(4)).expect("put");
+        db.put(i.to_be_bytes(), i.to_le_bytes().repeat(4)).expect("put");
     }
 }
 
@@ -100,7 +100,7 @@ fn child() {
     out.flush().expect("flush");
     if let (Ok(db), "write") = (&opened, &mode[..]) {
         for i in 0_u64.. {
-            db.put(b"child", &i.to_le_bytes()).expect("put");
+            db.put(b"child", i.to_le_bytes()).expect("put");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
@@ -160,7 +160,7 @@ fn a_second_open_in_the_process_is_busy() {
     assert_eq!(kind_of(open(&link.join("link")).map(drop)), ErrorKind::Busy);
     assert_sample(&db);
     // What is derived from a store keeps it open.
-    let iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+    let iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
     drop(db);
     assert_eq!(kind_of(open(dir.path()).map(drop)), ErrorKind::Busy);
     drop(iter);
@@ -216,7 +216,7 @@ fn a_read_only_store_refuses_writes_and_changes_no_byte() {
     assert_sample(&db);
     let refused = |result: strandline::Result<()>| assert_eq!(kind_of(result), ErrorKind::ReadOnly);
     refused(db.put(b"a", b"b"));
-    refused(db.put(b"a", &[0; 100_000]));
+    refused(db.put(b"a", [0; 100_000]));
     refused(db.delete(b"a"));
     let mut batch = Batch::new();
     refused(db.write(&batch));
@@ -614,7 +614,7 @@ fn a_lost_store_file_does_not_hide_a_pool_cut_short() {
         let db = Db::open(dir.path(), full).expect("create");
         // The pool is full, so that whatever is cut off is data.
         let mut count = 0_u64;
-        while db.put(&count.to_be_bytes(), &[3; 200]).is_ok() {
+        while db.put(count.to_be_bytes(), [3; 200]).is_ok() {
             count += 1;
         }
         drop(db);
@@ -625,7 +625,7 @@ fn a_lost_store_file_does_not_hide_a_pool_cut_short() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
             Ok(db) => {
                 for i in 0..count {
-                    match db.get(&i.to_be_bytes()) {
+                    match db.get(i.to_be_bytes()) {
                         Ok(Some(value)) => assert_eq!(value, [3; 200]),
                         Ok(None) => panic!("cut to {len}: key {i} of {count} is silently missing"),
                         Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),

@@ -12,7 +12,7 @@ use common::{dump, heap};
 use pmem::Domain;
 use strandline::steps::{self, Step, Stepped};
 use strandline::{
-    Db, Hooks, Iter, MergeOperator, Options, ReadOptions, Region, Site, Snapshot, SsdSource,
+    Cursor, Db, Hooks, MergeOperator, Options, ReadOptions, Region, Site, Snapshot, SsdSource,
     TimedProbe,
 };
 use testkit::Rng;
@@ -119,7 +119,7 @@ fn with_tables(hooks: Hooks) -> Db {
 
 fn merge_ones(db: &Db, key: &[u8], count: u64) {
     for _ in 0..count {
-        db.merge(key, &1_u64.to_le_bytes()).expect("merge");
+        db.merge(key, 1_u64.to_le_bytes()).expect("merge");
     }
 }
 
@@ -135,16 +135,16 @@ fn versions(probes: &[TimedProbe]) -> u64 {
     probes.iter().map(|timed| timed.probe.versions).sum()
 }
 
-fn iter(db: &Db, snapshot: Option<&Snapshot>) -> Iter {
+fn iter(db: &Db, snapshot: Option<&Snapshot>) -> Cursor {
     let at = ReadOptions { snapshot, ..ReadOptions::default() };
-    db.default_keyspace().iter(&at).expect("iter")
+    db.default_keyspace().cursor(&at).expect("iter")
 }
 
 /// What all keys come to, both ways.
 fn all(db: &Db, snapshot: Option<&Snapshot>) -> Vec<(Vec<u8>, u64)> {
     let mut iter = iter(db, snapshot);
     let mut found = Vec::new();
-    let mut take = |iter: &Iter| {
+    let mut take = |iter: &Cursor| {
         let value = sum(iter.value().expect("value")).expect("a number");
         found.push((iter.key().expect("key").to_vec(), value));
     };
@@ -169,8 +169,8 @@ fn all(db: &Db, snapshot: Option<&Snapshot>) -> Vec<(Vec<u8>, u64)> {
 #[test]
 fn operands_of_a_key_are_walked_once_wherever_they_lie() {
     for (db, place) in [(store(true), "pool"), (with_tables(with(Sum::default())), "tables")] {
-        db.put(b"a", &7_u64.to_le_bytes()).expect("put");
-        db.put(b"z", &8_u64.to_le_bytes()).expect("put");
+        db.put(b"a", 7_u64.to_le_bytes()).expect("put");
+        db.put(b"z", 8_u64.to_le_bytes()).expect("put");
         let held = db.snapshot();
         // A snapshot behind each operand: none of them may be combined.
         let mut snapshots = Vec::new();
@@ -215,7 +215,7 @@ fn what_is_read_of_a_key_grows_with_its_operands_and_no_more() {
         let region = Region::heap(32 << 20, Some(Arc::clone(&reads) as Arc<dyn Domain>));
         let db = on(&Arc::new(region.expect("region")), with(Sum::default()));
         for key in ["a", "m", "z"] {
-            db.put(key.as_bytes(), &1_u64.to_le_bytes()).expect("put");
+            db.put(key.as_bytes(), 1_u64.to_le_bytes()).expect("put");
         }
         // Without what is below them, these operands stay as they are.
         db.flush().expect("flush");
@@ -223,7 +223,7 @@ fn what_is_read_of_a_key_grows_with_its_operands_and_no_more() {
         let mut seen: Vec<u64> = Vec::new();
         for _place in ["memtable", "run"] {
             let mut walk = iter(&db, None);
-            let mut step = |act: &mut dyn FnMut(&mut Iter)| {
+            let mut step = |act: &mut dyn FnMut(&mut Cursor)| {
                 let before = reads.0.load(Relaxed);
                 act(&mut walk);
                 seen.push(reads.0.load(Relaxed) - before);

@@ -43,7 +43,7 @@ fn rocksdb_reads_every_table_of_a_store() {
         for round in 0..60_000_u64 {
             let key = format!("key{:06}", rng.below(20_000));
             match rng.below(100) {
-                0..80 => db.put(key.as_bytes(), &rng.next().to_le_bytes().repeat(12)).expect("put"),
+                0..80 => db.put(key.as_bytes(), rng.next().to_le_bytes().repeat(12)).expect("put"),
                 80..90 => db.delete(key.as_bytes()).expect("delete"),
                 90..98 => db.merge(key.as_bytes(), b"operand").expect("merge"),
                 _ => {

@@ -13,14 +13,14 @@ fn filled(dir: &TempDir) -> Db {
     let db = Db::open(dir.path(), options).expect("open");
     let long = vec![7; 4 << 10];
     for i in 0..24_000_u64 {
-        db.put(&numbered(i * 7919 % 16_000), &[3; 200]).expect("put");
+        db.put(numbered(i * 7919 % 16_000), [3; 200]).expect("put");
         if i % 100 == 0 {
             db.put(b"long", &long).expect("put");
             while !db.work(4096).expect("work") {}
         }
     }
     for i in 0..40 {
-        db.put(&numbered(1_000_000 + i), &long).expect("put");
+        db.put(numbered(1_000_000 + i), &long).expect("put");
         db.flush().expect("flush");
     }
     while !db.work(4096).expect("work") {}
@@ -52,8 +52,8 @@ fn check_says_who_owns_each_piece_of_space() {
     assert_eq!((after.leaked, after.doubled), (vec![], vec![]));
     assert!(!after.owned.iter().any(|owned| matches!(owned.owner, Owner::Value { .. })));
     // What only an iterator holds has no owner: as long as it is open nothing is said of leaks.
-    db.put(b"long", &[7; 4 << 10]).expect("put");
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+    db.put(b"long", [7; 4 << 10]).expect("put");
+    let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("seek");
     db.delete(b"long").expect("delete");
     db.compact().expect("compact");
@@ -103,7 +103,7 @@ fn what_a_slow_get_reads_is_not_leaked() {
     let slow = numbered(1);
     db.default_keyspace().merge(&slow, b"operand").expect("merge");
     for i in 2..4000 {
-        db.put(&numbered(i), &[3; 200]).expect("put");
+        db.put(numbered(i), [3; 200]).expect("put");
     }
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {

@@ -134,14 +134,14 @@ fn a_key_that_the_operator_refuses_does_not_keep_the_others_in_memory() {
             // Three times what persistent memory has.
             for round in 0..3 {
                 for i in 0..10_000 {
-                    db.put(&numbered(i), &[b'a' + round; 300]).expect("put");
+                    db.put(numbered(i), [b'a' + round; 300]).expect("put");
                 }
             }
             db.compact().expect("compact");
             let keyspace = &db.properties().keyspaces[0];
             assert!(keyspace.levels.iter().any(|level| level.entries() >= 10_000), "they left");
             assert_eq!(db.get(b"bad").expect_err("refused").kind(), ErrorKind::Hook);
-            assert_eq!(db.get(&numbered(7)).expect("get"), Some(vec![b'c'; 300]));
+            assert_eq!(db.get(numbered(7)).expect("get"), Some(vec![b'c'; 300]));
             drop(db);
             // Nothing of the key was lost: an operator that can combines it.
             let hooks = Hooks { merge_operator: Some(Arc::new(Any)), ..Hooks::default() };
@@ -179,19 +179,19 @@ fn merge_and_read(db: &Db) {
     for round in 0..4_u8 {
         for i in 0..KEYS {
             if i % 4 == 0 && round % 2 == 0 {
-                db.put(&numbered(i), &[b'a' + round; 20]).expect("put");
+                db.put(numbered(i), [b'a' + round; 20]).expect("put");
             } else if i < 6 || round == 1 {
-                db.merge(&numbered(i), &[b'a' + round; 3]).expect("merge");
+                db.merge(numbered(i), [b'a' + round; 3]).expect("merge");
             }
         }
         for i in 0..KEYS {
-            let _value = unless_panicked(db.get(&numbered(i)));
+            let _value = unless_panicked(db.get(numbered(i)));
         }
         let keys: Vec<Vec<u8>> = (0..KEYS).map(numbered).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let _values = unless_panicked(space.multi_get(&keys));
-        let _told = unless_panicked(space.explain_get(&numbered(1)));
-        let mut iter = space.iter(&ReadOptions::default()).expect("iter");
+        let _told = unless_panicked(space.explain_get(numbered(1)));
+        let mut iter = space.cursor(&ReadOptions::default()).expect("iter");
         let mut whole = unless_panicked(iter.seek_to_first());
         while whole.is_some() && iter.valid() {
             whole = unless_panicked(iter.value().map(drop)).and(unless_panicked(iter.next()));
@@ -270,7 +270,7 @@ fn an_open_whose_listener_panics_says_so_and_can_be_done_again() {
         let options = Options { recovery_threads: 2, ..small_levels() };
         let db = Db::open(dir.path(), options.clone()).expect("open");
         for i in 0..500 {
-            db.put(&numbered(i), &[b'v'; 100]).expect("put");
+            db.put(numbered(i), [b'v'; 100]).expect("put");
         }
         drop(db);
         for at in 1.. {

@@ -38,10 +38,10 @@ fn churn(db: &Db, model: &mut Contents, keys: u64, count: u64) {
     for round in 0..count {
         let i = rng.below(keys);
         if rng.below(6) == 0 {
-            db.delete(&scattered(i)).expect("delete");
+            db.delete(scattered(i)).expect("delete");
             model.remove(&scattered(i));
         } else {
-            db.put(&scattered(i), &noise(i, round)).expect("put");
+            db.put(scattered(i), noise(i, round)).expect("put");
             model.insert(scattered(i), noise(i, round));
         }
     }
@@ -145,7 +145,7 @@ fn what_outgrows_a_zone_goes_to_a_file() {
     let db = place.open(Options { compression: strandline::Compression::None, ..options() });
     let put = |from: u64, len: usize| {
         for i in from..from + 50 {
-            db.put(&scattered(i), &vec![i as u8; len]).expect("put");
+            db.put(scattered(i), vec![i as u8; len]).expect("put");
         }
         db.flush().expect("flush");
         db.compact_range(db.default_keyspace(), None, Some(b"a")).expect("nothing to compact");
@@ -155,13 +155,13 @@ fn what_outgrows_a_zone_goes_to_a_file() {
     db.compact().expect("compact");
     let long = vec![7; 2 * ZONE as usize];
     for i in 0..4 {
-        db.put(&scattered(i), &long).expect("put");
-        db.put(&scattered(i), &long).expect("put");
+        db.put(scattered(i), &long).expect("put");
+        db.put(scattered(i), &long).expect("put");
     }
     put(10, 100);
     while !db.work(1000).expect("work") {}
     let reads =
-        |db: &Db| (0..4).all(|i| db.get(&scattered(i)).expect("get").as_ref() == Some(&long));
+        |db: &Db| (0..4).all(|i| db.get(scattered(i)).expect("get").as_ref() == Some(&long));
     assert!(reads(&db));
     steps::reclaim(db.default_keyspace());
     db.compact_range(db.default_keyspace(), Some(&scattered(0)), Some(&scattered(3)))
@@ -196,7 +196,7 @@ fn less_for_tables_is_kept_to_and_more_is_used() {
 fn a_table_stays_for_those_who_read_it() {
     let place = Place::new(options().pm_size, Memory::default());
     let (db, model) = filled(&place, options());
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+    let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("first");
     let snapshot = db.snapshot();
     let held = in_memory(&db).len() as u64;
@@ -235,7 +235,7 @@ fn a_keyspace_goes_with_its_tables() {
     let mut model = Contents::new();
     churn(&db, &mut model, 10_000, 20_000);
     for round in 0..40_000 {
-        space.put(&scattered(round % 15_000), &noise(round, round)).expect("put");
+        space.put(scattered(round % 15_000), noise(round, round)).expect("put");
     }
     assert!(db.properties().ssd.expect("levels").pm_bytes > 0);
     db.drop_keyspace("spare").expect("drop");

@@ -170,7 +170,7 @@ fn delete_many(world: &World) {
 
 /// What a scan finds first.
 fn expect_first(world: &World, key: Option<&str>) -> Shown {
-    let mut iter = world.spaces[DEFAULT].iter(&ReadOptions::default()).expect("iter");
+    let mut iter = world.spaces[DEFAULT].cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("seek");
     let found = iter.key().map(|key| String::from_utf8_lossy(key).into_owned());
     if found.as_deref() == key { Ok(()) } else { Err(format!("{found:?} is first, not {key:?}")) }
@@ -240,7 +240,7 @@ fn a_scan_of_the_past_walks_over_a_put() -> Shown {
     let snapshot = world.db.snapshot();
     world.put(DEFAULT, "k30", "after");
     let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
-    let mut iter = world.spaces[DEFAULT].iter(&options).expect("iter");
+    let mut iter = world.spaces[DEFAULT].cursor(&options).expect("iter");
     iter.seek_to_first().expect("seek");
     if iter.valid() {
         return Err("the snapshot shows what is newer".into());

@@ -28,7 +28,7 @@ fn options() -> Options {
 /// The numbers of the keys that are there.
 fn there(db: &Db, snapshot: Option<&Snapshot>, keys: u64) -> Vec<u64> {
     let at = ReadOptions { snapshot, ..ReadOptions::default() };
-    let is = |no: &u64| db.default_keyspace().get_with(&numbered(*no), &at).expect("get").is_some();
+    let is = |no: &u64| db.default_keyspace().get_with(numbered(*no), &at).expect("get").is_some();
     (0..keys).step_by(7).filter(is).collect()
 }
 
@@ -41,14 +41,14 @@ fn nested_range_deletions_end_and_old_snapshots_see_through_them() {
     ends(|| {
         let place = Place::new(64 << 20, Memory::default());
         let db = place.open(options());
-        (0..KEYS).for_each(|no| db.put(&numbered(no), b"1").expect("put"));
+        (0..KEYS).for_each(|no| db.put(numbered(no), b"1").expect("put"));
         let all = (0..KEYS).step_by(7);
         // From the middle outwards: each covers all that came before it, and a key more on either side.
         let covered = |deletes: u64| KEYS / 2 - deletes..KEYS / 2 + deletes;
         let mut snapshots = Vec::new();
         for no in 1..=NESTED {
             let range = covered(no);
-            db.delete_range(&numbered(range.start), &numbered(range.end)).expect("delete range");
+            db.delete_range(numbered(range.start), numbered(range.end)).expect("delete range");
             if no % 2500 == 0 {
                 snapshots.push((no, db.snapshot()));
             }
@@ -89,7 +89,7 @@ fn retention_in_many_series_ends_and_comes_back() {
         let db = place.open(options());
         for round in 1..=ROUNDS {
             for series in 0..SERIES {
-                db.put(&key(series, round), b"value").expect("put");
+                db.put(key(series, round), b"value").expect("put");
                 let (from, to) = (key(series, 0), key(series, round - round % 10));
                 db.delete_range(&from, &to).expect("delete range");
             }
@@ -101,7 +101,7 @@ fn retention_in_many_series_ends_and_comes_back() {
             for (series, time) in
                 (0..SERIES).step_by(13).flat_map(|s| (1..=ROUNDS).map(move |t| (s, t)))
             {
-                let there = db.get(&key(series, time)).expect("get").is_some();
+                let there = db.get(key(series, time)).expect("get").is_some();
                 assert_eq!(there, time == ROUNDS, "series {series}, time {time}");
             }
         };

@@ -109,13 +109,13 @@ fn more_openings_than_zones() {
         assert!(zones < 200);
         for i in 0..zones * 4 {
             let db = open();
-            db.put(&(i % 50).to_be_bytes(), &i.to_le_bytes())
+            db.put((i % 50).to_be_bytes(), i.to_le_bytes())
                 .unwrap_or_else(|error| panic!("opening {i} of {zones} zones: {error}"));
             assert_nothing_leaked(&db, "leaks");
         }
         let db = open();
         for i in zones * 4 - 50..zones * 4 {
-            let found = db.get(&(i % 50).to_be_bytes()).expect("get");
+            let found = db.get((i % 50).to_be_bytes()).expect("get");
             assert_eq!(found, Some(i.to_le_bytes().to_vec()));
         }
     }
@@ -127,9 +127,9 @@ fn opening_alone_takes_no_space() {
     let region = heap(4 << 20);
     let open = || Db::open_region(Arc::clone(&region), small(16 << 10)).expect("open");
     let db = open();
-    (0..200_u64).for_each(|i| db.put(&i.to_be_bytes(), &[1; 100]).expect("put"));
+    (0..200_u64).for_each(|i| db.put(i.to_be_bytes(), [1; 100]).expect("put"));
     db.flush().expect("flush");
-    (0..200_u64).for_each(|i| db.put(&i.to_be_bytes(), &[2; 5000]).expect("put"));
+    (0..200_u64).for_each(|i| db.put(i.to_be_bytes(), [2; 5000]).expect("put"));
     drop(db);
     let (free, seq) = {
         let properties = open().properties();
@@ -165,7 +165,7 @@ fn abandoned_writes_of_all_lengths() {
                 write.abandon();
             }
         }
-        db.put(&[9, key_len as u8], b"kept").expect("put");
+        db.put([9, key_len as u8], b"kept").expect("put");
     }
     drop((space, db));
     let db = open();
@@ -188,7 +188,7 @@ fn an_open_tells_its_progress_zone_by_zone() {
     let dir = TempDir::new("progress");
     let options = Options { pm_size: 8 << 20, zone_size: 16 << 10, ..Options::default() };
     let db = Db::open(dir.path(), options.clone()).expect("open");
-    (0..200_u32).for_each(|i| db.put(&i.to_be_bytes(), &[7; 900]).expect("put"));
+    (0..200_u32).for_each(|i| db.put(i.to_be_bytes(), [7; 900]).expect("put"));
     db.close();
     for recovery_threads in [1, 4] {
         let heard = Arc::new(Heard::default());
@@ -226,13 +226,13 @@ fn a_hot_key_comes_back_in_order_on_any_number_of_threads() {
         let db = open();
         // Zones in the middle are worn, so that others are taken first.
         let other = db.create_keyspace("other").expect("create");
-        (0..15_000_u32).for_each(|no| other.put(&no.to_be_bytes(), &[7; 150]).expect("put"));
+        (0..15_000_u32).for_each(|no| other.put(no.to_be_bytes(), [7; 150]).expect("put"));
         db.drop_keyspace("other").expect("drop");
         let mut snapshot = None;
         for no in 0..OVERWRITES {
-            db.put(b"hot", &no.to_be_bytes()).expect("put");
+            db.put(b"hot", no.to_be_bytes()).expect("put");
             if no % 10 == 0 {
-                db.put(&no.to_be_bytes(), b"cold").expect("put");
+                db.put(no.to_be_bytes(), b"cold").expect("put");
             }
             if no == OVERWRITES / 2 {
                 snapshot = Some(db.snapshot());
@@ -247,7 +247,7 @@ fn a_hot_key_comes_back_in_order_on_any_number_of_threads() {
         let newest = (OVERWRITES - 1).to_be_bytes().to_vec();
         assert_eq!(db.get(b"hot").expect("get"), Some(newest));
         for no in (0..OVERWRITES).step_by(10) {
-            assert!(db.get(&no.to_be_bytes()).expect("get").is_some(), "{no}");
+            assert!(db.get(no.to_be_bytes()).expect("get").is_some(), "{no}");
         }
         db.flush().expect("flush");
         assert!(db.check().expect("check").damage.is_empty());
@@ -274,12 +274,12 @@ fn a_store_that_is_closed_can_be_opened_whatever_handles_are_left() {
         let db = open().expect("open again");
         // All that the pool has is written over.
         for i in 0..40_000 {
-            db.put(&numbered(i % 64), &[9; 400]).expect("put");
+            db.put(numbered(i % 64), [9; 400]).expect("put");
         }
         let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
         assert_eq!(kind_of(other.write(&batch)), ErrorKind::Closed);
         assert_eq!(kind_of(space.get_with(b"a", &at)), ErrorKind::Closed);
-        assert_eq!(kind_of(space.iter(&at).map(drop)), ErrorKind::Closed);
+        assert_eq!(kind_of(space.cursor(&at).map(drop)), ErrorKind::Closed);
         drop((batch, snapshot, space, other));
         assert_eq!(db.get(b"c").expect("get").as_deref(), Some(&b"3"[..]));
         assert!(db.check().expect("check").damage.is_empty());
@@ -298,7 +298,7 @@ fn an_iterator_keeps_a_store_that_is_closed_until_it_is_dropped() {
         let long = vec![5; 40 << 10];
         db.put(b"a", b"1").expect("put");
         db.put(b"b", &long).expect("put");
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek_to_first().expect("seek");
         db.close();
         assert_eq!(kind_of(open().map(drop)), ErrorKind::Busy);
@@ -334,12 +334,12 @@ fn a_store_is_closed_under_readers_and_writers_and_opened_at_once() {
             };
             written += std::thread::scope(|scope| {
                 let writer = scope.spawn(|| {
-                    let put = |i: &u64| until_closed(space.put(&numbered(written + i), &[7; 100]));
+                    let put = |i: &u64| until_closed(space.put(numbered(written + i), [7; 100]));
                     (0..).take_while(put).count() as u64
                 });
                 let reader = scope.spawn(|| {
                     for i in 0.. {
-                        let got = space.get(&numbered(i % (written + 1)));
+                        let got = space.get(numbered(i % (written + 1)));
                         let right =
                             |got: Option<Vec<u8>>| assert!(got.is_none_or(|v| v == [7; 100]));
                         if !until_closed(got.map(right)) {
@@ -394,7 +394,7 @@ fn a_store_is_not_let_go_before_its_background_work_has_ended() {
         let background = Options { background_threads: 1, ..options() };
         let db = Db::open_with(dir.path(), background, hooks).expect("open");
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..).take_while(|i| db.put(&numbered(*i), &[7; 100]).is_ok()).count());
+            scope.spawn(|| (0..).take_while(|i| db.put(numbered(*i), [7; 100]).is_ok()).count());
             while !holdup.entered.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -35,18 +35,18 @@ fn store(place: &Path) -> (Contents, Contents) {
                 model.retain(|key, _| *key < from || *key >= to);
             }
             1..5 => {
-                db.delete(&key(i)).expect("delete");
+                db.delete(key(i)).expect("delete");
                 model.remove(&key(i));
             }
             _ => {
                 let mut value = format!("{round} ").into_bytes();
                 value.resize(130, b'v');
-                db.put(&key(i), &value).expect("put");
+                db.put(key(i), &value).expect("put");
                 model.insert(key(i), value);
             }
         }
     }
-    db.put(b"long", &[7; 5000]).expect("put");
+    db.put(b"long", [7; 5000]).expect("put");
     model.insert(b"long".to_vec(), vec![7; 5000]);
     other.put(b"a", b"b").expect("put");
     let levels = &db.properties().keyspaces[0].levels;
@@ -253,16 +253,16 @@ fn operands_of_merges_are_carried_over() {
         Db::open_with(dir.join(name), options(), hooks).expect("open")
     };
     let db = open("db");
-    let merge = |i: u64, text: &str| db.merge(&key(i), text.as_bytes()).expect("merge");
+    let merge = |i: u64, text: &str| db.merge(key(i), text.as_bytes()).expect("merge");
     for i in 0..200 {
         merge(i, "lost under what follows");
-        db.put(&key(i), b"0").expect("put");
+        db.put(key(i), b"0").expect("put");
         if i % 5 == 0 {
-            db.delete(&key(i)).expect("delete");
+            db.delete(key(i)).expect("delete");
         }
         merge(i, "table");
     }
-    db.delete_range(&key(90), &key(95)).expect("delete range");
+    db.delete_range(key(90), key(95)).expect("delete range");
     db.compact().expect("compact");
     (0..200).step_by(2).for_each(|i| merge(i, "run"));
     db.flush().expect("flush");
@@ -276,7 +276,7 @@ fn operands_of_merges_are_carried_over() {
     assert!(report.lost.is_empty(), "{report:?}");
     assert!(dump(open("new").default_keyspace(), &ReadOptions::default()) == expected);
     assert_eq!(
-        kind_of(Db::open(dir.join("new"), options()).expect("open").get(&key(6))),
+        kind_of(Db::open(dir.join("new"), options()).expect("open").get(key(6))),
         ErrorKind::NotSupported
     );
 

@@ -47,7 +47,7 @@ fn overwrite(
     while written < region.len() * times {
         let key = rng.below(keys).to_be_bytes().to_vec();
         let value = Value::new(rng.next(), (lens.start + rng.below(lens.end - lens.start)) as u32);
-        db.put(&key, &value.bytes()).map_err(|error| {
+        db.put(&key, value.bytes()).map_err(|error| {
             let live: usize = model.iter().map(|(key, value)| key.len() + value.len()).sum();
             let zones = db.properties().zones_free;
             format!(
@@ -118,10 +118,10 @@ fn inserting_and_deleting_for_ever() {
         let (ahead, mut model) = (2000_u64, BTreeMap::new());
         for i in 0..200_000_u64 {
             let value = Value::new(i, 60);
-            db.put(&i.to_be_bytes(), &value.bytes()).unwrap_or_else(|error| panic!("{i}: {error}"));
+            db.put(i.to_be_bytes(), value.bytes()).unwrap_or_else(|error| panic!("{i}: {error}"));
             model.insert(i.to_be_bytes().to_vec(), value);
             if let Some(old) = i.checked_sub(ahead) {
-                db.delete(&old.to_be_bytes()).unwrap_or_else(|error| panic!("{i}: {error}"));
+                db.delete(old.to_be_bytes()).unwrap_or_else(|error| panic!("{i}: {error}"));
                 model.remove(&old.to_be_bytes()[..]);
             }
         }
@@ -135,7 +135,7 @@ fn fill(db: &Db, len: u32, seed: u64) -> BTreeMap<Vec<u8>, Value> {
     for i in 0_u64.. {
         let key = (i ^ seed << 32).to_be_bytes().to_vec();
         let value = Value::new(i ^ seed, len);
-        match db.put(&key, &value.bytes()) {
+        match db.put(&key, value.bytes()) {
             Ok(()) => drop(model.insert(key, value)),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
@@ -163,7 +163,7 @@ fn fill_and_recover(background_threads: u32, len: u32, pool: u64, zone: u64) {
         let more = (4 * zone / record).max(4);
         let refused = (0..=more).find_map(|i| {
             let (key, value) = ([&b"more"[..], &i.to_be_bytes()].concat(), Value::new(i, len));
-            let error = db.put(&key, &value.bytes()).err();
+            let error = db.put(&key, value.bytes()).err();
             if error.is_none() {
                 model.insert(key, value);
             }
@@ -192,9 +192,9 @@ fn fill_and_recover(background_threads: u32, len: u32, pool: u64, zone: u64) {
         }
         assert_equal(&db, &model);
         for i in 0..100_u64 {
-            let done = db.put(&i.to_le_bytes(), &Value::new(i, len.min(2000)).bytes());
+            let done = db.put(i.to_le_bytes(), Value::new(i, len.min(2000)).bytes());
             done.unwrap_or_else(|error| panic!("round {round}: put {i} after deleting: {error}"));
-            db.delete(&i.to_le_bytes()).expect("delete");
+            db.delete(i.to_le_bytes()).expect("delete");
         }
     }
 }
@@ -240,7 +240,7 @@ fn deleting_a_part_of_a_full_store_makes_room_for_a_part() {
             });
             for (count, key) in gone.iter().enumerate().take(gone.len() / 2) {
                 let value = Value::new(round, 100);
-                db.put(key, &value.bytes()).unwrap_or_else(|error| {
+                db.put(key, value.bytes()).unwrap_or_else(|error| {
                     panic!("round {round}: put {count} of {} freed: {error}", gone.len())
                 });
                 model.insert(key.to_vec(), value);
@@ -263,7 +263,7 @@ fn several_keyspaces_share_a_small_pool() {
             let at = rng.below(spaces.len() as u64) as usize;
             let key = rng.below(300).to_be_bytes();
             let value = i.to_le_bytes().repeat(1 + rng.below(20) as usize);
-            let done = spaces[at].put(&key, &value);
+            let done = spaces[at].put(key, &value);
             done.unwrap_or_else(|error| panic!("put {i}: {error}: {:?}", db.properties()));
             model[at].insert(key.to_vec(), value);
         }
@@ -281,7 +281,7 @@ fn an_idle_iterator_does_not_stop_writes() {
         let region = heap(2 << 20);
         let db = open(&region, &options(16 << 10, background_threads));
         let put = |i: u64, with: &str| {
-            let done = db.put(&(i % 500).to_be_bytes(), &i.to_le_bytes().repeat(12));
+            let done = db.put((i % 500).to_be_bytes(), i.to_le_bytes().repeat(12));
             done.unwrap_or_else(|error| panic!("put {i} with {with}: {error}"));
         };
         // The pool is full of dead versions when the iterator is made.
@@ -289,7 +289,7 @@ fn an_idle_iterator_does_not_stop_writes() {
         let snapshot = db.snapshot();
         (30_000..60_000).for_each(|i| put(i, "a snapshot"));
         drop(snapshot);
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek_to_first().expect("first");
         (60_000..90_000).for_each(|i| put(i, "an idle iterator"));
         let mut seen = 0;
@@ -312,8 +312,8 @@ fn a_slow_scan_finishes_under_pressure() {
         let db = open(&region, &options(16 << 10, background_threads));
         let value = |i: u64| i.to_le_bytes().repeat(12);
         let keys = 3000_u64;
-        (0..keys).for_each(|i| db.put(&i.to_be_bytes(), &value(i)).expect("put"));
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        (0..keys).for_each(|i| db.put(i.to_be_bytes(), value(i)).expect("put"));
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek_to_first().expect("first");
         let mut rng = Rng::new(9);
         for i in 0..keys {
@@ -321,7 +321,7 @@ fn a_slow_scan_finishes_under_pressure() {
             assert_eq!(iter.value().expect("value"), Some(&value(i)[..]));
             for _ in 0..40 {
                 let key = rng.below(keys);
-                let done = db.put(&key.to_be_bytes(), &value(key + 1_000_000));
+                let done = db.put(key.to_be_bytes(), value(key + 1_000_000));
                 done.unwrap_or_else(|error| panic!("put at key {i}: {error}"));
             }
             iter.next().expect("next");
@@ -342,7 +342,7 @@ fn long_shared_prefixes_do_not_jam_a_full_store() {
         let key = |i: u64| [&[b'p'; 3000][..], &i.to_be_bytes()].concat();
         let mut count = 0;
         let refused = loop {
-            match db.put(&key(count), b"v") {
+            match db.put(key(count), b"v") {
                 Ok(()) => count += 1,
                 Err(error) => break error,
             }
@@ -350,11 +350,11 @@ fn long_shared_prefixes_do_not_jam_a_full_store() {
         assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
         assert!(count > 100, "only {count} keys of 3 KiB in 4 MiB");
         for i in 0..count {
-            db.delete(&key(i)).unwrap_or_else(|error| panic!("delete {i} of {count}: {error}"));
+            db.delete(key(i)).unwrap_or_else(|error| panic!("delete {i} of {count}: {error}"));
         }
-        (0..50).for_each(|i| db.put(&key(i), b"w").expect("put after deleting"));
+        (0..50).for_each(|i| db.put(key(i), b"w").expect("put after deleting"));
         (0..count).for_each(|i| {
-            assert_eq!(db.get(&key(i)).expect("get").is_some(), i < 50, "key {i}");
+            assert_eq!(db.get(key(i)).expect("get").is_some(), i < 50, "key {i}");
         });
         db.compact().expect("compact");
     }
@@ -371,9 +371,9 @@ fn batches_at_the_brink_are_whole_or_refused() {
         for i in 0..2000_u64 {
             let mut batch = Batch::new();
             for part in 0..4_u64 {
-                batch.put(db.default_keyspace(), &(i * 4 + part).to_be_bytes(), &[1; 300]);
+                batch.put(db.default_keyspace(), (i * 4 + part).to_be_bytes(), [1; 300]);
             }
-            batch.put(&other, &i.to_be_bytes(), &[2; 300]);
+            batch.put(&other, i.to_be_bytes(), [2; 300]);
             match db.write(&batch) {
                 Ok(()) => written.push(i),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}"),
@@ -401,14 +401,14 @@ fn compacting_gives_dead_bytes_back() {
     let db = open(&region, &options(16 << 10, 0));
     let empty = db.properties().pm_free;
     for i in 0..20_000_u64 {
-        db.put(&(i % 10).to_be_bytes(), &[i as u8; 100]).expect("put");
+        db.put((i % 10).to_be_bytes(), [i as u8; 100]).expect("put");
     }
     db.compact().expect("compact");
     db.compact().expect("compact");
     let kept = empty - db.properties().pm_free;
     assert!(kept < 128 << 10, "{kept} bytes are kept for 10 live records");
     for i in 0..10_u64 {
-        db.delete(&i.to_be_bytes()).expect("delete");
+        db.delete(i.to_be_bytes()).expect("delete");
     }
     db.compact().expect("compact");
     let kept = empty - db.properties().pm_free;
@@ -430,7 +430,7 @@ fn deletes_and_puts_take_turns_in_a_full_store() {
             model.remove(gone);
             for i in 0..50 {
                 let (key, value) = ((round << 32 | i).to_le_bytes().to_vec(), Value::new(i, 300));
-                match db.put(&key, &value.bytes()) {
+                match db.put(&key, value.bytes()) {
                     Ok(()) => drop(model.insert(key, value)),
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
@@ -454,7 +454,7 @@ fn flushes_go_before_a_merge() {
             // Half of the keys are new, half are overwritten by the next round.
             let key = (if i % 2 == 0 { i } else { round << 32 | i }).to_be_bytes();
             let value = Value::new(round << 16 | i, 40);
-            db.put(&key, &value.bytes()).expect("put");
+            db.put(key, value.bytes()).expect("put");
             model.insert(key.to_vec(), value);
         }
         db.put(b"deleted", b"soon").expect("put");
@@ -491,7 +491,7 @@ fn the_dram_budget_holds() {
     let mut most = 0;
     for i in 0..1_000_000_u64 {
         let key = (i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes();
-        db.put(&key, &[7; 100]).expect("put");
+        db.put(key, [7; 100]).expect("put");
         if i % 1000 == 0 {
             most = most.max(db.properties().dram_bytes);
         }

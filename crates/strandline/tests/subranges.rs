@@ -33,7 +33,7 @@ fn settle(db: &Db) {
 }
 
 fn keys(space: &Keyspace, backward: bool) -> Vec<Vec<u8>> {
-    let mut iter = space.iter(&ReadOptions::default()).expect("iterator");
+    let mut iter = space.cursor(&ReadOptions::default()).expect("iterator");
     if backward { iter.seek_to_last() } else { iter.seek_to_first() }.expect("seek");
     let mut keys = Vec::new();
     while let Some(key) = iter.key() {
@@ -48,7 +48,7 @@ fn keys_without_order_are_cut_into_many_parts() {
     let db = open(&options());
     let space = db.default_keyspace();
     for number in 0..120_000 {
-        space.put(&scattered(number), &number.to_le_bytes()).expect("put");
+        space.put(scattered(number), number.to_le_bytes()).expect("put");
         if number % 1000 == 0 {
             while !db.work(4096).expect("work") {}
         }
@@ -65,7 +65,7 @@ fn keys_without_order_are_cut_into_many_parts() {
     let (least, most) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
     assert!(most <= 4 * least, "{least} to {most} bytes");
     for number in 0..120_000 {
-        let value = space.get(&scattered(number)).expect("get");
+        let value = space.get(scattered(number)).expect("get");
         assert_eq!(value.as_deref(), Some(&number.to_le_bytes()[..]));
     }
     let mut all: Vec<Vec<u8>> = (0..120_000).map(|number| scattered(number).to_vec()).collect();
@@ -85,7 +85,7 @@ fn a_number_is_bounded_by_the_pool() {
         let db = Db::open(dir.join(&subranges.to_string()), small).expect("open");
         let space = db.default_keyspace();
         for number in 0..60_000 {
-            space.put(&scattered(number % 20_000), &[number as u8; 100]).expect("put");
+            space.put(scattered(number % 20_000), [number as u8; 100]).expect("put");
         }
         settle(&db);
         assert_eq!(steps::subranges(space), most);
@@ -102,7 +102,7 @@ fn heat_is_a_share_of_all_keyspaces() {
         (db.default_keyspace().clone(), db.create_keyspace("little").expect("create"));
     for number in 0..120_000 {
         let space = if number % 10 == 0 { &little } else { &much };
-        space.put(&scattered(number), &number.to_le_bytes()).expect("put");
+        space.put(scattered(number), number.to_le_bytes()).expect("put");
         if number % 1000 == 0 {
             while !db.work(4096).expect("work") {}
         }
@@ -120,7 +120,7 @@ fn keys_in_order_are_not() {
     let db = open(&options());
     let space = db.default_keyspace();
     for number in 0..150_000_u64 {
-        space.put(&number.to_be_bytes(), b"value").expect("put");
+        space.put(number.to_be_bytes(), b"value").expect("put");
         if number % 1000 == 0 {
             while !db.work(4096).expect("work") {}
         }
@@ -134,7 +134,7 @@ fn a_number_is_kept() {
     let db = open(&Options { subranges: 5, ..options() });
     let space = db.default_keyspace();
     for number in 0..60_000 {
-        space.put(&scattered(number), b"value").expect("put");
+        space.put(scattered(number), b"value").expect("put");
         if number % 1000 == 0 {
             while !db.work(4096).expect("work") {}
         }
@@ -178,7 +178,7 @@ fn split_and_joined_by_hand() {
         assert_eq!(get(b"key0700").as_deref(), Some("second"));
         assert_eq!(keys(space, false).len(), 601);
         assert_eq!(keys(space, true).len(), 601);
-        let many = space.multi_get(&[b"key0700", b"key0100", b"key0300"]).expect("get");
+        let many = space.multi_get([b"key0700", b"key0100", b"key0300"]).expect("get");
         assert_eq!(many.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
     };
     expected(&db);

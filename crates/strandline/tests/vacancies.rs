@@ -58,7 +58,7 @@ fn ends(db: &Db, snapshot: Option<&Snapshot>) -> [(Option<Vec<u8>>, u64); 2] {
     let options = ReadOptions { snapshot, ..ReadOptions::default() };
     [true, false].map(|first| {
         let before = passed(db);
-        let mut iter = space.iter(&options).expect("iter");
+        let mut iter = space.cursor(&options).expect("iter");
         if first { iter.seek_to_first() } else { iter.seek_to_last() }.expect("seek");
         (iter.key().map(<[u8]>::to_vec), passed(db) - before)
     })
@@ -85,31 +85,31 @@ fn the_head_of_a_queue_is_found_without_walking_what_was_deleted() {
         let db = store(&options);
         let (mut worst, mut walked) = (0, 0);
         for message in 0..MESSAGES {
-            db.put(&numbered(message), &[7; 100]).expect("put");
+            db.put(numbered(message), [7; 100]).expect("put");
             if message % 200 == 0 {
                 db.work(100).expect("work");
             }
             let Some(head) = message.checked_sub(DEPTH) else { continue };
             let before = passed(&db);
-            let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+            let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
             iter.seek_to_first().expect("seek");
             assert_eq!(iter.key(), Some(&numbered(head)[..]), "{name}");
             let now = passed(&db) - before;
             (worst, walked) = (now.max(worst), walked + now);
-            db.delete(&numbered(head)).expect("delete");
+            db.delete(numbered(head)).expect("delete");
         }
         assert!(worst <= FEW, "{name}: one scan walked {worst} entries");
         let mean = walked / MESSAGES;
         assert!(mean <= FEW / 2, "{name}: {mean} entries a scan");
         // Drained, it is found empty as quickly.
         for message in MESSAGES - DEPTH..MESSAGES {
-            db.delete(&numbered(message)).expect("delete");
+            db.delete(numbered(message)).expect("delete");
         }
         let _learnt = (ends(&db, None), ends(&db, None));
         assert_few(&db, None, None, name);
         work_all(&db);
         assert_few(&db, None, None, name);
-        db.put(&numbered(MESSAGES), b"more").expect("put");
+        db.put(numbered(MESSAGES), b"more").expect("put");
         assert_few(&db, Some(numbered(MESSAGES)), Some(numbered(MESSAGES)), name);
     }
 }
@@ -124,7 +124,7 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
         for station in ["memtable", "run", "table"] {
             let db = store(&options);
             for i in 0..KEYS {
-                db.put(&key(i), &[1; 40]).expect("put");
+                db.put(key(i), [1; 40]).expect("put");
             }
             let all = db.snapshot();
             match station {
@@ -132,12 +132,12 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
                 "table" => db.compact().expect("compact"),
                 _ => {}
             }
-            db.delete_range(&key(0), &key(KEYS)).expect("delete range");
+            db.delete_range(key(0), key(KEYS)).expect("delete range");
             let when = format!("{name}, {station}");
             assert_few(&db, None, None, &when);
             // What comes later is shown, and what is around it still jumped over.
-            db.put(&key(KEYS / 2), b"later").expect("put");
-            db.merge(&key(3), b"x").expect_err("no operator");
+            db.put(key(KEYS / 2), b"later").expect("put");
+            db.merge(key(3), b"x").expect_err("no operator");
             let later = Some(key(KEYS / 2));
             assert_few(&db, later.clone(), later.clone(), &when);
             // An older snapshot sees what it saw.
@@ -162,25 +162,25 @@ fn after_an_open_a_range_deletion_is_enough_to_jump_over_what_is_older() {
         let place = Place::new(16 << 20, ssd::Memory::default());
         let db = place.open(options.clone());
         for i in 0..4_000 {
-            db.put(&numbered(i), &[1; 40]).expect("put");
+            db.put(numbered(i), [1; 40]).expect("put");
         }
         if down {
             db.compact().expect("compact")
         } else {
             db.flush().expect("flush")
         }
-        db.delete_range(&numbered(500), &numbered(3_500)).expect("delete range");
-        db.put(&numbered(2_000), b"later").expect("put");
+        db.delete_range(numbered(500), numbered(3_500)).expect("delete range");
+        db.put(numbered(2_000), b"later").expect("put");
         drop(db);
         let db = place.open(options);
         let before = passed(&db);
-        let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+        let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         for (from, next) in [(500, 2_000), (2_001, 3_500)] {
-            iter.seek(&numbered(from)).expect("seek");
+            iter.seek(numbered(from)).expect("seek");
             assert_eq!(iter.key(), Some(&numbered(next)[..]));
         }
         for (from, next) in [(3_499, 2_000), (1_999, 499)] {
-            iter.seek_for_prev(&numbered(from)).expect("seek");
+            iter.seek_for_prev(numbered(from)).expect("seek");
             assert_eq!(iter.key(), Some(&numbered(next)[..]));
         }
         let walked = passed(&db) - before;
@@ -202,9 +202,9 @@ fn a_flush_drops_tombstones_of_keys_that_nothing_older_holds() {
         };
         let db = open().expect("open");
         for message in 0..3_000 {
-            db.put(&numbered(message), &[7; 20]).expect("put");
+            db.put(numbered(message), [7; 20]).expect("put");
             if let Some(head) = message.checked_sub(DEPTH) {
-                db.delete(&numbered(head)).expect("delete");
+                db.delete(numbered(head)).expect("delete");
             }
             if message % 1_000 == 999 {
                 db.flush().expect("flush");
@@ -242,18 +242,18 @@ impl Pair {
         match self.rng.below(14) {
             0 | 1 => {
                 for i in low..low + len / 4 {
-                    self.db.put(&numbered(i), &i.to_le_bytes()).expect("put");
+                    self.db.put(numbered(i), i.to_le_bytes()).expect("put");
                     self.model.insert(numbered(i), i.to_le_bytes().to_vec());
                 }
             }
             2 | 3 => {
                 let value = self.rng.next().to_le_bytes();
-                self.db.put(&numbered(low), &value).expect("put");
+                self.db.put(numbered(low), value).expect("put");
                 self.model.insert(numbered(low), value.to_vec());
             }
             4 | 5 => {
                 for i in low..low + len {
-                    self.db.delete(&numbered(i)).expect("delete");
+                    self.db.delete(numbered(i)).expect("delete");
                     self.model.remove(&numbered(i));
                 }
             }
@@ -295,7 +295,7 @@ impl Pair {
         let expected: Vec<(&Vec<u8>, &Vec<u8>)> =
             model.range((lower.clone(), upper.clone())).collect();
         let options = ReadOptions { snapshot, lower: Some(lower), upper: Some(upper) };
-        let mut iter = self.db.default_keyspace().iter(&options).expect("iter");
+        let mut iter = self.db.default_keyspace().cursor(&options).expect("iter");
         let forward = self.rng.chance(1, 2);
         if forward { iter.seek_to_first() } else { iter.seek_to_last() }.expect("seek");
         let mut shown = Vec::new();
@@ -359,18 +359,18 @@ fn writers_find_what_they_put_into_ranges_that_others_have_emptied() {
             match rng.below(4) {
                 0 => {
                     for i in from..from + len {
-                        db.delete(&own(writer, i)).expect("delete");
+                        db.delete(own(writer, i)).expect("delete");
                         there.remove(&own(writer, i));
                     }
                 }
                 // Below all keys of the writers: announced, never theirs.
-                1 => db.delete_range(b"a", &numbered(0)).expect("delete range"),
+                1 => db.delete_range(b"a", numbered(0)).expect("delete range"),
                 _ => {
-                    db.put(&own(writer, from), &round.to_le_bytes()).expect("put");
+                    db.put(own(writer, from), round.to_le_bytes()).expect("put");
                     there.insert(own(writer, from), round);
                 }
             }
-            let mut iter = db.default_keyspace().iter(&ReadOptions::default()).expect("iter");
+            let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
             let forward = rng.chance(1, 2);
             if forward { iter.seek_to_first() } else { iter.seek_to_last() }.expect("seek");
             let mut found = BTreeMap::new();

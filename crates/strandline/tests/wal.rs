@@ -155,7 +155,7 @@ fn it_says_what_a_write_survives() {
 fn filled(dir: &TempDir) -> Contents {
     let db = Db::open(dir.path(), options()).expect("open");
     for i in 0..400_u64 {
-        db.put(&numbered(i), &[i as u8; 2000]).expect("put");
+        db.put(numbered(i), [i as u8; 2000]).expect("put");
     }
     contents(&db)
 }
@@ -174,7 +174,7 @@ fn a_torn_end_ends_the_log() {
         for round in 0..3 {
             let db = Db::open(dir.path(), options()).expect("open");
             assert_eq!(contents(&db), model, "cut {cut}, round {round}");
-            db.put(&numbered(1000 + round), b"more").expect("put");
+            db.put(numbered(1000 + round), b"more").expect("put");
             model.insert(numbered(1000 + round), b"more".to_vec());
         }
     }
@@ -488,7 +488,7 @@ fn of_several_writers_none_hangs_when_the_log_fails() {
         let write = |lane: u64| {
             for i in 0.. {
                 let key = format!("{lane} {:04}", i % 50);
-                if let Err(error) = db.put(key.as_bytes(), &u64::to_le_bytes(i).repeat(20)) {
+                if let Err(error) = db.put(key.as_bytes(), u64::to_le_bytes(i).repeat(20)) {
                     assert!(matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed));
                     return i;
                 }
@@ -525,7 +525,7 @@ fn a_keyspace_whose_drop_poisons_the_store_can_be_read() {
     fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Append).on("wal").for_ever()]);
     assert_eq!(kind_of(db.drop_keyspace("other")), ErrorKind::Io);
     assert_eq!(other.get(b"key").expect("get"), Some(b"value".to_vec()));
-    let mut iter = other.iter(&ReadOptions::default()).expect("iter");
+    let mut iter = other.cursor(&ReadOptions::default()).expect("iter");
     iter.seek_to_first().expect("seek");
     assert_eq!(iter.key(), Some(&b"key"[..]));
     assert_eq!(kind_of(other.put(b"key", b"other")), ErrorKind::Closed);
@@ -625,7 +625,7 @@ fn writers_who_wait_share_a_sync() {
     let place = Place::make(Arc::new(fs), WalSync::Always);
     let db = place.open(0).expect("open");
     for lane in 0..WRITERS {
-        db.put(&numbered(lane), b"first").expect("put");
+        db.put(numbered(lane), b"first").expect("put");
     }
     let before = syncs.load(Relaxed);
     slow.store(true, Relaxed);
@@ -636,7 +636,7 @@ fn writers_who_wait_share_a_sync() {
             scope.spawn(move || {
                 start.wait();
                 for i in 0..WRITES {
-                    db.put(&numbered(lane), &i.to_le_bytes()).expect("put");
+                    db.put(numbered(lane), i.to_le_bytes()).expect("put");
                 }
             });
         }
@@ -743,7 +743,7 @@ fn long_values_and_large_batches_go_through_the_log() {
     db.put(b"long", &long).expect("put");
     let mut batch = strandline::Batch::new();
     for i in 0..200 {
-        batch.put(db.default_keyspace(), &numbered(i), &[i as u8; 700]);
+        batch.put(db.default_keyspace(), numbered(i), [i as u8; 700]);
     }
     db.write(&batch).expect("write");
     drop(batch);

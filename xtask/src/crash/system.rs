@@ -500,7 +500,7 @@ pub fn show(spaces: &Spaces, keys: Keys, each: &mut Show<'_>) -> Result<()> {
         if number == SPARE {
             each(number as u8, &[], &[]);
         }
-        let mut iter = space.iter(&ReadOptions::default())?;
+        let mut iter = space.cursor(&ReadOptions::default())?;
         iter.seek_to_first()?;
         let mut shown = 0;
         while let Some(key) = iter.key() {
@@ -517,7 +517,7 @@ pub fn show(spaces: &Spaces, keys: Keys, each: &mut Show<'_>) -> Result<()> {
         // show.
         let mut found = 0;
         for number in 0..keys.count {
-            found += u32::from(space.get(&keys.key(number))?.is_some());
+            found += u32::from(space.get(keys.key(number))?.is_some());
         }
         if found != shown {
             return Err(disagree(b"one that is absent"));
@@ -601,7 +601,7 @@ fn step_read<'s>(
 
 /// The value of `key` that a scan from the first key on finds. What it passes, later scans jump over.
 fn walked(space: &Keyspace, key: &[u8], options: &ReadOptions<'_>) -> Result<Option<Vec<u8>>> {
-    let mut iter = space.iter(options)?;
+    let mut iter = space.cursor(options)?;
     iter.seek_to_first()?;
     while iter.key().is_some_and(|other| other < key) {
         iter.next()?;

@@ -350,8 +350,8 @@ impl Child {
         if let [Change { key, put }] = &changes[..] {
             let space = &self.spaces[key.space];
             return match put {
-                Some(version) => space.put(&key.bytes(), &self.plan.value(lane, key, *version)),
-                None => space.delete(&key.bytes()),
+                Some(version) => space.put(key.bytes(), self.plan.value(lane, key, *version)),
+                None => space.delete(key.bytes()),
             };
         }
         batch.clear();
@@ -359,9 +359,9 @@ impl Child {
             let space = &self.spaces[key.space];
             match put {
                 Some(version) => {
-                    batch.put(space, &key.bytes(), &self.plan.value(lane, &key, version));
+                    batch.put(space, key.bytes(), self.plan.value(lane, &key, version));
                 }
-                None => batch.delete(space, &key.bytes()),
+                None => batch.delete(space, key.bytes()),
             }
         }
         self.db.write(batch)
@@ -407,7 +407,7 @@ impl Child {
     }
 
     fn read(&self, key: &Key) -> Result<(), String> {
-        let value = self.spaces[key.space].get(&key.bytes()).map_err(|error| error.to_string())?;
+        let value = self.spaces[key.space].get(key.bytes()).map_err(|error| error.to_string())?;
         let Some(value) = value else { return Ok(()) };
         let (lane, version) = self
             .plan

@@ -44,7 +44,7 @@ pub fn read_all(db: &Db, plan: &KillPlan) -> Result<Contents, String> {
         })?;
     }
     for key in plan.keys() {
-        let got = spaces[key.space].get(&key.bytes()).map_err(failed)?;
+        let got = spaces[key.space].get(key.bytes()).map_err(failed)?;
         if got.as_ref() != contents[key.space].get(&key.bytes()) {
             return Err(format!("{key:?}: a get and a scan differ"));
         }
@@ -68,7 +68,7 @@ pub fn read_only(dir: &Path, settings: Settings) -> Result<Contents, String> {
 
 /// Calls `each` with every key and value; an error if a walk back sees another number of keys.
 fn walk(space: &Keyspace, mut each: impl FnMut(&[u8], &[u8])) -> Result<(), String> {
-    let mut iter = space.iter(&ReadOptions::default()).map_err(failed)?;
+    let mut iter = space.cursor(&ReadOptions::default()).map_err(failed)?;
     let mut keys = 0_u64;
     iter.seek_to_first().map_err(failed)?;
     while let (Some(key), Some(value)) = (iter.key(), iter.value().map_err(failed)?) {

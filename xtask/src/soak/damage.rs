@@ -73,7 +73,7 @@ impl Victim<'_> {
         for key in self.plan.keys() {
             let Ok(space) = db.keyspace(SPACES[key.space]) else { continue };
             let expected = self.contents[key.space].get(&key.bytes());
-            match space.get(&key.bytes()) {
+            match space.get(key.bytes()) {
                 Err(_) => outcome.reported += 1,
                 Ok(found) if found.as_ref() == expected => {}
                 Ok(found) => {
@@ -120,7 +120,7 @@ impl Victim<'_> {
         let spaces: Vec<Option<Keyspace>> = SPACES.map(|name| db.keyspace(name).ok()).into();
         for key in self.plan.keys() {
             let Some(space) = &spaces[key.space] else { continue };
-            let found = space.get(&key.bytes()).map_err(failed)?;
+            let found = space.get(key.bytes()).map_err(failed)?;
             if found.is_some_and(|value| self.plan.writer(&key, &value).is_none()) {
                 return Err(format!("a repair gave {key:?} a value that nobody wrote"));
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
-    Batch, Db, ErrorKind, IngestOptions, Iter, Keyspace, ReadOptions, Result, Snapshot,
+    Batch, Cursor, Db, ErrorKind, IngestOptions, Keyspace, ReadOptions, Result, Snapshot,
 };
 use testkit::{Rng, stamp, stamped};
 
@@ -76,7 +76,7 @@ fn patiently<T>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
 pub fn contents(space: &Keyspace, options: &ReadOptions<'_>) -> Result<Model> {
     patiently(|| {
         let mut all = Model::new();
-        let mut iter = space.iter(options)?;
+        let mut iter = space.cursor(options)?;
         iter.seek_to_first()?;
         while let (Some(key), Some(value)) = (iter.key(), iter.value()?) {
             all.insert(key.to_vec(), value.to_vec());
@@ -90,7 +90,7 @@ pub fn contents(space: &Keyspace, options: &ReadOptions<'_>) -> Result<Model> {
 fn backward(space: &Keyspace, options: &ReadOptions<'_>) -> Result<Model> {
     patiently(|| {
         let mut all = Model::new();
-        let mut iter = space.iter(options)?;
+        let mut iter = space.cursor(options)?;
         iter.seek_to_last()?;
         while let (Some(key), Some(value)) = (iter.key(), iter.value()?) {
             all.insert(key.to_vec(), value.to_vec());
@@ -158,7 +158,7 @@ impl<'g> Guest<'g> {
             }
             2 => {
                 let (key, add) = (key(self.rng.below(KEYS / 2) * 2 + 1), self.rng.below(100));
-                self.space.merge(&key, &add.to_le_bytes())?;
+                self.space.merge(&key, add.to_le_bytes())?;
                 let sum = self.model.get(&key).map_or(0, |value| number(value));
                 self.model.insert(key, sum.wrapping_add(add).to_le_bytes().to_vec());
             }
@@ -197,7 +197,7 @@ impl<'g> Guest<'g> {
                 1 => self.version.to_le_bytes().to_vec(),
                 _ => stamp(WRITER, no, self.version, len),
             };
-            batch.put(&self.space, &key(no), &value);
+            batch.put(&self.space, key(no), &value);
             puts.push((key(no), value));
         }
         self.db.write(&batch)?;
@@ -260,9 +260,9 @@ impl<'g> Guest<'g> {
     }
 
     /// An iterator in the middle of the keyspace.
-    fn hold(&mut self) -> std::result::Result<Option<Iter>, End> {
+    fn hold(&mut self) -> std::result::Result<Option<Cursor>, End> {
         let from = key(self.rng.below(KEYS));
-        let mut iter = self.space.iter(&ReadOptions::default())?;
+        let mut iter = self.space.cursor(&ReadOptions::default())?;
         let sought = patiently(|| iter.seek(&from));
         sought?;
         let expected = self.model.range(from..).next().map(|(key, _)| &key[..]);
@@ -271,7 +271,7 @@ impl<'g> Guest<'g> {
     }
 
     /// Reads on in a keyspace that was dropped: what it held, or an error that says so.
-    fn read_on(&self, iter: &mut Iter) -> std::result::Result<(), End> {
+    fn read_on(&self, iter: &mut Cursor) -> std::result::Result<(), End> {
         loop {
             let there = match (iter.key(), iter.value()) {
                 (Some(key), Ok(Some(value))) => self.model.get(key).is_some_and(|is| is == value),

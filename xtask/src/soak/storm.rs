@@ -184,12 +184,12 @@ impl<'s> Storm<'s> {
             let key = |no: u64| format!("{no:08}").into_bytes();
             let from = rng.below(KEYS);
             let done = match rng.below(100) {
-                0..70 => db.put(&key(from), &vec![7; rng.below(600) as usize]),
-                70..73 => db.put(&key(from), &vec![7; 20_000]),
-                73..98 => db.delete(&key(from)),
+                0..70 => db.put(key(from), vec![7; rng.below(600) as usize]),
+                70..73 => db.put(key(from), vec![7; 20_000]),
+                73..98 => db.delete(key(from)),
                 _ => {
                     let end = key(from + 1 + rng.below(KEYS / 8));
-                    db.delete_range(&key(from), &end).inspect(|()| self.told.range_deleted())
+                    db.delete_range(key(from), &end).inspect(|()| self.told.range_deleted())
                 }
             };
             done.map_err(|error| format!("the default keyspace: {error}"))?;
@@ -204,7 +204,7 @@ impl<'s> Storm<'s> {
         while Instant::now() < over {
             let snapshot = db.snapshot();
             let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
-            let mut iter = db.default_keyspace().iter(&options).map_err(failed)?;
+            let mut iter = db.default_keyspace().cursor(&options).map_err(failed)?;
             let from = format!("{:08}", rng.below(KEYS));
             iter.seek(from.as_bytes()).map_err(failed)?;
             for _ in 0..rng.below(200) {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Finding;
 
-/// Files of which a build takes one: each defines the same types for its processor.
-const ALTERNATIVES: [&str; 1] = ["crates/pmem/src/cacheline/"];
+/// Files in whose place a build may take another with the same types: for its processor, for a feature that it is without.
+const ALTERNATIVES: [&str; 2] =
+    ["crates/pmem/src/cacheline/", "crates/sst/src/compression/no_zstd.rs"];
 
 /// Checks that no two files of a crate define types of the same name. Types of tests do not count: they end with their
 /// module.

@@ -84,12 +84,12 @@ impl Failure {
 /// A dictionary that all data blocks of a table build on.
 pub(crate) struct Dictionary {
     bytes: Vec<u8>,
-    zstd: zstd::Dictionary,
+    zstd: zstd::DecodeDictionary,
 }
 
 impl Dictionary {
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
-        let zstd = zstd::Dictionary::new(&bytes)?;
+        let zstd = zstd::DecodeDictionary::new(&bytes)?;
         Some(Self { bytes, zstd })
     }
 }

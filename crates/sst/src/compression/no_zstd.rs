@@ -3,17 +3,17 @@
 use super::{Failure, REMEDY};
 
 /// A dictionary for blocks that are refused.
-pub(super) struct Dictionary;
+pub(super) struct DecodeDictionary;
 
-impl Dictionary {
-    pub(super) fn new(_bytes: &[u8]) -> Option<Dictionary> {
-        Some(Dictionary)
+impl DecodeDictionary {
+    pub(super) fn new(_bytes: &[u8]) -> Option<DecodeDictionary> {
+        Some(DecodeDictionary)
     }
 }
 
 pub(super) fn decompress(
     _bytes: &[u8],
-    _dictionary: Option<&Dictionary>,
+    _dictionary: Option<&DecodeDictionary>,
     _out: &mut Vec<u8>,
 ) -> Result<Option<usize>, Failure> {
     let what = "compression by Zstandard, which this build is without".into();

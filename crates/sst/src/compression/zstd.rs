@@ -12,19 +12,19 @@ thread_local! {
 }
 
 /// A dictionary, made ready for use.
-pub(super) struct Dictionary(DDict<'static>);
+pub(super) struct DecodeDictionary(DDict<'static>);
 
-impl Dictionary {
+impl DecodeDictionary {
     /// `None` if it is none.
-    pub(super) fn new(bytes: &[u8]) -> Option<Dictionary> {
-        DDict::try_create(bytes).map(Dictionary)
+    pub(super) fn new(bytes: &[u8]) -> Option<DecodeDictionary> {
+        DDict::try_create(bytes).map(DecodeDictionary)
     }
 }
 
 /// Decompresses `bytes` into the capacity of `out`, which is empty; `None` if they are not what Zstandard writes.
 pub(super) fn decompress(
     bytes: &[u8],
-    dictionary: Option<&Dictionary>,
+    dictionary: Option<&DecodeDictionary>,
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>, Failure> {
     let done = CONTEXT.with_borrow_mut(|context| {

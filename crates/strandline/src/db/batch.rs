@@ -30,23 +30,28 @@ impl Batch {
     }
 
     /// Sets `key` to `value`.
-    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
-        self.push(keyspace, Kind::Put, key, value);
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.push(keyspace, Kind::Put, key.as_ref(), value.as_ref());
     }
 
     /// Deletes `key`.
-    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
-        self.push(keyspace, Kind::Delete, key, &[]);
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
+        self.push(keyspace, Kind::Delete, key.as_ref(), &[]);
     }
 
     /// Merges `operand` into `key`; see [`Keyspace::merge`].
-    pub fn merge(&mut self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) {
-        self.push(keyspace, Kind::Merge, key, operand);
+    pub fn merge(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        self.push(keyspace, Kind::Merge, key.as_ref(), operand.as_ref());
     }
 
     /// Deletes all keys from `begin` up to before `end`; later changes of the batch are not affected.
-    pub fn delete_range(&mut self, keyspace: &Keyspace, begin: &[u8], end: &[u8]) {
-        self.push(keyspace, Kind::RangeDelete, begin, end);
+    pub fn delete_range(
+        &mut self,
+        keyspace: &Keyspace,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) {
+        self.push(keyspace, Kind::RangeDelete, begin.as_ref(), end.as_ref());
     }
 
     fn push(&mut self, keyspace: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) {

@@ -23,7 +23,7 @@ const RUN_AHEAD_MAX: usize = 48;
 const PASSED_MAX: usize = 2 * RUN_AHEAD_MAX;
 
 /// A walk over one source.
-pub(crate) struct Cursor {
+pub(crate) struct SourceCursor {
     /// The source's place in its View, the newest's being 0.
     pub rank: usize,
     source: CursorSource,
@@ -55,9 +55,9 @@ enum CursorSource {
     },
 }
 
-impl Cursor {
-    fn new(source: CursorSource, direction: Direction, at: Seq) -> Cursor {
-        Cursor {
+impl SourceCursor {
+    fn new(source: CursorSource, direction: Direction, at: Seq) -> SourceCursor {
+        SourceCursor {
             decides_late: direction == Direction::Backward
                 && matches!(source, CursorSource::Run { .. }),
             rank: 0,
@@ -81,9 +81,9 @@ impl Cursor {
         from: Bound<&[u8]>,
         direction: Direction,
         at: Seq,
-    ) -> Result<Cursor> {
+    ) -> Result<SourceCursor> {
         let source = CursorSource::Memtable { memtable: Arc::clone(memtable), last: None };
-        let mut cursor = Cursor::new(source, direction, at);
+        let mut cursor = SourceCursor::new(source, direction, at);
         cursor.ahead = AHEAD_FIRST;
         cursor.scan_memtable(media, from);
         cursor.advance(media)?;
@@ -97,9 +97,12 @@ impl Cursor {
         from: Bound<&[u8]>,
         direction: Direction,
         at: Seq,
-    ) -> Result<Cursor> {
-        let mut cursor =
-            Cursor::new(CursorSource::Run { run: Arc::clone(run), next: None }, direction, at);
+    ) -> Result<SourceCursor> {
+        let mut cursor = SourceCursor::new(
+            CursorSource::Run { run: Arc::clone(run), next: None },
+            direction,
+            at,
+        );
         let batch = &mut cursor.batch;
         let behind = match (from, direction) {
             (Bound::Unbounded, Direction::Forward) => 0,
@@ -148,7 +151,7 @@ impl Cursor {
         self.advance_to_any(media)
     }
 
-    /// As [`Cursor::advance`], whatever comes next.
+    /// As [`SourceCursor::advance`], whatever comes next.
     #[inline(never)]
     fn advance_to_any(&mut self, media: &Media) -> Result<()> {
         if self.decides_late {

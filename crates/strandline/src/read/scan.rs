@@ -19,7 +19,7 @@ use base::{Error, Result, Seq};
 use crate::engine::Engine;
 use art::Direction;
 
-use crate::iter::Cursor;
+use crate::iter::SourceCursor;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
@@ -45,7 +45,7 @@ pub(crate) struct Scan {
     /// It leaves the subrange there.
     goes_on: bool,
     /// Over memtables and runs.
-    cursors: Vec<Cursor>,
+    cursors: Vec<SourceCursor>,
     /// Over levels of tables, the upper first.
     walks: Vec<LevelIterator>,
     current: ScanPosition,
@@ -214,12 +214,12 @@ impl Scan {
         self.walks.clear();
         let memtables = self.view.memtables.iter().enumerate();
         for (rank, memtable) in memtables.filter(|(_, memtable)| !memtable.index.is_empty()) {
-            let mut cursor = Cursor::memtable(media, memtable, from, direction, self.at)?;
+            let mut cursor = SourceCursor::memtable(media, memtable, from, direction, self.at)?;
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
         for (rank, run) in (self.view.first_run()..).zip(&self.view.runs) {
-            let mut cursor = Cursor::run(media, run, from, direction, self.at)?;
+            let mut cursor = SourceCursor::run(media, run, from, direction, self.at)?;
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
@@ -456,7 +456,7 @@ fn is_put(entry: &Entry) -> bool {
 }
 
 /// The cursor whose head comes next going `direction`; of equal keys, the newest.
-fn nearest(cursors: &[Cursor], media: &Media, direction: Direction) -> Option<usize> {
+fn nearest(cursors: &[SourceCursor], media: &Media, direction: Direction) -> Option<usize> {
     let mut best: Option<(usize, &Entry)> = None;
     for (no, cursor) in cursors.iter().enumerate() {
         let Some(head) = &cursor.head else { continue };

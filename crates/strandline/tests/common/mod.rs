@@ -11,8 +11,8 @@ use std::time::Duration;
 use ssd::Fs;
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
-    Batch, Db, ErrorKind, Hooks, IngestOptions, Iter, Keyspace, LostRange, MergeOperator, Options,
-    ReadOptions, Region, Snapshot, steps,
+    Batch, Cursor, Db, ErrorKind, Hooks, IngestOptions, Keyspace, LostRange, MergeOperator,
+    Options, ReadOptions, Region, Snapshot, steps,
 };
 use testkit::{Change, Model, Moment, Move, Op, Rng, Transcript, Value, Walk};
 
@@ -158,7 +158,7 @@ pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Everything in a keyspace, by a forward scan.
 pub fn dump(keyspace: &Keyspace, options: &ReadOptions<'_>) -> Contents {
-    let mut iter = keyspace.iter(options).expect("iter");
+    let mut iter = keyspace.cursor(options).expect("iter");
     let mut all = BTreeMap::new();
     iter.seek_to_first().expect("first");
     while iter.valid() {
@@ -242,7 +242,7 @@ pub fn remove_copy(fs: &dyn Fs, copy: &Path) {
 }
 
 struct HeldIter {
-    iter: Iter,
+    iter: Cursor,
     walk: Walk,
     /// The moment that the iterator sees, so that it can be made anew.
     snapshot: Rc<Snapshot>,
@@ -366,7 +366,7 @@ impl Driver {
 
     fn merge(&mut self, space: u32, key: &[u8], operand: Value) {
         let Some(keyspace) = self.spaces.get(&space).cloned() else { return };
-        self.with_room(|_| keyspace.merge(key, &operand.bytes()));
+        self.with_room(|_| keyspace.merge(key, operand.bytes()));
         self.model.merge(space, key, operand);
     }
 
@@ -424,7 +424,7 @@ impl Driver {
         for change in known {
             let keyspace = &self.spaces[&change.space];
             match &change.value {
-                Some(value) => batch.put(keyspace, &change.key, &value.bytes()),
+                Some(value) => batch.put(keyspace, &change.key, value.bytes()),
                 None => batch.delete(keyspace, &change.key),
             }
         }
@@ -447,7 +447,7 @@ impl Driver {
                 lower: Some(held.walk.lower.clone()),
                 upper: Some(held.walk.upper.clone()),
             };
-            held.iter = self.spaces[&held.walk.space].iter(&options).expect("iter");
+            held.iter = self.spaces[&held.walk.space].cursor(&options).expect("iter");
             if let Some((key, _)) = &held.walk.current {
                 held.iter.seek(key).expect("seek");
                 assert_eq!(held.iter.key(), Some(&key[..]));
@@ -532,7 +532,7 @@ impl Driver {
             lower: Some(lower.clone()),
             upper: Some(upper.clone()),
         };
-        let iter = keyspace.iter(&options).expect("iter");
+        let iter = keyspace.cursor(&options).expect("iter");
         let snapshot = match at {
             Some((snapshot, _)) => Rc::clone(snapshot),
             None => Rc::new(self.db().snapshot()),
@@ -627,7 +627,7 @@ impl Driver {
     fn compare(&self, space: u32, keyspace: &Keyspace, at: Option<&(Rc<Snapshot>, Moment)>) {
         let moment = at.map(|at| at.1);
         let options = ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
-        let mut iter = keyspace.iter(&options).expect("iter");
+        let mut iter = keyspace.cursor(&options).expect("iter");
         iter.seek_to_first().expect("first");
         for (key, value) in self.model.entries(space, moment) {
             assert_eq!(iter.key(), Some(key), "op {}: forward at {moment:?}", self.ops);

@@ -54,7 +54,7 @@ impl Place {
             _ = db.put(key, value);
         }
         _ = db.flush();
-        (200..205).for_each(|i| drop(db.delete(&key(i))));
+        (200..205).for_each(|i| drop(db.delete(key(i))));
         _ = db.compact();
         work_off(&db);
         Some(pm)

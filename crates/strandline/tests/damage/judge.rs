@@ -84,7 +84,7 @@ pub fn verify(db: &Db, content: &Content, at: &str, tally: &mut Tally) -> bool {
     });
     expected.retain(|(key, _)| doubtful != Some(key));
     for forward in [true, false] {
-        let Ok(mut iter) = db.default_keyspace().iter(&ReadOptions::default()) else {
+        let Ok(mut iter) = db.default_keyspace().cursor(&ReadOptions::default()) else {
             tally.note("no iterator", at);
             continue;
         };

@@ -262,7 +262,7 @@ fn a_damaged_acknowledged_record_is_named() {
         let open = || Db::open(dir.path(), options()).expect("open");
         let db = open();
         let value = |i: u64| format!("<value {i:03}>").into_bytes();
-        (0..60).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+        (0..60).for_each(|i| db.put(key(i), value(i)).expect("put"));
         drop(db);
         if reopened {
             drop(open());
@@ -288,7 +288,7 @@ fn a_damaged_acknowledged_record_is_named() {
         let db = Db::open_read_only(dir.path(), options()).expect("read-only");
         assert!(!db.recovery().damage.is_empty());
         for i in (0..60).filter(|i| *i != 20) {
-            let found = db.get(&key(i));
+            let found = db.get(key(i));
             assert_eq!(
                 found.expect("not damaged"),
                 Some(value(i)),
@@ -310,7 +310,7 @@ fn a_merge_that_met_damage_does_not_skip_it() {
     let db = Db::open_region(Arc::clone(&region), options()).expect("open");
     let value = |i: u64| format!("<value {i:04}>").into_bytes();
     for round in 0..12_u64 {
-        (0..100).for_each(|i| db.put(&key(round * 100 + i), &value(round * 100 + i)).expect("put"));
+        (0..100).for_each(|i| db.put(key(round * 100 + i), value(round * 100 + i)).expect("put"));
         db.flush().expect("flush");
     }
     // A merge gets under way and stops half way.
@@ -329,7 +329,7 @@ fn a_merge_that_met_damage_does_not_skip_it() {
         let _ = db.work(1000);
     }
     for i in 0..1200_u64 {
-        match (db.get(&key(i)), victims.contains(&i)) {
+        match (db.get(key(i)), victims.contains(&i)) {
             (Ok(Some(found)), false) => assert_eq!(found, value(i)),
             (Err(error), true) => assert_eq!(error.kind(), ErrorKind::Corruption),
             (other, victim) => panic!("key {i} (damaged: {victim}): {other:?}"),
@@ -345,14 +345,14 @@ fn cleaning_copies_no_damaged_record() {
         let region = heap(LEN);
         let db = Db::open_region(Arc::clone(&region), options()).expect("open");
         let value = |i: u64| format!("<value {i:04}>{}", "-".repeat(300)).into_bytes();
-        (0..400).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+        (0..400).for_each(|i| db.put(key(i), value(i)).expect("put"));
         db.flush().expect("flush");
         let whole = region.bytes(0, region.len() as usize).to_vec();
         store(&region, find(&whole, &value(victim)) + 100, b"X");
         // The zones of most keys come to hold little else than the others.
         for i in (0..400).filter(|i| i % 10 != 0).cycle().take(8000) {
             // Merges end where they meet the damage, so the pool may become full.
-            match db.put(&key(i), &value(i)) {
+            match db.put(key(i), value(i)) {
                 Ok(()) => {}
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::NoSpace);
@@ -361,7 +361,7 @@ fn cleaning_copies_no_damaged_record() {
                 }
             }
         }
-        let error = db.get(&key(victim)).expect_err("damaged");
+        let error = db.get(key(victim)).expect_err("damaged");
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(!db.check().expect("check").damage.is_empty());
     }
@@ -378,7 +378,7 @@ fn a_damaged_old_version_costs_no_newer_one() {
         let region = heap(LEN);
         let db = Db::open_region(Arc::clone(&region), options()).expect("open");
         for round in ["old", "new"] {
-            (0..50).for_each(|i| db.put(&key(i), &value(round, i)).expect("put"));
+            (0..50).for_each(|i| db.put(key(i), value(round, i)).expect("put"));
             db.flush().expect("flush");
         }
         drop(db);
@@ -392,7 +392,7 @@ fn a_damaged_old_version_costs_no_newer_one() {
         store(&region, record + 6, &seq.to_le_bytes()[..3]);
         stopped += u32::from(db.compact().is_err());
         for i in 0..50 {
-            let found = db.get(&key(i)).unwrap_or_else(|error| panic!("{seq}, key {i}: {error}"));
+            let found = db.get(key(i)).unwrap_or_else(|error| panic!("{seq}, key {i}: {error}"));
             assert_eq!(found, Some(value("new", i)), "{seq}");
         }
     }
@@ -405,9 +405,9 @@ fn check_finds_all_of_several() {
     let region = heap(4 << 20);
     let db = Db::open_region(Arc::clone(&region), options()).expect("open");
     let value = |i: u64| format!("<value {i:04}>").into_bytes();
-    (0..600).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+    (0..600).for_each(|i| db.put(key(i), value(i)).expect("put"));
     db.flush().expect("flush");
-    (600..1200).for_each(|i| db.put(&key(i), &value(i)).expect("put"));
+    (600..1200).for_each(|i| db.put(key(i), value(i)).expect("put"));
     assert!(db.check().expect("check").damage.is_empty());
     let whole = region.bytes(0, region.len() as usize).to_vec();
     // Long stretches too: more in a row than a check looks at together.
@@ -476,7 +476,7 @@ fn puts_beside_damaged_records() {
     for victim in (0..200_u64).step_by(7) {
         let region = heap(4 << 20);
         let db = Db::open_region(Arc::clone(&region), options()).expect("open");
-        (0..200).for_each(|i| db.put(&key(i * 10), &value(i)).expect("put"));
+        (0..200).for_each(|i| db.put(key(i * 10), value(i)).expect("put"));
         let whole = region.bytes(0, region.len() as usize).to_vec();
         let line = find(&whole, &key(victim * 10)) / 64 * 64;
         for byte in [1, 4, 6, 10, 12, 20] {
@@ -491,7 +491,7 @@ fn puts_beside_damaged_records() {
                 }
             }
             for i in 0..200_u64 {
-                match db.get(&key(i * 10)) {
+                match db.get(key(i * 10)) {
                     Ok(Some(found)) if found == value(i) => {}
                     Err(error) if i == victim => assert_eq!(error.kind(), ErrorKind::Corruption),
                     other => panic!("victim {victim}, byte {byte}, key {i}: {other:?}"),
@@ -499,7 +499,7 @@ fn puts_beside_damaged_records() {
             }
             store(&region, line, &whole[line as usize..][..LINE]);
         }
-        (0..200).for_each(|i| assert_eq!(db.get(&key(i * 10)).expect("get"), Some(value(i))));
+        (0..200).for_each(|i| assert_eq!(db.get(key(i * 10)).expect("get"), Some(value(i))));
     }
     assert!(refused > 0, "no put ever met the damage");
 }

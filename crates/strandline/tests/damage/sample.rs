@@ -57,7 +57,7 @@ pub fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> 
     let mut content = Content::default();
     let mut db = open();
     let mut put = |db: &Db, i: u64, value: Vec<u8>| {
-        db.put(&key(i), &value).expect("put");
+        db.put(key(i), &value).expect("put");
         content.live.insert(key(i), value);
     };
     let keys = 48;
@@ -73,7 +73,7 @@ pub fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> 
         }
         let mut batch = Batch::new();
         for i in 100..108_u64 {
-            batch.put(db.default_keyspace(), &key(i), &i.to_le_bytes().repeat(3));
+            batch.put(db.default_keyspace(), key(i), i.to_le_bytes().repeat(3));
         }
         db.write(&batch).expect("write");
         if matches!(layout, Layout::Runs | Layout::Merged) {
@@ -85,7 +85,7 @@ pub fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> 
     }
     if overwrites {
         for i in [3, 17, 104] {
-            db.delete(&key(i)).expect("delete");
+            db.delete(key(i)).expect("delete");
             content.live.remove(&key(i));
             content.absent.push(key(i));
         }
@@ -95,7 +95,7 @@ pub fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> 
     }
     if layout == Layout::Runs || layout == Layout::Sealed {
         (60..70).for_each(|i| {
-            db.put(&key(i), &[i as u8; 30]).expect("put");
+            db.put(key(i), [i as u8; 30]).expect("put");
             content.live.insert(key(i), vec![i as u8; 30]);
         });
     }

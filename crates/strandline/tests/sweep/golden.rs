@@ -97,19 +97,19 @@ impl Making {
 
     fn put(&mut self, name: &'static str, i: u64, len: u64) {
         let value = self.value(len);
-        self.space(name).put(&key(i), &value).expect("put");
+        self.space(name).put(key(i), &value).expect("put");
         self.note(name, key(i), value);
     }
 
     fn delete(&mut self, name: &'static str, i: u64) {
-        self.space(name).delete(&key(i)).expect("delete");
+        self.space(name).delete(key(i)).expect("delete");
         let known = self.known(name);
         known.live.remove(&key(i));
         known.absent.insert(key(i));
     }
 
     fn delete_range(&mut self, name: &'static str, from: u64, to: u64) {
-        self.space(name).delete_range(&key(from), &key(to)).expect("delete range");
+        self.space(name).delete_range(key(from), key(to)).expect("delete range");
         let known = self.known(name);
         let gone: Vec<Vec<u8>> =
             known.live.range(key(from)..key(to)).map(|(k, _)| k.clone()).collect();
@@ -126,7 +126,7 @@ impl Making {
         for i in numbers {
             let name = KEYSPACES[(i % 2) as usize];
             let value = self.value(40);
-            batch.put(&self.space(name), &key(i), &value);
+            batch.put(&self.space(name), key(i), &value);
             puts.push((name, key(i), value));
         }
         self.db.write(&batch).expect("write");

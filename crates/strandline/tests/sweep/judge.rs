@@ -211,7 +211,7 @@ fn scan<'k>(
     at: &str,
     tally: &mut Tally,
 ) -> Result<(), Error> {
-    let mut iter = keyspace.iter(&ReadOptions::default())?;
+    let mut iter = keyspace.cursor(&ReadOptions::default())?;
     let mut left: Vec<_> = expected.collect();
     if forward {
         iter.seek_to_first()?;

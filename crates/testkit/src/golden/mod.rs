@@ -23,7 +23,7 @@ pub type Contents = BTreeMap<&'static str, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// A change of a round.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum GoldenChange {
     /// Key, value.
     Put(Vec<u8>, Vec<u8>),
     /// Key.
@@ -104,20 +104,23 @@ fn odd(keyspace: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The changes of a round to the first `keys` numbered keys of a keyspace.
-pub fn changes(round: usize, keyspace: &str, keys: u64) -> Vec<Change> {
-    let put = |i| Change::Put(key(i), value(keyspace, i, round));
-    let put_odd = || odd(keyspace).into_iter().map(|(key, value)| Change::Put(key, value));
+pub fn changes(round: usize, keyspace: &str, keys: u64) -> Vec<GoldenChange> {
+    let put = |i| GoldenChange::Put(key(i), value(keyspace, i, round));
+    let put_odd = || odd(keyspace).into_iter().map(|(key, value)| GoldenChange::Put(key, value));
     let numbers = 0..keys;
     match round {
         0 => numbers.map(put).chain(put_odd()).collect(),
         1 => numbers.filter(|i| overwritten(*i)).map(put).collect(),
-        2 => numbers.filter(|i| deleted(*i)).map(|i| Change::Delete(key(i))).collect(),
+        2 => numbers.filter(|i| deleted(*i)).map(|i| GoldenChange::Delete(key(i))).collect(),
         3 => (0..keys.div_ceil(100))
-            .map(|hundred| Change::DeleteRange(key(hundred * 100 + 40), key(hundred * 100 + 52)))
+            .map(|hundred| {
+                GoldenChange::DeleteRange(key(hundred * 100 + 40), key(hundred * 100 + 52))
+            })
             .collect(),
-        4 => {
-            numbers.filter(|i| merged_into(*i)).map(|i| Change::Merge(key(i), operand(i))).collect()
-        }
+        4 => numbers
+            .filter(|i| merged_into(*i))
+            .map(|i| GoldenChange::Merge(key(i), operand(i)))
+            .collect(),
         5 => numbers.filter(|i| put_again(*i)).map(put).collect(),
         _ => put_odd().collect(),
     }
@@ -159,10 +162,12 @@ mod tests {
         let mut all = BTreeMap::new();
         for change in (0..ROUNDS).flat_map(|round| changes(round, keyspace, keys)) {
             match change {
-                Change::Put(key, value) => _ = all.insert(key, value),
-                Change::Delete(key) => _ = all.remove(&key),
-                Change::DeleteRange(from, to) => all.retain(|key, _| *key < from || *key >= to),
-                Change::Merge(key, operand) => {
+                GoldenChange::Put(key, value) => _ = all.insert(key, value),
+                GoldenChange::Delete(key) => _ = all.remove(&key),
+                GoldenChange::DeleteRange(from, to) => {
+                    all.retain(|key, _| *key < from || *key >= to)
+                }
+                GoldenChange::Merge(key, operand) => {
                     let existing = all.get(&key).map(|value| &value[..]);
                     let value = merged(existing, [&operand[..]].into_iter());
                     all.insert(key, value);

@@ -60,7 +60,7 @@ impl Engine for Ours {
     }
 
     fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut iter = self.0.default_keyspace().iter(&ReadOptions::default()).map_err(failed)?;
+        let mut iter = self.0.default_keyspace().cursor(&ReadOptions::default()).map_err(failed)?;
         iter.seek(from).map_err(failed)?;
         for step in 0..count {
             if step > 0 {

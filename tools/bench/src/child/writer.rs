@@ -45,7 +45,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         batch.clear();
         let value = values.next(number).to_vec();
         for part in PARTS {
-            batch.put(space, &key(part, number % SLOTS), &value);
+            batch.put(space, key(part, number % SLOTS), &value);
         }
         db.write(&batch).map_err(told)?;
         let sent = out.write_all(&number.to_le_bytes()).and_then(|()| out.flush());
@@ -112,7 +112,7 @@ impl Rounds {
         for slot in 0..SLOTS.min(acknowledged + 1) {
             let mut found = [None; 3];
             for (found, part) in found.iter_mut().zip(PARTS) {
-                let value = db.get(&key(part, slot)).map_err(told)?;
+                let value = db.get(key(part, slot)).map_err(told)?;
                 *found = value.map(|value| number_in(&self.source, &value)).transpose()?;
             }
             if found[0] != found[1] || found[0] != found[2] {

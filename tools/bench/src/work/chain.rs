@@ -16,7 +16,7 @@ pub(super) fn mergechain(bench: &mut Bench) -> Result<Done, String> {
     let (db, count) = (bench.store.db()?, bench.config.num);
     let began = Instant::now();
     for _ in 0..count {
-        db.merge(KEY, &1_u64.to_le_bytes()).map_err(told)?;
+        db.merge(KEY, 1_u64.to_le_bytes()).map_err(told)?;
     }
     let mut outcome = Outcome::single("mergechain", began.elapsed().as_secs_f64());
     let mut message =
@@ -47,7 +47,7 @@ fn read(db: &Db, count: u64) -> Result<[f64; 3], String> {
         Some(value) if value == expected => Ok(()),
         other => Err(format!("the key has the value {other:?}, not {count}")),
     };
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).map_err(told)?;
+    let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).map_err(told)?;
     let micros = |began: Instant| began.elapsed().as_secs_f64() * 1e6;
     let began = Instant::now();
     check(db.get(KEY).map_err(told)?.as_deref())?;

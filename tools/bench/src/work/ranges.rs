@@ -30,7 +30,7 @@ pub(super) fn rangedelete(bench: &mut Bench) -> Result<Done, String> {
         db.put(&buffer, values.next(number)).map_err(told)?;
     }
     let last = key(count - 1);
-    db.delete_range(&key(0), &last).map_err(told)?;
+    db.delete_range(key(0), &last).map_err(told)?;
 
     let mut outcome = Outcome::single("rangedelete", began.elapsed().as_secs_f64());
     let mut message = format!("({count} keys under one range; seek to first");

@@ -1,6 +1,6 @@
 //! Benchmarks that iterate.
 
-use strandline::{Iter, ReadOptions};
+use strandline::{Cursor, ReadOptions};
 
 use super::done::Done;
 use crate::bench::{Bench, Crew};
@@ -37,7 +37,7 @@ fn sequential(bench: &mut Bench, name: &str, way: Way) -> Result<Done, String> {
 /// Steps over the store once, or until as many entries were read as reads are asked for.
 fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
     let keyspace = worker.db.default_keyspace();
-    let mut iter = keyspace.iter(&ReadOptions::default()).map_err(told)?;
+    let mut iter = keyspace.cursor(&ReadOptions::default()).map_err(told)?;
     match way {
         Way::Forward => iter.seek_to_first(),
         Way::Backward => iter.seek_to_last(),
@@ -72,7 +72,7 @@ fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
 
 /// Counts the entry that the iterator stands on, and touches its bytes as a reader would.
 #[inline]
-fn visit(worker: &mut Worker<'_>, iter: &Iter) -> Result<(), String> {
+fn visit(worker: &mut Worker<'_>, iter: &Cursor) -> Result<(), String> {
     let key = iter.key().unwrap_or_default();
     let value = iter.value().map_err(told)?.unwrap_or_default();
     if value.len() != worker.config.value_size {
@@ -94,7 +94,7 @@ fn seek_random(worker: &mut Worker<'_>) -> Result<(), String> {
         keys.write(number, &mut key);
         let (mut found, mut bytes) = (false, 0);
         let seek = worker.meter.time(|| -> strandline::Result<()> {
-            let mut iter = keyspace.iter(&options)?;
+            let mut iter = keyspace.cursor(&options)?;
             iter.seek(&key)?;
             found = iter.key() == Some(&key[..]);
             for step in 0..=nexts {

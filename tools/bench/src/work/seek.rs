@@ -9,7 +9,7 @@ use crate::words::told;
 /// How long it takes to find the first key, which is to be `expected`.
 pub(super) fn seek_first(space: &Keyspace, expected: Option<&[u8]>) -> Result<Duration, String> {
     let began = Instant::now();
-    let mut iter = space.iter(&ReadOptions::default()).map_err(told)?;
+    let mut iter = space.cursor(&ReadOptions::default()).map_err(told)?;
     iter.seek_to_first().map_err(told)?;
     let took = began.elapsed();
     if iter.key() == expected {

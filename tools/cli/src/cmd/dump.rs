@@ -26,7 +26,7 @@ pub fn run(context: &Context, args: &DumpArgs) -> Outcome {
         ));
     }
     let (_db, keyspace) = context.read_keyspace()?;
-    let mut iter = keyspace.iter(&ReadOptions::default())?;
+    let mut iter = keyspace.cursor(&ReadOptions::default())?;
     let mut out = Out::new();
     let mut printer = RecordPrinter {
         form: context.form,

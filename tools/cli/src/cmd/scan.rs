@@ -40,7 +40,7 @@ pub struct ScanArgs {
 pub fn run(context: &Context, args: &ScanArgs) -> Outcome {
     let options = bounds(context, args)?;
     let (_db, keyspace) = context.read_keyspace()?;
-    let mut iter = keyspace.iter(&options)?;
+    let mut iter = keyspace.cursor(&options)?;
     if args.reverse {
         iter.seek_to_last()?
     } else {

@@ -1,7 +1,7 @@
 //! Records as lines of text or of JSON.
 
 use serde_json::json;
-use strandline::Iter;
+use strandline::Cursor;
 
 use crate::failure::Failure;
 use crate::output::Out;
@@ -16,11 +16,11 @@ pub struct RecordPrinter {
 }
 
 impl RecordPrinter {
-    /// Prints the record on which `iter` stands.
-    pub fn record(&mut self, iter: &Iter, out: &mut Out) -> Result<(), Failure> {
+    /// Prints the record on which `cursor` stands.
+    pub fn record(&mut self, cursor: &Cursor, out: &mut Out) -> Result<(), Failure> {
         let form = self.form;
-        let Some(key) = iter.key() else { return Ok(()) };
-        let value = if self.keys_only { None } else { iter.value()? };
+        let Some(key) = cursor.key() else { return Ok(()) };
+        let value = if self.keys_only { None } else { cursor.value()? };
         if self.json {
             let key = form.json(key);
             return out.json(&match value {

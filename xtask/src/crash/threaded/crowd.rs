@@ -119,9 +119,9 @@ impl<'a> Crowd<'a> {
         for write in writes {
             let space = self.keyspace(write.keyspace())?;
             match write {
-                Write::Put { key, value, .. } => batch.put(&space, key, &value.bytes()),
+                Write::Put { key, value, .. } => batch.put(&space, key, value.bytes()),
                 Write::Delete { key, .. } => batch.delete(&space, key),
-                Write::Merge { key, operand, .. } => batch.merge(&space, key, &operand.bytes()),
+                Write::Merge { key, operand, .. } => batch.merge(&space, key, operand.bytes()),
                 Write::DeleteRange { from, to, .. } => batch.delete_range(&space, from, to),
                 Write::Make { .. } | Write::Drop { .. } => return None,
             }
@@ -167,7 +167,7 @@ impl<'a> Crowd<'a> {
         let mut folds = Vec::new();
         for (number, space) in self.always.iter().enumerate() {
             let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
-            let mut iter = space.iter(&options)?;
+            let mut iter = space.cursor(&options)?;
             iter.seek_to_first()?;
             let mut fold = Fold::default();
             while let Some(key) = iter.key() {

@@ -11,7 +11,7 @@ use base::Result;
 
 use art::Direction;
 
-use crate::iter::Cursor;
+use crate::iter::SourceCursor;
 use crate::keyspace::vacancies::{Known, WORTH_A_VACANCY};
 use crate::ranges::Stretch as Covered;
 use crate::read::scan::{Scan, as_slice};
@@ -60,8 +60,10 @@ impl Scan {
             if cursor.rank > rank && is_within(key, &covered) {
                 let rank = cursor.rank;
                 *cursor = match rank.checked_sub(view.first_run()) {
-                    None => Cursor::memtable(media, &view.memtables[rank], from, direction, at)?,
-                    Some(run) => Cursor::run(media, &view.runs[run], from, direction, at)?,
+                    None => {
+                        SourceCursor::memtable(media, &view.memtables[rank], from, direction, at)?
+                    }
+                    Some(run) => SourceCursor::run(media, &view.runs[run], from, direction, at)?,
                 };
                 cursor.rank = rank;
             } else if key == here {

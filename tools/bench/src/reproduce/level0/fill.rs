@@ -122,7 +122,7 @@ pub(super) fn scan(
     key: &[u8],
     each: &mut dyn FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut iter = db.default_keyspace().iter(&ReadOptions::default()).map_err(told)?;
+    let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).map_err(told)?;
     iter.seek(key).map_err(told)?;
     for _ in 0..SCAN {
         let Some(value) = iter.value().map_err(told)? else { break };

@@ -78,7 +78,7 @@ fn store(scratch: &Scratch, pm_size: u64, count: u64) -> Result<Db, String> {
     let db = Db::open(scratch.path().join("db"), options).map_err(told)?;
     for number in 0..count {
         let key = KeyOrder::Random.key(number);
-        db.put(&key.to_be_bytes(), &value(key)).map_err(told)?;
+        db.put(key.to_be_bytes(), value(key)).map_err(told)?;
     }
     db.compact().map_err(told)?;
     Ok(db)

@@ -1,0 +1,96 @@
+//! Cursors: they lend keys and values where they lie.
+
+use std::ops::Bound;
+
+use base::Result;
+
+use super::snapshot::PinnedSeq;
+use crate::open::close::Iterating;
+use crate::read::scan::Scan;
+use art::Direction;
+
+/// A position among keys and values, which it lends where they lie: [`Keyspace::cursor`](super::Keyspace::cursor).
+///
+/// It moves both ways, and may be put at any key. After an error its position is undefined until the next seek. Until it is
+/// moved or dropped it holds the space of what it may still read, and the store cannot be closed before it is dropped. For
+/// items that may be kept there is [`Keyspace::iter`](super::Keyspace::iter).
+///
+/// ```
+/// # use strandline::{Db, Options, PmSource, ReadOptions};
+/// # let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+/// # let db = Db::open("unused-for-heap", options)?;
+/// db.put("apple", "red")?;
+/// db.put("pear", "green")?;
+/// let mut cursor = db.default_keyspace().cursor(&ReadOptions::default())?;
+/// cursor.seek("b")?;
+/// assert_eq!((cursor.key(), cursor.value()?), (Some(&b"pear"[..]), Some(&b"green"[..])));
+/// cursor.prev()?;
+/// assert_eq!(cursor.key(), Some(&b"apple"[..]));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Cursor {
+    // In this order: the scan goes before the moment that keeps its versions, and what lets others open the store last.
+    scan: Scan,
+    _moment: PinnedSeq,
+    _iterating: Iterating,
+}
+
+impl Cursor {
+    pub(super) fn new(scan: Scan, moment: PinnedSeq, iterating: Iterating) -> Cursor {
+        Cursor { scan, _moment: moment, _iterating: iterating }
+    }
+
+    /// Positions on the first key not less than `key`.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.scan.seek(Bound::Included(key.as_ref()), Direction::Forward)
+    }
+
+    /// Positions on the last key not greater than `key`.
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.scan.seek(Bound::Included(key.as_ref()), Direction::Backward)
+    }
+
+    /// Positions on the first key.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.scan.seek(Bound::Unbounded, Direction::Forward)
+    }
+
+    /// Positions on the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.scan.seek(Bound::Unbounded, Direction::Backward)
+    }
+
+    /// Moves to the next key; nothing happens if the cursor is not valid.
+    #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a cursor that may fail, as RocksDB's users know it"
+    )]
+    pub fn next(&mut self) -> Result<()> {
+        self.scan.step(Direction::Forward)
+    }
+
+    /// Moves to the previous key; nothing happens if the cursor is not valid.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        self.scan.step(Direction::Backward)
+    }
+
+    /// Whether the cursor stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.scan.valid()
+    }
+
+    /// The key, if the cursor stands on one.
+    #[inline]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.scan.key()
+    }
+
+    /// The value, if the cursor stands on a key. A value kept outside its record is verified here.
+    #[inline]
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        self.scan.value()
+    }
+}

@@ -1,0 +1,211 @@
+//! A keyspace of an open store.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result, Seq};
+
+use super::range::{Bounds, prefixed};
+use super::{Cursor, Handle, IntoRange, Iter, KeyBound, Keys, ReadOptions, Snapshot};
+use crate::engine::Engine;
+use crate::keyspace::KeyspaceState;
+use crate::probe::{Recorder, TimedProbe};
+use crate::read::scan::Scan;
+use crate::record::format::Kind;
+use crate::write::op::Op;
+
+/// A keyspace of an open store: a named set of keys with an order of its own. Clones are of the same keyspace.
+#[derive(Clone)]
+pub struct Keyspace {
+    pub(super) handle: Arc<Handle>,
+    pub(super) space: Arc<KeyspaceState>,
+}
+
+impl Keyspace {
+    /// The keyspace's name.
+    pub fn name(&self) -> &str {
+        &self.space.name
+    }
+
+    /// The number by which zone headers name the keyspace.
+    pub fn id(&self) -> u32 {
+        self.space.id
+    }
+
+    #[inline]
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.handle.engine
+    }
+
+    pub(crate) fn engine_for_steps(&self) -> &Engine {
+        &self.handle.engine
+    }
+
+    pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
+        &self.space
+    }
+
+    /// Sets `key` to `value`; durable and visible when it returns.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.change(Kind::Put, key.as_ref(), value.as_ref())
+    }
+
+    /// Deletes `key`; no error if it is not there.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write).
+    #[inline]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change(Kind::Delete, key.as_ref(), &[])
+    }
+
+    /// Merges `operand` into `key`: the merge operator of [`Hooks`](crate::Hooks) combines it with what is there when the
+    /// key is read.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write); `InvalidArgument` without a merge operator.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.engine().check_operator()?;
+        self.change(Kind::Merge, key.as_ref(), operand.as_ref())
+    }
+
+    /// Deletes all keys from `begin` up to before `end`, by one record however many there are.
+    ///
+    /// # Errors
+    /// As [`Db::write`](crate::Db::write); `InvalidArgument` if `end` lies before `begin`.
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        self.change(Kind::RangeDelete, begin.as_ref(), end.as_ref())
+    }
+
+    fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+        self.engine().commit(&mut [Op::new(&self.space, kind, key, value)])
+    }
+
+    /// The value of `key`, copied out and verified.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.copied(key.as_ref(), None)
+    }
+
+    /// Appends the value of `key` to `out`; `false` if there is none.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    #[inline]
+    pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
+        self.engine().get_into(&self.space, key.as_ref(), None, out)
+    }
+
+    /// The value of `key` as of `options.snapshot`.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get); `InvalidArgument` for another store's snapshot.
+    pub fn get_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        let at = options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()?;
+        self.copied(key.as_ref(), at)
+    }
+
+    fn copied(&self, key: &[u8], at: Option<Seq>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.engine().get_into(&self.space, key, at, &mut value)?.then_some(value))
+    }
+
+    /// The moment of a snapshot, if it is one of this store.
+    pub(super) fn moment(&self, snapshot: &Snapshot) -> Result<Seq> {
+        if Arc::ptr_eq(&self.handle.engine, &snapshot.moment.handle.engine) {
+            return Ok(snapshot.moment.seq);
+        }
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "read",
+            "the snapshot belongs to another store; take one from this store",
+        ))
+    }
+
+    /// The values of several keys, in their order, all as of one moment.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get), if any of them fails.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let keys: Vec<&[u8]> = keys.iter().map(K::as_ref).collect();
+        self.engine().multi_get(&self.space, &keys)
+    }
+
+    /// All keys with their values, in order, as of now.
+    ///
+    /// # Errors
+    /// Items are errors of the kinds that [`Db::get`](crate::Db::get) has; `Closed` also if the keyspace is dropped
+    /// meanwhile.
+    pub fn iter(&self) -> Iter {
+        self.range(..)
+    }
+
+    /// The keys in `range` with their values, in order, as of now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`].
+    pub fn range(&self, range: impl IntoRange) -> Iter {
+        Iter::new(self, None, range.bounds())
+    }
+
+    /// The keys that begin with `prefix` with their values, in order, as of now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        Iter::new(self, None, prefixed(prefix.as_ref()))
+    }
+
+    /// All keys, in order, as of now; values are not copied.
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`].
+    pub fn keys(&self) -> Keys {
+        Keys::new(self, None, (..).bounds())
+    }
+
+    /// A cursor over the keyspace as of `options.snapshot`, or of now. Positioned nowhere.
+    ///
+    /// # Errors
+    /// `Closed`; `InvalidArgument` for another store's snapshot.
+    pub fn cursor(&self, options: &ReadOptions<'_>) -> Result<Cursor> {
+        let engine = self.engine();
+        let moment = self.hold_moment(options.snapshot)?;
+        let unbounded = |bound: &KeyBound| bound.clone().unwrap_or(Bound::Unbounded);
+        let (lower, upper) = (unbounded(&options.lower), unbounded(&options.upper));
+        let iterating = engine.iterate()?;
+        let scan = Scan::new(engine, &self.space, moment.seq, lower, upper)?;
+        Ok(Cursor::new(scan, moment, iterating))
+    }
+
+    /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
+    pub fn explain_get(&self, key: impl AsRef<[u8]>) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+        self.explained(key.as_ref())
+    }
+
+    fn explained(&self, key: &[u8]) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+        let engine = self.engine();
+        engine.check_open("explain")?;
+        let (view, seq) = engine.pin(&self.space, key)?;
+        let mut recorder = Recorder::new();
+        let found = engine.find_in(&view, &self.space, key, seq, &mut recorder)?;
+        let found = found.filter(|found| !found.deletes());
+        let len = found.map(|found| found.value(&engine.media).map(<[u8]>::len)).transpose()?;
+        Ok((len.map(|len| len as u64), recorder.probes))
+    }
+}

@@ -1,0 +1,133 @@
+//! What is asked of the store as a whole: durability, flushes and compactions, copies, figures, checks.
+
+use std::path::{Path, PathBuf};
+
+use base::{Result, Seq};
+use pmem::{Durability, Region};
+
+use super::{Db, Keyspace};
+use crate::backup::ingest::IngestOptions;
+use crate::observe::properties::Properties;
+use crate::quantum::Worked;
+use crate::recovery::recover::Report;
+
+impl Db {
+    /// Returns when everything acknowledged is as durable as [`Db::durability`] says: at once. `ReadOnly` or `Closed` if the
+    /// store takes no writes.
+    pub fn sync(&self) -> Result<()> {
+        self.engine().check_writable("sync")
+    }
+
+    /// As [`Db::sync`], and with `wal_sync = never` makes all of that survive power failure. If the device that has the log
+    /// refuses, the store takes no more writes.
+    pub fn sync_wal(&self) -> Result<()> {
+        let _call = self.engine().call("sync")?;
+        self.engine().sync_wal()
+    }
+
+    /// Flushes the memtables of all keyspaces into index runs, or with `level0=sst` writes them out as tables, and returns
+    /// when that is done.
+    ///
+    /// # Errors
+    /// `NoSpace` if an index run or table does not fit: what is written stays in memtables; `Corruption` if a record
+    /// fails its checksum; with `level0=sst` those of the device that holds the tables; `ReadOnly`; `Closed`.
+    pub fn flush(&self) -> Result<()> {
+        let _call = self.engine().call("flush")?;
+        self.engine().flush()
+    }
+
+    /// Merges the index runs of each keyspace into one; records are not moved unless space is short.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
+    pub fn compact(&self) -> Result<()> {
+        let _call = self.engine().call("compact")?;
+        self.engine().flush()?;
+        self.engine().compact()
+    }
+
+    /// Brings the keys from `from` to `to`, both included, or from the first or to the last, down to the deepest level
+    /// that has any of them, those in memtables included. Where all data stays in persistent memory, the keyspace's
+    /// runs are merged into one. Tables and runs are taken whole, so that more keys than these may move.
+    ///
+    /// # Errors
+    /// As [`Db::flush`]; `InvalidArgument` for another store's keyspace; those of the device that holds the tables.
+    pub fn compact_range(
+        &self,
+        keyspace: &Keyspace,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<()> {
+        let _call = self.engine().call("compact")?;
+        self.engine().compact_range(self.own(keyspace, "compact")?, (from, to))
+    }
+
+    /// Copies the store as of one moment to the new directory `target`: its tables are linked, or copied where that does
+    /// not work, and what is in persistent memory is written as tables. Writers go on meanwhile; what they free is
+    /// held until the part of its keyspace is done. Returns the last sequence number in the copy.
+    ///
+    /// The checkpoint is whole and durable, or not there. It can be opened by itself with [`Db::open`], which makes
+    /// a store of it, or [`Db::open_read_only`], and it can be moved.
+    ///
+    /// # Errors
+    /// `Exists` if there is something at `target`; `NotFound` if the directory that should hold it is missing;
+    /// `Corruption` if a record or table is damaged, or damage took records; `NoSpace`, `Io`; `Closed`.
+    pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Seq> {
+        let _call = self.engine().call("checkpoint")?;
+        self.engine().checkpoint(target.as_ref())
+    }
+
+    /// Adds tables from elsewhere to `keyspace`: external tables in RocksDB's format, as its SstFileWriter writes them.
+    /// All of them or none; durable and visible, as of one moment, when it returns. Their entries are newer than
+    /// everything written before, older than everything written after: writers of all keyspaces may wait while the last
+    /// older data of these keys leaves persistent memory. Returns the sequence number of the entries.
+    ///
+    /// # Errors
+    /// Nothing changes then. `Corruption`, `NotSupported`, `LimitExceeded` or `InvalidArgument` for a file that cannot
+    /// be taken, for files that overlap each other, and where the store has no levels on SSD; `NotFound`; `Busy` if
+    /// writes to the same keys never pause; `NoSpace`, `Io`, `ReadOnly`, `Closed`.
+    pub fn ingest(
+        &self,
+        keyspace: &Keyspace,
+        paths: &[PathBuf],
+        options: IngestOptions,
+    ) -> Result<Seq> {
+        let _call = self.engine().call("ingest")?;
+        self.engine().ingest(self.own(keyspace, "ingest")?, paths, options)
+    }
+
+    /// Does a bounded amount of background work on this thread; `true` if there is nothing to do, or nothing that
+    /// can be done now. For stores opened with `background_threads = 0`.
+    pub fn work(&self, entries: usize) -> Result<bool> {
+        let _call = self.engine().call("work")?;
+        Ok(self.engine().work(entries)? != Worked::Did)
+    }
+
+    /// What a completed write survives on this store, as detected when it was opened.
+    pub fn durability(&self) -> Durability {
+        self.engine().media.region.durability()
+    }
+
+    /// Figures about the store.
+    pub fn properties(&self) -> Properties {
+        Properties::gather(self.engine())
+    }
+
+    /// What the open found and did.
+    pub fn recovery(&self) -> &Report {
+        &self.handle.engine.recovery
+    }
+
+    /// The memory under the pool, with its counters.
+    pub fn region(&self) -> &Region {
+        &self.handle.engine.media.region
+    }
+
+    /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are,
+    /// that of every key newer versions lie above older ones, and that each piece of space has one owner; returns what is
+    /// damaged, leaked or owned twice, and what the open found.
+    pub fn check(&self) -> Result<crate::check::CheckReport> {
+        let _call = self.engine().call("check")?;
+        crate::check::check(self.engine())
+    }
+}

@@ -1,0 +1,7 @@
+//! The public interface as a user meets it: each file is a program that one would write first, and what such a program
+//! relies on.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod iterators;
