@@ -25,10 +25,12 @@ const ROOMS: [(&str, &[&str]); 30] = [
     ("tree", &["cache", "ranges", "record"]),
     ("compaction/policy", &["tree"]),
     ("level0/run", &["memtable", "ranges", "record"]),
+    ("iter", &["level0/run", "memtable", "record", "tree"]),
     (
         "compaction/merge",
         &[
             "compaction/policy",
+            "iter",
             "level0/run",
             "memtable",
             "ranges",
@@ -38,7 +40,6 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "tree",
         ],
     ),
-    ("iter", &["level0/run", "memtable", "record"]),
     ("keyspace", &["level0/run", "memtable", "ranges", "record", "ring", "tree"]),
     ("manifest", &["level0/run", "tree"]),
     ("recovery", &["keyspace", "level0/run", "manifest", "memtable", "record", "tree"]),
@@ -60,8 +61,8 @@ const ROOMS: [(&str, &[&str]); 30] = [
     (
         "check",
         &[
-            "compaction/merge",
             "engine",
+            "iter",
             "keyspace",
             "level0/run",
             "manifest",
@@ -96,6 +97,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
         &[
             "compaction",
             "engine",
+            "iter",
             "keyspace",
             "level0/policy",
             "level0/run",
@@ -160,6 +162,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
         "repair",
         &[
             "engine",
+            "iter",
             "keyspace",
             "level0/run",
             "memtable",

@@ -2,41 +2,40 @@
 
 use base::{ErrorKind, Result, Seq};
 
-use crate::compaction::merge::stream::Stream;
 use crate::engine::Engine;
+use crate::iter::merging::MergingIterator;
+use crate::iter::source::{Source, StoreSource};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::recovery::recover::Damage;
 use crate::span::Span;
 
-/// Key and sequence number of the entry that a source stands on.
-type SourceHead<C, S> = for<'s> fn(&'s C, &'s S) -> Option<(&'s [u8], Seq)>;
-
 /// The first key of which an older source has a version that is not older, if there is one. Sources come from the newest
-/// on, their keys ascend, and versions of a key descend.
-fn first_disorder<C, S>(
-    context: &C,
-    sources: &mut [S],
-    head: SourceHead<C, S>,
-    advance: fn(&C, &mut S) -> Result<()>,
+/// on.
+fn first_disorder<S: Source>(
+    context: &S::Context,
+    mut merging: MergingIterator<S>,
 ) -> Result<Option<Vec<u8>>> {
     let mut key = Vec::new();
-    loop {
-        let heads = sources.iter().filter_map(|source| head(context, source));
-        let Some(least) = heads.map(|(key, _)| key).min() else { return Ok(None) };
-        key.clear();
-        key.extend_from_slice(least);
-        let mut newest = None;
-        for source in sources.iter_mut() {
-            while let Some((_, seq)) = head(context, source).filter(|(at, _)| *at == key) {
-                if newest.is_some_and(|newest| seq >= newest) {
+    // Source and number of the version of `key` that came last, the next newer one.
+    let mut newer: Option<(usize, Seq)> = None;
+    while let (Some(source), Some(rank)) = (merging.source(), merging.rank()) {
+        let Some(head) = source.head(context) else { break };
+        match newer {
+            Some((above, seq)) if head.key == key => {
+                if rank < above || head.seq >= seq {
                     return Ok(Some(key));
                 }
-                newest = Some(seq);
-                advance(context, source)?;
+            }
+            _ => {
+                key.clear();
+                key.extend_from_slice(head.key);
             }
         }
+        newer = Some((rank, head.seq));
+        merging.advance(context)?;
     }
+    Ok(None)
 }
 
 /// Says which key of the subrange breaks the order, if one does, or that nobody can tell.
@@ -47,14 +46,8 @@ pub(crate) fn check(
     view: &View,
 ) -> Option<Damage> {
     let media = &*engine.media;
-    let found = streams(engine, span, view).and_then(|mut streams| {
-        first_disorder(
-            media,
-            &mut streams,
-            |media, stream| stream.key(media).map(|key| (key, stream.seq())),
-            |media, stream| stream.advance(media),
-        )
-    });
+    let found = sources(engine, span, view)
+        .and_then(|sources| first_disorder(media, MergingIterator::new(media, sources)));
     let what = match found {
         Ok(None) => return None,
         // Whatever is damaged is listed by itself.
@@ -70,19 +63,19 @@ pub(crate) fn check(
 }
 
 /// All sources of the keys in `span`, the newest first; of tables, those behind it too.
-fn streams(engine: &Engine, span: &Span, view: &View) -> Result<Vec<Stream>> {
+fn sources(engine: &Engine, span: &Span, view: &View) -> Result<Vec<StoreSource>> {
     let (media, upto) = (&*engine.media, engine.ring.visible());
-    let mut streams = Vec::new();
+    let mut sources = Vec::new();
     for memtable in &view.memtables {
-        streams.push(Stream::memtable(media, memtable, span, upto)?);
+        sources.push(StoreSource::memtable(media, memtable, span, upto)?);
     }
     for run in &view.runs {
-        streams.push(Stream::run(media, run, span)?);
+        sources.push(StoreSource::run(media, run, span)?);
     }
     for (_, level) in view.tree.levels() {
-        streams.push(Stream::tables(level.tables[level.within(span)].to_vec(), span.from())?);
+        sources.push(StoreSource::tables(level.tables[level.within(span)].to_vec(), span.from())?);
     }
-    Ok(streams)
+    Ok(sources)
 }
 
 #[cfg(test)]
@@ -92,19 +85,28 @@ mod tests {
     use super::*;
     use crate::{Db, Options};
 
+    use crate::iter::source::InternalKey;
+
     type Versions = &'static [(&'static [u8], Seq)];
 
+    struct Listed(Versions);
+
+    impl Source for Listed {
+        type Context = ();
+
+        fn head<'s>(&'s self, (): &'s ()) -> Option<InternalKey<'s>> {
+            self.0.first().map(|&(key, seq)| InternalKey { key, seq })
+        }
+
+        fn advance(&mut self, (): &()) -> Result<()> {
+            self.0 = &self.0[1..];
+            Ok(())
+        }
+    }
+
     fn disorder(sources: &[Versions]) -> Option<Vec<u8>> {
-        let found = first_disorder(
-            &(),
-            &mut sources.to_vec(),
-            |(), source| source.first().copied(),
-            |(), source| {
-                *source = &source[1..];
-                Ok(())
-            },
-        );
-        found.expect("nothing fails")
+        let sources = sources.iter().map(|versions| Listed(versions)).collect();
+        first_disorder(&(), MergingIterator::new(&(), sources)).expect("nothing fails")
     }
 
     #[test]

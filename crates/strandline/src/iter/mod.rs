@@ -1,5 +1,13 @@
-//! Ordered walks over one source: a memtable or a run. Each yields at most one version per key, the one
-//! that is visible at the walk's snapshot; deletions included.
+//! Walks over sources: cursors of scans over one memtable or run, ordered sources of all versions, and their merge.
+//!
+//! A cursor yields at most one version per key, the one that is visible at the walk's snapshot; deletions included.
+
+pub(crate) mod ahead;
+mod memtable;
+pub(crate) mod merging;
+pub(crate) mod run;
+pub(crate) mod source;
+mod tables;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use base::Result;
 use base::planted::{self, Bug};
 
 use crate::engine::Engine;
+use crate::iter::ahead::BATCH_KEYS;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
@@ -30,9 +31,6 @@ use crate::memtable::{Memtable, is_skipped};
 use crate::quantum::Progress;
 use crate::record::store::{Entry, Leaf};
 use crate::record::zone::Zone;
-
-/// Keys read from the index at a time; their records are sent for together.
-const BATCH_KEYS: usize = 256;
 
 /// A flush under way.
 pub(crate) struct FlushJob {

@@ -12,12 +12,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::Result;
-use base::bytes::compare;
 use base::planted::{self, Bug};
 use pmem::{InFlight, Site};
 
 use crate::compaction::install::dead_zones;
 use crate::engine::{Claim, Engine};
+use crate::iter::merging::MergingIterator;
+use crate::iter::run::{Checked, RunSource};
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, ViewSources};
@@ -28,19 +29,14 @@ use crate::level0::retention::RunRetention;
 use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
 use crate::manifest::edit::{Fate, VersionEdit};
-use crate::memtable::is_skipped;
 use crate::quantum::Progress;
 use crate::ranges::Ranges;
-use crate::record::store::{Entry, Leaf, Media};
+use crate::record::store::{Entry, Media};
 use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
 use crate::span::Span;
 use crate::throttle::FULL_DEBT;
 
-/// Index blocks read from a run at a time.
-const BATCH_BLOCKS: u64 = 16;
-/// Records that are sent for ahead of the one that is looked at.
-const AHEAD: usize = 12;
 /// How many entries of merges that go before it a merge lets by for one of its own. With one it is done sooner, but twice
 /// as many runs gather meanwhile.
 const OWN_SHARE: u64 = 4;
@@ -50,7 +46,8 @@ pub(crate) struct RunMerge {
     space: Arc<KeyspaceState>,
     subrange: Arc<Subrange>,
     inputs: Marked,
-    cursors: Vec<RunCursor>,
+    /// The inputs in key order, from the first step on.
+    merging: Option<MergingIterator<RunSource>>,
     builder: Option<RunBuilder>,
     retention: RunRetention,
     extents: Extents,
@@ -67,16 +64,6 @@ pub(crate) struct RunMerge {
     entries: u64,
     /// Where it must have come before others go before it again.
     waits_from: u64,
-}
-
-/// Walks one input.
-struct RunCursor {
-    run: Arc<Run>,
-    next: u64,
-    batch: Vec<u64>,
-    at: usize,
-    current: Option<Entry>,
-    begun: bool,
 }
 
 /// Moves records out of zones that are to become free.
@@ -109,7 +96,7 @@ impl RunMerge {
         RunMerge {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
-            cursors: inputs.iter().map(RunCursor::new).collect(),
+            merging: None,
             builder: Some(RunBuilder::new(&engine.media, &engine.graveyard, name, entries)),
             retention: RunRetention {
                 ranges: union(&inputs, span, &horizon),
@@ -181,7 +168,8 @@ impl RunMerge {
 
     /// Entries that are behind it.
     pub(crate) fn passed(&self) -> u64 {
-        self.cursors.iter().map(RunCursor::passed).sum()
+        let sources = self.merging.iter().flat_map(MergingIterator::sources);
+        sources.map(RunSource::passed).sum()
     }
 
     /// DRAM that the new run takes so far.
@@ -207,45 +195,27 @@ impl RunMerge {
                 self.emit(engine, &mut moved)?;
             }
             self.last = Some(entry);
-            if !is_skipped(&entry) {
-                self.versions.push(entry);
-            }
+            self.versions.push(entry);
         }
         // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
         Ok(Progress::More)
     }
 
-    /// The next entry of all inputs: keys ascend, versions of a key descend.
+    /// The next record of all inputs.
     fn next(&mut self, media: &Media) -> Result<Option<Entry>> {
-        let span = &self.subrange.span;
-        for cursor in self.cursors.iter_mut().filter(|cursor| !cursor.begun) {
-            cursor.begin(media, span.from())?;
-        }
-        let mut best: Option<(usize, Entry)> = None;
-        for (i, cursor) in self.cursors.iter().enumerate() {
-            let Some(entry) = cursor.current else { continue };
-            let smaller = best.as_ref().is_none_or(|(_, other)| {
-                let order = compare(media.key(&entry), media.key(other));
-                order.then_with(|| other.seq.cmp(&entry.seq)).is_lt()
-            });
-            if smaller {
-                best = Some((i, entry));
+        let merging = match &mut self.merging {
+            Some(merging) => merging,
+            None => {
+                let span = &self.subrange.span;
+                let source = |run| RunSource::new(media, run, span, Checked::Header);
+                let sources = self.inputs.iter().map(source).collect::<Result<_>>()?;
+                self.merging.insert(MergingIterator::new(media, sources))
             }
-        }
-        let within = |entry: &Entry| {
-            span.before().is_none_or(|upper| compare(media.key(entry), upper).is_lt())
         };
-        let Some((i, entry)) = best else { return Ok(None) };
-        if !within(&entry) {
-            // What is behind them in their runs stays out, so their keys must be right.
-            for each in self.cursors.iter().filter_map(|cursor| cursor.current) {
-                media.recheck(&each)?;
-            }
-            return Ok(None);
-        }
-        self.cursors[i].advance(media)?;
-        Ok(Some(entry))
+        let next = merging.source().and_then(RunSource::record).copied();
+        merging.advance(media)?;
+        Ok(next)
     }
 
     /// Passes the versions of one key on to the new run.
@@ -422,54 +392,6 @@ impl std::ops::Deref for Marked {
 impl Drop for Marked {
     fn drop(&mut self) {
         self.0.iter().for_each(|run| run.busy.release());
-    }
-}
-
-impl RunCursor {
-    fn new(run: &Arc<Run>) -> RunCursor {
-        RunCursor {
-            run: Arc::clone(run),
-            next: 0,
-            batch: Vec::new(),
-            at: 0,
-            current: None,
-            begun: false,
-        }
-    }
-
-    /// Stands on the first entry from key `from` on.
-    fn begin(&mut self, media: &Media, from: Option<&[u8]>) -> Result<()> {
-        self.begun = true;
-        if let Some(key) = from {
-            let first = self.run.first_after(media, key, true, &mut self.batch)?;
-            self.next = first + self.batch.len() as u64;
-        }
-        self.advance(media)
-    }
-
-    /// Entries behind the walk.
-    fn passed(&self) -> u64 {
-        self.next - (self.batch.len() - self.at) as u64
-    }
-
-    fn advance(&mut self, media: &Media) -> Result<()> {
-        if self.at == self.batch.len() {
-            self.batch.clear();
-            self.at = 0;
-            self.run.leaves(media, self.next, false, BATCH_BLOCKS, 0, &mut self.batch)?;
-            self.next += self.batch.len() as u64;
-            self.batch.iter().take(AHEAD).for_each(|leaf| media.prefetch_glance(Leaf(*leaf)));
-        }
-        self.current = match self.batch.get(self.at) {
-            Some(leaf) => Some(media.header_checked(Leaf(*leaf))?),
-            None => None,
-        };
-        if let Some(ahead) = self.batch.get(self.at + AHEAD) {
-            media.prefetch_glance(Leaf(*ahead));
-        }
-        self.at += 1;
-        self.at = self.at.min(self.batch.len());
-        Ok(())
     }
 }
 

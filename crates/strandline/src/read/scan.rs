@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use art::Direction;
 
 use crate::iter::SourceCursor;
+use crate::iter::source::internal_key;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
@@ -461,9 +462,7 @@ fn nearest(cursors: &[SourceCursor], media: &Media, direction: Direction) -> Opt
     for (no, cursor) in cursors.iter().enumerate() {
         let Some(head) = &cursor.head else { continue };
         let nearer = best.is_none_or(|(_, other)| {
-            let order = compare(media.key(head), media.key(other));
-            let order = if direction == Direction::Backward { order.reverse() } else { order };
-            order.then_with(|| other.seq.cmp(&head.seq)).is_lt()
+            internal_key(media, head).order(&internal_key(media, other), direction).is_lt()
         });
         if nearer {
             best = Some((no, head));

@@ -7,11 +7,11 @@
 //! The old store is not changed. The new one is made in a directory beside its own, and gets its name when all is in it: it is
 //! whole or not there.
 
+mod losses;
 mod orphan_zones;
 mod salvage;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use sst::{EntryKind, RangeDelete};
 
 use crate::engine::Engine;
 use crate::hooks::Hooks;
+use crate::iter::merging::MergingIterator;
 use crate::keyspace::KeyspaceState;
 use crate::open::ground::{Ground, Machine};
 use crate::open::open_dram::WAL;
@@ -30,6 +31,7 @@ use crate::options::{Options, PmSource, SsdSource};
 use crate::ranges::{Ranges, stretch};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
+use crate::repair::losses::{Losses, SalvageCursor};
 use crate::repair::orphan_zones::LoneZones;
 use crate::repair::salvage::{SalvagedEntries, SalvagedEntry};
 use crate::snapshot::Horizon;
@@ -319,66 +321,6 @@ impl Left {
     }
 }
 
-/// Walks over sources, those that stand on the same key next to each other, newer versions first.
-struct Heads {
-    walks: Vec<SalvageCursor>,
-    order: BTreeSet<(Vec<u8>, Reverse<Seq>, usize)>,
-}
-
-/// A walk over one source.
-struct SalvageCursor {
-    entries: SalvagedEntries,
-    head: Option<SalvagedEntry>,
-    /// The last key that was read, if any was.
-    last: Option<Vec<u8>>,
-}
-
-impl Heads {
-    fn new(sources: Vec<SalvagedEntries>, name: &str, lost: &mut Vec<LostRange>) -> Heads {
-        let walks =
-            sources.into_iter().map(|entries| SalvageCursor { entries, head: None, last: None });
-        let mut heads = Heads { walks: walks.collect(), order: BTreeSet::new() };
-        (0..heads.walks.len()).for_each(|at| heads.advance(at, name, lost));
-        heads
-    }
-
-    fn advance(&mut self, at: usize, name: &str, lost: &mut Vec<LostRange>) {
-        let walk = &mut self.walks[at];
-        walk.head = walk.read(name, lost);
-        if let Some(head) = &walk.head {
-            self.order.insert((head.key.clone(), Reverse(head.seq), at));
-        }
-    }
-
-    fn next(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<SalvagedEntry> {
-        let (.., at) = self.order.pop_first()?;
-        let entry = self.walks[at].head.take();
-        self.advance(at, name, lost);
-        entry
-    }
-}
-
-impl SalvageCursor {
-    /// The next entry that can be read; what lies before it and cannot is noted.
-    fn read(&mut self, name: &str, lost: &mut Vec<LostRange>) -> Option<SalvagedEntry> {
-        let mut reason: Option<String> = None;
-        let entry = loop {
-            match self.entries.next() {
-                Some(Ok(entry)) => break Some(entry),
-                Some(Err(error)) => _ = reason.get_or_insert_with(|| error.context().to_owned()),
-                None => break None,
-            }
-        };
-        let key = entry.as_ref().map(|entry| entry.key.clone());
-        if let Some(reason) = reason {
-            let (keyspace, from, to) = (Some(name.to_owned()), self.last.clone(), key.clone());
-            lost.push(LostRange { keyspace, from, to, reason });
-        }
-        self.last = key;
-        entry
-    }
-}
-
 impl SalvageSources {
     fn write_to(
         self,
@@ -388,28 +330,30 @@ impl SalvageSources {
     ) -> Result<()> {
         let deletes = self.deletes.iter().map(stretch);
         let ranges = Ranges::needed(deletes, &Horizon::only(Seq::MAX));
-        let (name, lost) = (&space.name, &mut report.lost);
-        let mut heads = Heads::new(self.entries, name, lost);
+        let losses = Losses::new(&space.name);
+        let cursors = self.entries.into_iter().map(|entries| SalvageCursor::new(entries, &losses));
+        let mut merging = MergingIterator::new(&losses, cursors.collect());
         let mut batch = Pending::new(engine, space);
         // What counts of the key under way, newest first: operands, and the value that they belong to.
         let mut counts: Vec<SalvagedEntry> = Vec::new();
         let mut key: Option<Vec<u8>> = None;
         let mut settled = false;
-        while let Some(entry) = heads.next(name, lost) {
+        while let Some(entry) = merging.source().and_then(SalvageCursor::entry) {
             if key.as_ref() != Some(&entry.key) {
                 report.records += batch.put_all(&mut counts)?;
                 key = Some(entry.key.clone());
                 settled = false;
             }
-            if settled {
-                continue;
+            if !settled {
+                let deleted = ranges.newest(&entry.key, Seq::MAX) > entry.seq;
+                settled = deleted || entry.kind != EntryKind::Merge;
+                if !deleted && matches!(entry.kind, EntryKind::Merge | EntryKind::Value) {
+                    counts.push(entry.clone());
+                }
             }
-            let deleted = ranges.newest(&entry.key, Seq::MAX) > entry.seq;
-            settled = deleted || entry.kind != EntryKind::Merge;
-            if !deleted && matches!(entry.kind, EntryKind::Merge | EntryKind::Value) {
-                counts.push(entry);
-            }
+            merging.advance(&losses)?;
         }
+        report.lost.extend(losses.into_ranges());
         report.records += batch.put_all(&mut counts)?;
         batch.commit()
     }

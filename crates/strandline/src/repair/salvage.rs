@@ -18,6 +18,7 @@ use crate::tree::blocks::File;
 use crate::tree::tables::Tables;
 
 /// A version of a key.
+#[derive(Clone)]
 pub(crate) struct SalvagedEntry {
     pub key: Vec<u8>,
     pub seq: Seq,

@@ -6,10 +6,10 @@ use base::bytes::compare;
 use base::{Result, planted};
 
 use crate::compaction::merge::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
-use crate::compaction::merge::merging::MergingIterator;
 use crate::compaction::merge::output::Output;
 use crate::compaction::merge::retain::Versions;
-use crate::compaction::merge::stream::Stream;
+use crate::iter::merging::MergingIterator;
+use crate::iter::source::{Source, StoreSource};
 
 /// Seconds for an entry, and for a byte, until they were measured: an order of magnitude.
 const ENTRY_S: f64 = 300e-9;
@@ -20,7 +20,7 @@ pub(crate) struct Cpu;
 
 struct CpuTask {
     merge: Merge,
-    streams: MergingIterator,
+    merging: MergingIterator<StoreSource>,
     versions: Versions,
     output: Output,
     passed: u64,
@@ -51,21 +51,21 @@ impl MergeEngine for Cpu {
 
     fn submit(&self, merge: Merge) -> Result<Box<dyn MergeTask>> {
         let from = merge.from.as_deref();
-        let mut streams = Vec::new();
+        let mut sources = Vec::new();
         for (memtable, span) in &merge.memtables {
             let upto = merge.retention.horizon.newest();
-            streams.push(Stream::memtable(&merge.media, memtable, &span.tail(from), upto)?);
+            sources.push(StoreSource::memtable(&merge.media, memtable, &span.tail(from), upto)?);
         }
         for (run, span) in &merge.runs {
-            streams.push(Stream::run(&merge.media, run, &span.tail(from))?);
+            sources.push(StoreSource::run(&merge.media, run, &span.tail(from))?);
         }
         for tables in &merge.levels {
-            streams.push(Stream::tables(tables.clone(), from)?);
+            sources.push(StoreSource::tables(tables.clone(), from)?);
         }
         let ranges = merge.retention.ranges().clip(from, merge.before.as_deref());
         let (tables, output, below) = (&merge.tables, merge.output.clone(), merge.below.clone());
         Ok(Box::new(CpuTask {
-            streams: MergingIterator::new(&merge.media, streams),
+            merging: MergingIterator::new(&*merge.media, sources),
             versions: Versions::default(),
             output: Output::new(tables, output, below, merge.limits(), ranges),
             passed: 0,
@@ -98,21 +98,24 @@ impl MergeTask for CpuTask {
 impl CpuTask {
     /// Merges the versions of the next key; `false` if there is none.
     fn next_key(&mut self) -> Result<bool> {
-        let CpuTask { merge, streams, versions, output, passed } = self;
+        let CpuTask { merge, merging, versions, output, passed } = self;
         let (media, retention) = (&*merge.media, &merge.retention);
-        let Some(key) = streams.head().and_then(|head| head.key(media)) else { return Ok(false) };
-        if merge.before.as_ref().is_some_and(|before| compare(key, before).is_ge()) {
+        let Some(head) = merging.source().and_then(|source| source.head(media)) else {
+            return Ok(false);
+        };
+        if merge.before.as_ref().is_some_and(|before| compare(head.key, before).is_ge()) {
             return Ok(false);
         }
-        versions.begin(key);
-        while let Some(head) = streams.head()
-            && head.key(media).is_some_and(|key| compare(key, &versions.key).is_eq())
+        versions.begin(head.key);
+        while let Some(source) = merging.source()
+            && let Some(head) = source.head(media)
+            && compare(head.key, &versions.key).is_eq()
         {
-            let kind = head.kind();
-            if versions.wants(head.seq(), kind, retention) {
-                versions.push(head.seq(), kind, head.value(media)?);
+            let kind = source.kind();
+            if versions.wants(head.seq, kind, retention) {
+                versions.push(head.seq, kind, source.value(media)?);
             }
-            streams.advance(media)?;
+            merging.advance(media)?;
             *passed += 1;
         }
         let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));

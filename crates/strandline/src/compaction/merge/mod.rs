@@ -2,8 +2,6 @@
 
 pub(crate) mod cpu;
 pub(crate) mod engine;
-mod merging;
 pub(crate) mod output;
 pub(crate) mod retain;
 mod sink;
-pub(crate) mod stream;
