@@ -91,19 +91,18 @@ fn open(preset: &str, resource: &str) -> strandline::Result<Filled> {
     let capacity = if resource == "device" { FILES } else { u64::MAX };
     let fs = Arc::new(Faulty::new(Memory::with_capacity(Disk::default(), capacity)));
     fs.create_dir_all(Path::new("/sst"))?;
-    let options = Options {
-        pm: PmSource::Heap,
-        pm_size: POOL,
-        // Where descriptors run out, this is what fills once there are some.
-        ssd_size: if ["ssd_size", "descriptors"].contains(&resource) { FILES } else { 0 },
-        zone_size: 32 << 10,
-        memtable_bytes: 64 << 10,
-        background_threads: 2,
-        ..Options::preset(preset)?
-    };
+    // Where descriptors run out, this is what fills once there are some.
+    let ssd_size = if ["ssd_size", "descriptors"].contains(&resource) { FILES } else { 0 };
+    let options = Options::preset(preset)?
+        .pm(PmSource::Heap)
+        .pm_size(POOL)
+        .ssd_size(ssd_size)
+        .zone_size(32 << 10)
+        .memtable_bytes(64 << 10)
+        .background_threads(2);
     let region = Arc::new(Region::heap(POOL, None)?);
     let db = match resource {
-        "pool" => Db::open_region(region, Options { ssd: SsdSource::None, ..options })?,
+        "pool" => Db::open_region(region, options.ssd(SsdSource::None))?,
         _ => Db::open_on(region, Arc::clone(&fs) as Arc<dyn Fs>, "/sst", options)?,
     };
     Ok(Filled { db, fs })

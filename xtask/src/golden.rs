@@ -104,7 +104,7 @@ fn last(store: &Store, scratch: &Path, db: Db) -> Result<Vec<u8>, String> {
 
 fn open(store: &Store, home: &Path) -> Result<Db, String> {
     let mut options = Options::default();
-    let hooks = Hooks { merge_operator: Some(Arc::new(Joined)), ..Hooks::default() };
+    let hooks = Hooks::default().merge_operator(Arc::new(Joined));
     store
         .settings()
         .try_for_each(|(name, text)| options.set(name, text))

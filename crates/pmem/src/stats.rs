@@ -24,6 +24,7 @@ const NO_LINE: u64 = 0;
 
 /// Counters of a region since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StatsSnapshot {
     /// Bytes written with ordinary stores.
     pub bytes_stored: u64,

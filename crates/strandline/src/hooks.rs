@@ -12,6 +12,7 @@ use crate::caught::caught;
 
 /// What an application plugs into a store. None of it is stored: every open must bring it again.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Hooks {
     /// Combines values with operands; needed to read or compact keys that were merged into.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
@@ -19,6 +20,29 @@ pub struct Hooks {
     pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Is told how far the open has got.
     pub recovery_progress: Option<Arc<dyn RecoveryProgress>>,
+}
+
+impl Hooks {
+    /// Combine values with operands by this.
+    #[must_use]
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Hooks {
+        self.merge_operator = Some(operator);
+        self
+    }
+
+    /// Let this look at values as they are compacted.
+    #[must_use]
+    pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Hooks {
+        self.compaction_filter = Some(filter);
+        self
+    }
+
+    /// Tell this how far the open has got.
+    #[must_use]
+    pub fn recovery_progress(mut self, progress: Arc<dyn RecoveryProgress>) -> Hooks {
+        self.recovery_progress = Some(progress);
+        self
+    }
 }
 
 /// Combines a key's value with operands that were merged into it, as RocksDB's `MergeOperator` does.
@@ -65,6 +89,7 @@ pub trait CompactionFilter: Send + Sync {
 
 /// What a [`CompactionFilter`] decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// The value stays.
     Keep,
@@ -86,6 +111,7 @@ pub trait RecoveryProgress: Send + Sync {
 
 /// What a recovery does with every zone, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum RecoveryStep {
     /// Its records are found and verified.
     Scan,

@@ -4,7 +4,7 @@
 //! use strandline::{Batch, Db, Options, PmSource};
 //!
 //! # fn main() -> strandline::Result<()> {
-//! let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+//! let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
 //! let db = Db::open("unused-for-heap", options)?;
 //! db.put("apple", "red")?; // durable and visible when it returns
 //! assert_eq!(db.get("apple")?.as_deref(), Some(&b"red"[..]));

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 /// Where a look-up probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProbeSource {
     /// A memtable: index in DRAM, records in persistent memory.
     Memtable {
@@ -28,6 +29,7 @@ pub enum ProbeSource {
 
 /// One probe and what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Probe {
     /// Where.
     pub source: ProbeSource,
@@ -43,6 +45,7 @@ pub struct Probe {
 
 /// A probe with the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TimedProbe {
     /// The probe.
     pub probe: Probe,

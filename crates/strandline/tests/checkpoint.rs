@@ -11,7 +11,7 @@ use common::{
     Contents, TempDir, dump, heap, kind_of, numbered as key, remove_copy, small_levels as options,
 };
 use ssd::{Disk, Failure, Faulty, Fs, Memory, Rule};
-use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
+use strandline::{Batch, Db, ErrorKind, ReadOptions};
 use testkit::Rng;
 
 /// Puts, deletes and range deletions; the model goes along.
@@ -71,7 +71,7 @@ fn a_checkpoint_is_a_store_of_its_own() {
     // It does not need the original.
     std::fs::remove_dir_all(&place).expect("removed");
     std::fs::rename(dir.join("copy"), dir.join("moved")).expect("moved");
-    let wrong = Options { ssd: strandline::SsdSource::None, ..options() };
+    let wrong = options().ssd(strandline::SsdSource::None);
     assert_eq!(kind_of(Db::open(dir.join("moved"), wrong)), ErrorKind::InvalidArgument);
     for _ in 0..2 {
         let copy = Db::open_read_only(dir.join("moved"), options()).expect("open for reading");
@@ -85,7 +85,7 @@ fn a_checkpoint_is_a_store_of_its_own() {
     assert!(!dir.join("moved/pool").exists() && !dir.join("moved/STORE").exists());
     let (mut model, mut other) = (then, other_then);
     for name in ["moved", "again"] {
-        let options = Options { create_if_missing: false, ..options() };
+        let options = options().create_if_missing(false);
         let copy = Db::open(dir.join(name), options.clone()).expect("open");
         assert!(!dir.join(name).join("sst/MANIFEST").exists());
         assert!(all(&copy, "default") == model && all(&copy, "other") == other);
@@ -107,7 +107,7 @@ fn a_checkpoint_is_a_store_of_its_own() {
 #[test]
 fn tables_that_moved_stay_where_they_are() {
     let dir = TempDir::new("moved");
-    let options = Options { compression: strandline::Compression::None, ..options() };
+    let options = options().compression(strandline::Compression::None);
     let db = Db::open(dir.join("db"), options.clone()).expect("open");
     let mut model = BTreeMap::new();
     let mut fill = |keys: std::ops::Range<u64>| {
@@ -178,7 +178,7 @@ fn a_damaged_manifest_is_refused() {
 #[test]
 fn a_store_without_levels_has_checkpoints_too() {
     let dir = TempDir::new("no-levels");
-    let none = Options { ssd: strandline::SsdSource::None, ..options() };
+    let none = options().ssd(strandline::SsdSource::None);
     let db = Db::open(dir.join("db"), none).expect("open");
     let mut model = BTreeMap::new();
     churn(&db, "default", &mut model, 1, 3000);
@@ -210,7 +210,7 @@ fn checkpoints_beside_writers_are_of_one_moment() {
     const ACCOUNTS: u64 = 200;
     const EACH: i64 = 1000;
     let dir = TempDir::new("writers");
-    let options = Options { background_threads: 1, ..options() };
+    let options = options().background_threads(1);
     let db = Db::open(dir.join("db"), options.clone()).expect("open");
     let spaces = [db.default_keyspace().clone(), db.create_keyspace("b").expect("keyspace")];
     let filler = db.create_keyspace("filler").expect("keyspace");

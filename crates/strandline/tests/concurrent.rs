@@ -11,13 +11,11 @@ use strandline::{Batch, Db, ErrorKind, Keyspace, Options, ReadOptions, Region, S
 use testkit::{Rng, stamp, stamped};
 
 fn options(memtable_bytes: u64, background_threads: u32) -> Options {
-    Options {
-        zone_size: 16 << 10,
-        memtable_bytes,
-        background_threads,
-        recovery_threads: 2,
-        ..Options::default()
-    }
+    Options::default()
+        .zone_size(16 << 10)
+        .memtable_bytes(memtable_bytes)
+        .background_threads(background_threads)
+        .recovery_threads(2)
 }
 
 fn open(region: &Arc<Region>, options: &Options) -> Db {
@@ -34,7 +32,7 @@ impl Drop for Finish<'_> {
 }
 
 fn at(snapshot: &Snapshot) -> ReadOptions<'_> {
-    ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() }
+    ReadOptions::at(snapshot)
 }
 
 fn disjoint_and_overlapping(threads: u64, rounds: u64, background_threads: u32) {
@@ -439,12 +437,10 @@ fn a_drop_under_writers_leaves_nothing_behind() {
     for background_threads in [0, 1] {
         let region = heap(8 << 20);
         // Zones of 1 KiB: nearly every put takes one.
-        let options = Options {
-            zone_size: 1 << 10,
-            memtable_bytes: 4 << 10,
-            background_threads,
-            ..Options::default()
-        };
+        let options = Options::default()
+            .zone_size(1 << 10)
+            .memtable_bytes(4 << 10)
+            .background_threads(background_threads);
         let db = open(&region, &options);
         let mut wrong = BTreeMap::<String, u32>::new();
         for _ in 0..150 {
@@ -490,7 +486,7 @@ fn many_open_at_once() {
     for _ in 0..10 {
         let dir = common::TempDir::new("race");
         let opened = AtomicU64::new(0);
-        let options = Options { pm_size: 1 << 20, ..options(64 << 10, 0) };
+        let options = options(64 << 10, 0).pm_size(1 << 20);
         let barrier = std::sync::Barrier::new(8);
         let dbs: Vec<Option<Db>> = std::thread::scope(|scope| {
             let open = || {

@@ -12,7 +12,7 @@ const STORE: &str = "/above/it/store";
 const MOST: usize = 24;
 
 fn options(pm: PmSource) -> Options {
-    Options { pm, background_threads: 0, recovery_threads: 1, ..Options::default() }
+    Options::default().pm(pm).background_threads(0).recovery_threads(1)
 }
 
 /// A disk, and memory as a power cut leaves it that takes nothing of what is fenced.
@@ -61,7 +61,7 @@ fn what_was_acknowledged_is_there_after_power_failure_although_the_store_is_new(
         let left = survivors(&fs.disk());
         drop((db, given));
         for (no, disk) in left.into_iter().enumerate() {
-            let never = Options { create_if_missing: false, ..options(pm.clone()) };
+            let never = options(pm.clone()).create_if_missing(false);
             let given = ground(disk, &memory);
             let db = steps::open_at(&given, STORE.as_ref(), never, Hooks::default());
             let db = db.unwrap_or_else(|error| panic!("{pm:?}, survivor {no}: {error}"));
@@ -79,7 +79,7 @@ fn a_creation_that_loses_power_leaves_no_store_or_a_whole_one() {
         Arc::new(Memory::watched(Disk::default(), Arc::clone(&seen) as Arc<dyn Watch>));
     let given = Given { fs, ..ground(Disk::default(), &heap()) };
     let make = |given: &Given, create_if_missing: bool| -> strandline::Result<Db> {
-        let options = Options { create_if_missing, ..options(PmSource::Dram) };
+        let options = options(PmSource::Dram).create_if_missing(create_if_missing);
         steps::open_at(given, STORE.as_ref(), options, Hooks::default())
     };
     drop(make(&given, true).expect("made"));
@@ -161,7 +161,7 @@ fn count(db: &Db) -> usize {
 #[test]
 fn a_repair_that_loses_power_leaves_no_store_or_all_that_could_be_saved() {
     const NEW: &str = "/above/it/new";
-    let options = || Options { memtable_bytes: 64 << 10, ..options(PmSource::Dram) };
+    let options = || options(PmSource::Dram).memtable_bytes(64 << 10);
     let fs = Memory::default();
     let given = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &heap()) };
     let db = steps::open_at(&given, STORE.as_ref(), options(), Hooks::default()).expect("made");

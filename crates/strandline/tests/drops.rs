@@ -13,16 +13,15 @@ const ROUNDS: u64 = 300;
 
 /// A small store with tables in persistent memory and threads of its own.
 fn options() -> Options {
-    Options {
-        pm_size: 8 * MIB,
-        zone_size: 16 << 10,
-        memtable_bytes: 16 << 10,
-        table_bytes: 8 << 10,
-        block_cache: MIB,
-        background_threads: 2,
-        recovery_threads: 1,
-        ..Options::preset("l0l1-pm").expect("preset")
-    }
+    Options::preset("l0l1-pm")
+        .expect("preset")
+        .pm_size(8 * MIB)
+        .zone_size(16 << 10)
+        .memtable_bytes(16 << 10)
+        .table_bytes(8 << 10)
+        .block_cache(MIB)
+        .background_threads(2)
+        .recovery_threads(1)
 }
 
 /// What was asked of a keyspace that another thread drops: it is done, or the keyspace is gone.

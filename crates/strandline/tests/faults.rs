@@ -61,14 +61,12 @@ impl Place {
     }
 
     fn try_open(&self) -> strandline::Result<Db> {
-        let options = Options {
-            memtable_bytes: 2 << 10,
-            table_bytes: 3 << 10,
-            block_cache: 8 << 10,
-            background_threads: self.background_threads,
-            recovery_threads: 1,
-            ..Options::default()
-        };
+        let options = Options::default()
+            .memtable_bytes(2 << 10)
+            .table_bytes(3 << 10)
+            .block_cache(8 << 10)
+            .background_threads(self.background_threads)
+            .recovery_threads(1);
         Db::open_on(Arc::clone(&self.region), Arc::clone(&self.fs) as Arc<dyn Fs>, SST, options)
     }
 

@@ -7,7 +7,7 @@ use pmem::in_fork;
 use strandline::{Batch, Db, ErrorKind, Options, PmSource, ReadOptions};
 
 fn options(pm: &PmSource) -> Options {
-    Options { pm: pm.clone(), pm_size: 4 << 20, ..Options::default() }
+    Options::default().pm(pm.clone()).pm_size(4 << 20)
 }
 
 /// Whether an answer is the refusal that a fork gets.

@@ -37,22 +37,21 @@ enum Way {
 }
 
 fn options(preset: &str, ssd_size: u64) -> Options {
-    Options {
-        pm_size: POOL,
-        ssd_size,
-        zone_size: 16 << 10,
-        memtable_bytes: 32 << 10,
-        block_cache: MIB,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::preset(preset).expect("preset")
-    }
+    Options::preset(preset)
+        .expect("preset")
+        .pm_size(POOL)
+        .ssd_size(ssd_size)
+        .zone_size(16 << 10)
+        .memtable_bytes(32 << 10)
+        .block_cache(MIB)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 fn open(preset: &str, resource: Resource) -> Db {
     match resource {
         Resource::Pool => {
-            let without = Options { ssd: SsdSource::None, ..options(preset, 0) };
+            let without = options(preset, 0).ssd(SsdSource::None);
             Db::open_region(heap(POOL), without).expect("open")
         }
         Resource::Limit => Place::new(POOL, Memory::default()).open(options(preset, FILES)),
@@ -173,7 +172,7 @@ fn however_large_the_files_are_to_the_pool_what_is_deleted_is_filled_again() {
     ends(|| {
         for (pool, files) in [(1024, 768), (2048, 640), (4096, 1024)] {
             for preset in PRESETS {
-                let options = Options { pm_size: pool << 10, ..options(preset, files << 10) };
+                let options = options(preset, files << 10).pm_size(pool << 10);
                 let db = Place::new(pool << 10, Memory::default()).open(options);
                 let space = db.default_keyspace();
                 let mut first = 0;
@@ -198,7 +197,7 @@ fn however_large_the_files_are_to_the_pool_what_is_deleted_is_filled_again() {
 #[test]
 fn zones_that_stand_ready_for_idle_keyspaces_do_not_fill_files() {
     ends(|| {
-        let options = Options { pm_size: 8 * MIB, zone_size: 64 << 10, ..options("auto", MIB) };
+        let options = options("auto", MIB).pm_size(8 * MIB).zone_size(64 << 10);
         let open = || Place::new(8 * MIB, Memory::default()).open(options.clone());
         let alone = fill(open().default_keyspace(), 0);
         let db = open();
@@ -254,8 +253,8 @@ fn long_values_that_are_deleted_as_a_range_make_room_for_as_many() {
     let long = |i: u64| noise(i, 0).repeat(230);
     ends(move || {
         for preset in PRESETS {
-            let options = Options { zone_size: 0, ..options(preset, 2 * MIB) };
-            let options = Options { pm_size: 4 * MIB, memtable_bytes: 1 << 20, ..options };
+            let options = options(preset, 2 * MIB).zone_size(0);
+            let options = options.pm_size(4 * MIB).memtable_bytes(1 << 20);
             let db = Place::new(4 * MIB, Memory::default()).open(options);
             let fill = || {
                 let refused = |i: &u64| db.put(scattered(*i), long(*i)).is_err();
@@ -280,7 +279,7 @@ fn deletions_one_to_an_open_leave_room_to_flush_them() {
     ends(|| {
         for preset in PRESETS {
             let place = Place::new(MIB, Memory::default());
-            let options = Options { pm_size: MIB, zone_size: 64 << 10, ..options(preset, MIB / 2) };
+            let options = options(preset, MIB / 2).pm_size(MIB).zone_size(64 << 10);
             let open = || place.open(options.clone());
             let first = fill(open().default_keyspace(), 0);
             for i in 0..first.min(300) {
@@ -299,7 +298,7 @@ fn deletions_one_to_an_open_leave_room_to_flush_them() {
 #[test]
 fn a_batch_over_many_keyspaces_ends_in_a_full_store() {
     ends(|| {
-        let options = Options { pm_size: 8 * MIB, zone_size: 64 << 10, ..options("auto", MIB) };
+        let options = options("auto", MIB).pm_size(8 * MIB).zone_size(64 << 10);
         let db = Place::new(8 * MIB, Memory::default()).open(options);
         // The zones of all are more than all room in files, those of some more than half of it.
         let many: Vec<Keyspace> = (0..24)

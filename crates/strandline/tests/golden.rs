@@ -46,11 +46,11 @@ impl MergeOperator for Joined {
 }
 
 fn hooks() -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(Joined)), ..Hooks::default() }
+    Hooks::default().merge_operator(Arc::new(Joined))
 }
 
 fn options(store: &Store) -> Options {
-    let mut options = Options { create_if_missing: false, ..Options::default() };
+    let mut options = Options::default().create_if_missing(false);
     for (name, text) in store.settings() {
         options.set(name, text).expect(name);
     }
@@ -227,7 +227,7 @@ fn a_build_without_zstandard_says_so() {
     let home = dir.join("store");
     pack::write_dir(&entries(NOW, store.name), &home).expect("unpacked");
     let open = |options| Db::open_with(&home, options, hooks()).map_err(text);
-    let lz4 = || Options { compression: Compression::Lz4, ..options(store) };
+    let lz4 = || options(store).compression(Compression::Lz4);
     let read = |db: Db| judge(&db, &golden::contents(store));
     let as_written = open(options(store)).and_then(read);
     let with_lz4 = open(lz4()).and_then(read);

@@ -35,25 +35,23 @@ impl MergeOperator for Append {
 }
 
 fn hooks() -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(Append)), ..Hooks::default() }
+    Hooks::default().merge_operator(Arc::new(Append))
 }
 
 fn options() -> Options {
-    Options {
-        pm_size: 4 << 20,
-        zone_size: 16 << 10,
-        memtable_bytes: 32 << 10,
-        table_bytes: 64 << 10,
-        background_threads: 0,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(4 << 20)
+        .zone_size(16 << 10)
+        .memtable_bytes(32 << 10)
+        .table_bytes(64 << 10)
+        .background_threads(0)
 }
 
 #[test]
 fn merges_come_to_the_same_wherever_they_lie() {
     for background_threads in [0, 2] {
         let dir = TempDir::new("merge");
-        let options = Options { background_threads, ..options() };
+        let options = options().background_threads(background_threads);
         let mut db = Db::open_with(dir.path(), options.clone(), hooks()).expect("open");
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut rng = Rng::new(1);
@@ -87,7 +85,7 @@ fn merges_come_to_the_same_wherever_they_lie() {
             }
             if round % 7000 == 6999 {
                 if let Some(snapshot) = snapshot.take() {
-                    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+                    let at = ReadOptions::at(&snapshot);
                     assert!(dump(db.default_keyspace(), &at) == then, "round {round}");
                 }
                 snapshot = Some(db.snapshot());
@@ -160,7 +158,7 @@ impl CompactionFilter for Odd {
 #[test]
 fn a_filter_decides_over_what_all_readers_see() {
     let dir = TempDir::new("filter");
-    let with = Hooks { compaction_filter: Some(Arc::new(Odd)), ..Hooks::default() };
+    let with = Hooks::default().compaction_filter(Arc::new(Odd));
     let db = Db::open_with(dir.path(), options(), with).expect("open");
     for i in 0..1000 {
         db.put(format!("{i:04}").as_bytes(), b"value").expect("put");
@@ -172,7 +170,7 @@ fn a_filter_decides_over_what_all_readers_see() {
     db.compact().expect("compact");
     // Some reader still sees the older versions: nothing was decided.
     assert_eq!(db.get(b"0001").expect("get").as_deref(), Some(&b"newer"[..]));
-    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let at = ReadOptions::at(&snapshot);
     let old = db.default_keyspace().get_with(b"0001", &at).expect("get");
     assert_eq!(old.as_deref(), Some(&b"value"[..]));
     drop(snapshot);

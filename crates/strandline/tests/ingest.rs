@@ -13,7 +13,7 @@ use common::{
 };
 use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Rule};
 use sst::{EntryKind, Writer, WriterOptions};
-use strandline::{Batch, Db, ErrorKind, IngestOptions, Options, ReadOptions, SsdSource};
+use strandline::{Batch, Db, ErrorKind, IngestOptions, ReadOptions, SsdSource};
 use testkit::Rng;
 
 /// One entry of a table: a value, or a deletion.
@@ -87,12 +87,12 @@ fn ingested_tables_are_of_one_moment() {
             paths.push(path);
         }
         let before = db.properties().visible_seq;
-        let how = IngestOptions { move_files: round % 2 == 0 };
+        let how = IngestOptions::default().move_files(round % 2 == 0);
         let seq = db.ingest(db.default_keyspace(), &paths, how).expect("ingest");
         assert!(seq > before);
         assert!(paths.iter().all(|path| path.exists() != how.move_files));
         assert!(all(&db) == model, "round {round}");
-        let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+        let at = ReadOptions::at(&snapshot);
         assert!(dump(db.default_keyspace(), &at) == then, "round {round}: an older snapshot");
         // What is written later is newer.
         let i = rng.below(3000);
@@ -219,7 +219,7 @@ fn what_cannot_be_taken_is_refused_without_effect() {
     }
     assert_eq!(kind_of(ingest(&db, &[])), ErrorKind::InvalidArgument);
     ingest(&db, std::slice::from_ref(&fine)).expect("ingest");
-    let none = Options { ssd: SsdSource::None, ..options() };
+    let none = options().ssd(SsdSource::None);
     let flat = Db::open(dir.join("flat"), none).expect("open");
     assert_eq!(kind_of(ingest(&flat, std::slice::from_ref(&fine))), ErrorKind::InvalidArgument);
     let other = flat.ingest(db.default_keyspace(), &[fine], IngestOptions::default());
@@ -230,7 +230,7 @@ fn what_cannot_be_taken_is_refused_without_effect() {
 #[test]
 fn writers_go_on_beside_an_ingest() {
     let dir = TempDir::new("beside");
-    let options = Options { background_threads: 1, ..options() };
+    let options = options().background_threads(1);
     let db = Db::open(dir.join("db"), options).expect("open");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -269,7 +269,7 @@ fn writers_go_on_beside_an_ingest() {
 #[test]
 fn an_ingest_does_not_wait_for_who_waits_for_it() {
     let dir = TempDir::new("waits");
-    let options = Options { memtable_bytes: 16 << 10, ..options() };
+    let options = options().memtable_bytes(16 << 10);
     let db = Db::open(dir.join("db"), options).expect("open");
     let space = db.create_keyspace("after the default one").expect("create");
     let stop = AtomicBool::new(false);
@@ -305,7 +305,7 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
         let mut taken = 0;
         for round in 0..300 {
             let path = hundred(&dir, round);
-            match db.ingest(&space, &[path], IngestOptions { move_files: true }) {
+            match db.ingest(&space, &[path], IngestOptions::default().move_files(true)) {
                 Ok(_) => taken += 1,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
             }
@@ -321,8 +321,7 @@ fn an_ingest_does_not_wait_for_who_waits_for_it() {
 #[test]
 fn an_ingest_beside_keyspaces_that_go() {
     let dir = TempDir::new("gone");
-    let db =
-        Db::open(dir.join("db"), Options { memtable_bytes: 16 << 10, ..options() }).expect("open");
+    let db = Db::open(dir.join("db"), options().memtable_bytes(16 << 10)).expect("open");
     let stop = AtomicBool::new(false);
     let (mut taken, mut gone) = (0, 0);
     std::thread::scope(|scope| {

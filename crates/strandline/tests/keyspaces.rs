@@ -14,7 +14,8 @@ use strandline::{Batch, Db, ErrorKind, Options, ReadOptions};
 fn dropped_data_stays_gone_under_the_same_name() {
     for background_threads in [0, 1] {
         let region = heap(8 << 20);
-        let options = Options { background_threads, memtable_bytes: 32 << 10, ..small(16 << 10) };
+        let options =
+            small(16 << 10).background_threads(background_threads).memtable_bytes(32 << 10);
         let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
         let mut db = open();
         for round in 0..120_u64 {
@@ -105,7 +106,7 @@ fn holders_of_a_dropped_keyspace() {
         Ok(()) => assert_eq!(seen, 3000, "the iterator lost keys without a word"),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
     }
-    let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let options = ReadOptions::at(&snapshot);
     assert_eq!(kind_of(space.get_with(b"a", &options)), ErrorKind::Closed);
     assert_eq!(kind_of(space.multi_get([b"a"])), ErrorKind::Closed);
     assert_eq!(kind_of(space.cursor(&options).map(drop)), ErrorKind::Closed);
@@ -260,7 +261,7 @@ fn ten_thousand_keyspaces_cost_no_more_each_than_one() {
     const KEYSPACES: usize = 10_000;
     const WRITTEN: usize = 30;
     let region = heap(256 << 20);
-    let options = Options { background_threads: 0, recovery_threads: 1, ..Options::default() };
+    let options = Options::default().background_threads(0).recovery_threads(1);
     let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
     let db = open();
     let name = |no: usize| format!("keyspace {no}");
@@ -295,14 +296,12 @@ fn ten_thousand_keyspaces_cost_no_more_each_than_one() {
 /// made with: some hundred keyspaces with data, and no more could be made.
 #[test]
 fn keyspaces_with_tables_are_not_bounded_by_the_first_areas_of_the_manifest() {
-    let options = Options {
-        pm_size: 4 << 20,
-        zone_size: 4 << 10,
-        memtable_bytes: 64 << 10,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    };
+    let options = Options::default()
+        .pm_size(4 << 20)
+        .zone_size(4 << 10)
+        .memtable_bytes(64 << 10)
+        .background_threads(0)
+        .recovery_threads(1);
     let place = Place::new(options.pm_size, ssd::Memory::default());
     let name = |i: u32| format!("{i:0>60}");
     let db = place.open(options.clone());

@@ -14,7 +14,7 @@ use strandline::{
 use testkit::Rng;
 
 fn options(level0: Level0Form) -> Options {
-    Options { level0, subranges: 1, ..small_levels() }
+    small_levels().level0(level0).subranges(1)
 }
 
 /// Runs and tables of the default keyspace.
@@ -77,7 +77,7 @@ fn no_answer_depends_on_the_form() {
             let snapshot = db.snapshot();
             let before = model.clone();
             churn(&db, &mut model, 2000, 100 + round);
-            let then = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+            let then = ReadOptions::at(&snapshot);
             assert!(dump(db.default_keyspace(), &then) == before, "{form:?} {round}");
             assert!(all(&db) == model, "{form:?} {round}");
             for at in 0..4000 {
@@ -113,7 +113,7 @@ fn a_flush_makes_what_the_form_says() {
 #[test]
 fn runs_stay_apart_until_there_are_too_many() {
     let dir = TempDir::new("level0-runs");
-    let big = Options { pm_size: 32 << 20, ..options(Level0Form::IndexRuns) };
+    let big = options(Level0Form::IndexRuns).pm_size(32 << 20);
     let db = Db::open(dir.join("db"), big).expect("open");
     let mut most = 0;
     for round in 0..60 {
@@ -132,13 +132,11 @@ fn runs_stay_apart_until_there_are_too_many() {
 #[test]
 fn runs_that_come_during_a_merge_are_merged_beside_it() {
     let dir = TempDir::new("level0-beside");
-    let with = Options {
-        ssd: SsdSource::None,
-        pm_size: 64 << 20,
-        zone_size: 0,
-        memtable_bytes: 4 << 20,
-        ..options(Level0Form::GlobalIndex)
-    };
+    let with = options(Level0Form::GlobalIndex)
+        .ssd(SsdSource::None)
+        .pm_size(64 << 20)
+        .zone_size(0)
+        .memtable_bytes(4 << 20);
     let open = || Db::open(dir.join("db"), with.clone()).expect("open");
     let (db, mut model) = (open(), BTreeMap::new());
     for seed in 0..9 {
@@ -165,7 +163,7 @@ fn runs_that_come_during_a_merge_are_merged_beside_it() {
     assert!(!is_merged(&db), "60 rounds of 100 entries do not end it");
     assert!((13..30).contains(&most), "{most} runs at most");
     let (snapshot, before) = snapshot.expect("one was taken");
-    let then = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let then = ReadOptions::at(&snapshot);
     while !db.work(1000).expect("work") {
         assert!(dump(db.default_keyspace(), &then) == before && all(&db) == model);
     }
@@ -218,7 +216,7 @@ fn a_run_is_given_to_those_who_have_keys_of_it() {
 fn a_number_of_subranges_is_kept_in_every_form() {
     for form in [Level0Form::IndexRuns, Level0Form::Sst] {
         let dir = TempDir::new(&format!("level0-subranges-{form:?}"));
-        let with = Options { subranges: 3, memtable_bytes: 128 << 10, ..options(form) };
+        let with = options(form).subranges(3).memtable_bytes(128 << 10);
         let db = Db::open(dir.join("db"), with).expect("open");
         let mut model = BTreeMap::new();
         churn(&db, &mut model, 12_000, 1);
@@ -236,7 +234,7 @@ fn a_number_of_subranges_is_kept_in_every_form() {
 #[test]
 fn what_is_taken_can_be_flushed() {
     let dir = TempDir::new("level0-full");
-    let with = Options { ssd_size: 400 << 10, ..options(Level0Form::Sst) };
+    let with = options(Level0Form::Sst).ssd_size(400 << 10);
     let db = Db::open(dir.join("db"), with.clone()).expect("open");
     let mut model = BTreeMap::new();
     let refused = (0..20_000).find_map(|at| {
@@ -254,7 +252,7 @@ fn what_is_taken_can_be_flushed() {
     db.flush().expect("what was taken has room");
     assert!(all(&db) == model);
     drop(db);
-    let db = Db::open(dir.join("db"), Options { ssd_size: 0, ..with }).expect("open");
+    let db = Db::open(dir.join("db"), with.ssd_size(0)).expect("open");
     assert!(all(&db) == model);
     for at in 20_000..30_000 {
         db.put(key(at), noise(at, 1)).expect("put");
@@ -269,7 +267,7 @@ fn what_is_taken_can_be_flushed() {
 #[test]
 fn a_store_without_tables_gets_some() {
     let dir = TempDir::new("level0-later");
-    let without = Options { ssd: SsdSource::None, ..options(Level0Form::GlobalIndex) };
+    let without = options(Level0Form::GlobalIndex).ssd(SsdSource::None);
     let db = Db::open(dir.join("db"), without).expect("open");
     for at in 0..100 {
         db.put(key(at), b"lower half").expect("put");
@@ -278,7 +276,7 @@ fn a_store_without_tables_gets_some() {
     db.flush().expect("flush");
     drop(db);
     let tables = SsdSource::Path(dir.join("sst"));
-    let with = Options { ssd: tables, ..options(Level0Form::Sst) };
+    let with = options(Level0Form::Sst).ssd(tables);
     let db = Db::open(dir.join("db"), with).expect("open");
     db.put(key(3000), b"upper half").expect("put");
     db.flush().expect("flush");
@@ -326,13 +324,11 @@ fn a_damaged_keyspace_is_still_flushed() {
 #[test]
 fn without_tables_there_is_one_form() {
     for (level0, name) in [(Level0Form::IndexRuns, "index-runs"), (Level0Form::Sst, "sst")] {
-        let with = Options {
-            level0,
-            pm: PmSource::Heap,
-            pm_size: 16 << 20,
-            ssd: SsdSource::None,
-            ..Options::default()
-        };
+        let with = Options::default()
+            .level0(level0)
+            .pm(PmSource::Heap)
+            .pm_size(16 << 20)
+            .ssd(SsdSource::None);
         let dir = TempDir::new("level0-none");
         let refused = Db::open(dir.join("db"), with.clone()).map(drop);
         let text = refused.as_ref().expect_err("refused").to_string();
@@ -346,7 +342,7 @@ fn without_tables_there_is_one_form() {
 fn with_threads() {
     for level0 in [Level0Form::IndexRuns, Level0Form::Sst] {
         let dir = TempDir::new(&format!("level0-threads-{level0:?}"));
-        let with = Options { background_threads: 2, subranges: 0, ..options(level0) };
+        let with = options(level0).background_threads(2).subranges(0);
         let db = Arc::new(Db::open(dir.join("db"), with).expect("open"));
         std::thread::scope(|scope| {
             for writer in 0..2_u64 {

@@ -4,7 +4,6 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,16 +16,14 @@ use testkit::Rng;
 const MIB: u64 = 1 << 20;
 
 fn options() -> Options {
-    Options {
-        pm_size: 2 * MIB,
-        zone_size: 16 << 10,
-        memtable_bytes: 64 << 10,
-        table_bytes: 128 << 10,
-        block_cache: MIB,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(2 * MIB)
+        .zone_size(16 << 10)
+        .memtable_bytes(64 << 10)
+        .table_bytes(128 << 10)
+        .block_cache(MIB)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 /// Names of the files of tables.
@@ -76,7 +73,7 @@ fn many_times_the_pool_comes_back_exactly() {
     let last = *Compression::AVAILABLE.last().expect("some");
     for (threads, compression) in [(0, Compression::Lz4), (2, last), (1, Compression::None)] {
         let place = Place::new(options().pm_size, Memory::default());
-        let options = Options { background_threads: threads, compression, ..options() };
+        let options = options().background_threads(threads).compression(compression);
         let mut model = BTreeMap::new();
         let db = place.open(options.clone());
         churn(&db, &mut model, 1, 200_000);
@@ -115,7 +112,7 @@ fn many_times_the_pool_comes_back_exactly() {
 fn keys_that_are_asked_for_together_are_read_together() {
     let fs = Arc::new(Faulty::new(Memory::default()));
     fs.create_dir_all(Path::new("/sst")).expect("directory");
-    let options = Options { block_cache: 16 * MIB, ..options() };
+    let options = options().block_cache(16 * MIB);
     let place = Place { region: heap(options.pm_size), fs: Arc::clone(&fs) as Arc<dyn Fs> };
     let mut model = BTreeMap::new();
     let db = place.open(options.clone());
@@ -150,7 +147,7 @@ fn snapshots_and_iterators_outlive_compactions() {
     churn(&db, &mut model, 2, 60_000);
     let snapshot = db.snapshot();
     let then = model.clone();
-    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let at = ReadOptions::at(&snapshot);
     let space = db.default_keyspace();
     let mut iter = space.cursor(&at).expect("iter");
     iter.seek_to_first().expect("first");
@@ -171,11 +168,10 @@ fn snapshots_and_iterators_outlive_compactions() {
     db.compact().expect("compact");
     assert_same(&db, &model);
     let prefix = &model.keys().nth(5).expect("keys")[..6];
-    let within = ReadOptions::prefix(prefix);
+    let within = ReadOptions::default().prefix(prefix);
     let expected: Vec<_> = model.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
     assert_eq!(dump(space, &within).into_keys().collect::<Vec<_>>(), expected);
-    let upto =
-        ReadOptions { upper: Some(Bound::Excluded(prefix.to_vec())), ..ReadOptions::default() };
+    let upto = ReadOptions::default().range(..prefix);
     assert!(
         dump(space, &upto).into_keys().eq(model.range(..prefix.to_vec()).map(|(k, _)| k.clone()))
     );
@@ -262,7 +258,7 @@ fn missing_and_damaged_tables_are_told() {
 fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
     for background_threads in [0, 2] {
         let place = Place::new(options().pm_size, Memory::with_capacity(Disk::default(), 3 * MIB));
-        let db = place.open(Options { background_threads, ..options() });
+        let db = place.open(options().background_threads(background_threads));
         let mut acknowledged = 0;
         let error = loop {
             match db.put(scattered(acknowledged), noise(acknowledged, 0)) {
@@ -287,7 +283,7 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
             disk.create(&path).and_then(|mut to| to.append(&bytes)).expect("copy");
         }
         let place = Place { region: Arc::clone(&place.region), fs: Arc::new(disk) };
-        let db = place.open(Options { background_threads, ..options() });
+        let db = place.open(options().background_threads(background_threads));
         for i in acknowledged..acknowledged + 10_000 {
             db.put(scattered(i), noise(i, 0)).expect("put");
         }
@@ -300,7 +296,7 @@ fn a_full_device_stops_no_reads_and_space_freed_lets_writes_go_on() {
 #[test]
 fn a_limit_on_tables_is_kept() {
     let place = Place::new(options().pm_size, Memory::default());
-    let limited = Options { ssd_size: 3 * MIB, ..options() };
+    let limited = options().ssd_size(3 * MIB);
     let db = place.open(limited);
     let mut count = 0;
     let error = loop {
@@ -318,7 +314,7 @@ fn a_limit_on_tables_is_kept() {
 #[test]
 fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
     let dir = TempDir::new("manifest");
-    let tiny = Options { table_bytes: 1024, ..options() };
+    let tiny = options().table_bytes(1024);
     let db = Db::open(dir.path(), tiny.clone()).expect("open");
     let mut count = 0_u64;
     let error = loop {
@@ -340,7 +336,7 @@ fn a_manifest_that_is_full_refuses_writes_and_opens_again() {
 #[test]
 fn a_store_in_a_directory() {
     let dir = TempDir::new("levels");
-    let options = Options { background_threads: 2, ..options() };
+    let options = options().background_threads(2);
     let mut model = BTreeMap::new();
     let db = Db::open(dir.path(), options.clone()).expect("open");
     churn(&db, &mut model, 7, 100_000);
@@ -350,12 +346,11 @@ fn a_store_in_a_directory() {
     assert_same(&db, &model);
     assert!(level_tables(&db) > 5);
     drop(db);
-    let elsewhere =
-        Options { ssd: strandline::SsdSource::Path("/nowhere".into()), ..options.clone() };
+    let elsewhere = options.clone().ssd(strandline::SsdSource::Path("/nowhere".into()));
     assert_eq!(kind_of(Db::open(dir.path(), elsewhere)), ErrorKind::InvalidArgument);
-    let without = Options { ssd: strandline::SsdSource::None, ..options.clone() };
+    let without = options.clone().ssd(strandline::SsdSource::None);
     assert_eq!(kind_of(Db::open(dir.path(), without)), ErrorKind::InvalidArgument);
-    let direct = Options { ssd_direct: true, ..options };
+    let direct = options.ssd_direct(true);
     let db = Db::open(dir.path(), direct).expect("open");
     churn(&db, &mut model, 8, 50_000);
     assert_same(&db, &model);
@@ -364,7 +359,7 @@ fn a_store_in_a_directory() {
 #[test]
 fn tables_of_another_store_are_not_taken_for_ones_own() {
     let (dir, other) = (TempDir::new("levels-none"), TempDir::new("levels-other"));
-    let without = Options { ssd: SsdSource::None, ..options() };
+    let without = options().ssd(SsdSource::None);
     let db = Db::open(dir.path(), without).expect("open");
     db.put(b"mine", b"1").expect("put");
     drop(db);
@@ -373,7 +368,7 @@ fn tables_of_another_store_are_not_taken_for_ones_own() {
     churn(&db, &mut model, 7, 10_000);
     db.compact().expect("compact");
     drop(db);
-    let at = |path: &Path| Options { ssd: SsdSource::Path(path.into()), ..options() };
+    let at = |path: &Path| options().ssd(SsdSource::Path(path.into()));
     let theirs = at(&other.path().join("sst"));
     assert_eq!(kind_of(Db::open(dir.path(), theirs)), ErrorKind::InvalidArgument);
     let db = Db::open(other.path(), options()).expect("open");
@@ -391,8 +386,7 @@ fn tables_of_another_store_are_not_taken_for_ones_own() {
 #[test]
 fn stores_in_memory_take_turns_in_a_directory() {
     let dir = TempDir::new("levels-heap");
-    let options =
-        Options { pm: PmSource::Heap, ssd: SsdSource::Path(dir.join("sst")), ..options() };
+    let options = options().pm(PmSource::Heap).ssd(SsdSource::Path(dir.join("sst")));
     let open = || Db::open("unused", options.clone());
     for _ in 0..2 {
         let db = open().expect("open");
@@ -411,8 +405,8 @@ fn stores_in_memory_take_turns_in_a_directory() {
 fn two_stores_share_no_directory() {
     let dir = TempDir::new("levels-shared");
     let (shared, store) = (dir.path().join("tables"), |name: &str| dir.path().join(name));
-    let at = |pm: PmSource| Options { pm, ssd: SsdSource::Path(shared.clone()), ..options() };
-    let without = Options { ssd: SsdSource::None, ..options() };
+    let at = |pm: PmSource| options().pm(pm).ssd(SsdSource::Path(shared.clone()));
+    let without = options().ssd(SsdSource::None);
     drop(Db::open(store("late"), without).expect("open"));
     let db = Db::open(store("first"), at(PmSource::Auto)).expect("open");
     let refuse_all_others = || {
@@ -465,7 +459,7 @@ fn two_stores_share_no_directory() {
 fn compactions_keep_to_their_rate() {
     let rate = 2 * MIB;
     let place = Place::new(options().pm_size, Memory::default());
-    let options = Options { compaction_rate: rate, ..options() };
+    let options = options().compaction_rate(rate);
     let db = place.open(options.clone());
     churn(&db, &mut BTreeMap::new(), 5, 20_000);
     let written = || db.properties().ssd.expect("levels").compactions.written_bytes;
@@ -481,7 +475,7 @@ fn compactions_keep_to_their_rate() {
 #[test]
 fn compactions_by_hand_meet_merges_in_the_background() {
     let place = Place::new(options().pm_size, Memory::default());
-    let db = place.open(Options { memtable_bytes: 8 << 10, background_threads: 2, ..options() });
+    let db = place.open(options().memtable_bytes(8 << 10).background_threads(2));
     let mut model = BTreeMap::new();
     for round in 0..200 {
         for i in 0..3000 {
@@ -497,7 +491,7 @@ fn compactions_by_hand_meet_merges_in_the_background() {
 #[test]
 fn damage_in_a_table_is_found_and_never_believed() {
     let place = Place::new(options().pm_size, Memory::default());
-    let small = Options { table_bytes: 16 << 10, ..options() };
+    let small = options().table_bytes(16 << 10);
     let db = place.open(small.clone());
     let mut model = BTreeMap::new();
     for i in 0..3000 {

@@ -287,7 +287,7 @@ fn another_stores_snapshot_is_refused() {
     }
     two.put(b"old", b"").expect("put");
     let foreign = one.snapshot();
-    let options = ReadOptions { snapshot: Some(&foreign), ..ReadOptions::default() };
+    let options = ReadOptions::at(&foreign);
     let space = two.default_keyspace();
     assert_eq!(kind_of(space.get_with(b"old", &options)), ErrorKind::InvalidArgument);
     assert_eq!(kind_of(space.cursor(&options).map(drop)), ErrorKind::InvalidArgument);
@@ -304,10 +304,8 @@ fn bounds_that_admit_nothing_and_prefixes_at_the_end_of_the_order() {
             db.flush().expect("flush");
         }
         let space = db.default_keyspace();
-        let between = |lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>| ReadOptions {
-            snapshot: None,
-            lower: Some(lower),
-            upper: Some(upper),
+        let between = |lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>| {
+            ReadOptions::default().range((lower, upper))
         };
         let (a, b) = (b"a".to_vec(), b"b".to_vec());
         for options in [
@@ -333,7 +331,7 @@ fn bounds_that_admit_nothing_and_prefixes_at_the_end_of_the_order() {
         }
         for prefix in [&b""[..], b"a", b"a\0", b"\xff", b"\xff\xff", b"zz", b"\xff\xff\xff"] {
             let expected = keys.iter().filter(|key| key.starts_with(prefix)).count();
-            assert_eq!(common::dump(space, &ReadOptions::prefix(prefix)).len(), expected);
+            assert_eq!(common::dump(space, &ReadOptions::default().prefix(prefix)).len(), expected);
         }
     }
 }
@@ -341,13 +339,13 @@ fn bounds_that_admit_nothing_and_prefixes_at_the_end_of_the_order() {
 #[test]
 fn options_out_of_range_are_refused() {
     let heap_store = |options: Options| Db::open("unused", options).map(drop);
-    let heap_options = Options { pm: PmSource::Heap, pm_size: 4 << 20, ..Options::default() };
+    let heap_options = Options::default().pm(PmSource::Heap).pm_size(4 << 20);
     for zone_size in [1, 512, 1000, 3 << 10, 128 << 20, u64::MAX] {
-        let refused = heap_store(Options { zone_size, ..heap_options.clone() });
+        let refused = heap_store(heap_options.clone().zone_size(zone_size));
         assert_eq!(kind_of(refused), ErrorKind::InvalidArgument, "zone size {zone_size}");
     }
     for pm_size in [0, 1, 4096, 100_000] {
-        let refused = heap_store(Options { pm_size, ..heap_options.clone() });
+        let refused = heap_store(heap_options.clone().pm_size(pm_size));
         let kind = kind_of(refused);
         assert!(
             matches!(kind, ErrorKind::InvalidArgument | ErrorKind::NoSpace),
@@ -355,7 +353,7 @@ fn options_out_of_range_are_refused() {
         );
     }
     // A zone size that is allowed, but too large for the pool.
-    let refused = heap_store(Options { zone_size: 4 << 20, ..heap_options });
+    let refused = heap_store(heap_options.zone_size(4 << 20));
     assert_eq!(kind_of(refused), ErrorKind::InvalidArgument);
 }
 
@@ -380,7 +378,7 @@ fn a_closed_store_says_so() {
     assert_eq!(kind_of(space.explain_get(b"a")), ErrorKind::Closed);
     assert_eq!(kind_of(other.sync_wal()), ErrorKind::Closed);
     assert_eq!(kind_of(other.drop_keyspace("b")), ErrorKind::Closed);
-    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let at = ReadOptions::at(&snapshot);
     assert_eq!(kind_of(space.get_with(b"a", &at)), ErrorKind::Closed);
     drop(snapshot);
 }
@@ -390,14 +388,14 @@ fn a_closed_store_says_so() {
 #[test]
 fn options_that_make_no_store_are_refused_by_their_names() {
     let dir = TempDir::new("bounds");
-    let base = || Options { pm_size: 4 << 20, ..Options::default() };
+    let base = || Options::default().pm_size(4 << 20);
     let refused = [
-        ("background_threads", Options { background_threads: 100_000, ..base() }),
-        ("recovery_threads", Options { recovery_threads: 100_000, ..base() }),
-        ("table_bytes", Options { table_bytes: 0, ..base() }),
-        ("table_bytes", Options { table_bytes: 1, ..base() }),
-        ("table_bytes", Options { table_bytes: 255, ..base() }),
-        ("table_bytes", Options { table_bytes: u64::MAX, ..base() }),
+        ("background_threads", base().background_threads(100_000)),
+        ("recovery_threads", base().recovery_threads(100_000)),
+        ("table_bytes", base().table_bytes(0)),
+        ("table_bytes", base().table_bytes(1)),
+        ("table_bytes", base().table_bytes(255)),
+        ("table_bytes", base().table_bytes(u64::MAX)),
     ];
     for (name, options) in refused {
         let error = Db::open(dir.join("db"), options).map(drop).expect_err(name);
@@ -406,7 +404,6 @@ fn options_that_make_no_store_are_refused_by_their_names() {
         assert!(text.starts_with(name) && (text.contains("at most") || text.contains("at least")));
     }
     assert!(!dir.join("db").exists(), "nothing was made");
-    let least =
-        Options { table_bytes: 1024, background_threads: 64, recovery_threads: 64, ..base() };
+    let least = base().table_bytes(1024).background_threads(64).recovery_threads(64);
     drop(Db::open(dir.join("db"), least).expect("open"));
 }

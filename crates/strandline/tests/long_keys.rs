@@ -9,16 +9,14 @@ use strandline::{Options, ReadOptions};
 const MIB: u64 = 1 << 20;
 
 fn options() -> Options {
-    Options {
-        pm_size: 8 * MIB,
-        zone_size: 64 << 10,
-        memtable_bytes: 512 << 10,
-        table_bytes: 256 << 10,
-        block_cache: MIB,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(8 * MIB)
+        .zone_size(64 << 10)
+        .memtable_bytes(512 << 10)
+        .table_bytes(256 << 10)
+        .block_cache(MIB)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 /// Keys that differ in their first bytes, and keys that differ in their last.
@@ -79,7 +77,7 @@ fn long_keys_do_not_fill_the_manifest() {
 /// more, and not even deleting everything helped.
 #[test]
 fn tables_beyond_the_first_areas_of_the_manifest_have_room_in_the_pool() {
-    let options = Options { table_bytes: 1 << 10, zone_size: 16 << 10, ..options() };
+    let options = options().table_bytes(1 << 10).zone_size(16 << 10);
     let place = Place::new(options.pm_size, Memory::default());
     let mut db = place.open(options.clone());
     for i in 0..2200_u64 {

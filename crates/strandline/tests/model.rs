@@ -62,27 +62,23 @@ fn run(options: Options, profile: &Profile, seed: u64, ops: usize) -> Transcript
 }
 
 fn base() -> Options {
-    Options {
-        pm_size: 16 << 20,
-        zone_size: 16 << 10,
-        memtable_bytes: 128 << 10,
-        background_threads: 0,
-        recovery_threads: 1,
-        ssd: SsdSource::None,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(16 << 20)
+        .zone_size(16 << 10)
+        .memtable_bytes(128 << 10)
+        .background_threads(0)
+        .recovery_threads(1)
+        .ssd(SsdSource::None)
 }
 
 /// Little persistent memory, small tables, and all else on SSD.
 fn levels() -> Options {
-    Options {
-        pm_size: 4 << 20,
-        memtable_bytes: 64 << 10,
-        table_bytes: 64 << 10,
-        block_cache: 1 << 20,
-        ssd: SsdSource::Auto,
-        ..base()
-    }
+    base()
+        .pm_size(4 << 20)
+        .memtable_bytes(64 << 10)
+        .table_bytes(64 << 10)
+        .block_cache(1 << 20)
+        .ssd(SsdSource::Auto)
 }
 
 /// Every preset, with little memory.
@@ -90,7 +86,7 @@ fn presets() -> impl Iterator<Item = (&'static str, Options)> {
     PRESETS.iter().map(|preset| {
         let Options { pm, level0, pm_tables, subranges, .. } =
             Options::preset(preset.name).expect(preset.name);
-        (preset.name, Options { pm, level0, pm_tables, subranges, ..levels() })
+        (preset.name, levels().pm(pm).level0(level0).pm_tables(pm_tables).subranges(subranges))
     })
 }
 
@@ -98,96 +94,58 @@ fn presets() -> impl Iterator<Item = (&'static str, Options)> {
 fn option_sets() -> Vec<(&'static str, Options)> {
     let mut sets = vec![
         ("base", base()),
-        ("background", Options { background_threads: 1, ..base() }),
-        ("large zones", Options { zone_size: 64 << 10, ..base() }),
-        (
-            "default zones",
-            Options { zone_size: 0, background_threads: 1, pm_size: 24 << 20, ..base() },
-        ),
-        ("tiny memtables", Options { memtable_bytes: 8 << 10, ..base() }),
-        (
-            "tiny memtables, background",
-            Options { memtable_bytes: 8 << 10, background_threads: 1, ..base() },
-        ),
-        ("one huge memtable", Options { memtable_bytes: 1 << 30, pm_size: 64 << 20, ..base() }),
-        ("little DRAM", Options { dram_budget: 256 << 10, ..base() }),
-        ("tight pool", Options { pm_size: 6 << 20, ..base() }),
-        ("tight pool, background", Options { pm_size: 6 << 20, background_threads: 1, ..base() }),
-        (
-            "parallel recovery",
-            Options { recovery_threads: 4, immutable_memtables_max: 1, ..base() },
-        ),
+        ("background", base().background_threads(1)),
+        ("large zones", base().zone_size(64 << 10)),
+        ("default zones", base().zone_size(0).background_threads(1).pm_size(24 << 20)),
+        ("tiny memtables", base().memtable_bytes(8 << 10)),
+        ("tiny memtables, background", base().memtable_bytes(8 << 10).background_threads(1)),
+        ("one huge memtable", base().memtable_bytes(1 << 30).pm_size(64 << 20)),
+        ("little DRAM", base().dram_budget(256 << 10)),
+        ("tight pool", base().pm_size(6 << 20)),
+        ("tight pool, background", base().pm_size(6 << 20).background_threads(1)),
+        ("parallel recovery", base().recovery_threads(4).immutable_memtables_max(1)),
         ("levels", levels()),
-        ("tables of memtables", Options { level0: Level0Form::Sst, ..levels() }),
+        ("tables of memtables", levels().level0(Level0Form::Sst)),
         (
             "tables of memtables in subranges, background",
-            Options { level0: Level0Form::Sst, subranges: 3, background_threads: 2, ..levels() },
+            levels().level0(Level0Form::Sst).subranges(3).background_threads(2),
         ),
-        ("unmerged runs", Options { level0: Level0Form::IndexRuns, ..levels() }),
+        ("unmerged runs", levels().level0(Level0Form::IndexRuns)),
         (
             "unmerged runs in subranges, background",
-            Options {
-                level0: Level0Form::IndexRuns,
-                subranges: 4,
-                background_threads: 2,
-                ..levels()
-            },
+            levels().level0(Level0Form::IndexRuns).subranges(4).background_threads(2),
         ),
-        (
-            "tables of memtables with a log",
-            Options { level0: Level0Form::Sst, pm: PmSource::Dram, ..levels() },
-        ),
-        ("a log", Options { pm: PmSource::Dram, ..base() }),
+        ("tables of memtables with a log", levels().level0(Level0Form::Sst).pm(PmSource::Dram)),
+        ("a log", base().pm(PmSource::Dram)),
         (
             "a log without syncs, background",
-            Options {
-                pm: PmSource::Dram,
-                wal_sync: WalSync::Never,
-                background_threads: 1,
-                ..base()
-            },
+            base().pm(PmSource::Dram).wal_sync(WalSync::Never).background_threads(1),
         ),
-        (
-            "levels with a log, background",
-            Options { pm: PmSource::Dram, background_threads: 2, ..levels() },
-        ),
-        ("levels in persistent memory", Options { pm_tables: 40, ..levels() }),
+        ("levels with a log, background", levels().pm(PmSource::Dram).background_threads(2)),
+        ("levels in persistent memory", levels().pm_tables(40)),
         (
             "levels in persistent memory, tiny tables, background",
-            Options { pm_tables: 75, table_bytes: 4 << 10, background_threads: 2, ..levels() },
+            levels().pm_tables(75).table_bytes(4 << 10).background_threads(2),
         ),
-        ("levels, background", Options { background_threads: 2, ..levels() }),
-        (
-            "levels, no cache",
-            Options { block_cache: 0, compression: Compression::None, ..levels() },
-        ),
-        (
-            "levels, tiny tables",
-            Options { table_bytes: 4 << 10, memtable_bytes: 8 << 10, ..levels() },
-        ),
-        (
-            "levels, tiny blocks without filters",
-            Options { block_bytes: 100, filter_bits: 0, ..levels() },
-        ),
+        ("levels, background", levels().background_threads(2)),
+        ("levels, no cache", levels().block_cache(0).compression(Compression::None)),
+        ("levels, tiny tables", levels().table_bytes(4 << 10).memtable_bytes(8 << 10)),
+        ("levels, tiny blocks without filters", levels().block_bytes(100).filter_bits(0)),
         (
             "levels, four threads",
-            Options {
-                background_threads: 4,
-                compression: *Compression::AVAILABLE.last().expect("some"),
-                ..levels()
-            },
+            levels()
+                .background_threads(4)
+                .compression(*Compression::AVAILABLE.last().expect("some")),
         ),
         (
             "levels, large zones",
-            Options {
-                pm_size: 12 << 20,
-                zone_size: 64 << 10,
-                compression: Compression::Snappy,
-                index: IndexKind::TwoLevel,
-                hash_index: true,
-                checksum: Checksum::Crc32c,
-                ..levels()
-            },
+            levels()
+                .pm_size(12 << 20)
+                .zone_size(64 << 10)
+                .compression(Compression::Snappy)
+                .index(IndexKind::TwoLevel)
+                .hash_index(true)
+                .checksum(Checksum::Crc32c),
         ),
     ];
     sets.extend(presets());
@@ -230,13 +188,11 @@ fn keyspaces_come_and_go_under_load() {
 #[test]
 fn keys_up_to_the_limit() {
     for background_threads in [0, 1] {
-        let options = Options {
-            pm_size: 256 << 20,
-            zone_size: 1 << 20,
-            memtable_bytes: 2 << 20,
-            background_threads,
-            ..base()
-        };
+        let options = base()
+            .pm_size(256 << 20)
+            .zone_size(1 << 20)
+            .memtable_bytes(2 << 20)
+            .background_threads(background_threads);
         let profile = Profile {
             keys: Keys::Long(64 << 10),
             spaces: 2,
@@ -254,7 +210,7 @@ fn deep_stacks_of_versions_under_snapshots() {
     // Few keys, many versions: a key's versions fill several index blocks.
     let profile = Profile { rare: 700, ..profile(Keys::Numbered(6)) };
     for seed in 31..34 {
-        let options = Options { memtable_bytes: 32 << 10, ..base() };
+        let options = base().memtable_bytes(32 << 10);
         let mut driver = driver(options, 3);
         let generator = Generator::new(seed, profile.clone());
         for (count, op) in generator.take(20_000).enumerate() {
@@ -270,7 +226,7 @@ fn deep_stacks_of_versions_under_snapshots() {
 #[test]
 fn many_keys_make_deep_fences() {
     let profile = Profile { rare: 30_000, ..profile(Keys::Numbered(80_000)) };
-    let options = Options { pm_size: 96 << 20, memtable_bytes: 2 << 20, zone_size: 0, ..base() };
+    let options = base().pm_size(96 << 20).memtable_bytes(2 << 20).zone_size(0);
     run(options, &profile, 41, 200_000);
 }
 
@@ -281,29 +237,27 @@ fn drawn(rng: &mut Rng) -> Options {
     let least = if ssd == SsdSource::Auto { 3 } else { 12 };
     let pm = if rng.chance(1, 4) { PmSource::Dram } else { PmSource::Heap };
     let upper = ssd == SsdSource::Auto && pm != PmSource::Dram;
-    Options {
-        pm_tables: if upper { pick(rng, &[0, 20, 50, 75]) as u32 } else { 0 },
-        pm_size: (least + rng.below(9)) << 20,
-        zone_size: pick(rng, &[0, 16 << 10, 32 << 10]),
-        memtable_bytes: pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]),
-        immutable_memtables_max: 1 + rng.below(5) as u32,
-        dram_budget: pick(rng, &[1 << 20, 4 << 20, 1 << 30]),
+    base()
+        .pm_tables(if upper { pick(rng, &[0, 20, 50, 75]) as u32 } else { 0 })
+        .pm_size((least + rng.below(9)) << 20)
+        .zone_size(pick(rng, &[0, 16 << 10, 32 << 10]))
+        .memtable_bytes(pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]))
+        .immutable_memtables_max(1 + rng.below(5) as u32)
+        .dram_budget(pick(rng, &[1 << 20, 4 << 20, 1 << 30]))
         // Tables of 4 KiB fill the manifest of the smallest pools, and compactions are refused.
-        table_bytes: pick(rng, &[6 << 10, 30 << 10, 200 << 10, 2 << 20]),
-        block_bytes: pick(rng, &[4 << 10, 16 << 10, 64 << 10]) as u32,
-        filter_bits: pick(rng, &[0, 3, 10]) as u32,
-        index: *rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]),
-        hash_index: rng.chance(1, 2),
-        checksum: *rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]),
-        block_cache: pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]),
-        compression: *rng.pick(Compression::AVAILABLE),
-        background_threads: rng.below(4) as u32,
-        recovery_threads: 1 + rng.below(3) as u32,
-        pm,
-        wal_sync: if rng.chance(1, 2) { WalSync::Always } else { WalSync::Never },
-        ssd,
-        ..base()
-    }
+        .table_bytes(pick(rng, &[6 << 10, 30 << 10, 200 << 10, 2 << 20]))
+        .block_bytes(pick(rng, &[4 << 10, 16 << 10, 64 << 10]) as u32)
+        .filter_bits(pick(rng, &[0, 3, 10]) as u32)
+        .index(*rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]))
+        .hash_index(rng.chance(1, 2))
+        .checksum(*rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]))
+        .block_cache(pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]))
+        .compression(*rng.pick(Compression::AVAILABLE))
+        .background_threads(rng.below(4) as u32)
+        .recovery_threads(1 + rng.below(3) as u32)
+        .pm(pm)
+        .wal_sync(if rng.chance(1, 2) { WalSync::Always } else { WalSync::Never })
+        .ssd(ssd)
 }
 
 /// Five million operations, a hundred thousand under each set of options.

@@ -15,7 +15,7 @@ use strandline::{Batch, Db, ErrorKind, Options, PmSource, ReadOptions, SsdSource
 const MIB: u64 = 1 << 20;
 
 fn options() -> Options {
-    Options { pm_size: 2 * MIB, zone_size: 16 << 10, background_threads: 0, ..Options::default() }
+    Options::default().pm_size(2 * MIB).zone_size(16 << 10).background_threads(0)
 }
 
 fn open(dir: &Path) -> strandline::Result<Db> {
@@ -153,7 +153,7 @@ fn a_second_open_in_the_process_is_busy() {
     assert_eq!(refused.kind(), ErrorKind::Busy);
     assert!(refused.context().contains(&std::process::id().to_string()), "{refused}");
     // By another way to the same file, too.
-    let by_path = Options { pm: PmSource::Path(dir.join("pool")), ..options() };
+    let by_path = options().pm(PmSource::Path(dir.join("pool")));
     assert_eq!(kind_of(Db::open(dir.path(), by_path).map(drop)), ErrorKind::Busy);
     let link = TempDir::new("second-link");
     std::os::unix::fs::symlink(dir.path(), link.join("link")).expect("symlink");
@@ -228,7 +228,7 @@ fn a_read_only_store_refuses_writes_and_changes_no_byte() {
     refused(db.compact());
     let _ = db.work(1000);
     let snapshot = db.snapshot();
-    let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let at = ReadOptions::at(&snapshot);
     assert_eq!(dump(db.default_keyspace(), &at).len(), 400);
     assert!(db.check().expect("check").damage.is_empty());
     assert!(db.properties().refusing_writes.is_some());
@@ -236,7 +236,7 @@ fn a_read_only_store_refuses_writes_and_changes_no_byte() {
     drop(snapshot);
     drop((batch, db));
     // With a background thread asked for, too.
-    let db = Db::open_read_only(dir.path(), Options { background_threads: 1, ..options() });
+    let db = Db::open_read_only(dir.path(), options().background_threads(1));
     assert_sample(&db.expect("open"));
     assert_same_files(&before, &files(dir.path()));
     assert_sample(&open(dir.path()).expect("open"));
@@ -274,11 +274,11 @@ fn a_read_only_directory() {
 fn missing_stores() {
     let dir = TempDir::new("missing");
     let path = dir.join("nothing/here");
-    let never = Options { create_if_missing: false, ..options() };
+    let never = options().create_if_missing(false);
     assert_eq!(kind_of(Db::open(&path, never.clone()).map(drop)), ErrorKind::NotFound);
     assert_eq!(kind_of(read_only(&path).map(drop)), ErrorKind::NotFound);
     assert!(!dir.join("nothing").exists(), "a refused open makes nothing");
-    let heap = Options { pm: PmSource::Heap, ..options() };
+    let heap = options().pm(PmSource::Heap);
     assert_eq!(kind_of(Db::open_read_only(&path, heap).map(drop)), ErrorKind::InvalidArgument);
     // Made with its parents, and found without create_if_missing from then on.
     sample(&path);
@@ -289,7 +289,7 @@ fn missing_stores() {
     assert!(matches!(kind, ErrorKind::Io | ErrorKind::InvalidArgument), "{kind:?}");
     assert_eq!(fs::read(dir.join("file")).expect("read"), b"text");
     // A pool size below the smallest.
-    let tiny = Options { pm_size: 4096, ..options() };
+    let tiny = options().pm_size(4096);
     assert_eq!(kind_of(Db::open(dir.join("tiny"), tiny).map(drop)), ErrorKind::InvalidArgument);
     sample(&dir.join("tiny"));
 }
@@ -297,7 +297,7 @@ fn missing_stores() {
 #[test]
 fn the_pool_may_be_elsewhere() {
     let dir = TempDir::new("elsewhere");
-    let at = |name: &str| Options { pm: PmSource::Path(dir.join(name)), ..options() };
+    let at = |name: &str| options().pm(PmSource::Path(dir.join(name)));
     let store = dir.join("store");
     let db = Db::open(&store, at("pm")).expect("create");
     db.put(b"k", b"v").expect("put");
@@ -509,7 +509,7 @@ fn killed_creations() {
         let dir = TempDir::new("killed");
         files.iter().for_each(|file| file(dir.path()));
         assert_eq!(kind_of(read_only(dir.path()).map(drop)), ErrorKind::NotFound, "{stage}");
-        let never = Options { create_if_missing: false, ..options() };
+        let never = options().create_if_missing(false);
         assert_eq!(kind_of(Db::open(dir.path(), never).map(drop)), ErrorKind::NotFound, "{stage}");
         let db = open(dir.path()).unwrap_or_else(|error| panic!("{stage}: {error}"));
         assert_eq!(db.keyspaces(), ["default"]);
@@ -525,8 +525,8 @@ fn killed_creations() {
 /// file `STORE` was lost and other memory was asked for.
 #[test]
 fn no_option_gives_an_empty_store_in_place_of_one_that_is_there() {
-    let dram = Options { pm: PmSource::Dram, ..options() };
-    for made in [options(), dram, Options { ssd: SsdSource::None, ..options() }] {
+    let dram = options().pm(PmSource::Dram);
+    for made in [options(), dram, options().ssd(SsdSource::None)] {
         let dir = TempDir::new("hidden");
         let at = dir.join("db");
         Db::open(&at, made.clone()).and_then(|db| db.put(b"key", b"value")).expect("made");
@@ -539,7 +539,7 @@ fn no_option_gives_an_empty_store_in_place_of_one_that_is_there() {
                 [PmSource::Auto, PmSource::Dram, PmSource::Path(dir.join("other")), PmSource::Heap];
             let tables = [SsdSource::Auto, SsdSource::None, SsdSource::Path(dir.join("tables"))];
             for (pm, ssd) in sources.iter().flat_map(|pm| tables.iter().map(move |ssd| (pm, ssd))) {
-                let asked = Options { pm: pm.clone(), ssd: ssd.clone(), ..options() };
+                let asked = options().pm(pm.clone()).ssd(ssd.clone());
                 let story = format!("{:?}, {lost}: pm={pm:?}, ssd={ssd:?}", made.pm);
                 match Db::open(&at, asked) {
                     Ok(db) => assert_eq!(
@@ -598,7 +598,7 @@ fn a_lost_store_file_loses_nothing() {
         let dir = TempDir::new("lost");
         sample(dir.path());
         fs::remove_file(dir.join("STORE")).expect("remove");
-        let db = Db::open(dir.path(), Options { pm_size, ..options() }).expect("open");
+        let db = Db::open(dir.path(), options().pm_size(pm_size)).expect("open");
         assert_sample(&db);
         drop(db);
         assert_sample(&open(dir.path()).expect("open"));
@@ -610,7 +610,7 @@ fn a_lost_store_file_loses_nothing() {
 fn a_lost_store_file_does_not_hide_a_pool_cut_short() {
     for len in [MIB, MIB + MIB / 2, 2 * MIB - 4096] {
         let dir = TempDir::new("lost-and-cut");
-        let full = Options { ssd: SsdSource::None, ..options() };
+        let full = options().ssd(SsdSource::None);
         let db = Db::open(dir.path(), full).expect("create");
         // The pool is full, so that whatever is cut off is data.
         let mut count = 0_u64;

@@ -73,7 +73,7 @@ impl MergeOperator for Append {
 }
 
 fn with(operator: impl MergeOperator + 'static) -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(operator)), ..Hooks::default() }
+    Hooks::default().merge_operator(Arc::new(operator))
 }
 
 /// Counts what is read of persistent memory.
@@ -90,14 +90,12 @@ impl Domain for Reads {
 }
 
 fn options() -> Options {
-    Options {
-        pm_size: 32 << 20,
-        zone_size: 64 << 10,
-        memtable_bytes: 16 << 20,
-        background_threads: 0,
-        ssd: SsdSource::None,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(32 << 20)
+        .zone_size(64 << 10)
+        .memtable_bytes(16 << 20)
+        .background_threads(0)
+        .ssd(SsdSource::None)
 }
 
 fn store(partial: bool) -> Db {
@@ -112,7 +110,7 @@ fn on(region: &Arc<Region>, hooks: Hooks) -> Db {
 fn with_tables(hooks: Hooks) -> Db {
     let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
     fs.create_dir_all(Path::new("/sst")).expect("directory");
-    let options = Options { ssd: SsdSource::Auto, ..options() };
+    let options = options().ssd(SsdSource::Auto);
     let shelf = Some((fs, Path::new("/sst")));
     steps::open(heap(32 << 20), shelf, options, hooks).expect("open")
 }
@@ -136,7 +134,7 @@ fn versions(probes: &[TimedProbe]) -> u64 {
 }
 
 fn iter(db: &Db, snapshot: Option<&Snapshot>) -> Cursor {
-    let at = ReadOptions { snapshot, ..ReadOptions::default() };
+    let at = ReadOptions::at(snapshot);
     db.default_keyspace().cursor(&at).expect("iter")
 }
 
@@ -187,7 +185,7 @@ fn operands_of_a_key_are_walked_once_wherever_they_lie() {
             let expected = [(&b"a"[..], 7), (b"m", 1000), (b"z", 8)];
             assert!(all.iter().map(|(key, sum)| (&key[..], *sum)).eq(expected), "{all:?}");
             for (count, snapshot) in (1..).zip(&snapshots).step_by(97) {
-                let at = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+                let at = ReadOptions::at(snapshot);
                 let found = db.default_keyspace().get_with(b"m", &at).expect("get");
                 assert_eq!(sum(found.as_deref()), Some(count), "{place}, {stage}");
                 let seen = self::all(&db, Some(snapshot));
@@ -304,7 +302,7 @@ fn what_snapshots_tell_apart_is_not_combined() {
             }
             assert!(versions(&probes(&db, b"m")) <= 3, "{stage}");
             for (snapshot, expected) in &snapshots {
-                let at = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+                let at = ReadOptions::at(snapshot);
                 let found = db.default_keyspace().get_with(b"m", &at).expect("get");
                 assert_eq!(sum(found.as_deref()), *expected, "{stage}");
                 let scanned = all(&db, Some(snapshot));
@@ -347,7 +345,7 @@ fn operands_that_are_refused_stay() {
     let sum_of = Arc::new(Sum { partial: true, ..Sum::default() });
     let operator = Arc::clone(&sum_of) as Arc<dyn MergeOperator>;
     let region = heap(32 << 20);
-    let db = on(&region, Hooks { merge_operator: Some(operator), ..Hooks::default() });
+    let db = on(&region, Hooks::default().merge_operator(operator));
     merge_ones(&db, b"m", 3000);
     sum_of.refuses.store(true, Relaxed);
     db.flush().expect("flush");
@@ -434,7 +432,7 @@ fn operands_mean_the_same_in_any_order_of_events() {
         let region = heap(32 << 20);
         let hooks = || with(Append { partial });
         // Few operands pay for a zone.
-        let small = Options { zone_size: 4 << 10, ..options() };
+        let small = options().zone_size(4 << 10);
         let open = || steps::open(Arc::clone(&region), None, small.clone(), hooks()).expect("open");
         let mut db = if tables { with_tables(hooks()) } else { open() };
         let mut rng = Rng::new(seed);
@@ -454,7 +452,7 @@ fn operands_mean_the_same_in_any_order_of_events() {
                 db.compact().expect("compact");
             }
             for (snapshot, model) in &moments {
-                let at = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+                let at = ReadOptions::at(snapshot);
                 is_as(&db, &at, model);
             }
             is_as(&db, &ReadOptions::default(), &model);

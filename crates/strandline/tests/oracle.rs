@@ -24,19 +24,17 @@ fn rocksdb_reads_every_table_of_a_store() {
         // Every other setting of tables, each both ways.
         let (first, second) = (number / 2 == 0, number % 2 == 0);
         let dir = TempDir::new("oracle");
-        let options = Options {
-            pm_size: 2 << 20,
-            zone_size: 16 << 10,
-            memtable_bytes: 64 << 10,
-            table_bytes: 64 << 10,
-            background_threads: 0,
-            compression,
-            index: if first { IndexKind::TwoLevel } else { IndexKind::Binary },
-            checksum: if second { Checksum::Crc32c } else { Checksum::Xxh3 },
-            hash_index: first == second,
-            ..Options::default()
-        };
-        let hooks = Hooks { merge_operator: Some(std::sync::Arc::new(Last)), ..Hooks::default() };
+        let options = Options::default()
+            .pm_size(2 << 20)
+            .zone_size(16 << 10)
+            .memtable_bytes(64 << 10)
+            .table_bytes(64 << 10)
+            .background_threads(0)
+            .compression(compression)
+            .index(if first { IndexKind::TwoLevel } else { IndexKind::Binary })
+            .checksum(if second { Checksum::Crc32c } else { Checksum::Xxh3 })
+            .hash_index(first == second);
+        let hooks = Hooks::default().merge_operator(std::sync::Arc::new(Last));
         let db = Db::open_with(dir.path(), options, hooks).expect("open");
         let mut rng = Rng::new(9);
         let mut snapshots = Vec::new();

@@ -5,11 +5,11 @@ mod common;
 use std::sync::{Arc, Barrier};
 
 use common::{TempDir, numbered, small_levels};
-use strandline::{Db, Hooks, MergeOperator, Options, Owner, ReadOptions, SpaceReport};
+use strandline::{Db, Hooks, MergeOperator, Owner, ReadOptions, SpaceReport};
 
 /// A store with zones, long values, runs and tables in both tiers.
 fn filled(dir: &TempDir) -> Db {
-    let options = Options { pm_tables: 40, ..small_levels() };
+    let options = small_levels().pm_tables(40);
     let db = Db::open(dir.path(), options).expect("open");
     let long = vec![7; 4 << 10];
     for i in 0..24_000_u64 {
@@ -97,8 +97,7 @@ fn what_a_slow_get_reads_is_not_leaked() {
         reached: Barrier::new(2),
         go: Barrier::new(2),
     });
-    let merge_operator = Some(Arc::clone(&hook) as Arc<dyn MergeOperator>);
-    let hooks = Hooks { merge_operator, ..Hooks::default() };
+    let hooks = Hooks::default().merge_operator(Arc::clone(&hook) as Arc<dyn MergeOperator>);
     let db = Db::open_with(dir.path(), small_levels(), hooks).expect("open");
     let slow = numbered(1);
     db.default_keyspace().merge(&slow, b"operand").expect("merge");

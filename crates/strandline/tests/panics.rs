@@ -49,11 +49,10 @@ impl Fragile {
     }
 
     fn hooks(self: &Arc<Fragile>) -> Hooks {
-        Hooks {
-            merge_operator: Some(Arc::clone(self) as _),
-            compaction_filter: Some(Arc::clone(self) as _),
-            recovery_progress: Some(Arc::clone(self) as _),
-        }
+        Hooks::default()
+            .merge_operator(Arc::clone(self) as _)
+            .compaction_filter(Arc::clone(self) as _)
+            .recovery_progress(Arc::clone(self) as _)
     }
 
     fn call(&self) {
@@ -119,7 +118,7 @@ fn a_key_that_the_operator_refuses_does_not_keep_the_others_in_memory() {
     for background_threads in [0, 2] {
         ends(move || {
             let dir = TempDir::new("refused");
-            let options = Options { background_threads, ..small_levels() };
+            let options = small_levels().background_threads(background_threads);
             let fragile = Fragile::new(0);
             let db = Db::open_with(dir.path(), options.clone(), fragile.hooks()).expect("open");
             db.put(b"bad", b"base ").expect("put");
@@ -144,7 +143,7 @@ fn a_key_that_the_operator_refuses_does_not_keep_the_others_in_memory() {
             assert_eq!(db.get(numbered(7)).expect("get"), Some(vec![b'c'; 300]));
             drop(db);
             // Nothing of the key was lost: an operator that can combines it.
-            let hooks = Hooks { merge_operator: Some(Arc::new(Any)), ..Hooks::default() };
+            let hooks = Hooks::default().merge_operator(Arc::new(Any));
             let db = Db::open_with(dir.path(), options, hooks).expect("open");
             assert_eq!(db.get(b"bad").expect("get").as_deref(), Some(&b"base 3 operands"[..]));
             db.compact().expect("compact");
@@ -238,7 +237,7 @@ fn whichever_call_of_a_hook_panics_the_store_goes_on() {
         ends(move || {
             for at in 1.. {
                 let dir = TempDir::new("hooks");
-                let options = Options { background_threads, ..small_levels() };
+                let options = small_levels().background_threads(background_threads);
                 let fragile = Fragile::new(at);
                 let db = open(dir.path(), &options, &fragile);
                 merge_and_read(&db);
@@ -267,7 +266,7 @@ fn whichever_call_of_a_hook_panics_the_store_goes_on() {
 fn an_open_whose_listener_panics_says_so_and_can_be_done_again() {
     ends(|| {
         let dir = TempDir::new("listener");
-        let options = Options { recovery_threads: 2, ..small_levels() };
+        let options = small_levels().recovery_threads(2);
         let db = Db::open(dir.path(), options.clone()).expect("open");
         for i in 0..500 {
             db.put(numbered(i), [b'v'; 100]).expect("put");
@@ -391,7 +390,7 @@ fn run_with_a_panic(options: &Options, at: i64) -> Option<&'static str> {
     }
     check(&db, &all, what);
     drop(db);
-    let db = Db::open(dir.path(), Options { background_threads: 0, ..options.clone() });
+    let db = Db::open(dir.path(), options.clone().background_threads(0));
     let db = db.expect("open again");
     check(&db, &all, what);
     assert!(fill(&db, &mut all, 6), "{what}: writes go on after an open");
@@ -404,7 +403,7 @@ fn run_with_a_panic(options: &Options, at: i64) -> Option<&'static str> {
 /// Lets each step of background work panic in turn, on whichever thread comes to it.
 fn every_step_panics(options: Options, expected: &[&str]) {
     for background_threads in [0, 2] {
-        let options = Options { background_threads, ..options.clone() };
+        let options = options.clone().background_threads(background_threads);
         let mut seen = BTreeSet::new();
         for at in 1.. {
             let Some(step) = run_with_a_panic(&options, at) else { break };
@@ -422,7 +421,7 @@ fn every_step_panics(options: Options, expected: &[&str]) {
 #[test]
 fn whichever_step_of_a_store_with_tables_panics_it_goes_on_or_says_why_not() {
     ends(|| {
-        let options = Options { subranges: 2, ..small_levels() };
+        let options = small_levels().subranges(2);
         every_step_panics(
             options,
             &[
@@ -452,7 +451,7 @@ fn whichever_step_of_a_store_with_tables_panics_it_goes_on_or_says_why_not() {
 #[test]
 fn whichever_step_of_a_store_in_memory_panics_it_goes_on_or_says_why_not() {
     ends(|| {
-        let options = Options { ssd: SsdSource::None, ..small_levels() };
+        let options = small_levels().ssd(SsdSource::None);
         let merge =
             ["merge", "end a merge", "before the edit of a merge", "after the edit of a merge"];
         every_step_panics(options, &merge);
@@ -463,7 +462,7 @@ fn whichever_step_of_a_store_in_memory_panics_it_goes_on_or_says_why_not() {
 #[test]
 fn whichever_step_of_a_store_with_a_log_panics_it_goes_on_or_says_why_not() {
     ends(|| {
-        let options = Options { pm: PmSource::Dram, ..small_levels() };
+        let options = small_levels().pm(PmSource::Dram);
         every_step_panics(options, &["write the log"]);
     });
 }

@@ -19,17 +19,15 @@ const ZONE: u64 = 32 << 10;
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Options {
-    Options {
-        pm_size: 4 * MIB,
-        zone_size: ZONE,
-        memtable_bytes: 64 << 10,
-        table_bytes: 128 << 10,
-        pm_tables: 40,
-        block_cache: MIB,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(4 * MIB)
+        .zone_size(ZONE)
+        .memtable_bytes(64 << 10)
+        .table_bytes(128 << 10)
+        .pm_tables(40)
+        .block_cache(MIB)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 /// Puts, overwrites and deletes of `keys` keys.
@@ -95,7 +93,7 @@ fn filled(place: &Place, options: Options) -> (Db, Contents) {
 fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
     for (threads, percent) in [(0, 40), (2, 40), (0, 75), (1, 10)] {
         let place = Place::new(options().pm_size, Memory::default());
-        let options = Options { background_threads: threads, pm_tables: percent, ..options() };
+        let options = options().background_threads(threads).pm_tables(percent);
         let db = place.open(options.clone());
         let mut model = Contents::new();
         let mut most = 0;
@@ -142,7 +140,7 @@ fn upper_levels_fill_their_share_and_the_rest_goes_to_ssd() {
 #[test]
 fn what_outgrows_a_zone_goes_to_a_file() {
     let place = Place::new(options().pm_size, Memory::default());
-    let db = place.open(Options { compression: strandline::Compression::None, ..options() });
+    let db = place.open(options().compression(strandline::Compression::None));
     let put = |from: u64, len: usize| {
         for i in from..from + 50 {
             db.put(scattered(i), vec![i as u8; len]).expect("put");
@@ -179,7 +177,7 @@ fn less_for_tables_is_kept_to_and_more_is_used() {
     let (db, mut model) = filled(&place, options());
     let before = bytes(&db).0;
     drop(db);
-    let db = place.open(Options { pm_tables: 0, ..options() });
+    let db = place.open(options().pm_tables(0));
     assert_same(&db, &model);
     assert!(bytes(&db).0 > 0, "tables stay where they are");
     churn(&db, &mut model, 20_000, 80_000);
@@ -188,7 +186,7 @@ fn less_for_tables_is_kept_to_and_more_is_used() {
     db.compact().expect("compact");
     assert_eq!(bytes(&db).0, 0);
     drop(db);
-    let (db, _) = filled(&place, Options { pm_tables: 60, ..options() });
+    let (db, _) = filled(&place, options().pm_tables(60));
     assert_sound(&db);
 }
 
@@ -250,10 +248,10 @@ fn a_keyspace_goes_with_its_tables() {
 fn what_cannot_be_is_refused() {
     let dir = TempDir::new("pm-tables-refused");
     for (name, options) in [
-        ("dram", Options { pm: PmSource::Dram, ..options() }),
-        ("none", Options { ssd: SsdSource::None, ..options() }),
-        ("much", Options { pm_tables: 76, ..options() }),
-        ("heap", Options { pm: PmSource::Heap, ..options() }),
+        ("dram", options().pm(PmSource::Dram)),
+        ("none", options().ssd(SsdSource::None)),
+        ("much", options().pm_tables(76)),
+        ("heap", options().pm(PmSource::Heap)),
     ] {
         let path = dir.join(name);
         assert_eq!(kind_of(Db::open(&path, options)), ErrorKind::InvalidArgument, "{name}");
@@ -261,7 +259,7 @@ fn what_cannot_be_is_refused() {
     }
     // What the store is counts, too.
     let path = dir.join("logged");
-    drop(Db::open(&path, Options { pm: PmSource::Dram, pm_tables: 0, ..options() }).expect("open"));
+    drop(Db::open(&path, options().pm(PmSource::Dram).pm_tables(0)).expect("open"));
     assert_eq!(kind_of(Db::open(&path, options())), ErrorKind::InvalidArgument);
 }
 

@@ -39,7 +39,7 @@ struct World {
 }
 
 fn options() -> Options {
-    Options { background_threads: 0, recovery_threads: 1, ..Options::default() }
+    Options::default().background_threads(0).recovery_threads(1)
 }
 
 fn format(region: &Arc<Region>) -> Result<()> {
@@ -239,7 +239,7 @@ fn a_scan_of_the_past_walks_over_a_put() -> Shown {
     delete_many(&world);
     let snapshot = world.db.snapshot();
     world.put(DEFAULT, "k30", "after");
-    let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+    let options = ReadOptions::at(&snapshot);
     let mut iter = world.spaces[DEFAULT].cursor(&options).expect("iter");
     iter.seek_to_first().expect("seek");
     if iter.valid() {
@@ -453,7 +453,7 @@ fn a_snapshot_shows_all_of_a_batch_or_none_whenever_memtables_switch() {
             }
             world.flush();
             world.merge();
-            let options = ReadOptions { snapshot: snapshot.as_ref(), ..ReadOptions::default() };
+            let options = ReadOptions::at(snapshot.as_ref());
             let shown = [(DEFAULT, b"a"), (OTHER, b"b")].map(|(space, key)| {
                 world.spaces[space].get_with(key, &options).expect("get").is_some()
             });
@@ -497,8 +497,7 @@ fn each_thread_that_recovers_fences_what_it_flushed() {
     let db = Db::open_region(Arc::clone(&region), options()).expect("open");
     (0..40).for_each(|i| db.put(format!("k{i}").as_bytes(), b"value").expect("put"));
     drop(db);
-    let _open =
-        Db::open_region(region, Options { recovery_threads: 3, ..options() }).expect("open");
+    let _open = Db::open_region(region, options().recovery_threads(3)).expect("open");
     let notes = fences.0.lock().expect("notes");
     assert!(!notes.is_empty(), "nothing was accepted");
     for (thread, notes) in &*notes {

@@ -22,12 +22,12 @@ fn ends(work: impl FnOnce() + Send + 'static) {
 }
 
 fn options() -> Options {
-    Options { background_threads: 0, recovery_threads: 2, ..Options::default() }
+    Options::default().background_threads(0).recovery_threads(2)
 }
 
 /// The numbers of the keys that are there.
 fn there(db: &Db, snapshot: Option<&Snapshot>, keys: u64) -> Vec<u64> {
-    let at = ReadOptions { snapshot, ..ReadOptions::default() };
+    let at = ReadOptions::at(snapshot);
     let is = |no: &u64| db.default_keyspace().get_with(numbered(*no), &at).expect("get").is_some();
     (0..keys).step_by(7).filter(is).collect()
 }

@@ -89,12 +89,12 @@ fn a_thousand_openings() {
 
 #[test]
 fn a_thousand_openings_with_background_work() {
-    cycle(Options { background_threads: 1, ..small(16 << 10) }, 16 << 20, 1000, 20);
+    cycle(small(16 << 10).background_threads(1), 16 << 20, 1000, 20);
 }
 
 #[test]
 fn openings_with_small_memtables() {
-    let options = Options { memtable_bytes: 16 << 10, recovery_threads: 2, ..small(16 << 10) };
+    let options = small(16 << 10).memtable_bytes(16 << 10).recovery_threads(2);
     cycle(options, 16 << 20, 400, 100);
 }
 
@@ -103,7 +103,7 @@ fn openings_with_small_memtables() {
 fn more_openings_than_zones() {
     for background_threads in [0, 1] {
         let region = heap(2 << 20);
-        let options = Options { background_threads, ..small(16 << 10) };
+        let options = small(16 << 10).background_threads(background_threads);
         let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
         let zones = u64::from(open().properties().zones);
         assert!(zones < 200);
@@ -186,15 +186,15 @@ impl RecoveryProgress for Heard {
 #[test]
 fn an_open_tells_its_progress_zone_by_zone() {
     let dir = TempDir::new("progress");
-    let options = Options { pm_size: 8 << 20, zone_size: 16 << 10, ..Options::default() };
+    let options = Options::default().pm_size(8 << 20).zone_size(16 << 10);
     let db = Db::open(dir.path(), options.clone()).expect("open");
     (0..200_u32).for_each(|i| db.put(i.to_be_bytes(), [7; 900]).expect("put"));
     db.close();
     for recovery_threads in [1, 4] {
         let heard = Arc::new(Heard::default());
         let told: Arc<dyn RecoveryProgress> = Arc::clone(&heard) as _;
-        let hooks = Hooks { recovery_progress: Some(told), ..Hooks::default() };
-        let options = Options { recovery_threads, ..options.clone() };
+        let hooks = Hooks::default().recovery_progress(told);
+        let options = options.clone().recovery_threads(recovery_threads);
         let db = Db::open_read_only_with(dir.path(), options, hooks).expect("open");
         let report = db.recovery();
         assert_eq!(report.records, 200);
@@ -221,7 +221,7 @@ fn a_hot_key_comes_back_in_order_on_any_number_of_threads() {
     const OVERWRITES: u64 = 30_000;
     for threads in [1, 2, 4] {
         let region = heap(8 << 20);
-        let options = Options { recovery_threads: threads, ..small(16 << 10) };
+        let options = small(16 << 10).recovery_threads(threads);
         let open = || Db::open_region(Arc::clone(&region), options.clone()).expect("open");
         let db = open();
         // Zones in the middle are worn, so that others are taken first.
@@ -260,7 +260,7 @@ fn a_hot_key_comes_back_in_order_on_any_number_of_threads() {
 fn a_store_that_is_closed_can_be_opened_whatever_handles_are_left() {
     for pm in [PmSource::Auto, PmSource::Dram] {
         let dir = TempDir::new("closed");
-        let options = Options { pm, pm_size: 8 << 20, zone_size: 16 << 10, ..Options::default() };
+        let options = Options::default().pm(pm).pm_size(8 << 20).zone_size(16 << 10);
         let open = || Db::open(dir.path(), options.clone());
         let db = open().expect("open");
         let long = vec![5; 40 << 10];
@@ -276,7 +276,7 @@ fn a_store_that_is_closed_can_be_opened_whatever_handles_are_left() {
         for i in 0..40_000 {
             db.put(numbered(i % 64), [9; 400]).expect("put");
         }
-        let at = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+        let at = ReadOptions::at(&snapshot);
         assert_eq!(kind_of(other.write(&batch)), ErrorKind::Closed);
         assert_eq!(kind_of(space.get_with(b"a", &at)), ErrorKind::Closed);
         assert_eq!(kind_of(space.cursor(&at).map(drop)), ErrorKind::Closed);
@@ -292,7 +292,7 @@ fn a_store_that_is_closed_can_be_opened_whatever_handles_are_left() {
 fn an_iterator_keeps_a_store_that_is_closed_until_it_is_dropped() {
     for pm in [PmSource::Auto, PmSource::Dram] {
         let dir = TempDir::new("closed-iterator");
-        let options = Options { pm, pm_size: 8 << 20, zone_size: 16 << 10, ..Options::default() };
+        let options = Options::default().pm(pm).pm_size(8 << 20).zone_size(16 << 10);
         let open = || Db::open(dir.path(), options.clone());
         let db = open().expect("open");
         let long = vec![5; 40 << 10];
@@ -317,10 +317,10 @@ fn an_iterator_keeps_a_store_that_is_closed_until_it_is_dropped() {
 fn a_store_is_closed_under_readers_and_writers_and_opened_at_once() {
     ends(|| {
         let dir = TempDir::new("closed-under");
-        let options = Options { memtable_bytes: 8 << 10, ..small_levels() };
+        let options = small_levels().memtable_bytes(8 << 10);
         let mut written = 0_u64;
         for round in 0..8_u64 {
-            let options = Options { background_threads: (round % 3) as u32, ..options.clone() };
+            let options = options.clone().background_threads((round % 3) as u32);
             let db = Db::open(dir.path(), options).expect("open");
             let there = dump(db.default_keyspace(), &ReadOptions::default());
             assert_eq!(there.len() as u64, written, "round {round}");
@@ -387,11 +387,11 @@ impl CompactionFilter for Holdup {
 fn a_store_is_not_let_go_before_its_background_work_has_ended() {
     ends(|| {
         let dir = TempDir::new("closed-over-work");
-        let options = || Options { memtable_bytes: 8 << 10, ..small_levels() };
+        let options = || small_levels().memtable_bytes(8 << 10);
         let holdup = Arc::new(Holdup::default());
         let filter = Arc::clone(&holdup) as Arc<dyn CompactionFilter>;
-        let hooks = Hooks { compaction_filter: Some(filter), ..Hooks::default() };
-        let background = Options { background_threads: 1, ..options() };
+        let hooks = Hooks::default().compaction_filter(filter);
+        let background = options().background_threads(1);
         let db = Db::open_with(dir.path(), background, hooks).expect("open");
         std::thread::scope(|scope| {
             scope.spawn(|| (0..).take_while(|i| db.put(numbered(*i), [7; 100]).is_ok()).count());

@@ -13,7 +13,7 @@ use strandline::{
 use testkit::Rng;
 
 fn options() -> Options {
-    Options { compression: strandline::Compression::None, ..small_levels() }
+    small_levels().compression(strandline::Compression::None)
 }
 
 /// A store with tables, runs, a memtable and a second keyspace. Tables hold at least what was
@@ -249,7 +249,7 @@ impl MergeOperator for Joined {
 fn operands_of_merges_are_carried_over() {
     let dir = TempDir::new("repair-merge");
     let open = |name: &str| {
-        let hooks = Hooks { merge_operator: Some(Arc::new(Joined)), ..Hooks::default() };
+        let hooks = Hooks::default().merge_operator(Arc::new(Joined));
         Db::open_with(dir.join(name), options(), hooks).expect("open")
     };
     let db = open("db");

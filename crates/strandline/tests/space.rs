@@ -11,7 +11,10 @@ use strandline::{Batch, Db, ErrorKind, Options, ReadOptions, Region};
 use testkit::{Rng, Value};
 
 fn options(zone_size: u64, background_threads: u32) -> Options {
-    Options { zone_size, background_threads, recovery_threads: 1, ..Options::default() }
+    Options::default()
+        .zone_size(zone_size)
+        .background_threads(background_threads)
+        .recovery_threads(1)
 }
 
 fn open(region: &Arc<Region>, options: &Options) -> Db {
@@ -86,7 +89,7 @@ fn what_fits_can_be_overwritten_for_ever() {
             (2 << 20, 64 << 10, 128 << 10),
             (4 << 20, 16 << 10, 64 << 20),
         ] {
-            let options = Options { memtable_bytes, ..options(zone, background_threads) };
+            let options = options(zone, background_threads).memtable_bytes(memtable_bytes);
             // Records of about 3 lines: a third of the pool is live.
             let keys = pool / 3 / 192;
             refused.extend(overwrite(&heap(pool), &options, keys, 50..150, 50).err());
@@ -336,8 +339,7 @@ fn a_slow_scan_finishes_under_pressure() {
 fn long_shared_prefixes_do_not_jam_a_full_store() {
     for background_threads in [0, 1] {
         let region = heap(4 << 20);
-        let options =
-            Options { memtable_bytes: 512 << 10, ..options(64 << 10, background_threads) };
+        let options = options(64 << 10, background_threads).memtable_bytes(512 << 10);
         let db = open(&region, &options);
         let key = |i: u64| [&[b'p'; 3000][..], &i.to_be_bytes()].concat();
         let mut count = 0;
@@ -486,7 +488,7 @@ fn fill_and_flush<'a>(fill: &'a mut impl FnMut(u64), db: &'a Db) -> impl FnMut(u
 fn the_dram_budget_holds() {
     let region = heap(256 << 20);
     let budget = 16 << 20;
-    let options = Options { dram_budget: budget, ..options(1 << 20, 1) };
+    let options = options(1 << 20, 1).dram_budget(budget);
     let db = open(&region, &options);
     let mut most = 0;
     for i in 0..1_000_000_u64 {

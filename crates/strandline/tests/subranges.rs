@@ -8,14 +8,12 @@ use common::{TempDir, heap, merging};
 use strandline::{Batch, Db, Keyspace, Options, ReadOptions, SsdSource, steps};
 
 fn options() -> Options {
-    Options {
-        pm_size: 32 << 20,
-        zone_size: 64 << 10,
-        memtable_bytes: 1 << 20,
-        background_threads: 0,
-        ssd: SsdSource::None,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(32 << 20)
+        .zone_size(64 << 10)
+        .memtable_bytes(1 << 20)
+        .background_threads(0)
+        .ssd(SsdSource::None)
 }
 
 fn open(options: &Options) -> Db {
@@ -81,7 +79,7 @@ fn keys_without_order_are_cut_into_many_parts() {
 fn a_number_is_bounded_by_the_pool() {
     let dir = TempDir::new("subranges-bounded");
     for (subranges, most) in [(3, 3), (64, 7)] {
-        let small = Options { subranges, pm_size: 2 << 20, ssd: SsdSource::Auto, ..options() };
+        let small = options().subranges(subranges).pm_size(2 << 20).ssd(SsdSource::Auto);
         let db = Db::open(dir.join(&subranges.to_string()), small).expect("open");
         let space = db.default_keyspace();
         for number in 0..60_000 {
@@ -131,7 +129,7 @@ fn keys_in_order_are_not() {
 
 #[test]
 fn a_number_is_kept() {
-    let db = open(&Options { subranges: 5, ..options() });
+    let db = open(&options().subranges(5));
     let space = db.default_keyspace();
     for number in 0..60_000 {
         space.put(scattered(number), b"value").expect("put");
@@ -146,7 +144,7 @@ fn a_number_is_kept() {
 #[test]
 fn split_and_joined_by_hand() {
     let region = heap(32 << 20);
-    let with = Options { memtable_bytes: 64 << 20, subranges: 1, ..options() };
+    let with = options().memtable_bytes(64 << 20).subranges(1);
     let open = || steps::open(Arc::clone(&region), None, with.clone(), merging()).expect("open");
     let db = open();
     let space = db.default_keyspace();
@@ -182,7 +180,7 @@ fn split_and_joined_by_hand() {
         assert_eq!(many.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
     };
     expected(&db);
-    let at = ReadOptions { snapshot: Some(&before), ..ReadOptions::default() };
+    let at = ReadOptions::at(&before);
     assert_eq!(space.get_with(b"key0300", &at).expect("get").as_deref(), Some(&b"first"[..]));
     drop(before);
     // Records of three subranges, and of the one before them, are routed anew.
@@ -208,7 +206,7 @@ fn split_and_joined_by_hand() {
 
 #[test]
 fn a_subrange_that_left_a_run_is_not_joined_with_one_that_has_it() {
-    let db = open(&Options { subranges: 1, ..options() });
+    let db = open(&options().subranges(1));
     let space = db.default_keyspace();
     for number in 0..1000 {
         space.put(format!("key{number:04}").as_bytes(), b"first").expect("put");
@@ -235,7 +233,7 @@ fn a_subrange_that_left_a_run_is_not_joined_with_one_that_has_it() {
 /// A memtable that several subranges read becomes a run of those that have keys in it; the others could not leave it.
 #[test]
 fn a_run_is_read_by_who_has_keys_in_it() {
-    let db = open(&Options { subranges: 1, ..options() });
+    let db = open(&options().subranges(1));
     let space = db.default_keyspace();
     let write = |value: &[u8]| {
         for number in 0..400 {

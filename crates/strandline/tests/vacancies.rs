@@ -41,9 +41,9 @@ fn store(options: &Options) -> Db {
 fn presets() -> Vec<(&'static str, Options)> {
     let small = |name: &'static str| {
         let Options { pm, level0, pm_tables, subranges, .. } = Options::preset(name).expect(name);
-        (name, Options { pm, level0, pm_tables, subranges, ..small_levels() })
+        (name, small_levels().pm(pm).level0(level0).pm_tables(pm_tables).subranges(subranges))
     };
-    let without_ssd = Options { ssd: SsdSource::None, pm_size: 8 << 20, ..small_levels() };
+    let without_ssd = small_levels().ssd(SsdSource::None).pm_size(8 << 20);
     let presets = PRESETS.iter().map(|preset| small(preset.name));
     presets.chain([("without ssd", without_ssd)]).collect()
 }
@@ -55,7 +55,7 @@ fn passed(db: &Db) -> u64 {
 /// The first key and the last, and how many deleted entries were walked to find each.
 fn ends(db: &Db, snapshot: Option<&Snapshot>) -> [(Option<Vec<u8>>, u64); 2] {
     let space = db.default_keyspace();
-    let options = ReadOptions { snapshot, ..ReadOptions::default() };
+    let options = ReadOptions::at(snapshot);
     [true, false].map(|first| {
         let before = passed(db);
         let mut iter = space.cursor(&options).expect("iter");
@@ -120,7 +120,7 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
     const KEYS: u64 = 5_000;
     let key = |i: u64| numbered(10 + i);
     for (name, options) in presets() {
-        let options = Options { pm_size: 16 << 20, memtable_bytes: 4 << 20, ..options };
+        let options = options.pm_size(16 << 20).memtable_bytes(4 << 20);
         for station in ["memtable", "run", "table"] {
             let db = store(&options);
             for i in 0..KEYS {
@@ -158,7 +158,7 @@ fn a_scan_jumps_over_what_one_range_deletion_covers_wherever_it_lies() {
 #[test]
 fn after_an_open_a_range_deletion_is_enough_to_jump_over_what_is_older() {
     for down in [false, true] {
-        let options = Options { memtable_bytes: 4 << 20, ..small_levels() };
+        let options = small_levels().memtable_bytes(4 << 20);
         let place = Place::new(16 << 20, ssd::Memory::default());
         let db = place.open(options.clone());
         for i in 0..4_000 {
@@ -194,7 +194,7 @@ fn after_an_open_a_range_deletion_is_enough_to_jump_over_what_is_older() {
 fn a_flush_drops_tombstones_of_keys_that_nothing_older_holds() {
     const DEPTH: u64 = 50;
     for ssd in [SsdSource::Auto, SsdSource::None] {
-        let options = Options { memtable_bytes: 8 << 20, ssd: ssd.clone(), ..small_levels() };
+        let options = small_levels().memtable_bytes(8 << 20).ssd(ssd.clone());
         let place = Place::new(16 << 20, ssd::Memory::default());
         let open = || match ssd {
             SsdSource::None => Db::open_region(Arc::clone(&place.region), options.clone()),
@@ -294,7 +294,7 @@ impl Pair {
             (bound(self.rng.chance(1, 2), &low), bound(self.rng.chance(1, 2), &high));
         let expected: Vec<(&Vec<u8>, &Vec<u8>)> =
             model.range((lower.clone(), upper.clone())).collect();
-        let options = ReadOptions { snapshot, lower: Some(lower), upper: Some(upper) };
+        let options = ReadOptions::at(snapshot).range((lower, upper));
         let mut iter = self.db.default_keyspace().cursor(&options).expect("iter");
         let forward = self.rng.chance(1, 2);
         if forward { iter.seek_to_first() } else { iter.seek_to_last() }.expect("seek");
@@ -318,12 +318,11 @@ impl Pair {
 
 #[test]
 fn scans_over_stretches_of_deleted_keys_show_what_the_model_holds() {
-    let sets = presets().into_iter().chain([(
-        "runs in subranges",
-        Options { level0: Level0Form::IndexRuns, subranges: 3, ..small_levels() },
-    )]);
+    let sets = presets()
+        .into_iter()
+        .chain([("runs in subranges", small_levels().level0(Level0Form::IndexRuns).subranges(3))]);
     for (seed, (name, options)) in (1..).zip(sets) {
-        let options = Options { pm_size: 12 << 20, ..options };
+        let options = options.pm_size(12 << 20);
         let db = store(&options);
         let mut pair = Pair { db, model: BTreeMap::new(), held: Vec::new(), rng: Rng::new(seed) };
         for _ in 0..500 {
@@ -343,12 +342,7 @@ fn scans_over_stretches_of_deleted_keys_show_what_the_model_holds() {
 fn writers_find_what_they_put_into_ranges_that_others_have_emptied() {
     const WRITERS: u64 = 3;
     const ROUNDS: u64 = 800;
-    let options = Options {
-        background_threads: 1,
-        memtable_bytes: 64 << 10,
-        pm_size: 16 << 20,
-        ..small_levels()
-    };
+    let options = small_levels().background_threads(1).memtable_bytes(64 << 10).pm_size(16 << 20);
     let db = store(&options);
     let own = |writer: u64, i: u64| numbered(i * WRITERS + writer);
     let one = |writer: u64| {

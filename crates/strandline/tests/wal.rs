@@ -21,16 +21,14 @@ const POOL: u64 = 4 << 20;
 const ID: u64 = 77;
 
 fn options() -> Options {
-    Options {
-        pm: PmSource::Dram,
-        pm_size: POOL,
-        zone_size: 16 << 10,
-        memtable_bytes: 64 << 10,
-        table_bytes: 64 << 10,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
+    Options::default()
+        .pm(PmSource::Dram)
+        .pm_size(POOL)
+        .zone_size(16 << 10)
+        .memtable_bytes(64 << 10)
+        .table_bytes(64 << 10)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 fn contents(db: &Db) -> Contents {
@@ -59,7 +57,7 @@ fn what_was_acknowledged_is_there_again() {
     let mut rng = Rng::new(5);
     for round in 0..12_u64 {
         let sync = if round % 2 == 0 { WalSync::Always } else { WalSync::Never };
-        let db = Db::open(dir.path(), Options { wal_sync: sync, ..options() }).expect("open");
+        let db = Db::open(dir.path(), options().wal_sync(sync)).expect("open");
         assert_eq!(contents(&db), model, "round {round}");
         for _ in 0..300 {
             let (key, value) =
@@ -97,7 +95,7 @@ fn what_was_acknowledged_is_there_again() {
     assert_eq!(kind_of(Db::open(dir.path(), options())), ErrorKind::Busy);
     drop((reader, other));
     assert!(before == files());
-    let db = Db::open(dir.path(), Options { pm: PmSource::Auto, ..options() }).expect("open");
+    let db = Db::open(dir.path(), options().pm(PmSource::Auto)).expect("open");
     assert_eq!(contents(&db), model);
     let wal = db.properties().wal.expect("a log");
     assert!(wal.segments > 1 && wal.live_bytes > 0 && wal.bytes >= wal.live_bytes, "{wal:?}");
@@ -112,20 +110,20 @@ fn what_was_acknowledged_is_there_again() {
 fn a_store_is_opened_as_what_it_is() {
     let dir = TempDir::new("wal-other");
     let refused = |path: &Path, pm: PmSource, names: &str| {
-        let error = Db::open(path, Options { pm, ..options() }).err().expect("refused");
+        let error = Db::open(path, options().pm(pm)).err().expect("refused");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.context().contains(names), "{error}");
     };
     let (dram, pool) = (dir.join("dram"), dir.join("pool"));
     assert_eq!(kind_of(Db::open_read_only(&dram, options())), ErrorKind::NotFound);
     drop(Db::open(&dram, options()).expect("made"));
-    drop(Db::open(&pool, Options { pm: PmSource::Auto, ..options() }).expect("made"));
+    drop(Db::open(&pool, options().pm(PmSource::Auto)).expect("made"));
     refused(&dram, PmSource::Path(pool.join("pool")), "pm=dram");
     refused(&pool, PmSource::Dram, "pm=dram");
     // Without its log there is nothing to open.
     std::fs::rename(dram.join("wal"), dir.join("elsewhere")).expect("rename");
     assert_eq!(kind_of(Db::open(&dram, options())), ErrorKind::NotFound);
-    let small = Options { pm_size: 1000, ..options() };
+    let small = options().pm_size(1000);
     assert_eq!(kind_of(Db::open(dir.join("small"), small)), ErrorKind::InvalidArgument);
 }
 
@@ -136,7 +134,7 @@ fn it_says_what_a_write_survives() {
     for (sync, on_disk) in
         [(WalSync::Always, Durability::Synced), (WalSync::Never, Durability::ProcessCrash)]
     {
-        let with = Options { wal_sync: sync, ..options() };
+        let with = options().wal_sync(sync);
         let db = Db::open(disk.path(), with.clone()).expect("open");
         assert!([on_disk, Durability::ProcessCrash].contains(&db.durability()));
         assert!(!db.properties().durability_note.is_empty());
@@ -374,13 +372,11 @@ impl Place {
     }
 
     fn open(&self, background_threads: u32) -> strandline::Result<Db> {
-        let with = Options {
-            memtable_bytes: 8 << 10,
-            table_bytes: 8 << 10,
-            block_cache: 16 << 10,
-            background_threads,
-            ..options()
-        };
+        let with = options()
+            .memtable_bytes(8 << 10)
+            .table_bytes(8 << 10)
+            .block_cache(16 << 10)
+            .background_threads(background_threads);
         let tables = Some((Arc::clone(&self.fs), Path::new("/sst")));
         steps::open(self.region()?, tables, with, Hooks::default())
     }
@@ -697,12 +693,7 @@ fn without_syncs_a_kill_costs_nothing_and_power_failure_a_tail() {
 fn the_log_stays_within_twice_the_pool() {
     for ssd in [SsdSource::Auto, SsdSource::None] {
         let dir = TempDir::new("wal-bound");
-        let with = Options {
-            ssd: ssd.clone(),
-            background_threads: 1,
-            wal_sync: WalSync::Never,
-            ..options()
-        };
+        let with = options().ssd(ssd.clone()).background_threads(1).wal_sync(WalSync::Never);
         let db = Db::open(dir.path(), with.clone()).expect("open");
         // Some that stay for ever, so that old segments are pinned by a little each.
         let mut model = Contents::new();
@@ -737,7 +728,7 @@ fn the_log_stays_within_twice_the_pool() {
 #[test]
 fn long_values_and_large_batches_go_through_the_log() {
     let dir = TempDir::new("wal-long");
-    let with = Options { pm_size: 64 << 20, zone_size: 1 << 20, ..options() };
+    let with = options().pm_size(64 << 20).zone_size(1 << 20);
     let db = Db::open(dir.path(), with.clone()).expect("open");
     let long: Vec<u8> = (0..3_000_001_u32).map(|i| (i * 7) as u8).collect();
     db.put(b"long", &long).expect("put");
@@ -756,7 +747,7 @@ fn long_values_and_large_batches_go_through_the_log() {
     let copy = dir.join("copy");
     db.checkpoint(&copy).expect("checkpoint");
     // A checkpoint becomes a store in DRAM as well as any other.
-    let copied = Db::open(&copy, Options { pm_size: 64 << 20, ..options() }).expect("open");
+    let copied = Db::open(&copy, options().pm_size(64 << 20)).expect("open");
     assert!(contents(&copied) == model);
     copied.put(b"more", b"here").expect("put");
     drop(copied);

@@ -30,5 +30,5 @@ impl MergeOperator for Sum {
 
 /// Hooks with the operator.
 pub(crate) fn hooks() -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(Sum)), ..Hooks::default() }
+    Hooks::default().merge_operator(Arc::new(Sum))
 }

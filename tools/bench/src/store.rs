@@ -37,7 +37,6 @@ impl Store {
             (Some(path), _) => (path.clone(), None),
             (None, PmSource::Heap) => (PathBuf::from("unused-for-heap"), None),
             (None, PmSource::Path(_)) => Store::in_scratch(0)?,
-            (None, PmSource::Auto) => Store::in_scratch(options.pm_size)?,
             // A log in memory would be no log.
             (None, PmSource::Dram) => {
                 let parents = [std::env::temp_dir()];
@@ -45,6 +44,7 @@ impl Store {
                     Scratch::within(&parents, 3 * options.pm_size).map_err(with_remedy)?;
                 (scratch.path().join("db"), Some(scratch))
             }
+            (None, _) => Store::in_scratch(options.pm_size)?,
         };
         let store = Store { path, options, db: None, user_bytes: 0, _scratch: scratch };
         if !config.use_existing_db {
@@ -86,7 +86,7 @@ impl Store {
     pub(crate) fn pool(&self) -> PathBuf {
         match &self.options.pm {
             PmSource::Path(pool) => pool.clone(),
-            PmSource::Auto | PmSource::Heap | PmSource::Dram => self.path.join("pool"),
+            _ => self.path.join("pool"),
         }
     }
 
@@ -143,9 +143,9 @@ impl Store {
     /// The files of its tables, and the one that says whose they are.
     fn tables(&self) -> Result<Vec<PathBuf>, String> {
         let folder = match &self.options.ssd {
-            SsdSource::Auto => self.path.join("sst"),
             SsdSource::Path(folder) => folder.clone(),
             SsdSource::None => return Ok(Vec::new()),
+            _ => self.path.join("sst"),
         };
         let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(Vec::new()) };
         let failed = |error| format!("listing {}: {error}", folder.display());

@@ -95,7 +95,7 @@ impl Context {
     /// Like [`Context::write`], but the store may be in heap memory, where it is always a new one.
     pub fn write_or_heap(&self, if_missing: IfMissing) -> Result<Db, Failure> {
         let create_if_missing = if_missing == IfMissing::Create;
-        let options = Options { create_if_missing, ..self.options.clone() };
+        let options = self.options.clone().create_if_missing(create_if_missing);
         self.opened(opening::shown(self.stderr(), self.hooks(), |hooks| {
             Db::open_with(&self.db, options, hooks)
         }))

@@ -33,7 +33,7 @@ pub fn shown(
         OpeningState { step: RecoveryStep::Scan, done: 0, next: Instant::now() + every, bar };
     let opening = Arc::new(Opening { every, stderr, state: Mutex::new(state) });
     let told: Arc<dyn RecoveryProgress> = Arc::clone(&opening) as _;
-    let opened = open(Hooks { recovery_progress: Some(told), ..hooks });
+    let opened = open(hooks.recovery_progress(told));
     opening.finish();
     opened
 }
@@ -74,6 +74,7 @@ impl RecoveryProgress for Opening {
         let what = match step {
             RecoveryStep::Scan => "verifying records",
             RecoveryStep::Rebuild => "rebuilding indexes",
+            _ => "recovering",
         };
         if let Some(bar) = &state.bar {
             bar.set_length(total);

@@ -153,20 +153,18 @@ const WAYS_TO_GIVE_UP: [u8; 4] = [3, 0, 1, 2];
 
 impl Engine {
     pub fn options(&self) -> Options {
-        Options {
-            memtable_bytes: self.memtable_bytes,
-            level0: self.level0,
+        Options::default()
+            .memtable_bytes(self.memtable_bytes)
+            .level0(self.level0)
             // Cut by hand only.
-            subranges: 1,
-            table_bytes: self.table_bytes.unwrap_or(1 << 20),
-            pm_tables: self.pm_tables,
-            ssd_size: self.ssd_size,
-            block_cache: 64 << 10,
-            compression: Compression::None,
-            background_threads: 0,
-            recovery_threads: 1,
-            ..Options::default()
-        }
+            .subranges(1)
+            .table_bytes(self.table_bytes.unwrap_or(1 << 20))
+            .pm_tables(self.pm_tables)
+            .ssd_size(self.ssd_size)
+            .block_cache(64 << 10)
+            .compression(Compression::None)
+            .background_threads(0)
+            .recovery_threads(1)
     }
 
     /// The memory that the store is in, and what it does without.
@@ -210,13 +208,12 @@ impl Engine {
             format: self.format(),
             id: ID,
         };
-        let options = Options {
-            create_if_missing,
-            pm: if self.journaled { PmSource::Dram } else { PmSource::Auto },
-            ssd: if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None },
-            wal_sync: WalSync::Always,
-            ..self.options()
-        };
+        let options = self
+            .options()
+            .create_if_missing(create_if_missing)
+            .pm(if self.journaled { PmSource::Dram } else { PmSource::Auto })
+            .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None })
+            .wal_sync(WalSync::Always);
         let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks())?;
         drop(given);
         self.opened(db, (memory, None), fs)
@@ -588,7 +585,7 @@ fn step_read<'s>(
             None => *reading = Reading::Pinning(Read::begin(space, key), 0),
         },
         Reading::Snapshot(snapshot, _) => {
-            let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+            let options = ReadOptions::at(&*snapshot);
             let value = space.get_with(key, &options)?;
             if walked(space, key, &options)? != value {
                 return Err(disagree(key));

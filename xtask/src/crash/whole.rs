@@ -100,7 +100,7 @@ impl MergeOperator for Appending {
 }
 
 pub fn hooks() -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(Appending)), ..Hooks::default() }
+    Hooks::default().merge_operator(Arc::new(Appending))
 }
 
 /// Makes or drops the keyspace that comes and goes.
@@ -181,7 +181,7 @@ pub fn ingest(store: &Store, db: &Db, incoming: &mut Incoming) -> Result<Progres
     let Some(space) = store.spaces.get(usize::from(keyspace.unwrap_or(0))) else {
         return Ok(Progress::Refused);
     };
-    match db.ingest(space, &[path], IngestOptions { move_files: *moves }) {
+    match db.ingest(space, &[path], IngestOptions::default().move_files(*moves)) {
         Ok(seq) => {
             store.probe.borrow_mut().ingested += 1;
             Ok(Progress::At(seq))

@@ -112,38 +112,35 @@ impl Settings {
         if self.form != Form::Levels {
             preset.pm_tables = 0;
         }
-        let options = Options {
-            pm: if self.form == Form::Log { PmSource::Dram } else { PmSource::Auto },
-            wal_sync: if self.synced { WalSync::Always } else { WalSync::Never },
-            pm_size: if self.form == Form::Pool { POOL_BYTES } else { POOL_BYTES_OF_LEVELS },
-            ssd: if self.form == Form::Pool { SsdSource::None } else { SsdSource::Auto },
-            table_bytes: TABLE_BYTES,
-            zone_size: ZONE_BYTES,
-            memtable_bytes: self.memtable_bytes,
-            background_threads: self.background_threads,
-            recovery_threads: self.recovery_threads,
-            ..preset
-        };
+        let options = preset
+            .pm(if self.form == Form::Log { PmSource::Dram } else { PmSource::Auto })
+            .wal_sync(if self.synced { WalSync::Always } else { WalSync::Never })
+            .pm_size(if self.form == Form::Pool { POOL_BYTES } else { POOL_BYTES_OF_LEVELS })
+            .ssd(if self.form == Form::Pool { SsdSource::None } else { SsdSource::Auto })
+            .table_bytes(TABLE_BYTES)
+            .zone_size(ZONE_BYTES)
+            .memtable_bytes(self.memtable_bytes)
+            .background_threads(self.background_threads)
+            .recovery_threads(self.recovery_threads);
         Ok(if self.variety == 0 { options } else { varied(options, &mut Rng::new(self.variety)) })
     }
 }
 
 /// `options` in a larger pool, with tables and levels of any shape.
 fn varied(options: Options, rng: &mut Rng) -> Options {
-    Options {
-        pm_size: 4 * options.pm_size,
-        table_bytes: *rng.pick(&[8 << 10, 32 << 10, 256 << 10]),
-        block_bytes: *rng.pick(&[512, 4096, 16384]),
-        block_cache: *rng.pick(&[256 << 10, 4 << 20]),
-        compression: *rng.pick(Compression::AVAILABLE),
-        checksum: *rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]),
-        filter_bits: *rng.pick(&[0, 10]),
-        index: *rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]),
-        hash_index: rng.chance(1, 3),
-        subranges: *rng.pick(&[options.subranges, 0, 1, 3]),
-        immutable_memtables_max: *rng.pick(&[1, 4]),
-        ..options
-    }
+    let Options { pm_size, subranges, .. } = options;
+    options
+        .pm_size(4 * pm_size)
+        .table_bytes(*rng.pick(&[8 << 10, 32 << 10, 256 << 10]))
+        .block_bytes(*rng.pick(&[512, 4096, 16384]))
+        .block_cache(*rng.pick(&[256 << 10, 4 << 20]))
+        .compression(*rng.pick(Compression::AVAILABLE))
+        .checksum(*rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]))
+        .filter_bits(*rng.pick(&[0, 10]))
+        .index(*rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]))
+        .hash_index(rng.chance(1, 3))
+        .subranges(*rng.pick(&[subranges, 0, 1, 3]))
+        .immutable_memtables_max(*rng.pick(&[1, 4]))
 }
 
 impl Order {

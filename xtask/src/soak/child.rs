@@ -146,9 +146,9 @@ impl<'c> Company<'c> {
         let copied = db.checkpoint(&target);
         drop(gate);
         copied?;
-        let options = Options { ssd: SsdSource::Auto, ..self.options.clone() };
+        let options = self.options.clone().ssd(SsdSource::Auto);
         let copy = Db::open_read_only_with(&target, options, hooks(&Fuse::new(0)))?;
-        let then = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+        let then = ReadOptions::at(&snapshot);
         let spaces = self.child.spaces().iter();
         let same = spaces.map(|space| {
             let there = contents(&copy.keyspace(space.name())?, &ReadOptions::default())?;

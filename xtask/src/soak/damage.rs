@@ -102,7 +102,7 @@ impl Victim<'_> {
     /// What a repair saves was written once.
     fn repair(&self, outcome: &mut DamageOutcome) -> Result<(), String> {
         let to = self.dir.with_extension("repaired");
-        let options = Options { create_if_missing: true, ..self.options.clone() };
+        let options = self.options.clone().create_if_missing(true);
         if repair(self.dir, &to, options).is_ok() {
             outcome.repaired += 1;
             self.judge_repaired(&to)?;

@@ -223,7 +223,7 @@ impl<'g> Guest<'g> {
         }
         std::fs::write(&file, writer.finish()?.0)
             .map_err(|error| End::Violation(format!("{}: {error}", file.display())))?;
-        match self.db.ingest(&self.space, &[file], IngestOptions { move_files: false }) {
+        match self.db.ingest(&self.space, &[file], IngestOptions::default().move_files(false)) {
             Ok(_) => {
                 self.told.ingested();
                 self.model.extend(puts);
@@ -253,7 +253,7 @@ impl<'g> Guest<'g> {
             return Ok(());
         }
         let (snapshot, then) = self.snapshots.remove(0);
-        let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+        let options = ReadOptions::at(&snapshot);
         let same = contents(&self.space, &options)? == then;
         self.told.looked_back();
         self.compare(same, "a scan of a snapshot")

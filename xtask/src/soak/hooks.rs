@@ -90,9 +90,8 @@ pub fn silence() {
 
 /// Hooks of every kind, which panic as `fuse` says.
 pub fn hooks(fuse: &Arc<Fuse>) -> Hooks {
-    Hooks {
-        merge_operator: Some(Arc::new(Adder(Arc::clone(fuse)))),
-        compaction_filter: Some(Arc::new(Keeper(Arc::clone(fuse)))),
-        recovery_progress: Some(Arc::new(Watcher(Arc::clone(fuse)))),
-    }
+    Hooks::default()
+        .merge_operator(Arc::new(Adder(Arc::clone(fuse))))
+        .compaction_filter(Arc::new(Keeper(Arc::clone(fuse))))
+        .recovery_progress(Arc::new(Watcher(Arc::clone(fuse))))
 }

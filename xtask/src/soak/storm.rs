@@ -104,15 +104,13 @@ impl<'s> Storm<'s> {
 
     /// Small parts, so that everything happens often.
     fn open(&self, name: &str) -> strandline::Result<Db> {
-        let options = Options {
-            pm_size: 128 * MIB,
-            zone_size: 64 * KIB,
-            memtable_bytes: 512 * KIB,
-            table_bytes: 128 * KIB,
-            block_cache: 4 * MIB,
-            background_threads: 2,
-            ..Options::preset(self.preset)?
-        };
+        let options = Options::preset(self.preset)?
+            .pm_size(128 * MIB)
+            .zone_size(64 * KIB)
+            .memtable_bytes(512 * KIB)
+            .table_bytes(128 * KIB)
+            .block_cache(4 * MIB)
+            .background_threads(2);
         Db::open_with(self.dir.join(name), options, hooks(&Fuse::new(0)))
     }
 
@@ -203,7 +201,7 @@ impl<'s> Storm<'s> {
         let failed = |error: strandline::Error| error.to_string();
         while Instant::now() < over {
             let snapshot = db.snapshot();
-            let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+            let options = ReadOptions::at(&snapshot);
             let mut iter = db.default_keyspace().cursor(&options).map_err(failed)?;
             let from = format!("{:08}", rng.below(KEYS));
             iter.seek(from.as_bytes()).map_err(failed)?;

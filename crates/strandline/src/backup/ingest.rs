@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::VersionEdit;
 use crate::memtable::{Memtable, is_skipped};
+use crate::options::settings::settings;
 use crate::quantum::Worked;
 use crate::record::format::Kind;
 use crate::record::store::Leaf;
@@ -42,11 +43,20 @@ const ATTEMPTS: u32 = 16;
 /// Keys of a memtable looked at together.
 const BATCH_KEYS: usize = 256;
 
-/// How tables are ingested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IngestOptions {
-    /// Remove the files once the store has what is in them.
-    pub move_files: bool,
+settings! {
+    /// How [`Db::ingest`](crate::Db::ingest) takes files.
+    ///
+    /// ```
+    /// use strandline::IngestOptions;
+    ///
+    /// let options = IngestOptions::default().move_files(true);
+    /// assert!(options.move_files);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct IngestOptions {
+        /// Remove the files once the store has what is in them.
+        move_files: bool = false,
+    }
 }
 
 /// What stands above the place of tables although it is older.

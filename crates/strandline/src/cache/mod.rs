@@ -57,6 +57,7 @@ struct Counters {
 
 /// Figures of the block cache since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheFigures {
     /// Bytes that it may take.
     pub budget: u64,

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 /// What a check saw.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// Records verified in memtables and runs.
     pub records: u64,

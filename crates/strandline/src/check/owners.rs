@@ -21,6 +21,7 @@ use crate::tree::desc::TableDesc;
 /// Who owns a piece of space.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "keyspaces by name, the rest by number")]
+#[non_exhaustive]
 pub enum Owner {
     /// A zone with records.
     Zone { keyspace: String, no: u32 },
@@ -67,6 +68,7 @@ pub struct Doubled {
 
 /// Who owns what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpaceReport {
     /// All that is taken and has an owner.
     pub owned: Vec<Owned>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// What compactions did since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactionFigures {
     /// Compactions of level 0.
     pub level0: u64,

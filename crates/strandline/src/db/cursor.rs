@@ -17,7 +17,7 @@ use art::Direction;
 ///
 /// ```
 /// # use strandline::{Db, Options, PmSource, ReadOptions};
-/// # let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
 /// # let db = Db::open("unused-for-heap", options)?;
 /// db.put("apple", "red")?;
 /// db.put("pear", "green")?;

@@ -14,7 +14,7 @@ impl Db {
     ///
     /// ```
     /// # use strandline::{Db, Options, PmSource};
-    /// # let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+    /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
     /// # let db = Db::open("unused-for-heap", options)?;
     /// db.put("apple", "red")?;
     /// db.put(7_u32.to_be_bytes(), vec![1, 2, 3])?;

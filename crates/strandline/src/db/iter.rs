@@ -34,7 +34,7 @@ const ITEM_BYTES: usize = 256;
 ///
 /// ```
 /// # use strandline::{Db, Options, PmSource};
-/// # let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
 /// # let db = Db::open("unused-for-heap", options)?;
 /// for key in ["a", "b", "c"] {
 ///     db.put(key, "value")?;
@@ -53,7 +53,7 @@ pub struct Iter(Ends);
 ///
 /// ```
 /// # use strandline::{Db, Options, PmSource};
-/// # let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
 /// # let db = Db::open("unused-for-heap", options)?;
 /// db.put("a", vec![0; 1000])?;
 /// assert_eq!(db.keys().next().expect("a key")?, "a");

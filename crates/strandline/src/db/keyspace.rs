@@ -1,12 +1,11 @@
 //! A keyspace of an open store.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result, Seq};
 
 use super::range::{Bounds, prefixed};
-use super::{Cursor, Handle, IntoRange, Iter, KeyBound, Keys, ReadOptions, Snapshot};
+use super::{Cursor, Handle, IntoRange, Iter, Keys, ReadOptions, Snapshot};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::probe::{Recorder, TimedProbe};
@@ -179,6 +178,22 @@ impl Keyspace {
         Keys::new(self, None, (..).bounds())
     }
 
+    /// The keys in the bounds of `options` with their values, in order, as of `options.snapshot` or of now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`]; `InvalidArgument` for another store's snapshot.
+    pub fn iter_with(&self, options: &ReadOptions<'_>) -> Iter {
+        Iter::new(self, options.snapshot, options.bounds())
+    }
+
+    /// As [`Keyspace::iter_with`], without the values.
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter_with`].
+    pub fn keys_with(&self, options: &ReadOptions<'_>) -> Keys {
+        Keys::new(self, options.snapshot, options.bounds())
+    }
+
     /// A cursor over the keyspace as of `options.snapshot`, or of now. Positioned nowhere.
     ///
     /// # Errors
@@ -186,8 +201,7 @@ impl Keyspace {
     pub fn cursor(&self, options: &ReadOptions<'_>) -> Result<Cursor> {
         let engine = self.engine();
         let moment = self.hold_moment(options.snapshot)?;
-        let unbounded = |bound: &KeyBound| bound.clone().unwrap_or(Bound::Unbounded);
-        let (lower, upper) = (unbounded(&options.lower), unbounded(&options.upper));
+        let (lower, upper) = options.bounds();
         let iterating = engine.iterate()?;
         let scan = Scan::new(engine, &self.space, moment.seq, lower, upper)?;
         Ok(Cursor::new(scan, moment, iterating))

@@ -9,7 +9,7 @@ pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 ///
 /// ```
 /// # use strandline::{Db, Options, PmSource};
-/// # let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
 /// # let db = Db::open("unused-for-heap", options)?;
 /// # for key in ["a", "b", "c"] { db.put(key, "")?; }
 /// assert_eq!(db.range("a".."c").count(), 2);

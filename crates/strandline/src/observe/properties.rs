@@ -20,6 +20,7 @@ use crate::tree::tables::Tables;
 
 /// Figures about an open store.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Properties {
     /// What a completed write survives.
     pub durability: Durability,
@@ -81,6 +82,7 @@ pub struct Properties {
 
 /// Figures about the levels of tables.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SsdProperties {
     /// Where the tables are.
     pub dir: std::path::PathBuf,
@@ -105,6 +107,7 @@ pub struct SsdProperties {
 
 /// Figures about a keyspace.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct KeyspaceProperties {
     /// Its name.
     pub name: String,
@@ -132,6 +135,7 @@ pub struct KeyspaceProperties {
 
 /// Figures about a subrange. Several may share a memtable or a run from the time when their keys were one's.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SubrangeProperties {
     /// Identifier; greater is newer.
     pub id: u32,
@@ -155,6 +159,7 @@ pub struct SubrangeProperties {
 
 /// Figures about a level.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LevelProperties {
     /// Its number.
     pub level: usize,
@@ -167,6 +172,7 @@ pub struct LevelProperties {
 
 /// A live table, as the store knows it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TableProperties {
     /// Number of the table.
     pub id: u64,
@@ -212,6 +218,7 @@ impl LevelProperties {
 
 /// Figures about an index run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunProperties {
     /// Identifier.
     pub id: u64,

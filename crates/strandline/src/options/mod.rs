@@ -3,16 +3,19 @@
 
 pub(crate) mod check;
 mod preset;
+pub(crate) mod settings;
 
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
 pub use preset::{PRESETS, Preset};
+use settings::settings;
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
 
 /// Where persistent memory comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PmSource {
     /// A file named `pool` in the store's directory.
     #[default]
@@ -27,6 +30,7 @@ pub enum PmSource {
 
 /// What level 0 is made of: how records that leave a memtable are found until they go to a deeper level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Level0Form {
     /// Index runs, merged in persistent memory into one index for each subrange; records stay where they are. As in
     /// X-Engine (VLDB 2021).
@@ -41,6 +45,7 @@ pub enum Level0Form {
 
 /// When the log of a store in DRAM is synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WalSync {
     /// Before a write is acknowledged; one sync for all that wait.
     #[default]
@@ -51,6 +56,7 @@ pub enum WalSync {
 
 /// Where tables go when persistent memory fills up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SsdSource {
     /// A directory `sst` in the store's directory; none for a store in memory of this process.
     #[default]
@@ -61,98 +67,75 @@ pub enum SsdSource {
     None,
 }
 
-/// Settings of a store. All have defaults; see [`TABLE`] for units and advice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Where persistent memory comes from.
-    pub pm: PmSource,
-    /// Bytes of persistent memory of a new store, or of the DRAM in its place.
-    pub pm_size: u64,
-    /// When the log of a store in DRAM is synced.
-    pub wal_sync: WalSync,
-    /// Bytes per zone of a new store; 0: chosen from its size.
-    pub zone_size: u64,
-    /// Make the store if there is none.
-    pub create_if_missing: bool,
-    /// Bytes of records at which a memtable is flushed.
-    pub memtable_bytes: u64,
-    /// Memtables that may wait to be flushed before writers are slowed fully.
-    pub immutable_memtables_max: u32,
-    /// What level 0 is made of.
-    pub level0: Level0Form,
-    /// Subranges that a keyspace is cut into; 0: as it suits.
-    pub subranges: u32,
-    /// Bytes of DRAM for indexes; memtables are flushed early to keep it.
-    pub dram_budget: u64,
-    /// Where tables go.
-    pub ssd: SsdSource,
-    /// Percent of persistent memory that tables of upper levels may take.
-    pub pm_tables: u32,
-    /// Bytes that files of tables may take; 0: what the device has.
-    pub ssd_size: u64,
-    /// Read and write tables past the page cache.
-    pub ssd_direct: bool,
-    /// How blocks of tables are compressed.
-    pub compression: Compression,
-    /// Level for Zstandard; 0: its own default.
-    pub compression_level: i32,
-    /// How blocks of tables are protected: `Xxh3` or `Crc32c`.
-    pub checksum: Checksum,
-    /// Bytes at which a table is cut.
-    pub table_bytes: u64,
-    /// Bytes at which a data block of a table is cut.
-    pub block_bytes: u32,
-    /// Bits of a table's Bloom filter for each key; 0: no filter.
-    pub filter_bits: u32,
-    /// How a table finds its data blocks.
-    pub index: IndexKind,
-    /// Whether data blocks of tables carry a hash index.
-    pub hash_index: bool,
-    /// Bytes of DRAM, out of `dram_budget`, for blocks of tables.
-    pub block_cache: u64,
-    /// Bytes per second that compactions write at most; 0: no limit.
-    pub compaction_rate: u64,
-    /// Background threads; 0: the caller drives background work.
-    pub background_threads: u32,
-    /// Threads that recovery uses; 0: one per processor.
-    pub recovery_threads: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            pm: PmSource::Auto,
-            pm_size: 1 << 30,
-            wal_sync: WalSync::Always,
-            zone_size: 0,
-            create_if_missing: true,
-            memtable_bytes: 64 << 20,
-            immutable_memtables_max: 4,
-            level0: Level0Form::GlobalIndex,
-            subranges: 0,
-            dram_budget: 1 << 30,
-            ssd: SsdSource::Auto,
-            pm_tables: 0,
-            ssd_size: 0,
-            ssd_direct: false,
-            compression: Compression::Lz4,
-            compression_level: 0,
-            checksum: Checksum::Xxh3,
-            table_bytes: 32 << 20,
-            block_bytes: 4096,
-            filter_bits: 10,
-            index: IndexKind::Binary,
-            hash_index: false,
-            block_cache: 256 << 20,
-            compaction_rate: 0,
-            background_threads: 2,
-            recovery_threads: 0,
-        }
+settings! {
+    /// Settings of a store. All have defaults; see [`TABLE`] for units and advice.
+    ///
+    /// ```
+    /// use strandline::{Options, PmSource};
+    ///
+    /// let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20).background_threads(1);
+    /// assert_eq!(options.pm_size, 16 << 20);
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Where persistent memory comes from.
+        pm: PmSource = PmSource::Auto,
+        /// Bytes of persistent memory of a new store, or of the DRAM in its place.
+        pm_size: u64 = 1 << 30,
+        /// When the log of a store in DRAM is synced.
+        wal_sync: WalSync = WalSync::Always,
+        /// Bytes per zone of a new store; 0: chosen from its size.
+        zone_size: u64 = 0,
+        /// Make the store if there is none.
+        create_if_missing: bool = true,
+        /// Bytes of records at which a memtable is flushed.
+        memtable_bytes: u64 = 64 << 20,
+        /// Memtables that may wait to be flushed before writers are slowed fully.
+        immutable_memtables_max: u32 = 4,
+        /// What level 0 is made of.
+        level0: Level0Form = Level0Form::GlobalIndex,
+        /// Subranges that a keyspace is cut into; 0: as it suits.
+        subranges: u32 = 0,
+        /// Bytes of DRAM for indexes; memtables are flushed early to keep it.
+        dram_budget: u64 = 1 << 30,
+        /// Where tables go.
+        ssd: SsdSource = SsdSource::Auto,
+        /// Percent of persistent memory that tables of upper levels may take.
+        pm_tables: u32 = 0,
+        /// Bytes that files of tables may take; 0: what the device has.
+        ssd_size: u64 = 0,
+        /// Read and write tables past the page cache.
+        ssd_direct: bool = false,
+        /// How blocks of tables are compressed.
+        compression: Compression = Compression::Lz4,
+        /// Level for Zstandard; 0: its own default.
+        compression_level: i32 = 0,
+        /// How blocks of tables are protected: `Xxh3` or `Crc32c`.
+        checksum: Checksum = Checksum::Xxh3,
+        /// Bytes at which a table is cut.
+        table_bytes: u64 = 32 << 20,
+        /// Bytes at which a data block of a table is cut.
+        block_bytes: u32 = 4096,
+        /// Bits of a table's Bloom filter for each key; 0: no filter.
+        filter_bits: u32 = 10,
+        /// How a table finds its data blocks.
+        index: IndexKind = IndexKind::Binary,
+        /// Whether data blocks of tables carry a hash index.
+        hash_index: bool = false,
+        /// Bytes of DRAM, out of `dram_budget`, for blocks of tables.
+        block_cache: u64 = 256 << 20,
+        /// Bytes per second that compactions write at most; 0: no limit.
+        compaction_rate: u64 = 0,
+        /// Background threads; 0: the caller drives background work.
+        background_threads: u32 = 2,
+        /// Threads that recovery uses; 0: one per processor.
+        recovery_threads: u32 = 0,
     }
 }
 
 /// One row of the options table.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Row {
     /// Name in text form and on the command line.
     pub name: &'static str,

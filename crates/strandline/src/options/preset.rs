@@ -6,6 +6,7 @@ use super::Options;
 
 /// A system that a paper describes, as settings of this engine.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Preset {
     /// Its name, for [`Options::preset`].
     pub name: &'static str,

@@ -40,6 +40,7 @@ use crate::tree::tables::Tables;
 
 /// What an open found and did.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// Zones scanned for records of memtables.
     pub zones_scanned: u64,
@@ -72,6 +73,7 @@ pub struct Report {
 
 /// A place where acknowledged bytes do not check out.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Damage {
     /// The file, if it is not the pool.
     pub file: Option<PathBuf>,

@@ -43,6 +43,7 @@ const REPAIR: &str = "repair";
 
 /// What a repair saved and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RepairReport {
     /// Keyspaces of the new store.
     pub keyspaces: Vec<String>,
@@ -55,6 +56,7 @@ pub struct RepairReport {
 
 /// Keys that damage affected.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostRange {
     /// Name of the keyspace, where it is known.
     pub keyspace: Option<String>,

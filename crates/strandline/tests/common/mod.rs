@@ -70,21 +70,19 @@ pub fn heap(len: u64) -> Arc<Region> {
 
 /// Options for small stores: no background, so that what happens is the test's doing.
 pub fn small(zone_size: u64) -> Options {
-    Options { zone_size, background_threads: 0, recovery_threads: 1, ..Options::default() }
+    Options::default().zone_size(zone_size).background_threads(0).recovery_threads(1)
 }
 
 /// Options under which a few megabytes fill memtables, runs and several levels; the test does the background work.
 pub fn small_levels() -> Options {
-    Options {
-        pm_size: 4 << 20,
-        zone_size: 16 << 10,
-        memtable_bytes: 32 << 10,
-        table_bytes: 64 << 10,
-        block_cache: 1 << 20,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(4 << 20)
+        .zone_size(16 << 10)
+        .memtable_bytes(32 << 10)
+        .table_bytes(64 << 10)
+        .block_cache(1 << 20)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 /// Keys in the order of their numbers.
@@ -199,7 +197,7 @@ impl MergeOperator for Merged {
 
 /// What a store needs whose merges the model is to know.
 pub fn merging() -> Hooks {
-    Hooks { merge_operator: Some(Arc::new(Merged)), ..Hooks::default() }
+    Hooks::default().merge_operator(Arc::new(Merged))
 }
 
 /// Where a store has its tables, what is ingested, and its checkpoints.
@@ -381,7 +379,7 @@ impl Driver {
             changes.iter().map(|one| (one.key.clone(), one.value.map(|value| value.bytes())));
         let table = external(&pairs.collect::<Vec<_>>(), &[]);
         let path = write_file(&*files.fs, &format!("/{}.sst", self.ops), &table);
-        let options = IngestOptions { move_files: self.ops.is_multiple_of(2) };
+        let options = IngestOptions::default().move_files(self.ops.is_multiple_of(2));
         self.with_room(|driver| {
             driver.db().ingest(&keyspace, std::slice::from_ref(&path), options).map(drop)
         });
@@ -442,11 +440,8 @@ impl Driver {
     /// Makes every held iterator anew where it stands, so that it holds nothing old.
     fn renew_iters(&mut self) {
         for held in self.iters.values_mut() {
-            let options = ReadOptions {
-                snapshot: Some(&*held.snapshot),
-                lower: Some(held.walk.lower.clone()),
-                upper: Some(held.walk.upper.clone()),
-            };
+            let options = ReadOptions::at(&*held.snapshot)
+                .range((held.walk.lower.clone(), held.walk.upper.clone()));
             held.iter = self.spaces[&held.walk.space].cursor(&options).expect("iter");
             if let Some((key, _)) = &held.walk.current {
                 held.iter.seek(key).expect("seek");
@@ -474,7 +469,7 @@ impl Driver {
     fn get(&mut self, space: u32, key: &[u8], at: Option<usize>) {
         let Some(keyspace) = self.spaces.get(&space) else { return };
         let at = at.and_then(|slot| self.snapshots.get(&slot));
-        let options = ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
+        let options = ReadOptions::at(at.map(|at| &*at.0));
         let found = keyspace.get_with(key, &options).expect("get");
         let expected = self.model.get(space, key, at.map(|at| at.1));
         let same = match (&found, &expected) {
@@ -527,11 +522,7 @@ impl Driver {
         let Some(keyspace) = self.spaces.get(&space) else { return };
         let at = at.and_then(|slot| self.snapshots.get(&slot));
         let (lower, upper) = (lower.clone(), upper.clone());
-        let options = ReadOptions {
-            snapshot: at.map(|at| &*at.0),
-            lower: Some(lower.clone()),
-            upper: Some(upper.clone()),
-        };
+        let options = ReadOptions::at(at.map(|at| &*at.0)).range((lower.clone(), upper.clone()));
         let iter = keyspace.cursor(&options).expect("iter");
         let snapshot = match at {
             Some((snapshot, _)) => Rc::clone(snapshot),
@@ -626,7 +617,7 @@ impl Driver {
     /// Compares a keyspace of this store, or of a copy, with the model, now or at a snapshot.
     fn compare(&self, space: u32, keyspace: &Keyspace, at: Option<&(Rc<Snapshot>, Moment)>) {
         let moment = at.map(|at| at.1);
-        let options = ReadOptions { snapshot: at.map(|at| &*at.0), ..ReadOptions::default() };
+        let options = ReadOptions::at(at.map(|at| &*at.0));
         let mut iter = keyspace.cursor(&options).expect("iter");
         iter.seek_to_first().expect("first");
         for (key, value) in self.model.entries(space, moment) {

@@ -15,14 +15,12 @@ pub const LINE: usize = 64;
 pub const LEN: u64 = 1 << 20;
 
 pub fn options() -> Options {
-    Options {
-        pm_size: LEN,
-        zone_size: 16 << 10,
-        background_threads: 0,
-        recovery_threads: 1,
-        ssd: SsdSource::None,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(LEN)
+        .zone_size(16 << 10)
+        .background_threads(0)
+        .recovery_threads(1)
+        .ssd(SsdSource::None)
 }
 
 /// What a store should hold.

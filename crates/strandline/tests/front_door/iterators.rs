@@ -9,7 +9,7 @@ use testkit::Rng;
 use crate::common::{TempDir, numbered, small_levels};
 
 fn open() -> Db {
-    let options = Options { pm: PmSource::Heap, pm_size: 16 << 20, ..Options::default() };
+    let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
     Db::open("unused-for-heap", options).expect("open")
 }
 
@@ -17,7 +17,7 @@ fn open() -> Db {
 #[test]
 fn loops_over_ranges_and_prefixes() -> strandline::Result<()> {
     let dir = TempDir::new("front-door");
-    let db = Db::open(dir.path(), Options { pm_size: 16 << 20, ..Options::default() })?;
+    let db = Db::open(dir.path(), Options::default().pm_size(16 << 20))?;
     for (name, age) in [("user/ada", 36_u32), ("user/bob", 41), ("user/cid", 7), ("version", 1)] {
         db.put(name, age.to_le_bytes())?;
     }

@@ -11,16 +11,14 @@ use crate::common::{Contents, TempDir};
 pub const KEYSPACES: [&str; 2] = ["default", "other"];
 
 pub fn options() -> Options {
-    Options {
-        pm_size: 1 << 20,
-        zone_size: 16 << 10,
-        table_bytes: 4 << 10,
-        block_cache: 1 << 20,
-        compression: Compression::None,
-        background_threads: 0,
-        recovery_threads: 1,
-        ..Options::default()
-    }
+    Options::default()
+        .pm_size(1 << 20)
+        .zone_size(16 << 10)
+        .table_bytes(4 << 10)
+        .block_cache(1 << 20)
+        .compression(Compression::None)
+        .background_threads(0)
+        .recovery_threads(1)
 }
 
 /// What a keyspace should hold.

@@ -18,18 +18,16 @@ struct Ours(Db);
 
 fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     let tables = setup.dir.join("sst");
-    let options = Options {
-        pm: PmSource::Path(setup.memory.join("pool")),
-        pm_size: setup.pool,
-        ssd: if setup.tables { SsdSource::Path(tables) } else { SsdSource::None },
-        ssd_direct: setup.direct,
-        compression: Compression::Lz4,
-        memtable_bytes: (setup.pool / 4).min(64 << 20),
-        block_cache: setup.cache,
-        dram_budget: 2 * setup.cache + (256 << 20),
-        background_threads: 2,
-        ..Options::default()
-    };
+    let options = Options::default()
+        .pm(PmSource::Path(setup.memory.join("pool")))
+        .pm_size(setup.pool)
+        .ssd(if setup.tables { SsdSource::Path(tables) } else { SsdSource::None })
+        .ssd_direct(setup.direct)
+        .compression(Compression::Lz4)
+        .memtable_bytes((setup.pool / 4).min(64 << 20))
+        .block_cache(setup.cache)
+        .dram_budget(2 * setup.cache + (256 << 20))
+        .background_threads(2);
     Ok(Box::new(Ours(Db::open(setup.dir.join("store"), options).map_err(failed)?)))
 }
 

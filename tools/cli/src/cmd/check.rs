@@ -75,6 +75,7 @@ fn parts(owner: &Owner) -> (&'static str, &str, Option<u64>) {
         Owner::Manifest => ("manifest", "", None),
         Owner::Going => ("going", "", None),
         Owner::Free => ("free", "", None),
+        _ => ("other", "", None),
     }
 }
 

@@ -66,6 +66,7 @@ fn source(timed: &TimedProbe) -> (String, &'static str) {
         ProbeSource::Memtable { order } => (format!("memtable {order}"), "DRAM index, PM records"),
         ProbeSource::Run { id, entries } => (format!("run {id} of {entries} entries"), "PM"),
         ProbeSource::Table { level, id } => (format!("level {level}, table {id}"), "SSD"),
+        other => (format!("{other:?}"), "unknown"),
     }
 }
 

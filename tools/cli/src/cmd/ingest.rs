@@ -25,7 +25,7 @@ pub struct IngestArgs {
 pub fn run(context: &Context, args: &IngestArgs) -> Outcome {
     let db = context.write(args.store.if_missing())?;
     let keyspace = context.keyspace(&db)?;
-    let options = IngestOptions { move_files: args.move_files };
+    let options = IngestOptions::default().move_files(args.move_files);
     let seq = db.ingest(&keyspace, &args.files, options)?;
     let files = args.files.len() as u64;
     context.report(

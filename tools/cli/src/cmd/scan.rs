@@ -75,7 +75,8 @@ fn bounds(context: &Context, args: &ScanArgs) -> Result<ReadOptions<'static>, Fa
     let from = bytes("--from", &args.from)?.map(Bound::Included);
     let to = bytes("--to", &args.to)?.map(Bound::Excluded);
     let prefix = bytes("--prefix", &args.prefix)?;
-    let within = prefix.map_or_else(ReadOptions::default, |prefix| ReadOptions::prefix(&prefix));
+    let within =
+        prefix.map_or_else(ReadOptions::default, |prefix| ReadOptions::default().prefix(prefix));
     // Lower bounds are all included and upper ones all excluded: their keys alone decide.
     let key = |bound: &Bound<Vec<u8>>| match bound {
         Bound::Included(key) | Bound::Excluded(key) => key.clone(),
@@ -83,5 +84,7 @@ fn bounds(context: &Context, args: &ScanArgs) -> Result<ReadOptions<'static>, Fa
     };
     let lower = within.lower.into_iter().chain(from).max_by_key(key);
     let upper = within.upper.into_iter().chain(to).min_by_key(key);
-    Ok(ReadOptions { snapshot: None, lower, upper })
+    let mut within = ReadOptions::default();
+    (within.lower, within.upper) = (lower, upper);
+    Ok(within)
 }

@@ -166,7 +166,7 @@ impl<'a> Crowd<'a> {
         let during = During { begun, done: self.pm.mark() };
         let mut folds = Vec::new();
         for (number, space) in self.always.iter().enumerate() {
-            let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
+            let options = ReadOptions::at(&snapshot);
             let mut iter = space.cursor(&options)?;
             iter.seek_to_first()?;
             let mut fold = Fold::default();
@@ -264,7 +264,7 @@ impl<'a> Crowd<'a> {
         file.append(&external(&writes)?)?;
         file.sync()?;
         self.fs.sync_dir(BESIDE.as_ref())?;
-        let options = IngestOptions { move_files: drawer.rng.one_in(3) };
+        let options = IngestOptions::default().move_files(drawer.rng.one_in(3));
         let begun = self.pm.mark();
         let number = self.db.ingest(&self.always[usize::from(keyspace)], &[path], options)?;
         let during = During { begun, done: self.pm.mark() };

@@ -34,13 +34,12 @@ impl Setup {
     }
 
     pub fn options(&self, background: u32) -> Options {
-        Options {
+        self.engine
+            .options()
             // As it suits.
-            subranges: 0,
-            background_threads: background,
-            recovery_threads: self.recovery,
-            ..self.engine.options()
-        }
+            .subranges(0)
+            .background_threads(background)
+            .recovery_threads(self.recovery)
     }
 
     /// Makes an empty store, with all the keyspaces that are always there, and opens it.
