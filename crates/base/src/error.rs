@@ -119,6 +119,32 @@ impl fmt::Debug for Error {
     }
 }
 
+/// The error stands inside the I/O error, which has the kind of the operating system's if there was one.
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> std::io::Error {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            ErrorKind::Busy => Io::ResourceBusy,
+            ErrorKind::InvalidArgument => Io::InvalidInput,
+            ErrorKind::LimitExceeded => Io::FileTooLarge,
+            ErrorKind::NotSupported => Io::Unsupported,
+            ErrorKind::Corruption => Io::InvalidData,
+            ErrorKind::Io => {
+                let source = error.inner.source.as_deref();
+                let system = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+                system.map_or(Io::Other, std::io::Error::kind)
+            }
+            ErrorKind::NoSpace => Io::StorageFull,
+            ErrorKind::ReadOnly => Io::ReadOnlyFilesystem,
+            ErrorKind::NotFound => Io::NotFound,
+            ErrorKind::Exists => Io::AlreadyExists,
+            ErrorKind::Closed => Io::BrokenPipe,
+            ErrorKind::Hook | ErrorKind::Internal => Io::Other,
+        };
+        std::io::Error::new(kind, error)
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.source.as_deref().map(|source| source as _)

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use base::{Error, ErrorKind, Result};
+
 use crate::db::Keyspace;
 use crate::record::format::Kind;
 
@@ -9,10 +11,36 @@ use crate::record::format::Kind;
 ///
 /// The records of a batch may fill a quarter of a zone (1 MiB with the default zones of a large pool);
 /// values above an eighth of a zone are kept outside their records and do not count.
+///
+/// A savepoint marks a place in it; what was added behind that can be taken back.
+///
+/// ```
+/// # use strandline::{Batch, Db, Options, PmSource};
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// # let db = Db::open("unused-for-heap", options)?;
+/// # let accounts = db.default_keyspace();
+/// let mut batch = Batch::new();
+/// batch.put(accounts, "ada", "90");
+/// batch.set_savepoint();
+/// batch.put(accounts, "bob", "-20");
+/// batch.rollback_to_savepoint()?; // bob has nothing
+/// batch.put(accounts, "cid", "10");
+/// db.write(&batch)?;
+/// assert_eq!(db.keys().count(), 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
     pub(crate) changes: Vec<BatchEntry>,
+    savepoints: Vec<Savepoint>,
+}
+
+/// How long a batch was.
+#[derive(Clone, Copy)]
+struct Savepoint {
+    bytes: usize,
+    changes: usize,
 }
 
 #[derive(Clone)]
@@ -27,6 +55,20 @@ impl Batch {
     /// An empty batch.
     pub fn new() -> Batch {
         Batch::default()
+    }
+
+    /// An empty batch with room for `changes` changes of `bytes` bytes of keys and values in all.
+    ///
+    /// ```
+    /// let batch = strandline::Batch::with_capacity(100, 100 * (16 + 50));
+    /// assert!(batch.is_empty());
+    /// ```
+    pub fn with_capacity(changes: usize, bytes: usize) -> Batch {
+        Batch {
+            bytes: Vec::with_capacity(bytes),
+            changes: Vec::with_capacity(changes),
+            savepoints: Vec::new(),
+        }
     }
 
     /// Sets `key` to `value`.
@@ -80,10 +122,41 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Empties the batch for reuse.
+    /// Empties the batch for reuse, savepoints included.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes.clear();
+        self.savepoints.clear();
+    }
+
+    /// Sets a savepoint here, on top of those that are set.
+    pub fn set_savepoint(&mut self) {
+        let (bytes, changes) = (self.bytes.len(), self.changes.len());
+        self.savepoints.push(Savepoint { bytes, changes });
+    }
+
+    /// Takes back all changes since the last savepoint, which is gone then.
+    ///
+    /// # Errors
+    /// `NotFound` if no savepoint is set; the batch is as before.
+    pub fn rollback_to_savepoint(&mut self) -> Result<()> {
+        let savepoint = self.last_savepoint()?;
+        self.bytes.truncate(savepoint.bytes);
+        self.changes.truncate(savepoint.changes);
+        Ok(())
+    }
+
+    /// Forgets the last savepoint; the changes stay.
+    ///
+    /// # Errors
+    /// `NotFound` if no savepoint is set.
+    pub fn pop_savepoint(&mut self) -> Result<()> {
+        self.last_savepoint().map(drop)
+    }
+
+    fn last_savepoint(&mut self) -> Result<Savepoint> {
+        let none = || Error::new(ErrorKind::NotFound, "savepoint", "none is set; set one first");
+        self.savepoints.pop().ok_or_else(none)
     }
 
     pub(crate) fn key(&self, change: &BatchEntry) -> &[u8] {

@@ -38,6 +38,35 @@ impl Db {
         self.default_keyspace().get(key)
     }
 
+    /// Whether `key` has a value in the default keyspace; see [`Keyspace::contains_key`].
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.default_keyspace().contains_key(key)
+    }
+
+    /// The values of several keys of the default keyspace, in their order, all as of one moment.
+    ///
+    /// ```
+    /// # use strandline::{Db, Options, PmSource};
+    /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+    /// # let db = Db::open("unused-for-heap", options)?;
+    /// db.put("apple", "red")?;
+    /// assert_eq!(db.multi_get(["apple", "pear"])?, [Some(b"red".to_vec()), None]);
+    /// assert!(db.contains_key("apple")? && !db.contains_key("pear")?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::get`], if any of them fails.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.default_keyspace().multi_get(keys)
+    }
+
     /// All keys of the default keyspace with their values, in order, as of now; see [`Iter`].
     pub fn iter(&self) -> Iter {
         self.default_keyspace().iter()

@@ -111,8 +111,31 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<Option<Vec<u8>>> {
-        let at = options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()?;
-        self.copied(key.as_ref(), at)
+        self.copied(key.as_ref(), self.moment_of(options)?)
+    }
+
+    /// Whether `key` has a value. Nothing is copied, and of a value that is kept outside its record nothing is read.
+    ///
+    /// # Errors
+    /// As [`Db::get`](crate::Db::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.engine().contains(&self.space, key.as_ref(), None)
+    }
+
+    /// Whether `key` has a value as of `options.snapshot`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_with`].
+    pub fn contains_key_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions<'_>,
+    ) -> Result<bool> {
+        self.engine().contains(&self.space, key.as_ref(), self.moment_of(options)?)
+    }
+
+    fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Seq>> {
+        options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()
     }
 
     fn copied(&self, key: &[u8], at: Option<Seq>) -> Result<Option<Vec<u8>>> {
@@ -140,9 +163,21 @@ impl Keyspace {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
+        self.multi_get_with(keys, &ReadOptions::default())
+    }
+
+    /// The values of several keys, in their order, as of `options.snapshot` or of now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get_with`], if any of them fails.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        options: &ReadOptions<'_>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<K> = keys.into_iter().collect();
         let keys: Vec<&[u8]> = keys.iter().map(K::as_ref).collect();
-        self.engine().multi_get(&self.space, &keys)
+        self.engine().multi_get(&self.space, &keys, self.moment_of(options)?)
     }
 
     /// All keys with their values, in order, as of now.

@@ -137,10 +137,17 @@ impl Engine {
             }
             found => found,
         };
-        if let Some(lost) = &space.lost {
-            lost.check(&space.name, key, found.as_ref().map(Found::seq))?;
-        }
+        self.check_lost(space, key, found.as_ref())?;
         Ok(found)
+    }
+
+    /// Refuses what was found of `key` if damage may hide a newer version.
+    #[inline]
+    fn check_lost(&self, space: &KeyspaceState, key: &[u8], found: Option<&Found>) -> Result<()> {
+        match &space.lost {
+            Some(lost) => lost.check(&space.name, key, found.map(Found::seq)),
+            None => Ok(()),
+        }
     }
 
     /// The newest version of `key` that is not younger than `at`.
@@ -210,18 +217,34 @@ impl Engine {
         Ok(None)
     }
 
-    /// Values of several keys as of one moment.
+    /// Whether `key` has a value that is visible at `at`, or now. Operands are not merged: whatever they come to, there is one.
+    pub(crate) fn contains(
+        &self,
+        space: &KeyspaceState,
+        key: &[u8],
+        at: Option<Seq>,
+    ) -> Result<bool> {
+        self.check_open("get")?;
+        let (view, visible) = self.pin(space, key)?;
+        let newest = self.find_version(&view, key, at.unwrap_or(visible), &mut ())?;
+        self.check_lost(space, key, newest.as_ref())?;
+        Ok(newest.is_some_and(|found| !found.deletes()))
+    }
+
+    /// Values of several keys as of one moment: `at`, or now.
     pub(crate) fn multi_get(
         &self,
         space: &KeyspaceState,
         keys: &[&[u8]],
+        at: Option<Seq>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.check_open("get")?;
         let mut values = vec![None; keys.len()];
         // Neighbours are in one table, or even in one block.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|no| keys[*no]);
-        let (views, seq) = self.pin_all(space, keys, &order)?;
+        let (views, visible) = self.pin_all(space, keys, &order)?;
+        let seq = at.unwrap_or(visible);
         for (view, numbers) in &views {
             for numbers in order[numbers.clone()].chunks(TOGETHER) {
                 let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
