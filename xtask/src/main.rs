@@ -1,10 +1,11 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `golden`, `kill9`, `soak`,
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `golden`, `guide`, `kill9`, `soak`,
 //! `storm`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
 mod fullness;
 mod golden;
+mod guide;
 mod kill9;
 mod soak;
 mod tidy;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
         Some("crash") => crash::run(&args[1..]),
         Some("fullness") => fullness::run(&args[1..]),
         Some("golden") => golden::run(&args[1..]),
+        Some("guide") => guide::run(&args[1..]),
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
@@ -24,7 +26,10 @@ fn main() -> ExitCode {
         Some(soak::CHILD) => soak::child(&args[1..]),
         Some("storm") => soak::storm::run(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
-        _ => Err("usage: cargo xtask crash|fullness|golden|kill9|soak|storm|tidy [options]".into()),
+        _ => {
+            Err("usage: cargo xtask crash|fullness|golden|guide|kill9|soak|storm|tidy [options]"
+                .into())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,9 +23,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A record is written once, sequentially, into persistent memory; after that only indexes move. There is
-//! no separate log. ARCHITECTURE.md tells the way of a write, a read and a recovery; their control flow
-//! is in the rooms of the same names.
+//! A record is written once, sequentially, into persistent memory; after that only indexes move. Where there is no
+//! persistent memory (`pm = dram`), records are in DRAM and each commit also goes to a log on SSD. ARCHITECTURE.md
+//! explains how the store works; `docs/map.md` says where in the code.
 //!
 //! # Features
 //!
@@ -98,3 +98,8 @@ pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
 pub use probe::{Probe, ProbeSource, TimedProbe};
 pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};
+
+/// The examples of the front page, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;

@@ -5,7 +5,9 @@
 mod crates;
 mod licence;
 mod links;
+mod map;
 mod names;
+mod prose;
 mod rooms;
 mod text;
 mod waits;
@@ -62,12 +64,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
             findings.extend(text::check(&file.path, &file.text));
         }
         findings.extend(links::check(&file.path, &file.text, exists));
+        findings.extend(prose::check(&file.path, &file.text));
         findings.extend(crates::check_unsafe(&file.path, &file.text));
     }
-    let document = files.iter().find(|file| file.path == waits::TABLE);
+    let text_of =
+        |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
     let all = files.iter().map(|file| (&file.path[..], &file.text[..]));
-    findings.extend(waits::check(document.map_or("", |file| &file.text), all));
-    let all = files.iter().map(|file| (&file.path[..], &file.text[..]));
+    findings.extend(waits::check(text_of(waits::TABLE), all.clone()));
+    findings.extend(map::check(text_of(map::PAGE), all.clone()));
     findings.extend(names::check(all.clone()));
     findings.extend(rooms::check(all));
     let metadata = output("cargo", &["metadata", "--format-version", "1", "--locked"])?;

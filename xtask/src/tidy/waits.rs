@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Finding;
 
 /// The document with the table, and the heading above it.
-pub const TABLE: &str = "ARCHITECTURE.md";
+pub const TABLE: &str = "docs/map.md";
 const HEADING: &str = "## Waits";
 /// What a wait looks like.
 const WAITS: [&str; 6] =

@@ -1,0 +1,64 @@
+//! `cargo xtask guide`: pages that follow from tables in the code.
+
+use strandline::{OPTIONS, PRESETS, Preset, Row};
+
+/// The page of options and presets.
+pub const PAGE: &str = "docs/guide/options.md";
+
+pub fn run(args: &[String]) -> Result<(), String> {
+    if !args.is_empty() {
+        return Err("usage: cargo xtask guide".into());
+    }
+    std::fs::write(PAGE, page()).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+/// The page as it should be.
+pub fn page() -> String {
+    let options: String = OPTIONS.iter().map(option).collect();
+    let presets: String = PRESETS.iter().map(preset).collect();
+    format!(
+        "# Options and presets\n\n\
+         Written by `cargo xtask guide` from the tables in the code; `strandline help options` shows the same.\n\n\
+         ## Options\n\n\
+         On the command line `pm_size` is `--pm-size` or `--option pm_size=VALUE`; in the library a field of `Options`, or \
+         `Options::set`.\nSizes: 4096, 64K, 16M, 1.5G. A store keeps what it was made with (`pm`, `pm_size`, `zone_size`); the \
+         others hold from one open to its\nclose.\n\n\
+         | option | values | default | meaning |\n|---|---|---|---|\n{options}\n\
+         ## Presets\n\n\
+         A preset stands for the options of a system that a paper describes. `--preset NAME` is overridden by other options; in \
+         the library it\nis `Options::preset`. A store does not know its preset: it opens with another one, and new data follows \
+         that. Only `pm` cannot\nchange, and a store with a log takes no preset with tables in persistent memory.\n\n\
+         | preset | options | what it stands for |\n|---|---|---|\n{presets}\n\
+         `strandline reproduce` measures them beside each other: `xengine-l0`, `relsm-ladder`, `relsm-values`, `relsm-sizes`. \
+         `--memory=DIR` names\npersistent memory that you have, instead of `/dev/shm`.\n"
+    )
+}
+
+fn option(row: &Row) -> String {
+    let default = if row.default.is_empty() { "none".into() } else { format!("`{}`", row.default) };
+    format!("| `{}` | {} | {default} | {} |\n", row.name, cell(row.unit), cell(row.doc))
+}
+
+fn preset(preset: &Preset) -> String {
+    let settings = preset.settings.iter().map(|(name, value)| format!("`{name}={value}`"));
+    let settings = settings.collect::<Vec<String>>().join(", ");
+    format!("| `{}` | {settings} | {} |\n", preset.name, cell(preset.doc))
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_says_what_the_tables_say() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
+        let page = std::fs::read_to_string(format!("{root}{}", super::PAGE)).expect("a page");
+        assert!(
+            page == super::page(),
+            "{} is not what the tables say; cargo xtask guide",
+            super::PAGE
+        );
+    }
+}
