@@ -77,6 +77,12 @@ impl Horizon {
         Horizon { stamps: vec![seq] }
     }
 
+    /// Readers at `stamps`, which descend, and later ones.
+    #[cfg(test)]
+    pub(crate) fn at(stamps: Vec<Seq>) -> Horizon {
+        Horizon { stamps }
+    }
+
     /// What was visible when the horizon was taken.
     pub(crate) fn newest(&self) -> Seq {
         self.stamps[0]

@@ -20,8 +20,8 @@ use ssd::Fs;
 use sst::RangeDelete;
 
 use crate::compaction::merge::engine::{Merge, Poll};
-use crate::compaction::merge::retain::Retention;
 use crate::engine::Engine;
+use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
@@ -209,7 +209,7 @@ impl Engine {
             retention: Retention {
                 ranges: Ranges::needed(deletes.iter().map(stretch), &horizon),
                 horizon,
-                deeper,
+                older: Older::below_output(deeper),
             },
             output: self.output_options(space, into),
             // A filter decides over the store, and would make the copy another one.

@@ -13,7 +13,6 @@ use crate::compaction::install::dead_zones;
 use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
-use crate::compaction::merge::retain::Retention;
 use crate::compaction::policy::pick::{
     Arriving, Choice, Level0Facts, PickerInput, RoomFacts, targets,
 };
@@ -21,6 +20,7 @@ use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
 use crate::compaction::policy::placement::{self, OutputTier};
 use crate::compaction::run::{Compaction, CompactionPart, Compactions};
 use crate::engine::Engine;
+use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
@@ -356,7 +356,11 @@ impl Engine {
             before: None,
             bounds: None,
             below: deeper.first().cloned(),
-            retention: Retention { ranges: inputs.ranges(&horizon)?, horizon, deeper },
+            retention: Retention {
+                ranges: inputs.ranges(&horizon)?,
+                horizon,
+                older: Older::below_output(deeper),
+            },
             output,
             hooks: Arc::clone(&self.hooks),
         })

@@ -1,10 +1,12 @@
-//! Walks over sources: cursors of scans over one memtable or run, ordered sources of all versions, and their merge.
+//! Walks over sources: cursors of scans over one memtable or run, ordered sources of all
+//! versions, their merge, and the rule which versions survive it.
 //!
 //! A cursor yields at most one version per key, the one that is visible at the walk's snapshot; deletions included.
 
 pub(crate) mod ahead;
 mod memtable;
 pub(crate) mod merging;
+pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod source;
 mod tables;

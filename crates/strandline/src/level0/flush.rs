@@ -18,12 +18,12 @@ use base::planted::{self, Bug};
 
 use crate::engine::Engine;
 use crate::iter::ahead::BATCH_KEYS;
+use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::level0::copies::Copies;
 use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
-use crate::level0::retention::{Older, RunRetention};
 use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
 use crate::manifest::edit::{Fate, VersionEdit};
@@ -41,7 +41,7 @@ pub(crate) struct FlushJob {
 
 struct Building {
     builder: RunBuilder,
-    retention: RunRetention,
+    retention: Retention,
     extents: Extents,
     copies: Copies,
     /// Bytes of operands that did not pay for a zone.
@@ -72,7 +72,7 @@ impl FlushJob {
             None => self.building(engine),
         };
         planted::step("flush");
-        building.retention.older = Some(Older::than_memtables(&views(&self.sharers())));
+        building.retention.older = older_than_memtables(&views(&self.sharers()));
         let mut done = 0;
         while done < quantum {
             let keys = BATCH_KEYS.min(quantum - done);
@@ -84,7 +84,7 @@ impl FlushJob {
             }
         }
         // Meanwhile what is older may go, and its space with it.
-        building.retention.older = None;
+        building.retention.older = Older::Unknown;
         self.building = Some(building);
         Ok(Progress::More)
     }
@@ -97,10 +97,6 @@ impl FlushJob {
         let views = views(&sharers);
         let newest = views.iter().filter_map(|view| view.runs.first());
         let above = newest.map(|run| run.desc.order + 1).max().unwrap_or(0);
-        let bottom = views.iter().all(|view| {
-            view.runs.is_empty()
-                && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables))
-        });
         let name = RunName {
             id: engine.next_run_id(),
             keyspace: self.space.id,
@@ -117,11 +113,10 @@ impl FlushJob {
                 name,
                 self.memtable.index.len() as u64,
             ),
-            retention: RunRetention {
+            retention: Retention {
                 ranges: self.memtable.deletes.needed(&horizon),
                 horizon,
-                bottom,
-                older: None,
+                older: Older::Unknown,
             },
             extents: extents.into_iter().map(|hold| (hold.extent().at, hold)).collect(),
             copies: Copies::new(whose, base_seq.unwrap_or(0), CleanTail::default()),
@@ -255,9 +250,7 @@ impl Building {
         self.retention.reduce(&engine.media, versions)?;
         if versions.len() >= OPERANDS_MIN {
             let Building { retention, copies, extents, left, .. } = self;
-            // All runs are older.
-            let order = u64::MAX;
-            Folder { engine, space, retention, order, copies, extents, left }.fold(versions)?;
+            Folder { engine, space, retention, copies, extents, left }.fold(versions)?;
         }
         for version in versions.drain(..) {
             let extent = engine.media.extent_of(&version);
@@ -266,6 +259,12 @@ impl Building {
         }
         Ok(())
     }
+}
+
+/// All runs and tables of `views`.
+fn older_than_memtables(views: &[Arc<View>]) -> Older {
+    let runs = views.iter().flat_map(|view| view.runs.iter().cloned());
+    Older::below_level0(runs, views.iter().map(|view| &view.tree))
 }
 
 /// What these subranges read.

@@ -17,12 +17,12 @@ use pmem::Site;
 
 use crate::engine::{Claim, Engine};
 use crate::hooks;
+use crate::iter::retention::Retention;
 use crate::keyspace::KeyspaceState;
 use crate::level0::copies::{Copies, NewRecord};
-use crate::level0::retention::RunRetention;
 use crate::record::extent::ExtentHold;
 use crate::record::format::Kind;
-use crate::record::store::{Entry, hash};
+use crate::record::store::Entry;
 use crate::snapshot::Horizon;
 
 /// Operands that are combined at least: a record is written for four that go.
@@ -37,9 +37,7 @@ pub(crate) type Extents = BTreeMap<u64, Arc<ExtentHold>>;
 pub(crate) struct Folder<'j> {
     pub engine: &'j Engine,
     pub space: &'j KeyspaceState,
-    pub retention: &'j RunRetention,
-    /// Runs of a lower order are older than the inputs.
-    pub order: u64,
+    pub retention: &'j Retention,
     pub copies: &'j mut Copies,
     pub extents: &'j mut Extents,
     /// Bytes of chains so far that did not pay for a zone.
@@ -97,7 +95,7 @@ impl Folder<'_> {
         let deleted = self.retention.ranges.newest(key, oldest);
         let known = below.is_some()
             || deleted > behind.map_or(0, |behind| behind.seq)
-            || (behind.is_none() && (self.retention.bottom || self.has_nothing_below(key)))
+            || (behind.is_none() && !self.retention.older.may_hold(media, key))
             || planted::is(Bug::FoldWithoutBase);
         let Some(folded) = self.ask(key, operands, below, known) else { return Ok(None) };
         let long = folded.value.len() as u64 > media.pool.geometry().zone_len() / 8;
@@ -140,16 +138,6 @@ impl Folder<'_> {
         *self.left += all;
         let zone_len = media.pool.geometry().zone_len();
         *self.left * SHARE >= zone_len && self.engine.may_grant(Claim::Put)
-    }
-
-    /// Whether no source older than the inputs can have `key`, as far as filters and bounds tell. What is below them by
-    /// now was there from the beginning, in the same place or another.
-    fn has_nothing_below(&self, key: &[u8]) -> bool {
-        let view = crate::read::get::view_of(self.space, key);
-        let hash = hash(key);
-        let mut older = view.runs.iter().filter(|run| run.desc.order < self.order);
-        older.all(|run| !run.may_hold(&self.engine.media, hash))
-            && view.tree.levels().all(|(_, level)| level.table_of(key).is_none())
     }
 
     /// What the operator makes of `operands` and the version `below` them, which is all there is if that is `known`; `None`

@@ -18,6 +18,7 @@ use pmem::{InFlight, Site};
 use crate::compaction::install::dead_zones;
 use crate::engine::{Claim, Engine};
 use crate::iter::merging::MergingIterator;
+use crate::iter::retention::{Older, Retention};
 use crate::iter::run::{Checked, RunSource};
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
@@ -25,7 +26,6 @@ use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::level0::copies::{Copies, NewRecord};
 use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
 use crate::level0::policy::pick_runs::{ZoneFacts, pick_zones};
-use crate::level0::retention::RunRetention;
 use crate::level0::run::Run;
 use crate::level0::run::build::{RunBuilder, RunName};
 use crate::manifest::edit::{Fate, VersionEdit};
@@ -49,7 +49,7 @@ pub(crate) struct RunMerge {
     /// The inputs in key order, from the first step on.
     merging: Option<MergingIterator<RunSource>>,
     builder: Option<RunBuilder>,
-    retention: RunRetention,
+    retention: Retention,
     extents: Extents,
     versions: Vec<Entry>,
     /// What was looked at last.
@@ -98,12 +98,10 @@ impl RunMerge {
             subrange: Arc::clone(subrange),
             merging: None,
             builder: Some(RunBuilder::new(&engine.media, &engine.graveyard, name, entries)),
-            retention: RunRetention {
+            retention: Retention {
                 ranges: union(&inputs, span, &horizon),
                 horizon,
-                bottom: choice.end == view.runs.len()
-                    && (view.tree.is_empty() || planted::is(Bug::DropTombstoneAboveTables)),
-                older: None,
+                older: Older::Unknown,
             },
             extents: holds.map(|hold| (hold.extent().at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
@@ -183,6 +181,7 @@ impl RunMerge {
             return Ok(Progress::Done);
         }
         planted::step("merge");
+        self.retention.older = self.older();
         let mut moved = engine.media.region.nothing_in_flight(Site::Clean);
         for _ in 0..quantum {
             let Some(entry) = self.next(&engine.media)? else {
@@ -199,7 +198,21 @@ impl RunMerge {
         }
         // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
+        // Meanwhile what is older may go, and its space with it.
+        self.retention.older = Older::Unknown;
         Ok(Progress::More)
+    }
+
+    /// What is older than the inputs now. It was so from the beginning, in the same place or another.
+    fn older(&self) -> Older {
+        let view = self.subrange.view.load();
+        let oldest = view.runs.iter().rposition(|run| self.is_input(run));
+        let behind = &view.runs[oldest.map_or(0, |at| at + 1)..];
+        Older::below_level0(behind.iter().cloned(), std::iter::once(&view.tree))
+    }
+
+    fn is_input(&self, run: &Arc<Run>) -> bool {
+        self.inputs.iter().any(|input| Arc::ptr_eq(input, run))
     }
 
     /// The next record of all inputs.
@@ -223,9 +236,8 @@ impl RunMerge {
         let mut versions = std::mem::take(&mut self.versions);
         self.retention.reduce(&engine.media, &mut versions)?;
         if versions.len() >= OPERANDS_MIN {
-            let order = self.inputs.iter().map(|run| run.desc.order).min().unwrap_or(0);
             let RunMerge { space, retention, copies, extents, left, .. } = self;
-            Folder { engine, space, retention, order, copies, extents, left }
+            Folder { engine, space, retention, copies, extents, left }
                 .fold(&mut versions)?;
         }
         for version in versions.drain(..) {
@@ -318,10 +330,9 @@ impl RunMerge {
     /// Puts the new run in the place of the inputs. Tells whether no run is newer.
     fn swap(&self, engine: &Engine, run: Option<Arc<Run>>) -> bool {
         let view = self.subrange.view.load_full();
-        let is_input = |run: &Arc<Run>| self.inputs.iter().any(|input| Arc::ptr_eq(input, run));
-        let first = view.runs.iter().position(is_input).unwrap_or(0);
+        let first = view.runs.iter().position(|run| self.is_input(run)).unwrap_or(0);
         let newer = view.runs[..first].iter();
-        let older = view.runs[first..].iter().filter(|run| !is_input(run));
+        let older = view.runs[first..].iter().filter(|run| !self.is_input(run));
         let runs = newer.chain(run.iter()).chain(older).cloned().collect();
         let next = View { number: view.number + 1, runs, ..(*view).clone() };
         engine.swap_view(&self.subrange, next);

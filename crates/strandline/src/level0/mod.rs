@@ -6,6 +6,5 @@ pub(crate) mod flush;
 mod fold;
 pub(crate) mod merge;
 pub(crate) mod policy;
-mod retention;
 pub(crate) mod run;
 mod split_join;

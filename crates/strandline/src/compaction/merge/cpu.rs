@@ -7,7 +7,7 @@ use base::{Result, planted};
 
 use crate::compaction::merge::engine::{Caps, Estimate, Merge, MergeEngine, MergeTask, Poll};
 use crate::compaction::merge::output::Output;
-use crate::compaction::merge::retain::Versions;
+use crate::compaction::merge::versions::Versions;
 use crate::iter::merging::MergingIterator;
 use crate::iter::source::{Source, StoreSource};
 
@@ -119,9 +119,9 @@ impl CpuTask {
             *passed += 1;
         }
         let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
-        versions.combine(retention, &merge.hooks, keyspace);
+        versions.combine(retention, media, &merge.hooks, keyspace);
         versions.filter(retention, &merge.hooks, keyspace, level);
-        versions.drop_idle_deletions(retention);
+        versions.drop_idle_deletions(retention, media);
         let mut begun = false;
         for (seq, kind, value) in versions.iter() {
             // All versions of a key lie in one table (I-TREE-1).

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use base::Result;
 
 use crate::compaction::merge::output::{OutputLimits, OutputOptions};
-use crate::compaction::merge::retain::Retention;
 use crate::hooks::Called;
+use crate::iter::retention::Retention;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::store::Media;

@@ -3,5 +3,5 @@
 pub(crate) mod cpu;
 pub(crate) mod engine;
 pub(crate) mod output;
-pub(crate) mod retain;
 mod sink;
+mod versions;

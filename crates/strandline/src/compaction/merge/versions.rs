@@ -1,15 +1,12 @@
-//! Which versions of a key survive a compaction.
-
-use std::sync::Arc;
+//! The versions of a key that survive a compaction, with their values: combined, filtered.
 
 use base::Seq;
 use base::planted::{self, Bug};
 use sst::EntryKind;
 
 use crate::hooks::{self, Called, Decision};
-use crate::ranges::Ranges;
-use crate::snapshot::Horizon;
-use crate::tree::level::Level;
+use crate::iter::retention::{Judged, Retention};
+use crate::record::store::Media;
 
 /// The versions of one key that must be kept, newest first.
 #[derive(Default)]
@@ -17,45 +14,13 @@ pub(crate) struct Versions {
     pub key: Vec<u8>,
     bytes: Vec<u8>,
     kept: Vec<Version>,
-    /// Number of the version seen last, kept or not.
-    last: Option<Seq>,
-    /// The same, of the last that hides what is older.
-    newer: Option<Seq>,
+    judged: Judged,
 }
 
 struct Version {
     seq: Seq,
     kind: EntryKind,
     end: usize,
-}
-
-/// What readers may need, and what lies deeper.
-#[derive(Clone)]
-pub(crate) struct Retention {
-    pub horizon: Horizon,
-    /// The levels below the output: a deletion of a key that may be there hides something.
-    pub deeper: Vec<Arc<Level>>,
-    /// Range deletions of the inputs.
-    pub ranges: Ranges,
-}
-
-impl Retention {
-    /// Whether an older version of `key` may lie below the output.
-    fn lies_deeper(&self, key: &[u8]) -> bool {
-        self.deeper.iter().any(|level| level.table_of(key).is_some())
-    }
-
-    /// The range deletions that must be kept.
-    pub(crate) fn ranges(&self) -> Ranges {
-        self.ranges.retain(|piece, seq, newer| {
-            let overlaps =
-                |level: &Arc<Level>| !level.overlapping(&piece.begin, &piece.end).is_empty();
-            let deeper =
-                self.deeper.iter().any(overlaps) && !planted::is(Bug::DropTombstoneAboveLevel);
-            let hides = deeper || !self.horizon.is_below(seq);
-            hides && self.horizon.keeps(seq, newer)
-        })
-    }
 }
 
 impl Versions {
@@ -65,22 +30,13 @@ impl Versions {
         self.key.extend_from_slice(key);
         self.bytes.clear();
         self.kept.clear();
-        self.last = None;
-        self.newer = None;
+        self.judged = Judged::default();
     }
 
     /// Whether the next older version, number `seq`, is to be pushed.
     #[inline]
     pub(crate) fn wants(&mut self, seq: Seq, kind: EntryKind, retention: &Retention) -> bool {
-        // The same version twice is one: a table that was ingested again, say.
-        let again = self.last == Some(seq);
-        let newer = retention.ranges.next_above(&self.key, seq, self.newer);
-        self.last = Some(seq);
-        // An operand hides nothing: it is combined with what is below it.
-        if kind != EntryKind::Merge {
-            self.newer = Some(seq);
-        }
-        !again && retention.horizon.keeps(seq, newer)
+        retention.keeps(&mut self.judged, &self.key, seq, kind)
     }
 
     pub(crate) fn push(&mut self, seq: Seq, kind: EntryKind, value: &[u8]) {
@@ -90,14 +46,20 @@ impl Versions {
 
     /// Combines operands that no reader tells apart, each with what is below it, if that is known. What the operator
     /// refuses stays as it is, so that one key does not keep all others where they are.
-    pub(crate) fn combine(&mut self, retention: &Retention, hooks: &Called, keyspace: &str) {
+    pub(crate) fn combine(
+        &mut self,
+        retention: &Retention,
+        media: &Media,
+        hooks: &Called,
+        keyspace: &str,
+    ) {
         let merges = self.kept.iter().any(|version| version.kind == EntryKind::Merge);
         if !merges || !hooks.has_operator() {
             return;
         }
         let before: Vec<(Seq, EntryKind, Vec<u8>)> =
             self.iter().map(|(seq, kind, value)| (seq, kind, value.to_vec())).collect();
-        let bottom = !retention.lies_deeper(&self.key);
+        let bottom = !retention.older.may_hold(media, &self.key) || planted::is(Bug::MergeWithoutBase);
         self.bytes.clear();
         self.kept.clear();
         let mut rest = &before[..];
@@ -106,7 +68,6 @@ impl Versions {
                 |(seq, kind, _): &(Seq, EntryKind, Vec<u8>)| (*seq, *kind == EntryKind::Merge);
             let (group, behind) = rest.split_at(retention.horizon.stretch(rest, tell));
             let base = group.last().filter(|(_, kind, _)| *kind != EntryKind::Merge);
-            let bottom = bottom || planted::is(Bug::MergeWithoutBase);
             let known = base.is_some() || (behind.is_empty() && bottom);
             let operands = &group[..group.len() - usize::from(base.is_some())];
             let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
@@ -160,14 +121,10 @@ impl Versions {
     }
 
     /// Drops deletions that have nothing left to hide.
-    pub(crate) fn drop_idle_deletions(&mut self, retention: &Retention) {
-        let deletes = |kind| matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
-        while self.kept.last().is_some_and(|oldest| deletes(oldest.kind)) {
-            if retention.lies_deeper(&self.key) && !planted::is(Bug::DropTombstoneAboveLevel) {
-                return;
-            }
-            self.kept.pop();
-        }
+    pub(crate) fn drop_idle_deletions(&mut self, retention: &Retention, media: &Media) {
+        let kinds = self.kept.iter().rev().map(|version| version.kind);
+        let idle = retention.idle_deletions(media, &self.key, kinds);
+        self.kept.truncate(self.kept.len() - idle);
     }
 
     /// The versions: number, kind, value.
