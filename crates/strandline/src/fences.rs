@@ -7,6 +7,15 @@ use base::bytes::{common_prefix, head8};
 
 const PAGE: usize = 64;
 
+/// A place beside a key, among keys in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Before the key and all that equal it.
+    Before,
+    /// Behind the key and all that equal it.
+    Behind,
+}
+
 /// Search structure over the separators of a run's blocks.
 pub(crate) struct Fences {
     bytes: Vec<u8>,
@@ -98,16 +107,16 @@ impl Fences {
         self.bytes.capacity() + self.starts.capacity() * 8 + levels
     }
 
-    /// Number of separators less than `key`, or with `or_equal`, not greater.
+    /// Number of separators before this side of `key`.
     #[inline]
-    pub(crate) fn rank(&self, key: &[u8], or_equal: bool) -> usize {
+    pub(crate) fn rank(&self, key: &[u8], side: Side) -> usize {
         if self.len() == 0 {
             return 0;
         }
         let mut page = 0;
         let mut step = PAGE.pow(self.levels.len() as u32 - 1);
         for level in self.levels.iter().rev() {
-            let count = self.rank_in_page(level, page, step, key, or_equal);
+            let count = self.rank_in_page(level, page, step, key, side);
             if step == 1 {
                 return page * PAGE + count;
             }
@@ -127,7 +136,7 @@ impl Fences {
         page: usize,
         step: usize,
         key: &[u8],
-        or_equal: bool,
+        side: Side,
     ) -> usize {
         let first = page * PAGE;
         let heads = &level.heads[first..(first + PAGE).min(level.heads.len())];
@@ -145,7 +154,7 @@ impl Fences {
         let mut count = heads.partition_point(|other| *other < head);
         while count < heads.len() && heads[count] == head {
             let separator = &self.separator((first + count) * step)[prefix_len..];
-            let below = separator < tail || (or_equal && separator == tail);
+            let below = separator < tail || (side == Side::Behind && separator == tail);
             if !below {
                 break;
             }
@@ -173,8 +182,8 @@ mod tests {
         for probe in probes {
             let less = separators.partition_point(|s| *s < &probe[..]);
             let not_greater = separators.partition_point(|s| *s <= &probe[..]);
-            assert_eq!(fences.rank(probe, false), less, "{probe:?}");
-            assert_eq!(fences.rank(probe, true), not_greater, "{probe:?}");
+            assert_eq!(fences.rank(probe, Side::Before), less, "{probe:?}");
+            assert_eq!(fences.rank(probe, Side::Behind), not_greater, "{probe:?}");
         }
     }
 

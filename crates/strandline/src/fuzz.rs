@@ -11,6 +11,7 @@ use pmem::{Region, Site};
 use pool::{Format, Pool};
 use ssd::{Disk, Fs, Memory};
 
+use crate::fences::Side;
 use crate::level0::run;
 use crate::level0::run::block::Block;
 use crate::level0::run::{BLOCK_LEN, block};
@@ -135,7 +136,7 @@ fn walk_block(bytes: &[u8], seed: u64) {
 pub fn run_meta(data: &[u8]) {
     let Some((fences, meta)) = run::decode_meta(data) else { return };
     for at in 0..fences.len().min(64) {
-        assert!(fences.rank(fences.separator(at), false) <= fences.len());
+        assert!(fences.rank(fences.separator(at), Side::Before) <= fences.len());
     }
     _ = meta.ranges.bounds();
     let (_, again) = run::decode_meta(&run::encode_meta(&fences, &meta)).expect("what was encoded");

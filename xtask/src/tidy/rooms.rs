@@ -25,7 +25,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
     ("tree", &["cache", "ranges", "record"]),
     ("compaction/policy", &["tree"]),
     ("level0/run", &["memtable", "ranges", "record"]),
-    ("iter", &["level0/run", "memtable", "record", "tree"]),
+    ("iter", &["level0/run", "memtable", "ranges", "record", "snapshot", "tree"]),
     (
         "compaction/merge",
         &[
@@ -78,6 +78,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "compaction/merge",
             "compaction/policy",
             "engine",
+            "iter",
             "keyspace",
             "level0/policy",
             "level0/run",
@@ -147,6 +148,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "compaction",
             "compaction/merge",
             "engine",
+            "iter",
             "keyspace",
             "manifest",
             "memtable",

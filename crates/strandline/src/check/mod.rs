@@ -8,6 +8,7 @@ use base::Result;
 use crate::check::owners::SpaceReport;
 use crate::engine::Engine;
 use crate::keyspace::ViewSources;
+use crate::level0::run::BlockBatch;
 use crate::manifest::file;
 use crate::memtable::Memtable;
 use crate::record::store::{Leaf, Media};
@@ -82,7 +83,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
             while next < run.entries() {
                 let mut leaves = Vec::new();
                 report.blocks += 1;
-                match run.leaves(media, next, false, 1, 0, &mut leaves) {
+                match run.leaves(media, BlockBatch::forward(next, 1), &mut leaves) {
                     Ok(()) => {}
                     Err(error) => {
                         let at = run.block_at(next / crate::level0::run::BLOCK_ENTRIES as u64);

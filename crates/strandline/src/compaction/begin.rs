@@ -20,6 +20,7 @@ use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
 use crate::compaction::policy::placement::{self, OutputTier};
 use crate::compaction::run::{Compaction, CompactionPart, Compactions};
 use crate::engine::Engine;
+use crate::fences::Side;
 use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
@@ -55,7 +56,7 @@ impl Scope {
         loop {
             let before = scope.0.clone();
             for (number, level) in tree.levels() {
-                let first = from.map_or(0, |from| level.first_from(from, false));
+                let first = from.map_or(0, |from| level.first_from(from, Side::Before));
                 let begins = |table: &Arc<Table>| match to {
                     Bound::Unbounded => true,
                     Bound::Excluded(to) => &table.desc.smallest[..] < to,

@@ -12,6 +12,7 @@ use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::policy::pick::{Choice, place, slide};
 use crate::compaction::run::{Compaction, Compactions};
 use crate::engine::Engine;
+use crate::fences::Side;
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
 use crate::span::Span;
@@ -200,7 +201,7 @@ fn above(
     let (mut low, mut high) = (smallest.map(<[u8]>::to_vec), largest.map(<[u8]>::to_vec));
     let within = |number: usize, low: &Option<Vec<u8>>, high: &Option<Vec<u8>>| {
         let level = tree.level(number);
-        let first = low.as_ref().map_or(0, |key| level.first_from(key, false));
+        let first = low.as_ref().map_or(0, |key| level.first_from(key, Side::Before));
         let begins =
             |table: &Arc<Table>| high.as_ref().is_none_or(|key| table.desc.smallest <= *key);
         first..first + level.tables[first..].partition_point(begins)

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use art::{Direction, Versions};
 use base::{Result, Seq};
 
-use crate::level0::run::Run;
+use crate::fences::Side;
+use crate::level0::run::{BlockBatch, Run};
 use crate::memtable::{Memtable, is_skipped};
 use crate::record::store::{Entry, Leaf, Media, NEAR, hash};
 
@@ -119,11 +120,11 @@ impl SourceCursor {
             (Bound::Unbounded, Direction::Backward) => run.entries(),
             (Bound::Included(key), Direction::Forward)
             | (Bound::Excluded(key), Direction::Backward) => {
-                run.first_after(media, key, true, batch)?
+                run.first_from(media, key, Side::Before, batch)?
             }
             (Bound::Excluded(key), Direction::Forward)
             | (Bound::Included(key), Direction::Backward) => {
-                run.first_after(media, key, false, batch)?
+                run.first_from(media, key, Side::Behind, batch)?
             }
         };
         cursor.ahead = RUN_AHEAD_FIRST;
@@ -202,7 +203,7 @@ impl SourceCursor {
         let CursorSource::Run { run, .. } = &self.source else { return Ok(()) };
         let key = media.key(entry);
         let next = if passed {
-            run.first_after(media, key, false, &mut Vec::new())?
+            run.first_from(media, key, Side::Behind, &mut Vec::new())?
         } else {
             run.first_version(media, key, self.at)?
         };
@@ -293,14 +294,18 @@ impl SourceCursor {
             self.refill_at = usize::MAX;
             return Ok(());
         };
-        let (held, backward) = (self.batch.len(), self.direction == Direction::Backward);
-        run.leaves(media, from, backward, 1, self.ahead, &mut self.batch)?;
+        let (held, direction) = (self.batch.len(), self.direction);
+        let batch = BlockBatch { from, direction, blocks: 1, ahead: self.ahead };
+        run.leaves(media, batch, &mut self.batch)?;
         self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));
         let count = (self.batch.len() - held) as u64;
         if count == 0 {
             self.refill_at = usize::MAX;
         } else {
-            self.fetched(if backward { from.checked_sub(count) } else { Some(from + count) });
+            self.fetched(match direction {
+                Direction::Forward => Some(from + count),
+                Direction::Backward => from.checked_sub(count),
+            });
         }
         Ok(())
     }

@@ -92,13 +92,7 @@ impl Older {
 impl Retention {
     /// Whether the next older version of `key` must be kept: its number is `seq`.
     #[inline]
-    pub(crate) fn keeps(
-        &self,
-        judged: &mut Judged,
-        key: &[u8],
-        seq: Seq,
-        kind: EntryKind,
-    ) -> bool {
+    pub(crate) fn keeps(&self, judged: &mut Judged, key: &[u8], seq: Seq, kind: EntryKind) -> bool {
         // The same version twice is one: a table that was ingested again, say.
         let again = judged.last.replace(seq) == Some(seq);
         let newer = self.ranges.next_above(key, seq, judged.newer);
@@ -117,7 +111,8 @@ impl Retention {
         key: &[u8],
         kinds: impl Iterator<Item = EntryKind>,
     ) -> usize {
-        let deletes = |kind: &EntryKind| matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
+        let deletes =
+            |kind: &EntryKind| matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
         let oldest = kinds.take_while(deletes).count();
         if oldest > 0 && !self.older.may_hold(media, key) { oldest } else { 0 }
     }
@@ -190,8 +185,9 @@ mod tests {
             };
             (version, seq.parse().expect("a number"), kind)
         });
-        let mut left: Vec<_> =
-            parsed.filter(|(_, seq, kind)| retention.keeps(&mut judged, b"b", *seq, *kind)).collect();
+        let mut left: Vec<_> = parsed
+            .filter(|(_, seq, kind)| retention.keeps(&mut judged, b"b", *seq, *kind))
+            .collect();
         let kinds = left.iter().rev().map(|(_, _, kind)| *kind);
         let idle = retention.idle_deletions(&media(), b"b", kinds);
         left.truncate(left.len() - idle);
@@ -238,6 +234,10 @@ mod tests {
         assert_eq!(seqs(Older::Unknown, &[100]), [9]);
         assert_eq!(seqs(Older::Unknown, &[100, 8]), [9, 7]);
         assert_eq!(seqs(Older::nothing(), &[100]), [0; 0]);
-        assert_eq!(seqs(Older::nothing(), &[100, 8]), [9], "some reader sees it, and some does not");
+        assert_eq!(
+            seqs(Older::nothing(), &[100, 8]),
+            [9],
+            "some reader sees it, and some does not"
+        );
     }
 }

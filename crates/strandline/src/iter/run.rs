@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use base::Result;
 
+use crate::fences::Side;
 use crate::iter::ahead::{BATCH_BLOCKS, RECORDS_AHEAD};
 use crate::iter::source::{InternalKey, Source, internal_key, is_behind};
-use crate::level0::run::Run;
+use crate::level0::run::{BlockBatch, Run};
 use crate::memtable::is_skipped;
 use crate::record::store::{Entry, Leaf, Media, NEAR};
 use crate::span::Span;
@@ -45,7 +46,7 @@ impl RunSource {
     ) -> Result<RunSource> {
         let mut batch = Vec::new();
         let first = match span.from() {
-            Some(key) => run.first_after(media, key, true, &mut batch)?,
+            Some(key) => run.first_from(media, key, Side::Before, &mut batch)?,
             None => 0,
         };
         let mut source = RunSource {
@@ -86,7 +87,8 @@ impl RunSource {
         if self.taken == self.batch.len() {
             self.batch.clear();
             self.taken = 0;
-            self.run.leaves(media, self.next, false, BATCH_BLOCKS, 0, &mut self.batch)?;
+            let batch = BlockBatch::forward(self.next, BATCH_BLOCKS);
+            self.run.leaves(media, batch, &mut self.batch)?;
             self.next += self.batch.len() as u64;
             self.batch.iter().take(RECORDS_AHEAD).for_each(|leaf| self.prefetch(media, *leaf));
         }

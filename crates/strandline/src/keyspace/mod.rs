@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arc_swap::ArcSwap;
 use base::Error;
 
-use crate::fences::{Fences, FencesBuilder};
+use crate::fences::{Fences, FencesBuilder, Side};
 use crate::keyspace::lost::LostRecords;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::vacancies::Vacancies;
@@ -62,7 +62,7 @@ impl Routes {
     /// Position of the subrange that `key` is in.
     #[inline]
     pub(crate) fn position(&self, key: &[u8]) -> usize {
-        self.lowers.rank(key, true)
+        self.lowers.rank(key, Side::Behind)
     }
 
     /// The subrange that `key` is in.
@@ -73,7 +73,7 @@ impl Routes {
 
     /// Position of the subrange of the largest key below `key`.
     pub(crate) fn last_below(&self, key: &[u8]) -> usize {
-        self.lowers.rank(key, false)
+        self.lowers.rank(key, Side::Before)
     }
 }
 

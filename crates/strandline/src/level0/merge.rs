@@ -237,8 +237,7 @@ impl RunMerge {
         self.retention.reduce(&engine.media, &mut versions)?;
         if versions.len() >= OPERANDS_MIN {
             let RunMerge { space, retention, copies, extents, left, .. } = self;
-            Folder { engine, space, retention, copies, extents, left }
-                .fold(&mut versions)?;
+            Folder { engine, space, retention, copies, extents, left }.fold(&mut versions)?;
         }
         for version in versions.drain(..) {
             let placed = self.cleaner.place(engine, version, &mut self.copies, moved)?;

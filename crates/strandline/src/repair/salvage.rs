@@ -8,8 +8,7 @@ use art::{Direction, Versions};
 use base::{Result, Seq};
 use sst::{Blocks, Cursor, EntryKind, Layout, RangeDelete, Uncached};
 
-use crate::level0::run::BLOCK_ENTRIES;
-use crate::level0::run::Run;
+use crate::level0::run::{BLOCK_ENTRIES, BlockBatch, Run};
 use crate::memtable::{Memtable, is_skipped};
 use crate::record::format::Kind;
 use crate::record::store::{Leaf, Media};
@@ -65,7 +64,7 @@ pub(crate) fn run(media: &Arc<Media>, run: &Arc<Run>) -> SalvagedEntries {
                 return None;
             }
             let mut block = Vec::new();
-            if let Err(error) = run.leaves(&media, next, false, 1, 0, &mut block) {
+            if let Err(error) = run.leaves(&media, BlockBatch::forward(next, 1), &mut block) {
                 next += BLOCK_ENTRIES as u64;
                 return Some(Err(error));
             }

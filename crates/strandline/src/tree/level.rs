@@ -6,7 +6,7 @@ use base::{Result, Seq};
 use sst::{Handle, Hit, Search};
 
 use super::table::Table;
-use crate::fences::{Fences, FencesBuilder};
+use crate::fences::{Fences, FencesBuilder, Side};
 use crate::ranges::Stretch;
 use crate::record::found::Found;
 use crate::span::Span;
@@ -34,10 +34,10 @@ impl Level {
         Level { tables, fences: fences.finish(), has_ranges }
     }
 
-    /// Position of the first table that holds keys not below `key`, or above it if `beyond`.
+    /// Position of the first table that holds keys behind this side of `key`.
     #[inline]
-    pub(crate) fn first_from(&self, key: &[u8], beyond: bool) -> usize {
-        let first = self.fences.rank(key, beyond);
+    pub(crate) fn first_from(&self, key: &[u8], side: Side) -> usize {
+        let first = self.fences.rank(key, side);
         let ends_here = |table: &Arc<Table>| table.desc.is_below(key);
         first + usize::from(self.tables.get(first).is_some_and(ends_here))
     }
@@ -45,7 +45,7 @@ impl Level {
     /// The table whose bounds `key` lies in.
     #[inline]
     pub(crate) fn table_of(&self, key: &[u8]) -> Option<&Arc<Table>> {
-        let table = self.tables.get(self.first_from(key, false))?;
+        let table = self.tables.get(self.first_from(key, Side::Before))?;
         (&table.desc.smallest[..] <= key).then_some(table)
     }
 
@@ -108,7 +108,7 @@ impl Level {
 
     /// Positions of the tables that may have keys of `span`.
     pub(crate) fn within(&self, span: &Span) -> std::ops::Range<usize> {
-        let first = span.from().map_or(0, |key| self.first_from(key, false));
+        let first = span.from().map_or(0, |key| self.first_from(key, Side::Before));
         let begins =
             |table: &Arc<Table>| span.before().is_none_or(|upper| &table.desc.smallest[..] < upper);
         first..first + self.tables[first..].partition_point(begins)
@@ -116,7 +116,7 @@ impl Level {
 
     /// Positions of the tables that overlap the keys from `smallest` to `largest`, both included.
     pub(crate) fn overlapping(&self, smallest: &[u8], largest: &[u8]) -> std::ops::Range<usize> {
-        let first = self.first_from(smallest, false);
+        let first = self.first_from(smallest, Side::Before);
         let rest = &self.tables[first..];
         first..first + rest.partition_point(|table| &table.desc.smallest[..] <= largest)
     }

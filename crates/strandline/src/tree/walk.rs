@@ -9,6 +9,7 @@ use sst::{EntryKind, SEQ_MAX};
 
 use super::blocks::CachedBlocks;
 use super::level::Level;
+use crate::fences::Side;
 use art::Direction;
 
 type TableCursor = sst::Cursor<CachedBlocks>;
@@ -117,8 +118,8 @@ impl LevelIterator {
         let at = self.at;
         let table = match from {
             Bound::Unbounded => self.within.start,
-            Bound::Included(key) => self.level.first_from(key, false),
-            Bound::Excluded(key) => self.level.first_from(key, true),
+            Bound::Included(key) => self.level.first_from(key, Side::Before),
+            Bound::Excluded(key) => self.level.first_from(key, Side::Behind),
         };
         if let Some(cursor) = self.open(table)? {
             match from {
@@ -164,7 +165,7 @@ impl LevelIterator {
     fn begin_backward(&mut self, from: Bound<&[u8]>) -> Result<()> {
         // The table with `key` in its bounds, or the one before.
         let holding = |level: &Level, key: &[u8]| {
-            let first = level.first_from(key, false);
+            let first = level.first_from(key, Side::Before);
             let holds = level.tables.get(first).is_some_and(|t| &t.desc.smallest[..] <= key);
             if holds { Some(first) } else { first.checked_sub(1) }
         };

@@ -12,6 +12,7 @@ use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 use crate::compaction::merge::sink::TableSink;
 use crate::compaction::policy::pick::OVERLAP_MAX;
 use crate::compaction::policy::placement::OutputTier;
+use crate::fences::Side;
 use crate::ranges::Ranges;
 use crate::throttle::rate::RateLimit;
 use crate::tree::bounds;
@@ -160,7 +161,8 @@ impl Output {
             file_number: id,
             ..self.options.writer.clone()
         };
-        let overlap_from = self.below.as_ref().map_or(0, |below| below.first_from(key, false));
+        let overlap_from =
+            self.below.as_ref().map_or(0, |below| below.first_from(key, Side::Before));
         Ok(OpenOutput { id, writer: Writer::new(sink, options), full_at, overlap_from })
     }
 

@@ -59,7 +59,8 @@ impl Versions {
         }
         let before: Vec<(Seq, EntryKind, Vec<u8>)> =
             self.iter().map(|(seq, kind, value)| (seq, kind, value.to_vec())).collect();
-        let bottom = !retention.older.may_hold(media, &self.key) || planted::is(Bug::MergeWithoutBase);
+        let bottom =
+            !retention.older.may_hold(media, &self.key) || planted::is(Bug::MergeWithoutBase);
         self.bytes.clear();
         self.kept.clear();
         let mut rest = &before[..];

@@ -14,6 +14,7 @@ pub(crate) const BLOCK_LEN: usize = 256;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use art::Direction;
 use base::checksum::{mix, sum64};
 use base::codec::{Reader, put_varint};
 use base::planted::{self, Bug};
@@ -22,7 +23,7 @@ use pool::Extent;
 use sst::RangeDelete;
 
 use crate::busy::Busy;
-use crate::fences::{Fences, FencesBuilder};
+use crate::fences::{Fences, FencesBuilder, Side};
 use crate::level0::run::block::{Block, Position};
 use crate::level0::run::pieces::Pieces;
 use crate::memtable::is_skipped;
@@ -69,6 +70,23 @@ pub(crate) struct ZoneUse {
     pub zone: Arc<Zone>,
     /// Bytes of records that the run names.
     pub live_bytes: u64,
+}
+
+/// Entries of a run that are read together: those of some blocks, from one entry on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockBatch {
+    pub from: u64,
+    pub direction: Direction,
+    pub blocks: u64,
+    /// The blocks of so many more entries are sent for.
+    pub ahead: usize,
+}
+
+impl BlockBatch {
+    /// The entries of `blocks` blocks, from entry `from` on.
+    pub(crate) fn forward(from: u64, blocks: u64) -> BlockBatch {
+        BlockBatch { from, direction: Direction::Forward, blocks, ahead: 0 }
+    }
 }
 
 /// What a run's meta stream holds.
@@ -253,8 +271,10 @@ impl Run {
     /// Entries of keys within `span`, at most.
     pub(crate) fn entries_within(&self, span: &Span) -> u64 {
         // The block before the first that begins within may reach into it.
-        let first = span.from().map_or(0, |key| self.fences.rank(key, false).saturating_sub(1));
-        let behind = span.before().map_or(self.fences.len(), |key| self.fences.rank(key, false));
+        let first =
+            span.from().map_or(0, |key| self.fences.rank(key, Side::Before).saturating_sub(1));
+        let behind =
+            span.before().map_or(self.fences.len(), |key| self.fences.rank(key, Side::Before));
         (behind.saturating_sub(first) as u64 * BLOCK_ENTRIES as u64).min(self.entries())
     }
 
@@ -296,14 +316,8 @@ impl Run {
         if let Some(bounds) = self.bounds.get() {
             return Ok(bounds);
         }
-        let key = |from: u64, backward: bool| -> Result<Vec<u8>> {
-            let mut leaves = Vec::new();
-            self.leaves(media, from, backward, 1, 0, &mut leaves)?;
-            let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
-            Ok(media.key(&media.entry(leaf)?).to_vec())
-        };
         let keys = match self.entries().checked_sub(1) {
-            Some(last) => Some((key(0, false)?, key(last, true)?)),
+            Some(last) => Some((self.key_of(media, 0)?, self.key_of(media, last)?)),
             None => None,
         };
         let deleted = self.ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
@@ -312,6 +326,14 @@ impl Run {
             (bounds, other) => bounds.or(other).unwrap_or_default(),
         };
         Ok(self.bounds.get_or_init(|| bounds))
+    }
+
+    /// The key of an entry.
+    fn key_of(&self, media: &Media, entry: u64) -> Result<Vec<u8>> {
+        let mut leaves = Vec::new();
+        self.leaves(media, BlockBatch::forward(entry, 1), &mut leaves)?;
+        let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
+        Ok(media.key(&media.entry(leaf)?).to_vec())
     }
 
     /// Whether a subrange of these keys is to read it. Where it is damaged the answer is yes: a read meets the damage.
@@ -329,19 +351,17 @@ impl Run {
         if span.holds(low) && span.holds(high) {
             return Ok(Some((low.clone(), high.clone())));
         }
-        let key = |at: u64| -> Result<Vec<u8>> {
-            let mut leaves = Vec::new();
-            self.leaves(media, at, false, 1, 0, &mut leaves)?;
-            let leaf = leaves.first().map_or(Leaf(0), |leaf| Leaf(*leaf));
-            Ok(media.key(&media.entry(leaf)?).to_vec())
-        };
-        let first =
-            span.from().map_or(Ok(0), |k| self.first_after(media, k, true, &mut Vec::new()))?;
+        let first = span
+            .from()
+            .map_or(Ok(0), |k| self.first_from(media, k, Side::Before, &mut Vec::new()))?;
         let behind = match span.before() {
-            Some(upper) => self.first_after(media, upper, true, &mut Vec::new())?,
+            Some(upper) => self.first_from(media, upper, Side::Before, &mut Vec::new())?,
             None => self.entries(),
         };
-        let keys = if first < behind { Some((key(first)?, key(behind - 1)?)) } else { None };
+        let keys = match first < behind {
+            true => Some((self.key_of(media, first)?, self.key_of(media, behind - 1)?)),
+            false => None,
+        };
         let deleted = self.ranges.bounds_within(span.from(), span.before());
         let deleted = deleted.map(|(low, high)| (low.to_vec(), high.to_vec()));
         Ok(keys.into_iter().chain(deleted).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
@@ -349,8 +369,9 @@ impl Run {
 
     /// About `count` keys that cut its keys within `span` into pieces of about the same size.
     pub(crate) fn separators_within(&self, span: &Span, count: usize) -> Vec<Vec<u8>> {
-        let first = span.from().map_or(0, |key| self.fences.rank(key, true));
-        let behind = span.before().map_or(self.fences.len(), |key| self.fences.rank(key, false));
+        let first = span.from().map_or(0, |key| self.fences.rank(key, Side::Behind));
+        let behind =
+            span.before().map_or(self.fences.len(), |key| self.fences.rank(key, Side::Before));
         let blocks = behind.saturating_sub(first);
         let mut picked: Vec<usize> = (1..count).map(|i| first + i * blocks / count).collect();
         picked.dedup();
@@ -427,7 +448,7 @@ impl Run {
         at: Seq,
     ) -> Result<Option<Entry>> {
         // A key's versions may fill several blocks: begin at the last block whose fence is below the key.
-        let first = self.fences.rank(key, false).saturating_sub(1);
+        let first = self.fences.rank(key, Side::Before).saturating_sub(1);
         for number in first..self.fences.len() {
             if number > first && self.fences.separator(number) > key {
                 break;
@@ -449,17 +470,14 @@ impl Run {
         Ok(None)
     }
 
-    /// Appends `blocks` blocks' locations from entry `from` on, in or against key order; fewer at the end.
-    /// The blocks of `ahead` more entries are sent for.
+    /// Appends the locations of a batch; fewer at the end.
     pub(crate) fn leaves(
         &self,
         media: &Media,
-        from: u64,
-        backward: bool,
-        blocks: u64,
-        ahead: usize,
+        batch: BlockBatch,
         out: &mut Vec<u64>,
     ) -> Result<()> {
+        let BlockBatch { from, direction, blocks, ahead } = batch;
         if from >= self.entries() {
             return Ok(());
         }
@@ -467,17 +485,22 @@ impl Run {
         let within = (from % BLOCK_ENTRIES as u64) as usize;
         let reach = (ahead / BLOCK_ENTRIES) as u64 + 1;
         for step in 0..blocks {
-            let at = |step| if backward { first.checked_sub(step) } else { Some(first + step) };
+            let at = |step| match direction {
+                Direction::Forward => Some(first + step),
+                Direction::Backward => first.checked_sub(step),
+            };
             let Some(number) = at(step).filter(|number| *number < self.fences.len() as u64) else {
                 break;
             };
             at(step + reach).into_iter().for_each(|block| self.prefetch_block(media, block));
             let block = self.block(media, number)?;
-            match (backward, step) {
-                (false, 0) => out.extend(block.leaves(within, block.len())),
-                (true, 0) => out.extend(block.leaves(0, (within + 1).min(block.len())).rev()),
-                (false, _) => out.extend(block.leaves(0, block.len())),
-                (true, _) => out.extend(block.leaves(0, block.len()).rev()),
+            match (direction, step) {
+                (Direction::Forward, 0) => out.extend(block.leaves(within, block.len())),
+                (Direction::Backward, 0) => {
+                    out.extend(block.leaves(0, (within + 1).min(block.len())).rev())
+                }
+                (Direction::Forward, _) => out.extend(block.leaves(0, block.len())),
+                (Direction::Backward, _) => out.extend(block.leaves(0, block.len()).rev()),
             }
         }
         Ok(())
@@ -486,7 +509,7 @@ impl Run {
     /// Brings the filter line and the index block for `key` towards the cache.
     pub(crate) fn prefetch(&self, media: &Media, key: &[u8], hash: u64) {
         self.prefetch_filter(media, hash);
-        self.prefetch_block(media, self.fences.rank(key, true).saturating_sub(1) as u64);
+        self.prefetch_block(media, self.fences.rank(key, Side::Behind).saturating_sub(1) as u64);
     }
 
     /// Brings the filter line for a key with this hash towards the cache.
@@ -501,35 +524,32 @@ impl Run {
         }
     }
 
-    /// Index of the first entry whose key is greater than `key`, or with `or_equal`, not less. Puts into `rest`
-    /// the locations of it and of those behind it in its block, whose records are sent for.
-    pub(crate) fn first_after(
+    /// Index of the first entry behind this side of `key`. Puts into `rest` the locations of it and of those behind it in
+    /// its block, whose records are sent for.
+    pub(crate) fn first_from(
         &self,
         media: &Media,
         key: &[u8],
-        or_equal: bool,
+        side: Side,
         rest: &mut Vec<u64>,
     ) -> Result<u64> {
-        let Some(number) = self.fences.rank(key, !or_equal).checked_sub(1) else { return Ok(0) };
+        let Some(number) = self.fences.rank(key, side).checked_sub(1) else { return Ok(0) };
         let number = number as u64;
         self.prefetch_block(media, number + 1);
         let block = self.block(media, number)?;
-        let within = self.position(media, &block, key, or_equal)?;
+        let within = self.position(media, &block, key, side)?;
         rest.extend(block.leaves(within, block.len()));
         Ok(number * BLOCK_ENTRIES as u64 + within as u64)
     }
 
-    /// As [`Run::first_after`], within a block.
-    fn position(
-        &self,
-        media: &Media,
-        block: &Block<'_>,
-        key: &[u8],
-        or_equal: bool,
-    ) -> Result<usize> {
+    /// As [`Run::first_from`], within a block.
+    fn position(&self, media: &Media, block: &Block<'_>, key: &[u8], side: Side) -> Result<usize> {
         let is_before = |entry: &Entry| {
             let other = media.key(entry);
-            if or_equal { other < key } else { other <= key }
+            match side {
+                Side::Before => other < key,
+                Side::Behind => other <= key,
+            }
         };
         if let Position::Heads { below, up_to } = block.position(key) {
             // What a scan from here reads first.

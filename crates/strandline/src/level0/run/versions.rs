@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use base::{Result, Seq};
 
+use crate::fences::Side;
 use crate::level0::run::BLOCK_ENTRIES;
-use crate::level0::run::Run;
+use crate::level0::run::{BlockBatch, Run};
 use crate::memtable::is_skipped;
 use crate::record::store::{Entry, Leaf, Media};
 
@@ -41,7 +42,7 @@ impl Run {
         let mut next = self.first_version(media, key, at)?;
         let mut batch = Vec::new();
         loop {
-            self.leaves(media, next, false, WALK_BLOCKS, 0, &mut batch)?;
+            self.leaves(media, BlockBatch::forward(next, WALK_BLOCKS), &mut batch)?;
             if batch.is_empty() {
                 return Ok(());
             }
@@ -63,8 +64,8 @@ impl Run {
     /// halving: a key may have as many versions as there are entries.
     pub(crate) fn first_version(&self, media: &Media, key: &[u8], at: Seq) -> Result<u64> {
         // Blocks behind `first` up to `behind` begin with the key, or above it, as their fences say.
-        let first = self.fences.rank(key, false).saturating_sub(1);
-        let behind = self.fences.rank(key, true).max(first + 1);
+        let first = self.fences.rank(key, Side::Before).saturating_sub(1);
+        let behind = self.fences.rank(key, Side::Behind).max(first + 1);
         let precedes = |entry: &Entry| match media.key(entry).cmp(key) {
             std::cmp::Ordering::Equal => entry.seq > at,
             order => order.is_lt(),
