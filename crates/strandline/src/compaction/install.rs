@@ -30,7 +30,7 @@ impl Engine {
         let moved = compaction.parts.is_empty();
         #[cfg(feature = "planted")]
         let in_last = compaction.parts.last().map_or(0, |part| lock(part).made.len());
-        // From here on they are this call's: a thread that gives the compaction up meanwhile finds none.
+        // The tables. From here on they are this call's: a thread that gives the compaction up meanwhile finds none.
         let parts = compaction.parts.iter();
         let made: Vec<NewTable> =
             parts.flat_map(|part| std::mem::take(&mut lock(part).made)).collect();
@@ -40,6 +40,7 @@ impl Engine {
         };
         #[cfg(feature = "planted")]
         let tables_then = plant_parts(compaction, tables_then, in_last);
+        // Their names are durable before an edit names them.
         let late = planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync);
         let any_file = made.iter().any(|new| new.desc.extent.is_none());
         if any_file && !late {
@@ -54,6 +55,7 @@ impl Engine {
             let gone = inputs.tables.iter().map(|(_, table)| &table.desc);
             self.check_manifest_room(&tables_then, edit::tables_len(gone))?;
         }
+        // What becomes free: runs that no subrange reads any more, and the zones that only they and the memtable hold.
         let written = WrittenBytes::of(&made);
         let gone = match &inputs.subrange {
             Some(subrange) => space.left_for_good(subrange, &inputs.leaving.runs),
@@ -66,26 +68,8 @@ impl Engine {
             dead.extend(memtable.zones());
         }
         let mut changes = inputs.changes(space.id, tables_then, &dead);
-        if planted::is(Bug::FreeBeforeLevelEdit) {
-            dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
-        }
-        let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
-        if planted::is(removed) {
-            let files = inputs.tables.iter().filter_map(|(_, table)| table.path());
-            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
-        }
-        if planted::is(Bug::KeepInputInEdit) {
-            let is_removal = |change: &VersionEdit| {
-                matches!(change, VersionEdit::LeaveRun { .. } | VersionEdit::RemoveTable { .. })
-            };
-            if let Some(at) = changes.iter().position(is_removal) {
-                changes.remove(at);
-            }
-        }
-        if planted::is(Bug::PmTableFencedByInstaller) {
-            let nothing = self.media.region.nothing_in_flight(pmem::Site::Table);
-            let _durable_says_who = self.media.region.fence(nothing);
-        }
+        self.plant_before_edit(compaction, &dead, &mut changes);
+        // The edit is durable, then Views change, then what no View and no edit names is let go.
         let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.leaving));
         let early = planted::is(Bug::CompactionViewFirst);
         if early {
@@ -107,6 +91,39 @@ impl Engine {
         let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
         self.count(compaction, written, freed);
         Ok(())
+    }
+
+    /// Does what must not be done before the edit, where that is planted.
+    fn plant_before_edit(
+        &self,
+        compaction: &Compaction,
+        dead: &[Arc<Zone>],
+        changes: &mut Vec<VersionEdit>,
+    ) {
+        let inputs = &compaction.inputs;
+        if planted::is(Bug::FreeBeforeLevelEdit) {
+            dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+        }
+        let moved = compaction.parts.is_empty();
+        let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
+        if planted::is(removed)
+            && let Some(tables) = &self.tables
+        {
+            let files = inputs.tables.iter().filter_map(|(_, table)| table.path());
+            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
+        }
+        if planted::is(Bug::KeepInputInEdit) {
+            let is_removal = |change: &VersionEdit| {
+                matches!(change, VersionEdit::LeaveRun { .. } | VersionEdit::RemoveTable { .. })
+            };
+            if let Some(at) = changes.iter().position(is_removal) {
+                changes.remove(at);
+            }
+        }
+        if planted::is(Bug::PmTableFencedByInstaller) {
+            let nothing = self.media.region.nothing_in_flight(pmem::Site::Table);
+            let _durable_says_who = self.media.region.fence(nothing);
+        }
     }
 
     /// C5: no edit names the inputs any more, nor a View. They go with their last readers.

@@ -255,6 +255,7 @@ impl RunMerge {
     fn install(&mut self, engine: &Engine) -> Result<()> {
         planted::step("end a merge");
         let Some(builder) = self.builder.take() else { return Ok(()) };
+        // The run, and the zones that it names: of the inputs, and those that were filled.
         let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
         let mut zones: BTreeMap<u32, Arc<Zone>> =
             inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
@@ -264,6 +265,7 @@ impl RunMerge {
         let live: BTreeSet<u32> =
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
         let targets: BTreeSet<u32> = self.copies.targets.iter().map(|zone| zone.no).collect();
+        // The edit: the inputs leave, the run comes.
         let keyspace = self.space.id;
         let leave = |run: &Arc<Run>| VersionEdit::LeaveRun {
             keyspace,
@@ -279,6 +281,7 @@ impl RunMerge {
         if self.space.dropped.load(Relaxed) {
             return Ok(());
         }
+        // Zones that only inputs named, which no other subrange reads, are dead; so are those filled for nothing.
         let gone = self.space.left_for_good(&self.subrange, &self.inputs);
         let mut dead = dead_zones(&gone);
         dead.retain(|zone| !live.contains(&zone.no));
@@ -301,6 +304,7 @@ impl RunMerge {
                 let _durable = engine.media.pool.clear_zone(zone.no);
             }
         }
+        // The edit is durable, then the View changes, then the inputs and dead zones are let go.
         planted::step("before the edit of a merge");
         let edit = engine.edit(changes)?;
         planted::step("after the edit of a merge");
