@@ -1,8 +1,9 @@
-//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `fullness`, `golden`, `guide`, `kill9`, `soak`,
-//! `storm`, `tidy`.
+//! Tasks of the project that are neither build nor test: `cargo xtask crash`, `figures`, `fullness`, `golden`, `guide`,
+//! `kill9`, `soak`, `storm`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
+mod figures;
 mod fullness;
 mod golden;
 mod guide;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.first().map(String::as_str) {
         Some("crash") => crash::run(&args[1..]),
+        Some("figures") => figures::run(&args[1..]),
         Some("fullness") => fullness::run(&args[1..]),
         Some("golden") => golden::run(&args[1..]),
         Some("guide") => guide::run(&args[1..]),
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
         Some("storm") => soak::storm::run(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
         _ => {
-            Err("usage: cargo xtask crash|fullness|golden|guide|kill9|soak|storm|tidy [options]"
+            Err("usage: cargo xtask crash|figures|fullness|golden|guide|kill9|soak|storm|tidy [options]"
                 .into())
         }
     };
