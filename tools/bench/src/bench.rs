@@ -10,10 +10,11 @@ use crate::clock::{process_cpu, thread_cpu};
 use crate::config::Config;
 use crate::data::values::Source;
 use crate::machine::spin;
+use crate::meter::Readings;
 use crate::report::outcome::{Outcome, Written};
 use crate::store::Store;
 use crate::words::{micros, round};
-use crate::worker::{Tally, Worker};
+use crate::worker::{Aside, Tally, Worker};
 
 /// A store, and what is done to it.
 pub(crate) struct Bench {
@@ -22,13 +23,13 @@ pub(crate) struct Bench {
     pub source: Source,
 }
 
-/// Who takes part in a benchmark.
+/// The threads of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crew {
     /// Threads whose operations are counted.
     pub threads: usize,
-    /// Whether one more writes for as long as they run.
-    pub aside: bool,
+    /// One more that works for as long as they run.
+    pub aside: Option<Aside>,
 }
 
 /// What a thread was told to do.
@@ -37,7 +38,7 @@ type Work<'w> = dyn Fn(&mut Worker<'_>) -> Result<(), String> + Sync + 'w;
 impl Bench {
     pub(crate) fn new(config: Config) -> Result<Bench, String> {
         let store = Store::prepare(&config)?;
-        let source = Source::new(config.value_size);
+        let source = Source::with_ratio(config.value_size, config.compression_ratio);
         Ok(Bench { config, store, source })
     }
 
@@ -98,18 +99,18 @@ impl Bench {
     }
 
     fn crew(&self, db: &Db, crew: Crew, work: &Work<'_>) -> Result<Vec<Tally>, String> {
-        let all = crew.threads + usize::from(crew.aside);
+        let all = crew.threads + usize::from(crew.aside.is_some());
         let (barrier, stop, busy) =
             (Barrier::new(all), AtomicBool::new(false), AtomicUsize::new(crew.threads));
         let one = |tid: usize| {
-            let aside = tid == crew.threads;
+            let aside = crew.aside.filter(|_| tid == crew.threads);
             let mut worker = Worker::new(tid, aside, db, &self.config, &self.source, &stop, &busy);
             barrier.wait();
             let done = guarded(&mut worker, work);
             if done.is_err() {
                 stop.store(true, Relaxed);
             }
-            if !aside {
+            if aside.is_none() {
                 busy.fetch_sub(1, Relaxed);
             }
             done.map(|()| worker.into_tally())
@@ -139,15 +140,16 @@ fn guarded(worker: &mut Worker<'_>, work: &Work<'_>) -> Result<(), String> {
 /// The figures of all threads as one.
 fn gather(tallies: Vec<Tally>) -> Outcome {
     let mut sum = Outcome { bytes: Some(0), ..Outcome::default() };
-    let counted = |tally: &&Tally| !tally.aside;
+    let counted = |tally: &&Tally| tally.aside.is_none();
     let began = tallies.iter().filter(counted).map(|tally| tally.began).min();
     let ended = tallies.iter().filter(counted).map(|tally| tally.ended).max();
     sum.seconds = began.zip(ended).map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
     for tally in tallies {
         sum.user_bytes_written += tally.bytes_written;
-        if tally.aside {
-            sum.note("writes_aside", tally.ops);
-            sum.note("writes_aside_per_sec", round(tally.ops as f64 / sum.seconds.max(1e-9), 1));
+        if let Some(aside) = tally.aside {
+            let (name, rate) = (aside.operations(), tally.ops as f64 / sum.seconds.max(1e-9));
+            sum.note(name, tally.ops);
+            sum.note(&format!("{name}_per_sec"), round(rate, 1));
             continue;
         }
         sum.ops += tally.ops;
@@ -156,7 +158,10 @@ fn gather(tallies: Vec<Tally>) -> Outcome {
         sum.bytes = sum.bytes.map(|bytes| bytes + tally.bytes);
         sum.thread_seconds += (tally.ended - tally.began).as_secs_f64();
         sum.thread_cpu_seconds += tally.cpu_seconds;
-        match (&mut sum.histogram, tally.histogram) {
+        let Readings { histogram, timeline } = tally.readings;
+        sum.timeline.resize(sum.timeline.len().max(timeline.len()), 0);
+        sum.timeline.iter_mut().zip(timeline).for_each(|(sum, count)| *sum += count);
+        match (&mut sum.histogram, histogram) {
             (Some(whole), Some(part)) => {
                 // Both have the same bounds, so that the parts fit.
                 let _fits = whole.add(&part);

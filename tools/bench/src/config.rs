@@ -17,6 +17,21 @@ pub(crate) enum Latency {
     Every,
 }
 
+/// Threads for compactions and flushes, as older versions of db_bench tell them apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BackgroundJobs {
+    pub compactions: Option<u32>,
+    pub flushes: Option<u32>,
+}
+
+impl BackgroundJobs {
+    /// Threads for both, if either is given.
+    pub(crate) fn threads(self) -> Option<u32> {
+        let either = self.compactions.or(self.flushes);
+        either.map(|_| self.compactions.unwrap_or(1).saturating_add(self.flushes.unwrap_or(1)))
+    }
+}
+
 /// Everything that the flags say.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -34,6 +49,19 @@ pub(crate) struct Config {
     pub seed: u64,
     pub seek_nexts: u64,
     pub queue_depth: u64,
+    /// Keys in a range that `deleterange` deletes.
+    pub range_width: u64,
+    /// Keys that `mergerandom` merges into, if not `num`.
+    pub merge_keys: Option<u64>,
+    /// What part of its size a value compresses to.
+    pub compression_ratio: f64,
+    /// Whether each write is synced, if `--sync` says.
+    pub sync: Option<bool>,
+    pub disable_wal: bool,
+    pub jobs: BackgroundJobs,
+    pub ignore_unknown_flags: bool,
+    /// Whether throughput is taken over time. No flag: the tour shows it.
+    pub timeline: bool,
     /// Whether a snapshot from before a benchmark is held while it runs.
     pub snapshot: bool,
     pub db: Option<PathBuf>,
@@ -73,6 +101,14 @@ impl Default for Config {
             seed: 301,
             seek_nexts: 0,
             queue_depth: 1000,
+            range_width: 100,
+            merge_keys: None,
+            compression_ratio: 0.5,
+            sync: None,
+            disable_wal: false,
+            jobs: BackgroundJobs::default(),
+            ignore_unknown_flags: false,
+            timeline: false,
             snapshot: false,
             db: None,
             use_existing_db: false,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use strandline::{OPTIONS, PRESETS};
 
-use crate::flags::{FLAGS, PRESET};
+use crate::flags::{FLAGS, MAPPED, PRESET};
 use crate::work;
 
 /// The text of `--help`.
@@ -12,14 +12,18 @@ pub(crate) fn text() -> String {
     let mut text = String::from(
         "Workloads with the names, flags and output of RocksDB's db_bench.\n\n\
          usage: strandline bench [--benchmarks=NAMES] [FLAGS]\n\n\
-         Without --benchmarks: a tour of one store in about 40 seconds that leaves nothing behind.\n\n\
-         benchmarks:\n",
+         Without --benchmarks: a tour of one store in less than a minute. It leaves nothing behind.\n\n",
     );
-    for benchmark in work::BENCHMARKS {
-        let _never_fails = writeln!(text, "  {:<22} {}", benchmark.name, benchmark.doc);
-    }
+    text.push_str(&benchmarks());
     text.push_str("\nflags (--flag=value, --flag value, -flag=value):\n");
     for flag in FLAGS {
+        let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
+    }
+    text.push_str(
+        "\nflags of db_bench that set options of the engine (others are refused, or ignored with \
+         --ignore_unknown_flags):\n",
+    );
+    for flag in MAPPED {
         let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
     }
     text.push_str("\nflags of the engine:\n");
@@ -42,6 +46,15 @@ pub(crate) fn text() -> String {
     text
 }
 
+/// The benchmarks, a line each.
+pub(crate) fn benchmarks() -> String {
+    let mut text = String::from("benchmarks:\n");
+    for benchmark in work::BENCHMARKS {
+        let _never_fails = writeln!(text, "  {:<22} {}", benchmark.name, benchmark.doc);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,7 +62,7 @@ mod tests {
     #[test]
     fn help_names_everything() {
         let text = super::text();
-        for flag in FLAGS {
+        for flag in FLAGS.iter().chain(MAPPED) {
             assert!(text.contains(&format!("--{}=", flag.name)), "{}", flag.name);
         }
         assert!(text.contains("readwhilewriting") && text.contains("--memtable_bytes="));

@@ -105,10 +105,13 @@ pub fn run(args: &[String]) -> Result<i32, BenchError> {
         return Ok(0);
     }
     if !unknown.is_empty() {
-        eprintln!(
-            "bench: flags that are not known here and change nothing: {}",
-            unknown.join(", ")
-        );
+        let names = unknown.join(", ");
+        if !config.ignore_unknown_flags {
+            let text =
+                "no meaning here; leave them out, or ignore them with --ignore_unknown_flags";
+            return Err(usage(format!("{names}: {text}")));
+        }
+        report::note(&config, &format!("{names}: no meaning here, ignored"));
     }
     if config.benchmarks.is_empty() {
         tour::run(config)?
@@ -116,6 +119,37 @@ pub fn run(args: &[String]) -> Result<i32, BenchError> {
         named::run(config)?
     }
     Ok(0)
+}
+
+/// A flag of `bench`, for help in other forms.
+#[derive(Clone, Copy, Debug)]
+pub struct FlagDoc {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// Every flag of `bench`, options of the engine included.
+pub fn flags() -> impl Iterator<Item = FlagDoc> {
+    let own =
+        flags::all().map(|flag| FlagDoc { name: flag.name, takes: flag.takes, doc: flag.doc });
+    let preset = FlagDoc {
+        name: flags::PRESET,
+        takes: "name",
+        doc: "Options of a system, which the others override.",
+    };
+    let engine =
+        strandline::OPTIONS.iter().filter(|row| flags::all().all(|flag| flag.name != row.name));
+    let engine = engine.map(|row| FlagDoc { name: row.name, takes: row.unit, doc: row.doc });
+    own.chain([preset]).chain(engine)
+}
+
+/// The benchmarks, a line each.
+pub fn benchmarks() -> String {
+    help::benchmarks()
 }
 
 /// Parses `args`, and finds each benchmark that they name.

@@ -15,12 +15,35 @@ pub(crate) fn run(config: Config) -> Result<(), String> {
     if !bench.config.json {
         say(&header(&mut bench)?)?;
     }
+    tell_log(&mut bench)?;
     for name in names {
         let Some(benchmark) = work::find(&name) else { continue };
         run_one(&mut bench, benchmark)?;
     }
     if bench.config.statistics {
         tell_statistics(&mut bench)?;
+    }
+    Ok(())
+}
+
+/// Says what `--sync` and `--disable_wal` come to on this store.
+fn tell_log(bench: &mut Bench) -> Result<(), String> {
+    let (sync, disable) = (bench.config.sync, bench.config.disable_wal);
+    if sync != Some(false) && !disable {
+        return Ok(());
+    }
+    let properties = bench.store.db()?.properties();
+    match (properties.wal.is_some(), disable) {
+        (true, false) => (),
+        (true, true) => return Err("--disable_wal: this store is kept by its log".into()),
+        (false, _) => {
+            let flag = if disable { "--disable_wal" } else { "--sync=0" };
+            let text = format!(
+                "{flag} changes nothing: this store has no log; each write is in place when it returns ({})",
+                properties.durability
+            );
+            report::note(&bench.config, &text);
+        }
     }
     Ok(())
 }

@@ -4,8 +4,13 @@ use std::sync::Arc;
 
 use strandline::{Hooks, MergeOperator};
 
-/// Adds numbers of eight bytes, operands too.
+/// Adds numbers of eight bytes, operands too. Like RocksDB's uint64add it takes other bytes for 0.
 struct Sum;
+
+/// The number that `bytes` are.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
 
 impl MergeOperator for Sum {
     fn merge(
@@ -15,10 +20,9 @@ impl MergeOperator for Sum {
         existing: Option<&[u8]>,
         operands: &[&[u8]],
     ) -> Option<Vec<u8>> {
-        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
-        let mut sum = existing.map_or(Some(0), number)?;
+        let mut sum = existing.map_or(0, number);
         for operand in operands {
-            sum = sum.wrapping_add(number(operand)?);
+            sum = sum.wrapping_add(number(operand));
         }
         Some(sum.to_le_bytes().to_vec())
     }

@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use strandline::Db;
 
 use crate::config::Config;
 use crate::data::order::{Order, Share};
 use crate::data::values::{Source, Values};
-use crate::meter::Meter;
+use crate::meter::{Meter, Readings};
 
 /// Operations between two looks whether to stop.
 const CHECK: u64 = 64;
@@ -29,9 +28,26 @@ pub(crate) struct Worker<'a> {
     busy: &'a AtomicUsize,
 }
 
+/// What the thread aside does for as long as the others work; its operations are not counted among theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aside {
+    Writer,
+    Scanner,
+}
+
+impl Aside {
+    /// What its operations are called.
+    pub(crate) fn operations(self) -> &'static str {
+        match self {
+            Aside::Writer => "writes_aside",
+            Aside::Scanner => "entries_scanned_aside",
+        }
+    }
+}
+
 /// What a thread counted.
 pub(crate) struct Tally {
-    pub aside: bool,
+    pub aside: Option<Aside>,
     pub ops: u64,
     /// Bytes of keys and values, read and written.
     pub bytes: u64,
@@ -41,7 +57,7 @@ pub(crate) struct Tally {
     pub began: Instant,
     pub ended: Instant,
     pub cpu_seconds: f64,
-    pub histogram: Option<Histogram<u64>>,
+    pub readings: Readings,
 }
 
 /// When a loop of operations ends.
@@ -61,7 +77,7 @@ impl LoopLimit {
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         tid: usize,
-        aside: bool,
+        aside: Option<Aside>,
         db: &'a Db,
         config: &'a Config,
         source: &'a Source,
@@ -79,9 +95,9 @@ impl<'a> Worker<'a> {
             began: now,
             ended: now,
             cpu_seconds: 0.0,
-            histogram: None,
+            readings: Readings::default(),
         };
-        Worker { tid, db, config, source, meter: Meter::new(config.latency()), tally, stop, busy }
+        Worker { tid, db, config, source, meter: Meter::new(config), tally, stop, busy }
     }
 
     /// Notes the begin.
@@ -97,7 +113,7 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn into_tally(self) -> Tally {
-        Tally { histogram: self.meter.into_histogram(), ..self.tally }
+        Tally { readings: self.meter.into_readings(), ..self.tally }
     }
 
     /// Seed of this thread's random numbers in a benchmark that calls itself `salt`.
@@ -149,7 +165,7 @@ impl<'a> Worker<'a> {
         !self.stop.load(Relaxed) && limit.until.is_none_or(|until| Instant::now() < until)
     }
 
-    /// For the thread aside: whether there is still someone to work beside.
+    /// For the thread aside: whether the others still work.
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
         !self.stop.load(Relaxed) && self.busy.load(Relaxed) > 0

@@ -95,18 +95,30 @@ fn check_counts(object: &Value) {
     let counted = |field| number(object, field) as u64;
     assert!(number(object, "seconds") > 0.0, "{object}");
     match name {
-        "fillseq" | "fillrandom" | "filluniquerandom" | "overwrite" => {
+        "fillseq" | "fillbatch" | "fillrandom" | "filluniquerandom" | "overwrite" => {
             assert_eq!(
                 (counted("ops"), counted("user_bytes_written")),
                 (2000, 2000 * 116),
                 "{object}"
             );
             assert!(counted("pm_bytes_written") >= 2000 * 116, "{object}");
-            assert!(number(object, "p50_us") <= number(object, "max_us"), "{object}");
+            // Two batches are fewer than are timed.
+            assert!(
+                name == "fillbatch" || number(object, "p50_us") <= number(object, "max_us"),
+                "{object}"
+            );
         }
-        "deleteseq" | "deleterandom" => assert_eq!(counted("ops"), 2000),
+        "deleteseq" | "deleterandom" | "deleterange" | "mergerandom" => {
+            assert_eq!(counted("ops"), 2000);
+        }
+        "fillsync" => assert_eq!((counted("ops"), counted("user_bytes_written")), (2, 2 * 116)),
+        "updaterandom" => {
+            assert_eq!((counted("ops"), counted("found")), (2000, 2000), "{object}");
+            assert_eq!(counted("user_bytes_written"), 2000 * 116, "{object}");
+        }
         "readmissing" => assert_eq!((counted("ops"), counted("found")), (2000, 0)),
-        "readrandom" | "multireadrandom" | "readwhilewriting" | "seekrandom" => {
+        "readrandom" | "multireadrandom" | "readwhilewriting" | "readwhilescanning"
+        | "seekrandom" => {
             assert_eq!(
                 (counted("ops"), counted("reads"), counted("found")),
                 (2000, 2000, 2000),
@@ -127,16 +139,19 @@ fn check_counts(object: &Value) {
 
 const WORK: &str = "--benchmarks=fillrandom,overwrite,filluniquerandom,readrandom,multireadrandom,readmissing,readseq,\
                     readreverse,seekrandom,readwhilewriting,readrandomwriterandom,flush,readrandom,overwrite,\
-                    compact,readseq,readrandom,fillseq,readreverse,recover,readrandom,check,deleterandom,deleteseq";
+                    compact,readseq,readrandom,fillseq,readreverse,recover,readrandom,check,deleterandom,deleteseq,\
+                    fillsync,fillbatch,readrandom,updaterandom,readwhilescanning,readseq,mergerandom,mergerandom,\
+                    deleterange,check";
 
 #[test]
 fn every_workload_counts_what_it_did() {
     for pm in ["--pm=auto", "--pm=heap"] {
-        let args =
-            ["--num=2000", "--pm_size=48M", "--json", "--verify", "--seek_nexts=3", pm, WORK];
-        let ran = run(&args);
+        // Zones that hold a batch of 1000.
+        let store = [pm, "--pm_size=128M", "--zone_size=1M"];
+        let args = ["--num=2000", "--json", "--verify", "--seek_nexts=3", WORK];
+        let ran = run(&[&store[..], &args].concat());
         let objects = ran.objects();
-        assert_eq!(objects.len(), 24, "{}", ran.err());
+        assert_eq!(objects.len(), 34, "{}", ran.err());
         // A store on the heap cannot be opened again; that is told, and what follows finds it as it was.
         let (skipped, done): (Vec<_>, Vec<_>) =
             objects.iter().partition(|object| object["skipped"].is_string());
@@ -269,14 +284,19 @@ fn lines_have_the_form_of_db_bench() {
 }
 
 #[test]
-fn unknown_flags_are_one_warning_and_wrong_values_an_error() {
+fn unknown_flags_are_an_error_or_one_warning_and_wrong_values_an_error() {
     let work = ["--benchmarks=fillseq", "--num=100", "--pm=heap", "--pm_size=32M"];
-    let ran =
-        run(&[&work[..], &["--cache_size=1", "--bloom_bits", "10", "--disable_wal"]].concat());
-    ran.lines();
-    assert_eq!(ran.err().lines().count(), 1, "{}", ran.err());
-    for flag in ["--cache_size", "--bloom_bits", "--disable_wal"] {
-        assert!(ran.err().contains(flag), "{}", ran.err());
+    let unknown = ["--mmap_read=1", "--prefix_size", "10", "--use_blob_db"];
+    let ran = run(&[&work[..], &unknown].concat());
+    assert_eq!((ran.output.status.code(), ran.out().as_str()), (Some(2), ""), "{}", ran.err());
+    assert!(ran.err().contains("--ignore_unknown_flags"), "{}", ran.err());
+    let ignored = run(&[&work[..], &unknown, &["--ignore_unknown_flags"]].concat());
+    ignored.lines();
+    for ran in [ran, ignored] {
+        assert_eq!(ran.err().lines().count(), 1, "{}", ran.err());
+        for flag in ["--mmap_read", "--prefix_size", "--use_blob_db"] {
+            assert!(ran.err().contains(flag), "{}", ran.err());
+        }
     }
     for wrong in ["--num=many", "--pm_size=huge", "--benchmarks=fill", "fillseq", "--threads=0"] {
         let ran = run(&[wrong]);
@@ -284,6 +304,68 @@ fn unknown_flags_are_one_warning_and_wrong_values_an_error() {
         assert!(ran.err().contains(wrong), "{}", ran.err());
         assert!(ran.out().is_empty());
     }
+}
+
+/// What went to the log of a store in DRAM says whether it was synced.
+#[test]
+fn sync_is_what_db_bench_means_by_it() {
+    let work = ["--benchmarks=fillrandom", "--num=2000", "--pm_size=48M", "--json"];
+    let durability = |more: &[&str]| {
+        let ran = run(&[&work[..], more].concat());
+        (ran.objects()[0]["durability"].as_str().expect("text").to_owned(), ran.err())
+    };
+    let (synced, _) = durability(&["--pm=dram", "--sync=1"]);
+    let (unsynced, note) = durability(&["--pm=dram", "--sync=0"]);
+    assert_ne!(synced, unsynced);
+    assert_eq!(note, "");
+    // There is no log in persistent memory: a note says so, and figures are the same.
+    let (plain, note) = durability(&[]);
+    assert_eq!(note, "");
+    for flag in ["--sync=0", "--disable_wal"] {
+        let (same, note) = durability(&[flag]);
+        assert_eq!(same, plain);
+        let note: Value = serde_json::from_str(&note).expect("one JSON object");
+        assert!(note["note"].as_str().is_some_and(|text| text.contains("no log")), "{note}");
+    }
+    let refused = run(&["--benchmarks=fillseq", "--pm=dram", "--disable_wal"]);
+    assert_eq!(refused.output.status.code(), Some(2));
+    assert!(refused.err().contains("--sync=0"), "{}", refused.err());
+}
+
+/// `fillsync` waits for each sync, also where other benchmarks of the run do not, and leaves those as they were.
+#[test]
+fn fillsync_syncs_whatever_else_is_asked_for() {
+    let work = "--benchmarks=fillsync,fillbatch,readrandom,fillrandom";
+    let store = ["--pm=dram", "--pm_size=128M", "--zone_size=1M", "--sync=0"];
+    let args = [work, "--num=20000", "--json", "--verify"];
+    let objects = run(&[&store[..], &args].concat()).objects();
+    let durability: Vec<&Value> = objects.iter().map(|object| &object["durability"]).collect();
+    assert_ne!(durability[0], durability[1]);
+    assert_eq!((durability[1], durability[2]), (durability[2], durability[3]));
+    let ops: Vec<u64> = objects.iter().map(|object| number(object, "ops") as u64).collect();
+    assert_eq!(ops, [20, 20_000, 20_000, 20_000]);
+    assert_eq!(number(&objects[2], "found") as u64, 20_000, "batches of 1000 hold every key");
+}
+
+/// Flags of db_bench reach the store: tables without a filter, of other compression and block size.
+#[test]
+fn mapped_flags_change_the_tables() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let size = |name: &str, more: &[&str]| {
+        let db = format!("--db={}", folder.path().join(name).display());
+        let base = ["--benchmarks=fillrandom,compact", "--num=20000", "--pm_size=32M"];
+        let shape = ["--level0=sst", "--memtable_bytes=512K", &db];
+        run(&[&base[..], &shape, more].concat()).lines();
+        let files = std::fs::read_dir(folder.path().join(name).join("sst")).expect("tables");
+        files.map(|file| file.expect("a file").metadata().expect("its size").len()).sum::<u64>()
+    };
+    let plain = size("plain", &[]);
+    let loose = size("loose", &["--compression_type=none"]);
+    assert!(loose * 4 > plain * 5, "{loose} bytes without compression, {plain} with");
+    let unfiltered = size("unfiltered", &["--bloom_bits=0"]);
+    assert!(unfiltered < plain, "{unfiltered} bytes without filters, {plain} with");
+    let dense = size("dense", &["--compression_ratio=0.1"]);
+    assert!(dense * 5 < plain * 4, "{dense} bytes of dense values, {plain} of others");
 }
 
 #[test]
@@ -367,7 +449,23 @@ fn the_tour_goes_all_the_way() {
         );
     }
     assert!(lines.iter().any(|line| line.contains("0 were lost and 0 torn")), "{lines:#?}");
+    // What figures depend on comes first: durability, pages, machine.
+    let place = |begin: &str| lines.iter().position(|line| line.trim_start().starts_with(begin));
+    let first = ["a put survives", "pages of pool", "machine", "what"].map(place);
+    assert!(first.is_sorted() && first[0] == Some(2), "{first:?}: {lines:#?}");
+    let heads = lines.iter().filter(|line| line.contains("p99.9    longest  ops/s over time"));
+    assert_eq!(heads.count(), 2, "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("bytes were written to SSD")), "{lines:#?}");
+    let drawn =
+        lines.iter().filter(|line| line.ends_with(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█', '·']));
+    assert!(drawn.count() >= 5, "{lines:#?}");
+    // The note on durability may be a sentence; nothing else is wider than a terminal.
+    let wide = lines.iter().filter(|line| line.chars().count() > 100);
+    assert!(wide.count() <= 1, "{lines:#?}");
     let objects = run(&[&args[..], &["--json"]].concat()).objects();
+    let puts = objects.iter().filter(|object| object["benchmark"] == "filluniquerandom");
+    let outgrown = puts.map(|object| number(object, "ssd_bytes_written")).collect::<Vec<_>>();
+    assert!(outgrown.len() == 2 && outgrown[1] > 16e6, "{outgrown:?}");
     let kill = objects.iter().find(|object| object["benchmark"] == "kill").expect("a kill");
     assert!(number(kill, "acknowledged") > 0.0, "{kill}");
     assert_eq!(number(kill, "kills") as u64, 5);

@@ -28,7 +28,7 @@ fn key(part: &str, slot: u64) -> Vec<u8> {
 
 /// Values that are long enough to say their batch.
 fn source(config: &Config) -> Source {
-    Source::new(config.value_size.max(16))
+    Source::with_ratio(config.value_size.max(16), config.compression_ratio)
 }
 
 /// The child's side: commits batches from the number in the first argument on.
@@ -156,6 +156,6 @@ fn number_in(source: &Source, value: &[u8]) -> Result<u64, String> {
     let number = value.first_chunk().map(|head| u64::from_le_bytes(*head));
     match number {
         Some(number) if source.tells(number, value) => Ok(number),
-        _ => Err(format!("a value of {} bytes that nobody wrote", value.len())),
+        _ => Err(format!("a value of {} bytes that was never written", value.len())),
     }
 }

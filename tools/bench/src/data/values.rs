@@ -4,7 +4,7 @@ use super::rng::Rng;
 
 /// Bytes of the buffer, unless values are longer.
 const BUFFER: usize = 1 << 20;
-/// Bytes of which the buffer is made, each half random and then repeated: values compress to half.
+/// Bytes of a piece of the buffer: its begin is random, and repeated to its end.
 const PIECE: usize = 100;
 /// Bytes of a telling value before its filling: key number, then place of the filling.
 const HEAD: usize = 12;
@@ -25,14 +25,22 @@ pub(crate) struct Values<'a> {
 }
 
 impl Source {
-    /// A source of values of `size` bytes.
+    /// A source of values of `size` bytes that compress to half of that.
     pub(crate) fn new(size: usize) -> Source {
+        Source::with_ratio(size, 0.5)
+    }
+
+    /// A source of values of `size` bytes that compress to `ratio` of that.
+    pub(crate) fn with_ratio(size: usize, ratio: f64) -> Source {
         let mut rng = Rng::new(301);
+        let random = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
         let mut buffer = Vec::with_capacity(BUFFER + PIECE);
         while buffer.len() < BUFFER.max(size) {
             let start = buffer.len();
-            buffer.extend((0..PIECE / 2).map(|_| b' ' + rng.below(95) as u8));
-            buffer.extend_from_within(start..);
+            buffer.extend((0..random).map(|_| b' ' + rng.below(95) as u8));
+            for at in random..PIECE {
+                buffer.push(buffer[start + at % random]);
+            }
         }
         Source { buffer, size }
     }
@@ -96,6 +104,18 @@ mod tests {
                     assert!(!source.tells(number, &bent));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn values_are_as_random_as_they_are_asked_to_be() {
+        // Of each piece, all that follows its random begin is known from that.
+        for (ratio, random) in [(0.0, 1), (0.25, 25), (0.5, 50), (1.0, 100)] {
+            let source = Source::with_ratio(100, ratio);
+            let value = source.values(0, false).next(0).to_vec();
+            assert!((random..100).all(|at| value[at] == value[at % random]), "{ratio}");
+            let repeats = (1..random).filter(|at| value[*at] == value[at - 1]).count();
+            assert!(repeats * 5 <= random, "{ratio}");
         }
     }
 

@@ -1,15 +1,22 @@
 //! The command line of benchmarks, parsed. The options of the engine are flags, too.
 
+mod rocksdb;
 mod table;
 
-use strandline::{OPTIONS, Options};
+use strandline::{OPTIONS, Options, PmSource};
 
 use crate::config::Config;
+pub(crate) use rocksdb::MAPPED;
 use table::{BOOLEAN, boolean};
-pub(crate) use table::{FLAGS, PRESET};
+pub(crate) use table::{FLAGS, Flag, PRESET};
 
-/// What parsing found wrong but not fatal: flags that are not known.
+/// Flags that have no meaning here.
 pub(crate) type Unknown = Vec<String>;
+
+/// The flags that are not options of the engine.
+pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
+    FLAGS.iter().chain(MAPPED)
+}
 
 /// Parses `--flag=value`, `--flag value`, `-flag=value`, and `--flag` or `--noflag` where it takes true or
 /// false.
@@ -67,18 +74,31 @@ fn set_all(config: &mut Config) -> Result<(), String> {
         config.engine = Options::preset(name)
             .map_err(|error| format!("--{PRESET}={name}: {}", error.context()))?;
     }
-    others.into_iter().try_for_each(|(name, value)| set(config, name, value))
+    others.into_iter().try_for_each(|(name, value)| set(config, name, value))?;
+    if let Some(threads) = config.jobs.threads() {
+        let text = threads.to_string();
+        config
+            .engine
+            .set("background_threads", &text)
+            .map_err(|error| format!("--max_background_compactions: {}", error.context()))?;
+    }
+    if config.disable_wal && config.engine.pm == PmSource::Dram {
+        return Err("--disable_wal: a store with pm=dram is kept by its log; --sync=0 leaves the log unsynced, \
+                    --pm=heap is a store that survives nothing"
+            .into());
+    }
+    Ok(())
 }
 
 /// What the flag or option called `name` takes, if there is one.
 fn takes(name: &str) -> Option<&'static str> {
-    let flag = FLAGS.iter().find(|flag| flag.name == name).map(|flag| flag.takes);
+    let flag = all().find(|flag| flag.name == name).map(|flag| flag.takes);
     flag.or_else(|| (name == PRESET).then_some("name"))
         .or_else(|| OPTIONS.iter().find(|row| row.name == name).map(|row| row.unit))
 }
 
 fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
-    match FLAGS.iter().find(|flag| flag.name == name) {
+    match all().find(|flag| flag.name == name) {
         Some(flag) => (flag.set)(config, value)
             .ok_or_else(|| format!("--{name}={value}: expected {}", flag.takes)),
         None => {
@@ -127,6 +147,40 @@ mod tests {
     }
 
     #[test]
+    fn flags_of_db_bench_set_the_options_that_do_the_same() {
+        let engine = |args: &[&str]| parsed(args).expect("flags").0.engine;
+        let same = |flag: &str, option: &str| {
+            assert_eq!(engine(&[flag]), engine(&[option]), "{flag}");
+            assert_ne!(engine(&[flag]), Options::default(), "{flag}");
+        };
+        same("--cache_size=64M", "--block_cache=64M");
+        same("--compression_type=snappy", "--compression=snappy");
+        same("--bloom_bits=12.4", "--filter_bits=12");
+        same("--bloom_bits=0", "--filter_bits=0");
+        same("--block_size=16K", "--block_bytes=16K");
+        same("--target_file_size_base=8M", "--table_bytes=8M");
+        same("--checksum_type=1", "--checksum=crc32c");
+        same("--partition_index", "--index=two-level");
+        same("--use_data_block_hash_index=1", "--hash_index=true");
+        same("--write_buffer_size=8M", "--memtable_bytes=8M");
+        same("--max_write_buffer_number=3", "--immutable_memtables_max=2");
+        same("--max_background_jobs=7", "--background_threads=7");
+        same("--max_background_compactions=5", "--background_threads=6");
+        same("--rate_limiter_bytes_per_sec=1M", "--compaction_rate=1M");
+        same("--sync=0", "--wal_sync=never");
+        let both = ["--max_background_compactions=3", "--max_background_flushes=2"];
+        assert_eq!(engine(&both).background_threads, 5);
+        let large = engine(&["--cache_size=2G"]);
+        assert_eq!((large.block_cache, large.dram_budget), (2 << 30, 4 << 30));
+        for nothing in
+            ["--cache_size=-1", "--bloom_bits=-1", "--max_background_flushes=-1", "--sync"]
+        {
+            assert_eq!(engine(&[nothing]), Options::default(), "{nothing}");
+        }
+        assert_eq!(parsed(&["--compression_ratio=0.25"]).expect("flags").0.compression_ratio, 0.25);
+    }
+
+    #[test]
     fn flags_override_a_preset_wherever_it_stands() {
         let (config, _) = parsed(&["--subranges=3", "--preset=classic"]).expect("flags");
         assert_eq!((config.engine.subranges, config.engine.pm), (3, strandline::PmSource::Dram));
@@ -136,9 +190,9 @@ mod tests {
 
     #[test]
     fn unknown_flags_are_named_and_wrong_values_refused() {
-        let args = ["--cache_size=5", "--bloom_bits", "10", "--num=5", "--disable_wal"];
+        let args = ["--mmap_read=1", "--prefix_size", "10", "--num=5", "--use_blob_db"];
         let (config, unknown) = parsed(&args).expect("flags");
-        assert_eq!(unknown, ["--cache_size", "--bloom_bits", "--disable_wal"]);
+        assert_eq!(unknown, ["--mmap_read", "--prefix_size", "--use_blob_db"]);
         assert_eq!(config.num, 5);
         for wrong in [
             &["--num=many"][..],
@@ -148,6 +202,10 @@ mod tests {
             &["--readwritepercent=101"],
             &["--duration=-1"],
             &["--histogram=perhaps"],
+            &["--compression_type=zlib"],
+            &["--checksum_type=2"],
+            &["--compression_ratio=2"],
+            &["--disable_wal", "--pm=dram"],
             &["--"],
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");

@@ -133,12 +133,6 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.use_existing_db, boolean(text)),
     },
     Flag {
-        name: "write_buffer_size",
-        takes: "bytes",
-        doc: "db_bench's name of memtable_bytes.",
-        set: |config, text| config.engine.set("memtable_bytes", text).ok(),
-    },
-    Flag {
         name: "statistics",
         takes: BOOLEAN,
         doc: "Print the counters of persistent memory at the end [false].",
@@ -221,6 +215,24 @@ pub(crate) const FLAGS: &[Flag] = &[
         },
     },
     Flag {
+        name: "range_tombstone_width",
+        takes: "count",
+        doc: "Keys in each range that the benchmark deleterange deletes [100].",
+        set: |config, text| put(&mut config.range_width, positive(text)),
+    },
+    Flag {
+        name: "merge_keys",
+        takes: "count",
+        doc: "Keys that the benchmark mergerandom merges into, if not num.",
+        set: |config, text| put(&mut config.merge_keys, optional(text)),
+    },
+    Flag {
+        name: "ignore_unknown_flags",
+        takes: BOOLEAN,
+        doc: "Warn of flags that have no meaning here rather than refuse them [false].",
+        set: |config, text| put(&mut config.ignore_unknown_flags, boolean(text)),
+    },
+    Flag {
         name: "help",
         takes: BOOLEAN,
         doc: "Print this.",
@@ -228,7 +240,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     },
 ];
 
-fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
+pub(super) fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;
     Some(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod distribution;
 pub(crate) mod json;
 pub(crate) mod line;
 pub(crate) mod outcome;
+pub(crate) mod sparkline;
 
 use std::io::Write;
 
@@ -20,6 +21,15 @@ pub(crate) fn say(text: &str) -> Result<(), String> {
     writeln!(out, "{text}")
         .and_then(|()| out.flush())
         .map_err(|error| format!("standard output: {error}"))
+}
+
+/// Writes what is worth knowing beside the figures to standard error.
+pub(crate) fn note(config: &Config, text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _unheard = match config.json {
+        true => writeln!(err, "{}", serde_json::json!({ "note": text })),
+        false => writeln!(err, "bench: {text}"),
+    };
 }
 
 /// Tells an outcome in the form that the flags ask for.

@@ -47,6 +47,8 @@ pub(crate) struct Outcome {
     pub message: String,
     /// Nanoseconds per operation, or per batch.
     pub histogram: Option<Histogram<u64>>,
+    /// Operations in each step of time, where it was asked for.
+    pub timeline: Vec<u64>,
     /// Bytes of keys and values that were written, by whichever thread.
     pub user_bytes_written: u64,
     /// Bytes that went to each device, background work included.

@@ -1,5 +1,7 @@
-//! The tour: one store, from empty to killed and recovered, in a table that needs no prior knowledge.
+//! The tour: a store from empty to killed and recovered, and one that outgrows memory, in a table that needs no prior
+//! knowledge.
 
+mod outgrow;
 mod table;
 
 use std::time::Duration;
@@ -8,7 +10,7 @@ use strandline::{Durability, PmSource};
 
 use crate::bench::Bench;
 use crate::child::writer::{Kills, Rounds};
-use crate::config::Config;
+use crate::config::{Config, Latency};
 use crate::data::rng::Rng;
 use crate::report::outcome::Outcome;
 use crate::report::{self, say};
@@ -17,41 +19,34 @@ use crate::work::done::Done;
 use crate::work::{self, machine};
 
 /// Seconds of each of the workloads after the fill.
-const SECONDS: f64 = 3.0;
+const SECONDS: f64 = 2.0;
 const KILLS: u64 = 5;
 /// Longest that a child writes before it is killed.
 const LIFE_MAX_MS: u64 = 900;
 
-/// A station of the tour: benchmark, title, and what it is about.
-type Station = (&'static str, &'static str, &'static str);
+/// A station of the tour.
+struct Station {
+    benchmark: &'static str,
+    title: &'static str,
+    /// What it is about.
+    about: &'static str,
+}
+
+const fn station(benchmark: &'static str, title: &'static str, about: &'static str) -> Station {
+    Station { benchmark, title, about }
+}
 
 const STATIONS: &[Station] = &[
-    (
-        "filluniquerandom",
-        "put new",
-        "Each key put once, in random order; durable and visible when the call returns.",
-    ),
-    (
-        "overwrite",
-        "put again",
-        "Random keys get new values; the old ones' space is taken back in the background.",
-    ),
-    ("readrandom", "get", "Random keys are read; each value is checked against its key."),
-    (
-        "readmissing",
-        "get missing",
-        "Keys that are not there; most of the store can tell so without looking.",
-    ),
-    (
-        "readwhilewriting",
-        "get beside put",
-        "The same gets while another thread puts as fast as it can.",
-    ),
-    ("readseq", "scan", "The whole store in key order, entry by entry."),
-    (
+    station("filluniquerandom", "put new", "Each key once, in random order."),
+    station("overwrite", "put again", "New values of random keys; old space is taken back."),
+    station("readrandom", "get", "Random keys; each value is compared with what was put."),
+    station("readmissing", "get missing", "Keys that are not there."),
+    station("readwhilewriting", "get beside put", "The same gets while another thread puts."),
+    station("readseq", "scan", "The whole store in key order, entry by entry."),
+    station(
         "seekrandom",
         "seek + 10",
-        "Jump to a random key, then read ten neighbours; an operation is all of that.",
+        "To a random key, then ten neighbours; an operation is all of that.",
     ),
 ];
 
@@ -65,6 +60,9 @@ pub(crate) fn run(mut config: Config) -> Result<(), String> {
         config.duration = Some(SECONDS);
     }
     config.verify = true;
+    // A pause hides from samples.
+    config.latency = Some(config.latency.unwrap_or(Latency::Every));
+    config.timeline = true;
     let mut bench = Bench::new(config)?;
     let open = bench.store.db()?;
     let (properties, survives) = (open.properties(), survives(open.durability()));
@@ -76,7 +74,8 @@ pub(crate) fn run(mut config: Config) -> Result<(), String> {
         outcomes.push(outcome);
     }
     recover(&mut bench)?;
-    kill(&mut bench, survives)?;
+    kill(&mut bench)?;
+    outgrow::run(&bench.config)?;
     limit(&bench, outcomes.first())
 }
 
@@ -97,8 +96,8 @@ fn survives(durability: Durability) -> &'static str {
 }
 
 fn visit(bench: &mut Bench, station: &Station, survives: &str) -> Result<Outcome, String> {
-    let (name, title, about) = *station;
-    let benchmark = work::find(name).ok_or("a station without a benchmark")?;
+    let Station { benchmark, title, about } = *station;
+    let benchmark = work::find(benchmark).ok_or("a station without a benchmark")?;
     let outcome = match (benchmark.run)(bench).map_err(|error| format!("{title}: {error}"))? {
         Done::Measured(outcome) => *outcome,
         Done::Rows(_) | Done::Skipped(_) => return Err(format!("{title}: no figures")),
@@ -106,8 +105,9 @@ fn visit(bench: &mut Bench, station: &Station, survives: &str) -> Result<Outcome
     if bench.config.json {
         report::tell(&bench.config, &outcome)?;
     } else {
-        let survives = if outcome.user_bytes_written > 0 { survives } else { "" };
-        say(&table::row(title, &outcome, survives, about))?;
+        let puts = outcome.user_bytes_written > 0;
+        let survives = if puts { format!(" A put survives {survives}.") } else { String::new() };
+        say(&table::row(title, &outcome, &format!("{about}{survives}")))?;
     }
     Ok(outcome)
 }
@@ -128,14 +128,14 @@ fn recover(bench: &mut Bench) -> Result<(), String> {
     let records = outcome.extra.get("records").and_then(serde_json::Value::as_u64).unwrap_or(0);
     let figure = format!("{:.1} ms", outcome.seconds * 1e3);
     let about = format!(
-        "Closed and opened: {} records not yet in index runs were found again in persistent memory.",
+        "Closed and opened: {} records were in no index and are found again.",
         thousands(records)
     );
     say(&table::note("open again", &figure, &about))
 }
 
 /// Kills a writing child a few times, and looks for everything that it was told.
-fn kill(bench: &mut Bench, survives: &str) -> Result<(), String> {
+fn kill(bench: &mut Bench) -> Result<(), String> {
     if bench.config.engine.pm == PmSource::Heap {
         return say_unless_json(
             bench,
@@ -154,10 +154,10 @@ fn kill(bench: &mut Bench, survives: &str) -> Result<(), String> {
         let time = Duration::from_millis(50 + dice.below(life.clamp(1, LIFE_MAX_MS)));
         rounds.round(bench, time).map_err(|error| format!("kill -9: {error}"))?;
     }
-    tell_kills(bench, &rounds.kills, survives)
+    tell_kills(bench, &rounds.kills)
 }
 
-fn tell_kills(bench: &mut Bench, kills: &Kills, survives: &str) -> Result<(), String> {
+fn tell_kills(bench: &mut Bench, kills: &Kills) -> Result<(), String> {
     if bench.config.json {
         let mut outcome =
             Outcome { name: "kill".into(), ops: kills.acknowledged, ..Outcome::default() };
@@ -173,8 +173,8 @@ fn tell_kills(bench: &mut Bench, kills: &Kills, survives: &str) -> Result<(), St
     }
     let figure = format!("{} kills", kills.kills);
     let about = format!(
-        "A writing process was killed at random moments and the store opened again, each time in at most {:.1} ms:\n  \
-         {:<15} of {} batches that it had been told are durable, 0 were lost and 0 torn. Survived: {survives}.",
+        "A writing process was killed at random moments; opened again in at most {:.1} ms:\n  \
+         {:<15} of {} batches acknowledged, 0 were lost and 0 torn.",
         kills.reopened.as_secs_f64() * 1e3,
         "",
         thousands(kills.acknowledged),
@@ -198,8 +198,8 @@ fn limit(bench: &Bench, fill: Option<&Outcome>) -> Result<(), String> {
     }
     let share = fill.map_or(0.0, |fill| fill.ops_per_second() * small / 1e9 * 100.0);
     let about = format!(
-        "What this machine takes to persist 128 bytes with no store around it ({large:.0} ns for 1 KiB):\n  \
-         {:<15} {} a second at most; `put new` reached {share:.0} % of that, index and all.",
+        "To persist 128 bytes with no store around them ({large:.0} ns for 1 KiB):\n  \
+         {:<15} {} a second at most; `put new` reached {share:.0} % of that, index included.",
         "",
         thousands((1e9 / small) as u64),
     );

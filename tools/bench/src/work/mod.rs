@@ -2,9 +2,11 @@
 
 mod admin;
 mod chain;
+mod deleterange;
 pub(crate) mod done;
 mod keyspaces;
 pub(crate) mod machine;
+mod merge;
 mod mixed;
 mod overwrite_full;
 mod queue;
@@ -43,6 +45,18 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     benchmark("fillseq", true, write::fillseq, "put num keys in order into a fresh store"),
     benchmark("fillrandom", true, write::fillrandom, "put num random keys into a fresh store"),
     benchmark(
+        "fillsync",
+        true,
+        write::fillsync,
+        "put num / 1000 random keys into a fresh store, each durable when it returns, with a log by a sync",
+    ),
+    benchmark(
+        "fillbatch",
+        true,
+        write::fillbatch,
+        "put num keys in order into a fresh store, 1000 a batch",
+    ),
+    benchmark(
         "filluniquerandom",
         true,
         write::filluniquerandom,
@@ -56,6 +70,24 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     ),
     benchmark("deleteseq", false, write::deleteseq, "delete num keys in order"),
     benchmark("deleterandom", false, write::deleterandom, "delete num random keys"),
+    benchmark(
+        "deleterange",
+        false,
+        deleterange::deleterange,
+        "delete num ranges of range_tombstone_width keys at random places, with --keys=number",
+    ),
+    benchmark(
+        "updaterandom",
+        false,
+        mixed::updaterandom,
+        "get random keys and put a new value of each",
+    ),
+    benchmark(
+        "mergerandom",
+        false,
+        merge::mergerandom,
+        "add 1 to random keys of merge_keys, by a merge operator; values of other than 8 bytes count as 0",
+    ),
     benchmark("readrandom", false, read::readrandom, "get random keys"),
     benchmark("readmissing", false, read::readmissing, "get random keys that are not there"),
     benchmark(
@@ -77,6 +109,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         false,
         mixed::readwhilewriting,
         "get random keys beside one writer",
+    ),
+    benchmark(
+        "readwhilescanning",
+        false,
+        mixed::readwhilescanning,
+        "get random keys beside one thread that scans the store",
     ),
     benchmark(
         "readrandomwriterandom",

@@ -27,7 +27,7 @@ pub(super) fn overwrite_full(bench: &mut Bench) -> Result<Done, String> {
     let spin = Duration::from_secs_f64(seconds.min(SPIN_MAX));
     let before = spin::longest_gap(spin).longest;
     let latency = bench.config.latency.replace(Latency::Every);
-    let crew = Crew { threads: bench.config.threads, aside: false };
+    let crew = Crew { threads: bench.config.threads, aside: None };
     let measured = bench.measure("overwrite_full", crew, &|worker| {
         overwrite(worker, keys, Duration::from_secs_f64(seconds))
     });

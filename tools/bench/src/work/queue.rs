@@ -17,7 +17,7 @@ const SEEKS: u32 = 100;
 pub(super) fn queue(bench: &mut Bench) -> Result<Done, String> {
     let latency = bench.config.latency.replace(Latency::Off);
     let seeks = std::sync::Mutex::new(Seeks::default());
-    let crew = Crew { threads: 1, aside: false };
+    let crew = Crew { threads: 1, aside: None };
     let measured = bench.measure("queue", crew, &|worker| {
         let taken = run(worker)?;
         *seeks.lock().map_err(|error| error.to_string())? = taken;

@@ -14,14 +14,14 @@ pub(super) fn readmissing(bench: &mut Bench) -> Result<Done, String> {
 }
 
 pub(super) fn multireadrandom(bench: &mut Bench) -> Result<Done, String> {
-    let crew = Crew { threads: bench.config.threads, aside: false };
+    let crew = Crew { threads: bench.config.threads, aside: None };
     let mut outcome = bench.measure("multireadrandom", crew, &multi_get_random)?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())
 }
 
 fn run(bench: &mut Bench, name: &str, missing: bool) -> Result<Done, String> {
-    let crew = Crew { threads: bench.config.threads, aside: false };
+    let crew = Crew { threads: bench.config.threads, aside: None };
     let mut outcome = bench.measure(name, crew, &|worker| get_random(worker, missing))?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())

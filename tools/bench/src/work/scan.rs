@@ -22,14 +22,14 @@ pub(super) fn readreverse(bench: &mut Bench) -> Result<Done, String> {
 }
 
 pub(super) fn seekrandom(bench: &mut Bench) -> Result<Done, String> {
-    let crew = Crew { threads: bench.config.threads, aside: false };
+    let crew = Crew { threads: bench.config.threads, aside: None };
     let mut outcome = bench.measure("seekrandom", crew, &seek_random)?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())
 }
 
 fn sequential(bench: &mut Bench, name: &str, way: Way) -> Result<Done, String> {
-    let crew = Crew { threads: bench.config.threads, aside: false };
+    let crew = Crew { threads: bench.config.threads, aside: None };
     let outcome = bench.measure(name, crew, &|worker| scan_all(worker, way))?;
     Ok(outcome.into())
 }
@@ -48,13 +48,7 @@ fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
     while iter.valid() && worker.goes_on(&mut limit) {
         visit(worker, &iter)?;
         if check {
-            let key = iter.key().unwrap_or_default();
-            let ordered = last.is_empty() || (way == Way::Forward) == (key > last.as_slice());
-            if !ordered {
-                return Err(format!("keys out of order: {key:?} after {last:?}"));
-            }
-            last.clear();
-            last.extend_from_slice(key);
+            ordered(&mut last, iter.key().unwrap_or_default(), way)?;
         }
         worker
             .meter
@@ -67,6 +61,37 @@ fn scan_all(worker: &mut Worker<'_>, way: Way) -> Result<(), String> {
         worker.tally.reads += 1;
         worker.tally.found += 1;
     }
+    Ok(())
+}
+
+/// Scans the store again and again while other threads work, each time with a new iterator.
+pub(super) fn scan_aside(worker: &mut Worker<'_>) -> Result<(), String> {
+    let mut last = Vec::new();
+    while worker.has_company() {
+        let mut cursor =
+            worker.db.default_keyspace().cursor(&ReadOptions::default()).map_err(told)?;
+        cursor.seek_to_first().map_err(told)?;
+        last.clear();
+        if !cursor.valid() {
+            std::thread::yield_now();
+        }
+        while cursor.valid() && worker.has_company() {
+            visit(worker, &cursor)?;
+            ordered(&mut last, cursor.key().unwrap_or_default(), Way::Forward)?;
+            worker.tally.ops += 1;
+            cursor.next().map_err(told)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares a key with the one before it, which is empty at the begin, and keeps it for the next.
+fn ordered(last: &mut Vec<u8>, key: &[u8], way: Way) -> Result<(), String> {
+    if !last.is_empty() && (way == Way::Forward) != (key > last.as_slice()) {
+        return Err(format!("keys out of order: {key:?} after {last:?}"));
+    }
+    last.clear();
+    last.extend_from_slice(key);
     Ok(())
 }
 

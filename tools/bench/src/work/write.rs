@@ -1,6 +1,6 @@
 //! Benchmarks that write.
 
-use strandline::Batch;
+use strandline::{Batch, PmSource, WalSync};
 
 use super::done::Done;
 use crate::bench::{Bench, Crew};
@@ -20,6 +20,36 @@ pub(super) fn fillseq(bench: &mut Bench) -> Result<Done, String> {
     run(bench, "fillseq", Change::Put, &|worker| {
         (Order::sequential(worker.config.num), worker.count(worker.config.writes()))
     })
+}
+
+/// Puts that are durable when they return, a thousandth as many: db_bench's way to measure a sync.
+pub(super) fn fillsync(bench: &mut Bench) -> Result<Done, String> {
+    let asked = bench.store.options().wal_sync;
+    // Only a store with a log can be told not to wait; all others always do.
+    let changes = asked != WalSync::Always && bench.store.options().pm == PmSource::Dram;
+    if changes {
+        bench.store.options_mut().wal_sync = WalSync::Always;
+        bench.store.fresh()?;
+    }
+    let done = run(bench, "fillsync", Change::Put, &|worker| {
+        let limit = worker.limit((worker.config.writes() / 1000).max(1));
+        (worker.random(11), limit)
+    })?;
+    if changes {
+        bench.store.options_mut().wal_sync = asked;
+        bench.store.reopen()?;
+    }
+    Ok(done)
+}
+
+/// Batches of a thousand keys, whatever `--batch_size` says, as db_bench has it.
+pub(super) fn fillbatch(bench: &mut Bench) -> Result<Done, String> {
+    let asked = std::mem::replace(&mut bench.config.batch_size, 1000);
+    let done = run(bench, "fillbatch", Change::Put, &|worker| {
+        (Order::sequential(worker.config.num), worker.count(worker.config.writes()))
+    });
+    bench.config.batch_size = asked;
+    done
 }
 
 pub(super) fn fillrandom(bench: &mut Bench) -> Result<Done, String> {
@@ -61,7 +91,7 @@ fn random(worker: &Worker<'_>, salt: u64) -> (Order, LoopLimit) {
 type KeyPlan<'p> = dyn Fn(&Worker<'_>) -> (Order, LoopLimit) + Sync + 'p;
 
 fn run(bench: &mut Bench, name: &str, change: Change, plan: &KeyPlan<'_>) -> Result<Done, String> {
-    let crew = Crew { threads: bench.config.threads, aside: false };
+    let crew = Crew { threads: bench.config.threads, aside: None };
     let mut outcome = bench.measure(name, crew, &|worker| {
         let (order, limit) = plan(worker);
         if worker.config.batch_size > 1 {
