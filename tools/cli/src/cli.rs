@@ -27,7 +27,7 @@ JSON:
 
 Opening:
   No command makes a store unless it is told to: create, or --create.
-  get, scan, export, stats, lsm, manifest, checkpoint, pool, zone, check, explain and keyspace list
+  get, scan, dump, export, stats, lsm, manifest, checkpoint, pool, zone, check, explain and keyspace list
   open the store read-only: several of them may run at once, but not beside a writer.
   An open that takes more than a second shows its progress on a terminal. Elsewhere
   STRANDLINE_PROGRESS=SECONDS asks for a line each so many seconds.
@@ -77,6 +77,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("scan", &[Db, Engine, Keyspace, Form]),
     ("load", &[Db, Engine, Keyspace, Form]),
     ("dump", &[Db, Engine, Keyspace, Form]),
+    ("export", &[Db, Engine, Keyspace, Form]),
     ("stats", &[Db, Engine]),
     ("pool", &[Db, Engine]),
     ("lsm", &[Db, Engine, Form]),
@@ -93,6 +94,8 @@ const TAKES: &[(&str, &[Common])] = &[
     ("keyspace", &[Db, Engine, Quiet]),
     ("reproduce", &[]),
     ("bench", &[]),
+    ("completions", &[]),
+    ("man", &[Quiet]),
     ("help", &[]),
 ];
 
@@ -109,6 +112,11 @@ impl Common {
             Quiet => vec!["quiet"],
         }
     }
+}
+
+/// Whether the command called `command` takes the options of the engine.
+pub fn takes_engine(command: &str) -> bool {
+    takes(command).contains(&Engine)
 }
 
 fn takes(command: &str) -> &'static [Common] {
@@ -129,7 +137,7 @@ pub fn command() -> Command {
         let name = sub.get_name().to_owned();
         let hidden = foreign(&name).filter_map(|id| common.iter().find(|arg| arg.get_id() == id));
         let sub = hidden.fold(sub, |sub, arg| sub.arg(arg.clone().hide(true)));
-        if takes(&name).contains(&Engine) { sub.after_help(AFTER_STORE) } else { sub }
+        if takes_engine(&name) { sub.after_help(AFTER_STORE) } else { sub }
     })
 }
 

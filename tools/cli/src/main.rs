@@ -4,6 +4,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | [`scripts`] | the command line as data, for completion and manual pages |
 //! | [`cli`] | the command line: commands, and which options each takes |
 //! | [`cmd`] | one file for each command |
 //! | [`render`], [`progress`] | what several commands print |
@@ -22,6 +23,7 @@ mod opening;
 mod output;
 mod progress;
 mod render;
+mod scripts;
 mod stderr;
 mod store_args;
 mod text;
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use crate::cli::Cli;
+use crate::cmd::CommandLine;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 
@@ -53,5 +56,6 @@ fn run(argv: Vec<OsString>) -> Outcome {
     cli::check_heeded(&matches)?;
     let options = store_args::options(&matches, &cli.store)?;
     let context = Context::new(cli.store, options);
-    cmd::run(&context, cli.command, &mut command)
+    let whole = CommandLine { parsed: command, complete: scripts::complete, pages: scripts::pages };
+    cmd::run(&context, cli.command, whole)
 }

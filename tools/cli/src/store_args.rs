@@ -75,7 +75,7 @@ pub fn with_flags(command: Command) -> Command {
     rows().fold(command, |command, row| command.arg(flag(row)))
 }
 
-fn flag(row: &'static Row) -> Arg {
+pub fn flag(row: &'static Row) -> Arg {
     let brief = row.doc.split_inclusive('.').next().unwrap_or(row.doc).trim_end_matches('.');
     Arg::new(row.name)
         .long(flag_name(row))

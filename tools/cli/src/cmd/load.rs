@@ -16,7 +16,7 @@ use strandline::{Batch, Db, ErrorKind, Keyspace};
 use crate::context::{Context, CreateArg};
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
-use crate::input::{Columns, Format, Line, Lines, Ranges, RecordParser};
+use crate::input::{Columns, InputFormat, Line, Lines, ParsedLine, Ranges, RecordParser};
 use crate::output::Out;
 use crate::progress::Progress;
 use crate::render::persisted::persisted_json;
@@ -33,7 +33,7 @@ pub struct LoadArgs {
     file: PathBuf,
     /// Format of the lines
     #[arg(long, value_enum, default_value = "tsv")]
-    format: Format,
+    format: InputFormat,
     /// Records that are committed as one; fewer where their bytes fill a batch
     #[arg(long, value_name = "N", default_value = "100", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     batch: usize,
@@ -54,6 +54,10 @@ pub struct LoadArgs {
 }
 
 pub fn run(context: &Context, args: LoadArgs) -> Outcome {
+    if args.format == InputFormat::Export && context.named_keyspace().is_some() {
+        let text = "load --format export: the export names its keyspaces; leave --keyspace out";
+        return Err(Failure::Usage(text.into()));
+    }
     let (input, size) = open_input(&args.file)?;
     let db = context.write_or_heap(args.store.if_missing())?;
     let keyspace = context.keyspace(&db)?;
@@ -66,10 +70,15 @@ pub fn run(context: &Context, args: LoadArgs) -> Outcome {
         bytes_max: db.properties().zone_bytes / 4,
         tally: Tally::default(),
         progress: Progress::new(context.stderr(), size),
+        end: None,
         db,
         keyspace,
     };
     let fed = loader.feed(input, if args.null { 0 } else { b'\n' });
+    let fed = match args.format {
+        InputFormat::Export => fed.and_then(|()| loader.is_whole()),
+        InputFormat::Tsv | InputFormat::Jsonl => fed,
+    };
     let seconds = loader.progress.elapsed();
     loader.progress.finish();
     summary(context, &loader, seconds, fed.as_ref().err())?;
@@ -118,6 +127,14 @@ struct Record {
     value: Range<usize>,
 }
 
+/// What a line says, its record among the pending bytes.
+enum FedLine {
+    Record { key: Range<usize>, value: Range<usize> },
+    Begin,
+    Keyspace(String),
+    End { records: u64 },
+}
+
 impl Pending {
     fn clear(&mut self) {
         self.bytes.clear();
@@ -137,6 +154,8 @@ struct Loader {
     bytes_max: u64,
     tally: Tally,
     progress: Progress,
+    /// Records that an export has, by its last line.
+    end: Option<u64>,
 }
 
 impl Loader {
@@ -154,7 +173,16 @@ impl Loader {
             };
             let number = lines.number();
             match parsed {
-                Ok((key, value)) => self.add(Record { line: number, key, value })?,
+                Ok(FedLine::Record { key, value }) => {
+                    self.add(Record { line: number, key, value })?;
+                }
+                Ok(FedLine::Keyspace(name)) => {
+                    // What is pending belongs to the keyspace before.
+                    self.commit()?;
+                    self.keyspace = self.keyspace_made(&name)?;
+                }
+                Ok(FedLine::Begin) => (),
+                Ok(FedLine::End { records }) => self.end = Some(records),
                 Err(problem) => self.reject(number, &problem),
             }
             self.progress.tick(self.tally.records, lines.bytes());
@@ -163,20 +191,45 @@ impl Loader {
     }
 
     /// Puts the record in `text` behind the pending ones; tells where it is.
-    fn parse(&mut self, text: &[u8]) -> Result<(Range<usize>, Range<usize>), String> {
+    fn parse(&mut self, text: &[u8]) -> Result<FedLine, String> {
         let bytes = &mut self.pending.bytes;
         let start = bytes.len();
-        let parsed = self.parser.parse(text, bytes).and_then(|key_len| {
-            let split = start + key_len;
-            let (key, value) = (start..split, split..bytes.len());
-            within("key", key.len(), KEY_BYTES_MAX)?;
-            within("value", value.len(), VALUE_BYTES_MAX)?;
-            Ok((key, value))
+        let parsed = self.parser.parse(text, bytes).and_then(|parsed| match parsed {
+            ParsedLine::Record { key_len } => {
+                let split = start + key_len;
+                let (key, value) = (start..split, split..bytes.len());
+                within("key", key.len(), KEY_BYTES_MAX)?;
+                within("value", value.len(), VALUE_BYTES_MAX)?;
+                Ok(FedLine::Record { key, value })
+            }
+            ParsedLine::Begin => Ok(FedLine::Begin),
+            ParsedLine::Keyspace(name) => Ok(FedLine::Keyspace(name)),
+            ParsedLine::End { records } => Ok(FedLine::End { records }),
         });
         if parsed.is_err() {
             bytes.truncate(start);
         }
         parsed
+    }
+
+    fn keyspace_made(&self, name: &str) -> Result<Keyspace, Failure> {
+        match self.db.keyspace(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(self.db.create_keyspace(name)?)
+            }
+            found => Ok(found?),
+        }
+    }
+
+    /// An export must have its last line, and as many records as that tells.
+    fn is_whole(&self) -> Result<(), Failure> {
+        let read = self.tally.records + self.tally.rejects;
+        let problem = match self.end {
+            Some(records) if records == read => return Ok(()),
+            Some(records) => format!("the export has {records} records, {read} were read"),
+            None => format!("the export has no last line after {read} records: it was cut short"),
+        };
+        Err(Failure::Other(format!("load: {problem}; export the store again")))
     }
 
     fn add(&mut self, record: Record) -> Result<(), Failure> {

@@ -4,11 +4,13 @@ pub mod bench;
 mod check;
 mod checkpoint;
 mod compact;
+mod completions;
 mod create;
 mod del;
 mod delete_range;
 mod dump;
 mod explain;
+mod export;
 mod flush;
 mod get;
 mod help;
@@ -16,6 +18,7 @@ mod ingest;
 mod keyspace;
 mod load;
 mod lsm;
+mod man;
 mod manifest;
 mod pool;
 mod put;
@@ -48,8 +51,10 @@ pub enum Command {
     Scan(scan::ScanArgs),
     /// Load records from lines of text
     Load(load::LoadArgs),
-    /// Print all records so that load takes them
+    /// Print all records of a keyspace so that load takes them
     Dump(dump::DumpArgs),
+    /// Print all keyspaces with their records so that load --format export makes them again
+    Export(export::ExportArgs),
     /// Print figures about the store
     Stats,
     /// Print what the pool says of itself: superblock, log, map of the zones
@@ -83,13 +88,27 @@ pub enum Command {
     /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
     #[command(disable_help_flag = true)]
     Bench(bench::BenchArgs),
+    /// Print a script by which a shell completes this command
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page of this command, or write those of all commands
+    Man(man::ManArgs),
     /// Show the help of a command, or the options of the store: help options
     #[command(disable_help_flag = true)]
     Help(help::HelpArgs),
 }
 
-/// Carries out `command`, one of those of the `whole` command line.
-pub fn run(context: &Context, command: Command, whole: &mut clap::Command) -> Outcome {
+/// The command line as data, for commands that describe it.
+pub struct CommandLine {
+    /// As it was parsed: options of the store are hidden.
+    pub parsed: clap::Command,
+    /// With each option that a command takes, those of `bench` included.
+    pub complete: fn() -> clap::Command,
+    /// For manual pages: options of `bench` are shown, those of the store have a page of their own.
+    pub pages: fn() -> Vec<clap::Command>,
+}
+
+/// Carries out `command`, one of those of the command line `whole`.
+pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outcome {
     match command {
         Command::Create => create::run(context),
         Command::Put(args) => put::run(context, &args),
@@ -98,6 +117,7 @@ pub fn run(context: &Context, command: Command, whole: &mut clap::Command) -> Ou
         Command::Scan(args) => scan::run(context, &args),
         Command::Load(args) => load::run(context, args),
         Command::Dump(args) => dump::run(context, &args),
+        Command::Export(args) => export::run(context, &args),
         Command::Stats => stats::run(context),
         Command::Pool => pool::run(context),
         Command::Lsm(args) => lsm::run(context, &args),
@@ -116,6 +136,8 @@ pub fn run(context: &Context, command: Command, whole: &mut clap::Command) -> Ou
         Command::Reproduce(args) => reproduce::run(context, &args),
         // Only with `--json` before it (see `main`).
         Command::Bench(args) => bench::run(args.args.into_iter().chain(["--json".into()])),
-        Command::Help(args) => help::run(context, &args, whole),
+        Command::Completions(args) => completions::run(context, &args, (whole.complete)()),
+        Command::Man(args) => man::run(context, &args, (whole.pages)()),
+        Command::Help(args) => help::run(context, &args, &mut whole.parsed),
     }
 }

@@ -7,8 +7,13 @@ use crate::text::from_json;
 /// Strings stand for their text and `{"hex": "…"}` for those bytes; a value of any other kind is stored as
 /// its compact text.
 pub fn parse(line: &[u8], out: &mut Vec<u8>) -> Result<usize, String> {
-    let record: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let Value::Object(members) = &record else {
+    let line: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    record(&line, out)
+}
+
+/// The record that `line` is; see [`parse`].
+pub fn record(line: &Value, out: &mut Vec<u8>) -> Result<usize, String> {
+    let Value::Object(members) = line else {
         return Err("no object; expected {\"key\": …, \"value\": …}".into());
     };
     if let Some(other) = members.keys().find(|name| *name != "key" && *name != "value") {

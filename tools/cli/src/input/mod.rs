@@ -1,5 +1,6 @@
-//! Records from lines of text: TSV or JSON lines.
+//! Records from lines of text: TSV, JSON lines, or what `export` writes.
 
+mod export;
 mod jsonl;
 mod lines;
 mod tsv;
@@ -12,6 +13,9 @@ use clap::ValueEnum;
 use crate::text::Form;
 use tsv::TsvParser;
 
+/// Version of what `export` writes.
+pub const EXPORT_VERSION: u64 = 1;
+
 /// A text format of records, one a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -21,26 +25,54 @@ pub enum Format {
     Jsonl,
 }
 
+/// A text format that `load` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InputFormat {
+    /// Key and value between tabs, with escapes
+    Tsv,
+    /// {"key": …, "value": …}
+    Jsonl,
+    /// What `strandline export` writes: records of all keyspaces, which are made if they are not there
+    Export,
+}
+
+/// What a line of input says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParsedLine {
+    /// A record, whose key has so many bytes.
+    Record { key_len: usize },
+    /// Nothing but that an export begins.
+    Begin,
+    /// The keyspace of the records that follow.
+    Keyspace(String),
+    /// The last line of an export, with its count of records.
+    End { records: u64 },
+}
+
 /// Reads the records of one input.
 pub enum RecordParser {
     Tsv(TsvParser),
     Jsonl,
+    Export,
 }
 
 impl RecordParser {
-    pub fn new(format: Format, columns: Columns, form: Form) -> RecordParser {
+    pub fn new(format: InputFormat, columns: Columns, form: Form) -> RecordParser {
         match format {
-            Format::Tsv => RecordParser::Tsv(TsvParser::new(columns, form)),
-            Format::Jsonl => RecordParser::Jsonl,
+            InputFormat::Tsv => RecordParser::Tsv(TsvParser::new(columns, form)),
+            InputFormat::Jsonl => RecordParser::Jsonl,
+            InputFormat::Export => RecordParser::Export,
         }
     }
 
-    /// Appends the key and the value of the record in `line` to `out` and returns the key's length. After
-    /// an error `out` may hold a part of the record.
-    pub fn parse(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<usize, String> {
-        match self {
-            RecordParser::Tsv(tsv) => tsv.parse(line, out),
-            RecordParser::Jsonl => jsonl::parse(line, out),
-        }
+    /// Parses `line`; the key and the value of a record are appended to `out`. After an error `out` may hold a part of
+    /// the record.
+    pub fn parse(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<ParsedLine, String> {
+        let key_len = match self {
+            RecordParser::Tsv(tsv) => tsv.parse(line, out)?,
+            RecordParser::Jsonl => jsonl::parse(line, out)?,
+            RecordParser::Export => return export::parse(line, out),
+        };
+        Ok(ParsedLine::Record { key_len })
     }
 }

@@ -51,3 +51,51 @@ fn options_of_the_store_are_shown_together_and_taken_everywhere() {
     }
     assert!(!text.contains("create-if-missing"), "{text}");
 }
+
+/// What a script of completion knows: commands, their own options, those of the store and of bench, values.
+#[test]
+fn completions_name_commands_and_options() {
+    let store = Store::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = store.run(&["completions", shell]).ok().text();
+        for word in ["delete-range", "keys-only", "memtable-bytes", "compression_type", "jsonl"] {
+            assert!(script.contains(word), "{word} in {shell}");
+        }
+    }
+    // Bash itself reads the script and completes by it.
+    let script = store.dir().join("completions.bash");
+    std::fs::write(&script, store.run(&["completions", "bash"]).ok().out).expect("written");
+    let complete = "source completions.bash; COMP_WORDS=(strandline dele); COMP_CWORD=1; \
+                    _strandline strandline dele strandline; echo ${COMPREPLY[@]}";
+    let bash =
+        std::process::Command::new("bash").args(["-c", complete]).current_dir(store.dir()).output();
+    if let Ok(output) = bash {
+        let (out, err) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+        assert_eq!(String::from_utf8_lossy(&out).trim(), "delete-range", "{err}");
+    }
+}
+
+/// The page of each command, and that of the options of the store.
+#[test]
+fn manual_pages_are_there_for_each_command() {
+    let store = Store::new();
+    let whole = store.run(&["man"]).ok().text();
+    assert!(whole.contains(".TH strandline 1") && whole.contains("Exit codes"), "{whole}");
+    let written = store.run(&["man", "pages", "--json"]).ok().json();
+    let pages = written["pages"].as_array().expect("pages");
+    assert!(pages.len() > 30, "{written}");
+    let page =
+        |name: &str| std::fs::read_to_string(store.dir().join("pages").join(name)).expect(name);
+    assert_eq!(page("strandline.1"), whole);
+    let scan = page("strandline-scan.1");
+    assert!(scan.contains("strandline scan") && scan.contains("keys\\-only"), "{scan}");
+    assert!(!scan.contains("memtable"), "{scan}");
+    let create = page("strandline-keyspace-create.1");
+    assert!(create.contains("strandline keyspace create"), "{create}");
+    let bench = page("strandline-bench.1");
+    assert!(bench.contains("compression_type") && bench.contains("readwhilescanning"), "{bench}");
+    let options = page("strandline-options.1");
+    for row in OPTIONS.iter().filter(|row| row.name != "create_if_missing") {
+        assert!(options.contains(&row.name.replace('_', "\\-")), "{}", row.name);
+    }
+}

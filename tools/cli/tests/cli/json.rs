@@ -37,6 +37,7 @@ fn calls_of(path: &str) -> Calls {
         "scan" => calls(&["scan"], ("Usage", 2, &["scan", "--limit", "x"])),
         "load" => calls(&["load", "in.tsv"], ("Other", 3, &["load", "nothing.tsv"])),
         "dump" => calls(&["dump"], ("NotFound", 3, &["dump", "--keyspace", "none"])),
+        "export" => calls(&["export"], ("NotFound", 3, &["export", "--keyspace", "none"])),
         "stats" => calls(&["stats"], ("Usage", 2, &["stats", "--hex"])),
         "pool" => calls(&["pool"], ("NotFound", 3, &["pool", "--db", NO_STORE])),
         "lsm" => calls(&["lsm", "--files"], ("NotFound", 3, &["lsm", "--db", NO_STORE])),
@@ -83,6 +84,8 @@ fn calls_of(path: &str) -> Calls {
             ],
             ("Usage", 2, &["bench", "--num=many"]),
         ),
+        "completions" => calls(&["completions", "bash"], ("Usage", 2, &["completions", "nothing"])),
+        "man" => calls(&["man", "pages"], ("Other", 3, &["man", "in.tsv"])),
         "help" => calls(&["help", "options"], ("Usage", 2, &["help", "nonsense"])),
         other => panic!("{other}: say in tests/cli/json.rs how it is called"),
     }

@@ -142,3 +142,49 @@ fn input_from_a_file_and_a_store_in_the_heap() {
     store.run(&["load", "nothing.tsv"]).failed(3, "nothing.tsv");
     assert!(!store.pool().exists(), "a missing input makes no store");
 }
+
+/// What is exported and loaded is the same store: names, keys and values of any bytes.
+#[test]
+fn an_export_is_loaded_whole() {
+    let store = Store::new();
+    let records =
+        "\tempty key\nempty value\t\n\\x00\\xff\\t\\n\t\\xfe\\r\\\\\n\u{e9}\t{\"hex\": \"00\"}\n";
+    load(&store, &["--strict"], records).ok();
+    for name in ["many", "none", "with space \u{e9}"] {
+        store.run(&["keyspace", "create", name]).ok();
+    }
+    let many: String = (0..5000).map(|at| format!("{at:05}\tvalue {at}\n")).collect();
+    load(&store, &["--keyspace", "many"], many).ok();
+    load(&store, &["--keyspace", "with space \u{e9}"], "00001\tof another keyspace\n").ok();
+    let export = store.run(&["export"]).ok();
+    assert!(
+        export.text().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok())
+    );
+
+    let copy = Store::new();
+    let summary = load(&copy, &["--format", "export", "--strict"], &export.out).ok().json();
+    assert_eq!(summary["records"], 5005);
+    assert_eq!(copy.run(&["export"]).ok().out, export.out);
+    assert_eq!(copy.run(&["scan"]).ok().out, store.run(&["scan"]).ok().out);
+    // Again, over what is there; and with digits in place of text.
+    load(&copy, &["--format", "export", "--strict"], store.run(&["export", "--hex"]).ok().out).ok();
+    assert_eq!(copy.run(&["export"]).ok().out, export.out);
+    let one = copy.run(&["export", "--keyspace", "none"]).ok().text();
+    assert_eq!(one.lines().count(), 3, "{one}");
+}
+
+#[test]
+fn an_export_that_is_not_whole_is_an_error() {
+    let store = Store::filled(100, &[]);
+    let text = store.run(&["export"]).ok().text();
+    let lines: Vec<&str> = text.lines().collect();
+    let (last, front) = lines.split_last().expect("lines");
+    let (copy, without_end) = (Store::new(), front.join("\n"));
+    let ran = load(&copy, &["--format", "export"], &without_end);
+    assert!(ran.code == 3 && ran.err.contains("cut short"), "{}", ran.err);
+    let fewer = [&lines[..50], &[*last]].concat().join("\n");
+    let ran = load(&copy, &["--format", "export"], fewer);
+    assert!(ran.code == 3 && ran.err.contains("has 100 records, 48 were read"), "{}", ran.err);
+    let ran = load(&copy, &["--format", "export", "--keyspace", "x"], "");
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}
