@@ -9,7 +9,7 @@ mod tree;
 use std::collections::BTreeMap;
 
 use measure::{HEADS, Measured};
-use tree::Tree;
+use tree::SourceTree;
 
 const USAGE: &str = "usage: cargo xtask figures [--rev REV]...\n\
     Sources of each crate without their tests: lines of a median file, files over 500 lines; functions, lines of a \
@@ -27,15 +27,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
             ("--rev", _) => args.next().ok_or(USAGE)?,
             _ => return Err(USAGE.into()),
         };
-        trees.push(Tree::of_revision(rev)?);
+        trees.push(SourceTree::of_revision(rev)?);
     }
-    trees.push(Tree::now()?);
+    trees.push(SourceTree::now()?);
     print!("{}", table(&trees));
     Ok(())
 }
 
 /// A row for each crate and tree, those of a crate together, then the words of the documents.
-fn table(trees: &[Tree]) -> String {
+fn table(trees: &[SourceTree]) -> String {
     let measured: Vec<_> = trees.iter().map(|tree| (tree, crates(tree))).collect();
     let mut names: Vec<&str> = measured.iter().flat_map(|(_, of)| of.keys().copied()).collect();
     names.sort_unstable();
@@ -69,7 +69,7 @@ fn row(name: &str, tree: &str, cells: Vec<String>) -> Vec<String> {
 }
 
 /// The figures of each crate's sources.
-fn crates(tree: &Tree) -> BTreeMap<&str, Measured> {
+fn crates(tree: &SourceTree) -> BTreeMap<&str, Measured> {
     let mut crates: BTreeMap<&str, Measured> = BTreeMap::new();
     for (path, text) in &tree.files {
         let Some((root, inside)) = path.split_once("/src/").filter(|_| path.ends_with(".rs"))
@@ -106,9 +106,9 @@ fn aligned(rows: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
 
-    fn tree(name: &str, files: &[(&str, &str)]) -> Tree {
+    fn tree(name: &str, files: &[(&str, &str)]) -> SourceTree {
         let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-        Tree { name: name.into(), files: files.collect() }
+        SourceTree { name: name.into(), files: files.collect() }
     }
 
     #[test]

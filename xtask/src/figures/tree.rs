@@ -5,23 +5,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 /// A tree and its texts.
-pub struct Tree {
+pub struct SourceTree {
     pub name: String,
     /// By path.
     pub files: BTreeMap<String, String>,
 }
 
-impl Tree {
+impl SourceTree {
     /// The working tree.
-    pub fn now() -> Result<Tree, String> {
+    pub fn now() -> Result<SourceTree, String> {
         let paths = git(&["ls-files"])?;
         let read = |path: &str| Some((path.to_owned(), std::fs::read_to_string(path).ok()?));
         let files = paths.lines().filter(|path| is_counted(path)).filter_map(read).collect();
-        Ok(Tree { name: "now".into(), files })
+        Ok(SourceTree { name: "now".into(), files })
     }
 
     /// The tree of revision `rev`, all its files by one process.
-    pub fn of_revision(rev: &str) -> Result<Tree, String> {
+    pub fn of_revision(rev: &str) -> Result<SourceTree, String> {
         let listed = git(&["ls-tree", "-r", "--name-only", rev])?;
         let paths: Vec<String> =
             listed.lines().filter(|path| is_counted(path)).map(str::to_owned).collect();
@@ -41,7 +41,7 @@ impl Tree {
             texts(BufReader::new(output), paths)
         });
         child.wait().map_err(failed)?;
-        Ok(Tree { name: rev.into(), files: files.map_err(failed)? })
+        Ok(SourceTree { name: rev.into(), files: files.map_err(failed)? })
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_revision_that_is_not_there_is_named() {
-        let error = Tree::of_revision("no-such-revision").err().expect("an error");
+        let error = SourceTree::of_revision("no-such-revision").err().expect("an error");
         assert!(error.contains("no-such-revision"), "{error}");
     }
 }
