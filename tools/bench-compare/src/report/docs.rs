@@ -24,7 +24,10 @@ pub fn page(report: &Report) -> String {
     line(
         "should be, and every store read whole at the end. A ratio above 1 means that this engine is faster; least and",
     );
-    line("most are those of single turns.\n");
+    let runs = report.samples.iter().map(|sample| sample.run + 1).max().unwrap_or(0);
+    line(&format!(
+        "most are those of single turns. Figures are medians of this many runs: {runs}.\n"
+    ));
     line("```sh");
     line("scripts/install-rivals");
     line(&report.command);
@@ -47,18 +50,23 @@ pub fn page(report: &Report) -> String {
     line(&format!("|{}", "---|".repeat(table::HEADS.len())));
     let rows = report.rows();
     rows.iter().for_each(|row| line(&format!("| {} |", table::cells(row).join(" | "))));
-    line("\n## What puts survived, and what they cost\n");
+    line("\n## What puts survived\n");
+    line("| engine | a put survives |\n|---|---|");
+    for maker in std::iter::once(OURS).chain(RIVALS) {
+        let samples = report.samples.iter().filter(|sample| sample.engine == maker.name);
+        let cases: Vec<(&str, &str)> =
+            samples.map(|sample| (sample.case.name, &sample.durability[..])).collect();
+        if !cases.is_empty() {
+            line(&format!("| {} | {} |", maker.name, survives(&cases)));
+        }
+    }
+    line("\n## What puts cost\n");
     line("| benchmark | rival | threads | value | ours | rival's |\n|---|---|---|---|---|---|");
-    for row in &rows {
-        let side = |side: usize| format!("{} {}", row.durability[side], row.notes[side]);
+    for row in rows.iter().filter(|row| row.notes.iter().any(|note| !note.is_empty())) {
+        let [ours, theirs] = &row.notes;
         line(&format!(
-            "| {} | {} | {} | {} | {} | {} |",
-            row.benchmark,
-            row.rival,
-            row.threads,
-            row.value_size,
-            side(0).trim(),
-            side(1).trim()
+            "| {} | {} | {} | {} | {ours} | {theirs} |",
+            row.benchmark, row.rival, row.threads, row.value_size,
         ));
     }
     if !report.failures.is_empty() {
@@ -69,4 +77,35 @@ pub fn page(report: &Report) -> String {
     line("| benchmark | |\n|---|---|");
     ABOUT.iter().for_each(|(name, about)| line(&format!("| {name} | {about} |")));
     page
+}
+
+/// What puts of an engine survive; of each benchmark, that. What holds in most benchmarks comes first, without their names.
+fn survives(cases: &[(&str, &str)]) -> String {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for &(benchmark, class) in cases {
+        match groups.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, benchmarks)) if benchmarks.contains(&benchmark) => {}
+            Some((_, benchmarks)) => benchmarks.push(benchmark),
+            None => groups.push((class, vec![benchmark])),
+        }
+    }
+    groups.sort_by_key(|(_, benchmarks)| std::cmp::Reverse(benchmarks.len()));
+    let texts = groups.iter().enumerate().map(|(place, (class, benchmarks))| match place {
+        0 => (*class).to_string(),
+        _ => format!("{}: {class}", benchmarks.join(", ")),
+    });
+    texts.collect::<Vec<String>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::survives;
+
+    #[test]
+    fn one_line_for_each_engine() {
+        let cases =
+            [("fill", "process"), ("sync", "power"), ("read", "process"), ("fill", "process")];
+        assert_eq!(survives(&cases), "process; sync: power");
+        assert_eq!(survives(&cases[..1]), "process");
+    }
 }
