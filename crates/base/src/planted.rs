@@ -27,7 +27,7 @@ bugs! {
     PublishOutOfOrder,
     /// Recovery accepts commits beyond the first gap.
     AcceptOverHole,
-    /// Recovery accepts a commit of which a segment is missing.
+    /// Recovery accepts a commit that lacks a segment.
     AcceptPartialCommit,
     /// Recovery skips the record checksum.
     SkipRecordChecksum,

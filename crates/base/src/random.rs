@@ -34,7 +34,7 @@ impl Rng {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// An index into `len` things, of which there are some.
+    /// An index into `len` things, at least one.
     #[inline]
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize

@@ -22,7 +22,7 @@ use crate::site::Site;
 ///
 /// # A failure is final
 ///
-/// After a failed write nobody knows what is in the log, so nothing is written any more. Fences go on to return, but they
+/// After a failed write the log's contents are unknown, so nothing is written any more. Fences go on to return, but they
 /// promise nothing: [`Region::try_fence`] tells.
 pub trait Journal: Send + Sync {
     /// Makes ranges durable, as far as the journal's class says: offset and bytes of each, in whole lines, none of them

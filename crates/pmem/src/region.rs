@@ -386,7 +386,7 @@ impl Region {
     /// As [`Region::fence`], and tells if it promises nothing.
     ///
     /// # Errors
-    /// Those of the [`Journal`], the first of which stays.
+    /// Those of the [`Journal`]; the first stays.
     #[inline]
     pub fn try_fence(&self, flushed: InFlight<'_>) -> Result<Durable> {
         let durable = self.fence(flushed);

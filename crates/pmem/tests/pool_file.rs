@@ -294,7 +294,7 @@ fn full_device() {
 fn a_lock_keeps_writers_apart_and_lets_readers_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("LOCK");
-    let none = FileLock::acquire(&path, OpenMode::ReadOnly).expect_err("nobody made it");
+    let none = FileLock::acquire(&path, OpenMode::ReadOnly).expect_err("never made");
     assert_eq!(none.kind(), ErrorKind::NotFound);
     let writer = FileLock::acquire(&path, OpenMode::ReadWrite).expect("made");
     for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {

@@ -335,7 +335,7 @@ impl Grains {
         }
     }
 
-    /// Flips grains, all of which are in the other state, and keeps everything that is derived from them.
+    /// Flips grains that are all in the other state, and keeps everything that is derived from them.
     fn set(&mut self, grains: Range<u64>, in_use: bool, wear: WearChange) {
         let zones = self.zones_of(&grains);
         // Zones between the first and the last change as a whole, and are not broken before or after.
@@ -358,7 +358,7 @@ impl Grains {
         self.list(last);
     }
 
-    /// Wholly free zones among `zones`, of which those between the first and the last are free or not.
+    /// Wholly free zones among `zones`; each between the first and the last is free or not.
     fn whole_among(&self, zones: &Range<u32>, between_free: bool) -> u32 {
         let (first, last) = (zones.start, zones.end - 1);
         let edges = self.is_whole(first) as u32 + (last > first && self.is_whole(last)) as u32;

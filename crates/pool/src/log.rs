@@ -220,7 +220,7 @@ impl Pool {
     }
 
     /// Makes durable what an open has read and will rely on: the edits, the zone table, and both
-    /// superblock slots, of which one that is damaged or behind is rewritten. A killed process may
+    /// superblock slots; a slot that is damaged or behind is rewritten. A killed process may
     /// have left any of it in the caches only. To be called by an open for writing, before anything
     /// recovered is served.
     ///

@@ -98,7 +98,7 @@ impl Pool {
     /// # Panics
     /// If the zone is not taken (I-POOL-2).
     pub fn release_zone(&self, no: u32) {
-        // Before anybody else can have it and write there.
+        // Before another owner can get it and write there.
         self.region().discard(self.geometry().zone_at(no), self.geometry().zone_len());
         let released = self.space.change(|state| state.grains.release_zone(no));
         assert!(released, "zone {no} was released, but is not taken");

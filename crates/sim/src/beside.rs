@@ -78,7 +78,7 @@ impl Expect<'_> {
                 continue; // It is being made.
             }
             let (rule, what) = match known.peek() {
-                None => (Rule::N3, "is there, and nobody asked for it".to_string()),
+                None => (Rule::N3, "is there, but was never asked for".to_string()),
                 Some(fact) => (Rule::N2, format!("shows {:?}, not {:?}", it.shows, fact.is.shows)),
             };
             if !known.any(|fact| fact.is.shows == it.shows) {

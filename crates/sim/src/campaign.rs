@@ -250,7 +250,7 @@ pub struct Floors {
     /// Counter by name (a field of [`Totals`] or [`Probe`], `sites_covered` or `distinct_cuts`), and its
     /// least value.
     pub least: Vec<(&'static str, u64)>,
-    /// Counters of which the first must be at least so many percent of the second.
+    /// Pairs of counters: the first must be at least so many percent of the second.
     pub shares: Vec<(&'static str, &'static str, u64)>,
     /// Sites at which crashes must have been tried.
     pub sites: Vec<Site>,

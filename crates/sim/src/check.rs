@@ -123,7 +123,7 @@ pub struct Outcome {
 pub struct Accepted {
     /// Number of commits.
     pub commits: usize,
-    /// Of those commits of which the cut does not tell, those that are in.
+    /// Of the commits that the cut does not decide, those that are in.
     pub loose: u8,
 }
 

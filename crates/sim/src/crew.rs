@@ -29,7 +29,7 @@ use base::random::Rng;
 
 /// The threads that act on one recorder.
 pub(crate) struct Crew {
-    /// Looked up only: its order is nobody's business.
+    /// Looked up only: its order does not matter.
     numbers: HashMap<ThreadId, u16>,
     names: Vec<String>,
     rng: Rng,

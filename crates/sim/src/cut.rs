@@ -24,7 +24,7 @@ pub struct CutLimits {
     pub exhaustive: usize,
     /// Otherwise: outcomes tried of each doubt while the others are whole.
     pub singles: usize,
-    /// Otherwise: images of which each part is kept or lost whole.
+    /// Otherwise: images in which each part is kept or lost whole.
     pub subsets: usize,
     /// Otherwise: random images.
     pub random: usize,

@@ -3,7 +3,7 @@
 //!
 //! The order of commits is that of their numbers, which the store tells. A commit is *in the prefix up to n* if its number
 //! is not above n. A prefix is possible at a moment if all commits in it had been asked for by then, and it is demanded up
-//! to the greatest number of which a caller had been told: by an acknowledgement, or by a read that cannot be explained
+//! to the greatest number that a caller had been told: by an acknowledgement, or by a read that cannot be explained
 //! without it. What an edit decides over (keyspaces made and dropped, files taken in) is there or not while its call lasts,
 //! whatever the prefix; before that it is not, and afterwards it is.
 //!
@@ -130,7 +130,7 @@ impl Diary {
         }
     }
 
-    /// The greatest number of which a caller had been told at `event`: what survives if only the process dies.
+    /// The greatest number that a caller had been told at `event`: what survives if only the process dies.
     pub fn told(&self, event: usize) -> u64 {
         self.told_of_read(event)
     }
@@ -171,7 +171,7 @@ impl Diary {
         commits.checked_sub(1).map_or(0, |last| self.asked[last])
     }
 
-    /// The greatest number of which a caller had been told before `event`, whatever that is worth.
+    /// The greatest number that a caller had been told before `event`, whatever that is worth.
     fn told_before(&self, event: usize) -> u64 {
         let told = self.commits.iter().filter(|commit| commit.during.done < event);
         told.map(|commit| commit.number).max().unwrap_or(self.base_cut)
@@ -376,7 +376,7 @@ impl Diary {
         }
         let commits = self.up_to(shown.cut);
         if self.asked_by(commits) >= event {
-            let what = format!("the cut is {}, which nobody had asked for yet", shown.cut);
+            let what = format!("the cut is {}, which was not asked for yet", shown.cut);
             return broken(Rule::N3, what);
         }
         // What was under way may be in or not.

@@ -504,7 +504,7 @@ impl<'s, S: System> Explorer<'s, S> {
         Ok((store, Outcome { cut, fold, leaks }))
     }
 
-    /// Looks at what lies beside a store on this disk, of which `hash` tells it from others, and holds it against what
+    /// Looks at what lies beside a store on this disk, which `hash` tells from others, and compares it with what
     /// is known.
     pub(crate) fn check_beside(
         &mut self,

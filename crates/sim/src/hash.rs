@@ -93,7 +93,7 @@ impl Hasher for Ready {
     }
 }
 
-/// A set of hashes. Never iterated: its order is nobody's business.
+/// A set of hashes. Never iterated: its order does not matter.
 pub type HashSet64 = std::collections::HashSet<u64, BuildHasherDefault<Ready>>;
 /// A map from hashes. Never iterated.
 pub type HashMap64<V> = std::collections::HashMap<u64, V, BuildHasherDefault<Ready>>;

@@ -81,7 +81,7 @@ pub struct History {
     numbers: Vec<u64>,
     folds: Vec<Vec<Fold>>,
     demands: Vec<Demand>,
-    /// Commits of which the cut does not tell whether they are in, by index: abandoned ones that were never
+    /// Commits that the cut does not decide, by index: abandoned ones that were never
     /// acknowledged, and those that are loose by nature.
     loose: Vec<usize>,
     copies: Vec<PastCopy>,

@@ -307,7 +307,7 @@ struct Sofar {
 
 /// Names of copies: few, so that what a crash left in the way of one is met again.
 const COPIES: usize = 4;
-/// Operations of a workload of which a recovered cut does not tell whether they count: each doubles what is possible.
+/// Operations of a workload that a recovered cut does not decide: each doubles what is possible.
 const LOOSE_MAX: u32 = 7;
 /// Of these, commits that are given up.
 const ABANDONS_MAX: u32 = 3;

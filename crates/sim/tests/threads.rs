@@ -104,7 +104,7 @@ fn a_read_is_explained_by_some_moment_or_is_wrong() {
     assert_eq!(broken(&seen, 5, &shows(0, &[])), Some(Rule::N5));
     assert!(diary(read(None, 2, 4)).is_ok());
     assert!(diary(read(None, 7, 8)).is_err(), "the second was told, which the first stands before");
-    assert!(diary(read(Some(9), 2, 4)).is_err(), "nobody wrote that");
+    assert!(diary(read(Some(9), 2, 4)).is_err(), "never written");
 }
 
 #[test]

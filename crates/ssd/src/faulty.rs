@@ -10,7 +10,7 @@ use crate::fs::{Append, Fs, Read};
 use crate::refused::{failed_before, link_refused, refused};
 use crate::rule::{Failure, Rule};
 
-/// Another file system, some calls of which fail.
+/// Another file system, with some calls that fail.
 #[derive(Debug)]
 pub struct Faulty<F> {
     inner: Arc<F>,

@@ -58,7 +58,7 @@ pub trait Fs: Send + Sync + 'static {
 ///
 /// # A failure is final
 ///
-/// After a failed `append` or `sync` nobody knows which bytes are in the file: the kernel may have dropped
+/// After a failed `append` or `sync` it is unknown which bytes are in the file: the kernel may have dropped
 /// the pages that it could not write, and a second `fsync` that succeeds proves nothing. So every later
 /// call on the handle fails as `Closed`. Write a new file.
 pub trait Append: Send {

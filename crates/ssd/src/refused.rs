@@ -61,7 +61,7 @@ pub(crate) fn ends_early(path: &Path, at: u64, wanted: usize, got: usize) -> Err
 #[cold]
 pub(crate) fn failed_before(operation: &'static str, path: &Path) -> Error {
     let context = format!(
-        "an earlier write to {} failed, so nobody knows what it holds; write a new file",
+        "an earlier write to {} failed, so its contents are unknown; write a new file",
         path.display()
     );
     Error::new(ErrorKind::Closed, operation, context)

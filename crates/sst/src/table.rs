@@ -66,7 +66,7 @@ impl Hit {
 }
 
 impl<B: Blocks> Table<B> {
-    /// A table of which `blocks` gives the blocks.
+    /// A table whose blocks `blocks` gives.
     pub fn new(layout: Arc<Layout>, blocks: B) -> Self {
         Self { layout, blocks }
     }

@@ -77,8 +77,8 @@ pub trait MergeOperator: Send + Sync {
 
 /// Decides over values as compactions write them, as RocksDB's `CompactionFilter` does: for values that expire, say.
 ///
-/// Called on some thread for the newest version of a key, once all readers see that or a newer one; not before the key
-/// leaves persistent memory, and again each time it sinks.
+/// Called on some thread for the newest version of a key, once all readers see that or a newer one: when the key is
+/// compacted out of level 0, and again each time it moves down a level.
 ///
 /// A filter that panics has decided nothing: the value stays, and the panic is counted in
 /// [`Properties::hook_failures`](crate::Properties::hook_failures).

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use base::{Error, ErrorKind, Result};
 
-/// Something of which memory and manifest would tell different stories if it stopped here.
+/// A step after which memory and manifest would differ if it stopped here.
 #[must_use]
 pub(crate) struct Unended<'p> {
     poison: &'p Poison,

@@ -59,7 +59,7 @@ fn disjoint_and_overlapping(threads: u64, rounds: u64, background_threads: u32) 
                         db.put(&key, stamp(thread, shared, i, 24 + shared as usize)).expect("put");
                     }
                     if let Some(seen) = db.get(&key).expect("get") {
-                        let (writer, of, _) = stamped(&seen).expect("a value that somebody wrote");
+                        let (writer, of, _) = stamped(&seen).expect("a value that was written");
                         assert!(writer < threads && of == shared);
                     }
                 }
@@ -221,7 +221,7 @@ fn readers_never_see_time_run_backwards() {
     }
     let done = AtomicBool::new(false);
     let version = |value: &[u8], counter: u64| {
-        let (_, of, version) = stamped(value).expect("a value that somebody wrote");
+        let (_, of, version) = stamped(value).expect("a value that was written");
         assert_eq!(of, counter);
         version
     };

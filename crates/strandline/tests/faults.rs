@@ -165,7 +165,7 @@ impl Place {
         while !db.work(usize::MAX).unwrap_or_else(|error| panic!("{}: {error}", self.what)) {}
         let mut there: BTreeSet<String> =
             self.fs.list(Path::new(SST)).expect("list").into_iter().collect();
-        assert!(there.remove("OWNER"), "{}: nobody's directory", self.what);
+        assert!(there.remove("OWNER"), "{}: a directory without an owner", self.what);
         let properties = db.properties();
         let levels = properties.keyspaces.iter().flat_map(|space| &space.levels);
         let named: BTreeSet<String> = levels
@@ -235,7 +235,7 @@ fn fail_everywhere(call: Call, failures: &[Failure], most: u64) {
                 let mut place = Place::new(rule.to_string());
                 place.fs.set_rules(vec![rule]);
                 place.run();
-                // One failure is got over: what failed is done again before anybody is refused.
+                // One failure is got over: what failed is done again before a writer is refused.
                 assert!(for_ever || place.refused == 0, "{}", place.what);
                 runs += 1;
                 struck += place.fs.struck();

@@ -267,7 +267,7 @@ fn long_chains_are_combined_in_persistent_memory() {
             assert!(walked > 5000, "the value below is in another run");
         }
         assert_eq!(sum(db.get(b"m").expect("get").as_deref()), Some(10_000));
-        // Another key, of which nothing is older.
+        // Another key, without an older version.
         merge_ones(&db, b"n", 5000);
         db.flush().expect("flush");
         assert_eq!(versions(&probes(&db, b"n")), 1);

@@ -351,7 +351,7 @@ fn nothing_leaks(db: &Db, what: &str) {
     assert_eq!(steps::leaked_tables(space).expect("tables"), 0, "tables, {what}");
 }
 
-/// Where a panic leaves memory and manifest apart, or a log that nobody knows the end of.
+/// Where a panic leaves memory and manifest apart, or a log with an unknown end.
 const POISONS: [&str; 3] = ["after the edit", "free space", "write the log"];
 
 /// One run, in which the step `at` panics: the panic comes out nowhere, every write that was acknowledged is there, before

@@ -139,7 +139,7 @@ fn it_says_what_a_write_survives() {
         assert!([on_disk, Durability::ProcessCrash].contains(&db.durability()));
         assert!(!db.properties().durability_note.is_empty());
         db.sync_wal().expect("sync");
-        // Of memory nobody need be told that it was synced.
+        // Nothing needs to say that memory was synced.
         let db = Db::open(dir.path(), with).expect("open");
         let note = db.properties().durability_note;
         assert!(!note.contains("tmpfs") || db.durability() == Durability::ProcessCrash);
@@ -249,7 +249,7 @@ fn missing_and_foreign_segments_are_told() {
         assert!(matches!(kind, ErrorKind::Corruption | ErrorKind::InvalidArgument), "{kind:?}");
         std::fs::rename(&away, file).expect("back");
     }
-    // What a killed process left half made is in nobody's way.
+    // What a killed process left half made is in no one's way.
     std::fs::write(dir.join("wal/new-0000000099.wal"), b"half").expect("left");
     assert_eq!(contents(&Db::open(dir.path(), options()).expect("open")), model);
     assert!(!dir.join("wal/new-0000000099.wal").exists());

@@ -10,7 +10,7 @@ use bench::data::rng::{Rng, mix};
 pub const KEY: usize = 16;
 /// Bytes of the buffer that values are cut from.
 const BUFFER: usize = 1 << 20;
-/// Bytes of which the buffer is made, each half random and then repeated: values compress to half.
+/// Bytes that the buffer is made of, each half random and then repeated: values compress to half.
 const PIECE: usize = 100;
 /// Bytes of a value before its filling: key number, then generation.
 const HEAD: usize = 12;

@@ -167,7 +167,7 @@ impl Mutant {
             )),
             (Fault::TornWord, Site::ZoneGrant) => Some(Equivalent::ChangesNothing(
                 "a header counts by the checksum over all its words, which half a word does not pass: it reads \
-                 as torn, which nobody takes for a grant, and is swept like a zone that nobody claims",
+                 as torn, which is no grant, and is swept like a zone without an owner",
             )),
             (Fault::DropFence | Fault::FenceOnOtherThread, Site::RecoverAccepted) => {
                 Some(Equivalent::ChangesNothing(

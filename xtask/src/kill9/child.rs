@@ -409,7 +409,7 @@ impl Child {
         let (lane, version) = self
             .plan
             .writer(key, &value)
-            .ok_or_else(|| format!("{key:?} held {} bytes that nobody wrote", value.len()))?;
+            .ok_or_else(|| format!("{key:?} held {} bytes that were never written", value.len()))?;
         tell(&self.out, &[Message::Saw { lane, number: version.commit() }])
     }
 }

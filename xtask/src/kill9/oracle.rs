@@ -182,7 +182,7 @@ impl Oracle {
             let mut all = contents.iter().flat_map(BTreeMap::keys);
             let keys: BTreeSet<Vec<u8>> = self.plan.keys().map(|key| key.bytes()).collect();
             let unknown = all.find(|key| !keys.contains(*key));
-            return Err(format!("a key that nobody wrote: {unknown:?}"));
+            return Err(format!("a key that was never written: {unknown:?}"));
         }
         Ok(Verdict { there, contents })
     }
@@ -267,7 +267,7 @@ impl Oracle {
         let Some(found) = found else { return "nothing".into() };
         let Some((lane, version)) = self.plan.writer(key, found) else {
             let head = &found[..found.len().min(24)];
-            return format!("{} bytes that nobody wrote, {head:?}...", found.len());
+            return format!("{} bytes that were never written, {head:?}...", found.len());
         };
         let lost = self.lanes[lane].lost.contains(&version.commit());
         let lost = if lost { ", which was lost before" } else { "" };
@@ -420,7 +420,7 @@ mod tests {
             }
         }
         world.contents[1].insert(b"stranger".to_vec(), vec![1]);
-        assert!(world.judge().err().unwrap().contains("nobody wrote"));
+        assert!(world.judge().err().unwrap().contains("never written"));
         world.contents = right.clone();
         for number in 0..400 {
             for change in PLAN.commit(0, number).iter().filter(|change| change.put.is_some()) {

@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-/// Which change of which commit of a lane wrote a value.
+/// The change, and the commit of a lane, that wrote a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u64);
 

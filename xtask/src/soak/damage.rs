@@ -122,7 +122,7 @@ impl Victim<'_> {
             let Some(space) = &spaces[key.space] else { continue };
             let found = space.get(key.bytes()).map_err(failed)?;
             if found.is_some_and(|value| self.plan.writer(&key, &value).is_none()) {
-                return Err(format!("a repair gave {key:?} a value that nobody wrote"));
+                return Err(format!("a repair gave {key:?} a value that was never written"));
             }
         }
         Ok(())

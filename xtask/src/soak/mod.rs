@@ -204,7 +204,7 @@ impl Soak {
                 continue;
             }
             if !name.starts_with(guest::PREFIX) {
-                return Err(format!("there is a keyspace {name}, which nobody made"));
+                return Err(format!("a keyspace {name} that was never made"));
             }
             let space = db.keyspace(&name).map_err(|error| error.to_string())?;
             guest::is_plausible(&space)?;

@@ -50,7 +50,7 @@ impl Node4 {
     }
 }
 
-/// Up to sixteen children; three cache lines, of which the first holds all their bytes.
+/// Up to sixteen children; three cache lines; the first holds all their bytes.
 #[repr(C, align(64))]
 pub(crate) struct Node16 {
     pub(super) header: Header,

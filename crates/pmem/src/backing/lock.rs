@@ -19,7 +19,7 @@ use super::OpenMode;
 const PATIENCE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Takes the lock of `file`, exclusive for a writer and shared for a reader, without waiting for anybody who
+/// Takes the lock of `file`, exclusive for a writer and shared for a reader, without waiting for a holder who
 /// can be named.
 pub(super) fn acquire(
     operation: &'static str,

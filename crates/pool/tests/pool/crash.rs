@@ -105,7 +105,7 @@ impl Domain for Power {
     fn load(&self, _region: &Region, _at: u64, _len: usize) {}
 }
 
-/// A region that now reads as `live`, and of which `durable` survives.
+/// A region that now reads as `live`; `durable` survives.
 fn watched(live: &[u8], durable: &[u8], deaf: Option<Site>) -> (Arc<Region>, Arc<Power>) {
     let power = Power::new(durable, deaf);
     let region = Region::heap(live.len() as u64, Some(power.clone())).unwrap();

@@ -109,7 +109,7 @@ fn what_is_kept_is_a_pool_and_free_space_is_not_kept() {
     let (pool, replay) = Pool::open(kept.region()).unwrap();
     assert_eq!(replay.payloads, [b"next".to_vec()]);
     pool.sweep();
-    assert_eq!(kept.lines_in(data), 0, "a zone that nobody claims");
+    assert_eq!(kept.lines_in(data), 0, "a zone without an owner");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Reading {
     }
 }
 
-/// Reads past the page cache: by whole blocks, of which the wanted part is copied.
+/// Reads past the page cache: by whole blocks; the wanted part is copied.
 fn read_direct(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
     let (from, len) = blocks_of(at, out.len());
     let mut blocks = Aligned::new(len);

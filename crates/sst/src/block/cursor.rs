@@ -289,7 +289,7 @@ struct Skimmed {
 /// Stops early where neither helps, so that the caller has to compare on. Damage is left to the caller too.
 #[inline]
 fn skim(block: &Block, from: usize, target: &Target<'_>) -> Skimmed {
-    // The last entry of which the shared bytes are those of the target.
+    // The last entry whose shared bytes are those of the target.
     let mut known = Skimmed { at: from, shared: 0 };
     let (mut at, mut matched, mut differs) = (from, 0, false);
     while let Some(entry) = block.entry(at) {

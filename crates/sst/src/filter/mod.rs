@@ -20,7 +20,7 @@ pub(crate) fn may_contain(bytes: &[u8], key: &[u8]) -> bool {
         Some((bits, [0xff, 0, probes, 0, 0])) if probes >> 5 == 0 => {
             bloom::may_contain(bits, *probes, xxph3::hash64(key))
         }
-        // Above 127 are the marks of newer kinds, of which Ribbon is one.
+        // Above 127 are the marks of newer kinds, such as Ribbon.
         Some((bits, [probes @ 1..=127, lines @ ..])) => {
             legacy::may_contain(bits, *probes, u32::from_le_bytes(*lines), key)
         }

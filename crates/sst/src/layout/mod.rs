@@ -68,7 +68,7 @@ impl Layout {
         Self::open_with(file, block_cap, false)
     }
 
-    /// A table of which only blocks matter: for fuzzing one of them.
+    /// A table for fuzzing one of its blocks: nothing else of it matters.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn bare(len: u64, flags: u8, verify: bool) -> Layout {
         let (checksum, block_cap) = (crate::Checksum::Xxh3, 1 << 16);

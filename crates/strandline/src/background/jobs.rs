@@ -310,8 +310,8 @@ impl Engine {
         if self.can_drain() { RUNS_ABOVE_LEVELS } else { RUNS_MAX }
     }
 
-    /// A merge of runs that came while another was under way in their subrange. Where space is owed, that one had better
-    /// end: what waits for it frees more.
+    /// A merge of runs that arrived during another merge of their subrange. Where space is owed, the older one ends first:
+    /// it frees more.
     fn choose_merge_beside(&self, other: &RunMerge) -> Option<RunMerge> {
         let space_is_owed = self.throttle.urgency() > 0 || self.out_of_space.load(Relaxed);
         if space_is_owed || !other.may_wait() {

@@ -14,7 +14,7 @@ use super::BlockKey;
 const USES_DATA: u8 = 1;
 const USES_PRECIOUS: u8 = 3;
 const USES_MAX: u8 = 3;
-/// Bookkeeping of a block: slots, of which three eighths at least are taken once there are many.
+/// Bookkeeping of a block: slots; at least three eighths of them are taken once there are many.
 const OVERHEAD: u64 = 96;
 /// Slots at the begin; a power of two.
 const SLOTS_MIN: usize = 16;

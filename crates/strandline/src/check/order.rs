@@ -10,7 +10,7 @@ use crate::keyspace::view::View;
 use crate::recovery::recover::Damage;
 use crate::span::Span;
 
-/// The first key of which an older source has a version that is not older, if there is one. Sources come from the newest
+/// The first key with a version in an older source that is not older, if there is one. Sources come from the newest
 /// on.
 fn first_disorder<S: Source>(
     context: &S::Context,
@@ -38,7 +38,7 @@ fn first_disorder<S: Source>(
     Ok(None)
 }
 
-/// Says which key of the subrange breaks the order, if one does, or that nobody can tell.
+/// Says which key of the subrange breaks the order, if one does, or that it cannot be told.
 pub(crate) fn check(
     engine: &Engine,
     space: &KeyspaceState,

@@ -187,8 +187,7 @@ impl Engine {
         SubrangeCandidate { space, subrange, view, leaving, scope, facts, due: None }
     }
 
-    /// What the pick looks at: a subrange, and the tables in the scope of its keys; what leaves its level 0, and whether
-    /// it is to.
+    /// The picker's input: a subrange, the tables in the scope of its keys, its level-0 inputs, and whether they are due.
     pub(crate) fn picture<'v>(
         &self,
         compactions: &'v Compactions,
@@ -270,7 +269,7 @@ impl Engine {
         self.begin_with(compactions, space, view, level0, upper, (into, onto))
     }
 
-    /// As [`Engine::begin`], of what leaves some level 0, tables of some levels, and tables of the level that they go to.
+    /// As [`Engine::begin`], of some level-0 inputs, tables of some levels, and tables of the output level.
     pub(crate) fn begin_with(
         &self,
         compactions: &Compactions,

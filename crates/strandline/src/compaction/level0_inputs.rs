@@ -73,7 +73,7 @@ impl Level0Inputs {
 }
 
 impl Engine {
-    /// What leaves a subrange, whose View is `view`, next. A memtable does once each commit in it is published: until then
+    /// The next level-0 inputs of a subrange with this `view`. A memtable is one once each commit in it is published: until then
     /// keys may come, and its bounds, by which its level is chosen, would not hold.
     pub(crate) fn leaving(&self, space: &KeyspaceState, view: &View) -> Level0Inputs {
         let oldest = match planted::is(Bug::FlushNewestFirst) {
@@ -90,9 +90,9 @@ impl Engine {
         Level0Inputs { memtable: None, runs: view.runs.clone() }
     }
 
-    /// Whether a memtable goes to tables as it is. Those that several subranges read become a run first, which each
-    /// leaves when it likes; so do those that a cut takes its keys from, those of a keyspace that is merged no more, and those
-    /// that hold no key: they make no table.
+    /// Whether a memtable goes to tables as it is. Shared memtables are flushed to an index run first; so are those
+    /// that a split takes its keys from, those of a keyspace whose merges stopped, and those without a key, which make no
+    /// table.
     pub(crate) fn is_flushed(&self, space: &KeyspaceState, memtable: &Memtable) -> bool {
         let has_entries = || !memtable.index.is_empty() || !memtable.deletes.is_empty();
         self.options.level0 == Level0Form::Sst

@@ -170,7 +170,7 @@ impl Engine {
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
             }
-            // Who waits for space is not refused before what failed was tried again; but it was, if not even a begin came
+            // A writer that waits for space is not refused before the failed work was tried again; it was, if not even a begin came
             // of it.
             let coming = !compactions.under_way.is_empty() || !failed && self.pauses(&compactions);
             let begun = match self.begin_any(&mut compactions) {

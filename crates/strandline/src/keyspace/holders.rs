@@ -1,7 +1,7 @@
 //! The subranges that hold persistent memory beside tables: zones that are filled, memtables, runs. What depends on all
 //! that there is looks at these only, so that keyspaces without data cost nothing, however many there are.
 //!
-//! **I-HOLDER-1** What holds something is listed: who waits for a memtable to become a run waits for ever where no background
+//! **I-HOLDER-1** Every holder is listed: a thread that waits for a flush waits for ever where no background
 //! work sees it. A subrange is added once it has a zone. What it holds goes from its front over memtables to runs under
 //! `admin` of its keyspace, and while it goes may be seen at neither end; so a subrange is taken off only where no
 //! thread has `admin`.
@@ -49,7 +49,7 @@ impl Holders {
         all.values().cloned().collect()
     }
 
-    /// Keyspaces of which a subrange holds something now.
+    /// Keyspaces with a subrange that holds something now.
     pub(crate) fn spaces(&self) -> Vec<Arc<KeyspaceState>> {
         let mut spaces: Vec<Arc<KeyspaceState>> =
             self.now().into_iter().map(|(space, _)| space).collect();

@@ -26,7 +26,7 @@ pub(crate) struct Replaced {
 #[derive(Default)]
 struct Replacements {
     all: Vec<Replaced>,
-    /// As many as there are when those are forgotten of which no View is left.
+    /// How many there are when those without a View are forgotten.
     forget_at: usize,
 }
 
@@ -44,7 +44,7 @@ impl Usage {
         }
     }
 
-    /// Calls `each` for the subranges that were replaced, of which a View may be left.
+    /// Calls `each` for the replaced subranges that may still have a View.
     pub(crate) fn each_replaced(&self, each: impl FnMut(&Replaced)) {
         let replacements = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         replacements.all.iter().for_each(each);

@@ -375,7 +375,7 @@ impl Known {
                 || known.vacancies.iter().map(key_bytes).sum::<usize>() > KEY_BYTES_MAX
         };
         if is_too_much(self) {
-            // Readers at older snapshots had better walk than all others.
+            // Readers at older snapshots walk then, so that all others do not have to.
             self.join(|_, _| true);
         }
         while is_too_much(self) {

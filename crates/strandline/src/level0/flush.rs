@@ -1,7 +1,7 @@
 //! F: an immutable memtable becomes an index run. Only the index table is written; records stay, but for operands, which are
 //! combined where that pays.
 //!
-//! - **F1** take a memtable of which every commit is published
+//! - **F1** take a memtable whose commits are all published
 //! - **F2** walk the index in order, keep what a reader may need, combine operands, stream blocks out
 //! - **F3** one edit: run added, zones frozen (or retired, if no record in them is needed)
 //! - **F4** a View with the run in the memtable's place

@@ -51,7 +51,7 @@ struct Folded {
 }
 
 impl Folder<'_> {
-    /// Combines what can be of `versions` of one key, newest first, each of which some reader may need.
+    /// Combines what it can of `versions` of one key, newest first; some reader may need each of them.
     pub(crate) fn fold(&mut self, versions: &mut Vec<Entry>) -> Result<()> {
         let is_operand = |version: &Entry| version.kind == Kind::Merge;
         let operands = versions.iter().filter(|version| is_operand(version)).count();

@@ -233,7 +233,7 @@ impl ManifestState {
         self.snapshot().encode()
     }
 
-    /// Replays a log's payloads, the first of which is a snapshot.
+    /// Replays a log's payloads; the first is a snapshot.
     pub(crate) fn replay(payloads: &[Vec<u8>]) -> Result<ManifestState> {
         let mut state = ManifestState::default();
         for (number, payload) in payloads.iter().enumerate() {

@@ -163,8 +163,8 @@ pub struct SubrangeProperties {
 pub struct LevelProperties {
     /// Its number.
     pub level: usize,
-    /// Bytes beyond which its tables sink; 0: it gathers what level 0 gives, until several levels sink together; `None`:
-    /// there is no limit.
+    /// Bytes beyond which its tables move down; 0: it gathers outputs of level 0, until several levels are compacted
+    /// together; `None`: there is no limit.
     pub target: Option<u64>,
     /// Its tables, in key order.
     pub tables: Vec<TableProperties>,

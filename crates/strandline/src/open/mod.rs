@@ -179,7 +179,7 @@ fn open_file(
     create(ground, path, options)
 }
 
-/// Whether a checkpoint lies at `path`, of which no store was made yet.
+/// Whether a checkpoint lies at `path` that was not made a store yet.
 fn is_checkpoint(names: &dyn Fs, path: &Path) -> Result<bool> {
     names.exists(&path.join(SST).join(manifest_file::NAME))
 }

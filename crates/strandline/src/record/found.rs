@@ -12,7 +12,7 @@ pub(crate) enum Found {
     Record(Entry),
     /// An entry of a table.
     Table(Hit),
-    /// What the merge operator made of several versions, the newest of which has this number.
+    /// What the merge operator made of several versions; the newest has this number.
     Merged(Seq, Vec<u8>),
     /// None: the range deletion of this number covers all that there is.
     RangeDeleted(Seq),

@@ -133,7 +133,7 @@ struct Parts {
     voids: Vec<Void>,
 }
 
-/// Marks the numbers of all commits of which every segment was found; returns those that are void.
+/// Marks the numbers of all whole commits, none torn: every segment was found; returns those that are void.
 fn mark_commits(present: &mut Present, scans: &[ZoneScan]) -> BTreeSet<Seq> {
     let mut voided = BTreeSet::new();
     let mut commits: BTreeMap<Seq, Parts> = BTreeMap::new();

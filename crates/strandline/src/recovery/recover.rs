@@ -147,7 +147,7 @@ pub(crate) fn recover(
     let (signs, edits_lost) = signs_of_loss(media, &state);
     let signs: Vec<Damage> = signs.into_iter().chain(lost).collect();
     if !signs.is_empty() {
-        // Nobody knows how new what is lost may be.
+        // The lost data may be of any age.
         decided.lost_anywhere = Some(Seq::MAX);
         decided.damage.extend(signs);
     }

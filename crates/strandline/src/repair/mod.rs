@@ -161,7 +161,7 @@ fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
     fs.remove_dir(staging)
 }
 
-/// Damage of which nobody can say what keys it took.
+/// Damage that took unknown keys.
 fn lost_anywhere(damage: &Damage) -> LostRange {
     let place = match &damage.file {
         Some(file) => format!("offset {} of {}", damage.at, file.display()),

@@ -122,7 +122,7 @@ impl Level {
     }
 }
 
-/// What a table says of a key of which it has `hit`, and `deleted` as its newest range deletion.
+/// What a table says of a key: it has `hit`, and `deleted` as the newest range deletion.
 #[inline]
 pub(crate) fn verdict(hit: Option<Hit>, deleted: Seq) -> Option<Found> {
     match hit {

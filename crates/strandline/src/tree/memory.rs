@@ -221,7 +221,7 @@ impl ssd::Read for PmFile {
 }
 
 /// What a table of `len` bytes counts for where a zone has `zone_len`: extents of the same length fit into a zone so many
-/// times and no more, and of what is left over nobody else makes a whole zone.
+/// times and no more, and the rest is too small for a whole zone.
 pub(crate) fn share(len: u64, zone_len: u64) -> u64 {
     len.next_power_of_two().min(zone_len)
 }

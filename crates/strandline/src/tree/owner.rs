@@ -48,7 +48,7 @@ fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
 /// Whether the tables in `dir` are claimed for `pool`.
 ///
 /// # Errors
-/// `InvalidArgument` where another pool has them, `Corruption` where nobody can tell.
+/// `InvalidArgument` where another pool has them, `Corruption` where it cannot be told.
 pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<bool> {
     match read(fs, dir)? {
         None => Ok(false),
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn one_store_has_a_directory() {
         let (fs, dir) = dir();
-        assert!(!is_claimed(&fs, dir, Some(7)).expect("nobody's"));
+        assert!(!is_claimed(&fs, dir, Some(7)).expect("no owner"));
         claim(&fs, dir, 7).expect("claimed");
         claim(&fs, dir, 7).expect("again");
         assert!(is_claimed(&fs, dir, Some(7)).expect("ours"));

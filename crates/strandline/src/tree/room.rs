@@ -1,4 +1,4 @@
-//! What files of tables may take, and for what: a limit, of which a part is kept for what frees space.
+//! What files of tables may take, and for what: a limit, and a reserve in it for work that frees space.
 //!
 //! A merge writes its output before its inputs go, so that files which had taken all they may could never give any of it
 //! back. So the first to be refused are writers of values and files from elsewhere, while all that persistent memory has
@@ -89,7 +89,7 @@ impl FileRoom {
         if taken <= self.limit().saturating_sub(self.reserve()) {
             return;
         }
-        // Where there are few tables, a merge of one may read most of what there is.
+        // Where there are few tables, a merge of one may read most of them.
         let largest = RESERVED_TABLES.saturating_mul(self.largest.load(Relaxed));
         let reserve = largest.min(taken).max(self.reserve());
         // All that there is may be cut into smaller tables.

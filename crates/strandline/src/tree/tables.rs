@@ -129,7 +129,7 @@ impl Tables {
     pub(super) fn take_room(&self, len: u64, writes: Writes) -> Result<()> {
         self.room.take(len, writes).map_err(|taken| {
             let text = format!(
-                "{len} bytes more have no room: tables in {} take {taken} of {} bytes, of which a part is kept for what frees \
+                "{len} bytes more have no room: tables in {} take {taken} of {} bytes; a part is kept for work that frees \
                  space; raise ssd_size, or delete keys and compact",
                 self.shelf.dir.display(),
                 self.room.limit()
@@ -176,7 +176,7 @@ impl Tables {
         self.shelf.fs.sync_dir(&self.shelf.dir)
     }
 
-    /// Notes that the file of a table may go, `len` bytes of which were counted; of one that has none, what is cached.
+    /// Notes that the file of a table may go; `len` of its bytes were counted. Of a table without a file: that its cached blocks may.
     pub(super) fn bury(&self, id: u64, len: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
     }

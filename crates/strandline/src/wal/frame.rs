@@ -102,7 +102,7 @@ fn end(out: &mut Vec<u8>, start: usize, ranges: usize) {
     out[start + 28..start + 32].copy_from_slice(&(ranges as u32).to_le_bytes());
 }
 
-/// Completes `frames` for their place `at` in a segment of which `synced` bytes are durable.
+/// Completes `frames` for their place `at` in a segment with `synced` durable bytes.
 pub(crate) fn seal(mut frames: &mut [u8], binding: Binding, mut at: u64, synced: u64) {
     while let Some((header, rest)) = frames.split_first_chunk_mut::<HEADER_LEN>() {
         header[16..24].copy_from_slice(&synced.to_le_bytes());

@@ -63,7 +63,7 @@ impl Live {
         self.bytes.values().sum()
     }
 
-    /// The parts of `range` of which `segment` has the newest bytes.
+    /// The parts of `range` whose newest bytes are in `segment`.
     pub fn within(&self, range: Range<u64>, segment: u64) -> Vec<Range<u64>> {
         let before = self.ranges.range(..range.start).next_back();
         let parts = before.into_iter().chain(self.ranges.range(range.clone()));

@@ -153,7 +153,7 @@ impl Past {
             let segment = &self.segments[at];
             let end = match self.segments.get(at + 1) {
                 Some(next) if next.number() == segment.number() + 1 => next.header.previous,
-                // Of one before a gap nobody knows, but then all of this is about saving what is left.
+                // Whether one before a gap counts is unknown, but then the open only saves what is left.
                 Some(_) => u64::MAX,
                 None => self.end,
             };

@@ -24,7 +24,7 @@ const SEGMENT_LEN: (u64, u64) = (1 << 10, 64 << 20);
 /// Old bytes that are read again for each byte written, and as many besides.
 const CLEAN_SHARE: u64 = 8;
 const CLEAN_LEAST: u64 = 64 << 10;
-/// A segment of which so small a part counts still is not kept for it.
+/// A segment is not kept for a part that is smaller than this.
 const LITTLE: u64 = 16;
 /// Bytes after which the device is asked to begin with writing.
 const ADVISE_EACH: u64 = 1 << 20;

@@ -432,7 +432,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
-    /// Damage to a record of which a key must be set apart gives the commit up.
+    /// Damage to a record whose key must be set apart gives the commit up.
     #[inline]
     pub(crate) fn index(&mut self) -> Result<()> {
         debug_assert_eq!(self.phase, Phase::Copied);
@@ -538,7 +538,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 flight.join(region.copy_nt(Site::Void, at, &blank));
             }
         });
-        // Where not even that is durable, nobody knows what becomes of the commit: it is never passed.
+        // If not even that is durable, the commit's fate is unknown: it is never passed.
         match (region.try_fence(flight), self.ticket) {
             (Ok(durable), Some(ticket)) => self.engine.ring.complete(ticket, durable),
             (Ok(_), None) => {}

@@ -321,7 +321,7 @@ impl Driver {
             }
             Op::Split { space, key } => {
                 let Some(keyspace) = self.spaces.get(space) else { return };
-                // Each has zones of its own, of which small pools have few.
+                // Each has zones of its own, and small pools have few.
                 if steps::subranges(keyspace) < SUBRANGES_MAX {
                     let _busy = steps::split(keyspace, key).expect("split");
                 }

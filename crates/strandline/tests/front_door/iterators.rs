@@ -13,7 +13,7 @@ fn open() -> Db {
     Db::open("unused-for-heap", options).expect("open")
 }
 
-/// The first program that somebody writes.
+/// The first program that a user writes.
 #[test]
 fn loops_over_ranges_and_prefixes() -> strandline::Result<()> {
     let dir = TempDir::new("front-door");
@@ -45,7 +45,7 @@ fn loops_over_ranges_and_prefixes() -> strandline::Result<()> {
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A keyspace of which a part is in tables, a part in runs and a part in memtables; some of it was deleted again.
+/// A keyspace with a part in tables, a part in runs and a part in memtables; some of it was deleted again.
 fn spread(space: &Keyspace, db: &Db, rng: &mut Rng) -> Model {
     let mut model = Model::new();
     for round in 0..4 {

@@ -119,7 +119,7 @@ impl Bench {
         places.harmless(at).or_else(|| self.in_doubt(places, at))
     }
 
-    /// Where damage leaves what a power cut leaves, too: nobody can tell them apart.
+    /// Where damage looks like a power cut: they cannot be told apart.
     fn in_doubt(&self, places: &Places, at: u64) -> Option<&'static str> {
         let key = self.golden.doubtful.as_ref()?;
         if places.edits.last().is_some_and(|edit| edit.contains(&at)) {
@@ -253,7 +253,7 @@ fn bytes_of_a_busy_pool() {
     bench.finish(1000);
 }
 
-/// Most of the bytes of which the list says that they mean nothing; zeroes that a checksum covers are among them.
+/// Most of the bytes that mean nothing according to the list; zeroes that a checksum covers are among them.
 #[test]
 fn bytes_that_mean_nothing() {
     let mut bench = Bench::new(golden::settled());

@@ -107,7 +107,7 @@ const FLUSHED: &[Life] = &[&[Flush, Flush, Flush, Flush, Flush, Flush, Flush]];
 const LAYERED: &[Life] = &[&[Sink, Hold, Sink, Flush, Flush, Nothing, Nothing]];
 /// Like [`LAYERED`], and everything in tables.
 const SUNK: &[Life] = &[&[Sink, Hold, Sink, Work, Sink, Flush, Sink]];
-/// Three lives, of which two end without a close.
+/// Three lives; two end without a close.
 const REOPENED: &[Life] = &[&[Nothing, Flush, Nothing], &[Nothing, Sink], &[Flush, Nothing]];
 
 const NOTHING: Shape = Shape { memtable: false, runs: 0, tables: 0, pm_tables: 0, subranges: 1 };

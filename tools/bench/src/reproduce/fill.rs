@@ -24,7 +24,7 @@ enum Taken {
     Object(Extent),
 }
 
-/// A new pool in `region` of which `percent` is taken.
+/// A new pool in `region` with `percent` of it taken.
 pub(crate) fn filled(region: &Arc<Region>, shape: Shape, percent: u64) -> Result<Pool, String> {
     let format = Format::for_len(region.len());
     let pool = Pool::create(Arc::clone(region), format, u64::from(std::process::id()), b"")

@@ -14,7 +14,7 @@ pub struct Request {
     pub keys: Option<u64>,
     /// Bytes of keys and values; where there are several sizes, the largest.
     pub size: Option<u64>,
-    /// Runs of which the median is told.
+    /// Runs; figures are their medians.
     pub runs: Option<u32>,
     /// Where persistent memory is, or what stands for it; otherwise `/dev/shm`.
     pub pm: Option<PathBuf>,

@@ -24,7 +24,7 @@ pub struct ReproduceArgs {
     /// Bytes of keys and values, such as 2G; for experiments that fill stores, where there are several sizes the largest
     #[arg(long, requires = "name", value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
-    /// Runs of which the median is told
+    /// Runs; figures are their medians
     #[arg(long, requires = "name", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Where persistent memory is, or what stands for it; otherwise /dev/shm

@@ -120,7 +120,7 @@ struct Judge<'w> {
 }
 
 impl Judge<'_> {
-    /// Cuts a life, of which `before` says what must hold until it is open, at random events.
+    /// Cuts a life at random events; `before` says what must hold until it is open.
     fn cut(&mut self, life: &Life, before: &Before<'_>, depth: usize) -> Result<(), Box<Failure>> {
         let Limits { cuts, deep_cuts, images, kill_one_in, .. } = self.world.limits;
         let (from, most) = if depth == 0 { (life.born, cuts) } else { (0, deep_cuts) };

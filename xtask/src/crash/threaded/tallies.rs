@@ -30,7 +30,7 @@ pub struct Counts {
     pub syncs: u64,
     pub parted: u64,
     pub splits: u64,
-    /// Lives at the end of which some run had tens of blocks.
+    /// Lives that ended with a run of tens of blocks.
     pub long_runs: u64,
     /// Recoveries in which several threads flushed.
     pub parallel_recoveries: u64,

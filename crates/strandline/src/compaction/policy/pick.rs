@@ -85,7 +85,7 @@ pub(crate) struct RoomFacts {
 /// What to compact. Tables are named by their position in their level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// What leaves level 0 into level `into`, whose tables `onto` they overlap.
+    /// Inputs of level 0 for level `into`, whose tables `onto` they overlap.
     Level0 { into: usize, onto: Range<usize> },
     /// All tables of the levels of a range into the level behind it, whose tables `onto` they overlap; where there are
     /// none, and only one level has tables, these only move.
@@ -251,9 +251,8 @@ fn level0(picture: &PickerInput<'_>) -> Option<Choice> {
     };
     let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
     let merged = bytes(&picture.level(into)[onto.clone()]);
-    // With no level free it had better wait for what has gathered, or merges would go on here that only grow. Once or
-    // twice they are worth it where a writer or a flush waits; and where nothing has gathered there is nothing to wait
-    // for.
+    // If no level is free, wait for the gathered levels; otherwise merges here only grow. Once or twice such a merge is
+    // worth it, where a writer or a flush waits. Where nothing has gathered there is nothing to wait for.
     let base = picture.base();
     let no_other_way = || gathered(picture, base).or_else(|| slide(picture)).is_none();
     let worth_it = merged <= picture.small(level0.bytes)

@@ -205,7 +205,7 @@ impl Sim {
 
 #[test]
 fn whatever_is_under_way_the_rules_of_the_tree_hold() {
-    // In these three something sinks towards a gap in which something else is about to lie.
+    // In these three a table moves down towards a gap that another is about to fill.
     for seed in (0..100).chain([543, 2169, 9195]) {
         let (mut sim, mut rng) = (Sim::default(), Rng::new(seed));
         for _ in 0..3000 {

@@ -119,7 +119,7 @@ mod tests {
             let zones = [(0, 900, 900), (1, 100, 100), (2, 1000, 10), (3, 400, 200)];
             pick_zones(zones.map(of).to_vec(), 1024, room, wanted)
         };
-        assert_eq!(pick(10_000, u64::MAX), [1, 3, 0], "the other is full, whoever's it is");
+        assert_eq!(pick(10_000, u64::MAX), [1, 3, 0], "the other is full, of whatever run");
         assert_eq!(pick(450, u64::MAX), [1, 3], "only its own records need room");
         assert_eq!(pick(250, u64::MAX), [1]);
         assert_eq!(pick(10_000, 900), [1]);

@@ -13,7 +13,7 @@ pub(crate) struct SplitFacts {
     pub entries: u64,
     /// Its share of what was written to the store lately, in thousandths.
     pub heat: u32,
-    /// Keys come in order, or nobody can tell yet: cutting would divide no work.
+    /// Keys come in order, or it is too early to tell: cutting would divide no work.
     pub monotone: bool,
     /// Nothing in it waits to be flushed.
     pub joinable: bool,

@@ -158,7 +158,7 @@ impl RunBuilder {
                 Error::new(
                     ErrorKind::Internal,
                     "index",
-                    format!("an entry lies in zone {no}, which nobody holds; reopen the store and report this"),
+                    format!("an entry lies in zone {no}, which no run holds; reopen the store and report this"),
                 )
             })?;
             uses.push(ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes });

@@ -164,7 +164,7 @@ fn needed_pieces_answer_every_reader_and_name_no_more() {
         }
         for stretch in needed.stretches() {
             let sees = |reader: &&Seq| newest(&all, stretch.begin, **reader) == stretch.seq;
-            assert!(readers.iter().any(|reader| sees(&reader)), "{stretch:?} for nobody");
+            assert!(readers.iter().any(|reader| sees(&reader)), "{stretch:?} for no reader");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which deletion is the newest where: a tree of edges, from each of which on a deletion is the newest, up to the next
+//! Which deletion is the newest where: a tree of edges. From each edge on a deletion is the newest, up to the next
 //! edge. To change a tree makes another one, which shares with it all but the way to what changed, so that a tree
 //! stays as it is for its readers.
 //!
@@ -182,7 +182,7 @@ impl<K: KeysByNumber> TreeEdit<'_, K> {
         }
     }
 
-    /// One tree of two, of which `behind` has the greater keys.
+    /// One tree of two; `behind` has the greater keys.
     fn join(&mut self, before: Root, behind: Root) -> Root {
         if before == 0 {
             behind

@@ -63,7 +63,7 @@ const SYSTEMS: [System; 3] = [
 impl System {
     /// Sizes, each twice the one before, as far as memory has room.
     fn sizes(&self, smallest: u64, request: &Request) -> Vec<u64> {
-        // What takes its pool from DRAM is in nobody's folder.
+        // A store with its pool in DRAM has no folder.
         let memory = if self.preset == "classic" { memory_left() / 2 } else { request.pm_left() };
         let factor =
             ROOM + if self.in_memory && self.has_tables() { FILES * (1 + ROOM) } else { 0 };
