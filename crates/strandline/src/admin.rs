@@ -18,10 +18,10 @@ use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
 use crate::level0::merge::RunMerge;
 use crate::level0::run::Run;
-use crate::manifest::Manifest;
 use crate::manifest::edit::{Fate, VersionEdit};
+use crate::manifest::{Manifest, creation};
 use crate::memtable::Memtable;
-use crate::options::Level0Form;
+use crate::options::{KeyspaceOptions, Level0Form};
 use crate::quantum::Worked;
 use crate::record::zone::Zone;
 use crate::span::Span;
@@ -29,6 +29,8 @@ use crate::tree::Tree;
 
 /// Bytes that a zone takes in the manifest at most.
 pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
+/// Bytes that a keyspace without data takes in the manifest at most: three names, and little else.
+const KEYSPACE_BYTES_MAX: u64 = 3 * NAME_BYTES_MAX as u64 + 64;
 /// Times that a flush tries again when space is short.
 const SHORT_MAX: u32 = 100;
 
@@ -38,7 +40,11 @@ impl Engine {
     }
 
     /// Makes a keyspace: the edit is durable before any record can name it.
-    pub(crate) fn create_space(&self, name: &str) -> Result<Arc<KeyspaceState>> {
+    pub(crate) fn create_space(
+        &self,
+        name: &str,
+        options: &KeyspaceOptions,
+    ) -> Result<Arc<KeyspaceState>> {
         self.check_writable("create keyspace")?;
         let refused = match name.len() {
             0 => Some(ErrorKind::InvalidArgument),
@@ -49,6 +55,7 @@ impl Engine {
             let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
             return Err(Error::new(kind, "create keyspace", text));
         }
+        options.check()?;
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
         if spaces.named(name).is_some() {
             return Err(Error::new(
@@ -58,10 +65,11 @@ impl Engine {
             ));
         }
         let id = self.room_for_keyspace()?;
-        let edit = self.edit(vec![VersionEdit::CreateKeyspace { id, name: name.to_owned() }])?;
+        let edit = self.edit(creation(id, name, options))?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
-        let space = Arc::new(KeyspaceState::new(id, name, vec![whole], None));
+        let plugged = (options, self.hooks.of(options));
+        let space = Arc::new(KeyspaceState::new(id, name, plugged, vec![whole], None));
         self.holders.count(1, 0);
         spaces.insert(Arc::clone(&space));
         edit.end();
@@ -72,7 +80,7 @@ impl Engine {
     fn room_for_keyspace(&self) -> Result<u32> {
         let mut manifest = self.manifest();
         // Twice its size: half is for runs.
-        let wanted = |used| 2 * (used + NAME_BYTES_MAX as u64);
+        let wanted = |used| 2 * (used + KEYSPACE_BYTES_MAX);
         let (used, area) = self.manifest_room(&mut manifest, wanted)?;
         if wanted(used) > area {
             return Err(Error::new(

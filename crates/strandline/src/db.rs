@@ -33,6 +33,7 @@ use crate::engine::Engine;
 use crate::hooks::Hooks;
 use crate::keyspace::KeyspaceState;
 use crate::open::{self, Access};
+use crate::options::KeyspaceOptions;
 use crate::options::Options;
 use crate::tree::tables::TableDir;
 
@@ -156,8 +157,18 @@ impl Db {
 
     /// Makes a keyspace; `Exists` if there is one of that name. Durable when it returns.
     pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.create_keyspace_with(name, KeyspaceOptions::default())
+    }
+
+    /// Makes a keyspace with options of its own, which the store keeps. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name; `InvalidArgument` for options out of bounds, or names of hooks that this open
+    /// does not know; `NotSupported` for compression that this build has not; `LimitExceeded` if the manifest is full.
+    pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let _call = self.engine().call("create keyspace")?;
-        Ok(self.keyspace_of(self.engine().create_space(name)?))
+        self.engine().hooks.check_known(&options)?;
+        Ok(self.keyspace_of(self.engine().create_space(name, &options)?))
     }
 
     /// Names of all keyspaces, in order of their making.

@@ -3,6 +3,7 @@
 //! Such code may panic. The panic ends here and becomes an error of kind `Hook`: nothing of the store is borrowed for
 //! change during a call, so all of it is whole afterwards.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -14,10 +15,16 @@ use crate::caught::caught;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Hooks {
-    /// Combines values with operands; needed to read or compact keys that were merged into.
+    /// Combines values with operands; needed to read or compact keys that were merged into, in keyspaces that name no
+    /// operator.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// Looks at values as they are compacted.
+    /// Looks at values as they are compacted, in keyspaces that name no filter.
     pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    /// Merge operators by the names that [keyspaces](crate::KeyspaceOptions::merge_operator) give. The names of
+    /// [`BuiltInOperator`](crate::operators::BuiltInOperator) mean those, whatever stands here.
+    pub merge_operators: BTreeMap<String, Arc<dyn MergeOperator>>,
+    /// Compaction filters by the names that [keyspaces](crate::KeyspaceOptions::compaction_filter) give.
+    pub compaction_filters: BTreeMap<String, Arc<dyn CompactionFilter>>,
     /// Is told how far the open has got.
     pub recovery_progress: Option<Arc<dyn RecoveryProgress>>,
 }
@@ -34,6 +41,28 @@ impl Hooks {
     #[must_use]
     pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Hooks {
         self.compaction_filter = Some(filter);
+        self
+    }
+
+    /// Combine values with operands by this in keyspaces that name it.
+    #[must_use]
+    pub fn named_merge_operator(
+        mut self,
+        name: impl Into<String>,
+        operator: Arc<dyn MergeOperator>,
+    ) -> Hooks {
+        self.merge_operators.insert(name.into(), operator);
+        self
+    }
+
+    /// Let this look at values as they are compacted in keyspaces that name it.
+    #[must_use]
+    pub fn named_compaction_filter(
+        mut self,
+        name: impl Into<String>,
+        filter: Arc<dyn CompactionFilter>,
+    ) -> Hooks {
+        self.compaction_filters.insert(name.into(), filter);
         self
     }
 
@@ -71,6 +100,14 @@ pub trait MergeOperator: Send + Sync {
     /// Called where that value lies deeper than what is merged. An operand is at most an eighth of a zone long: a longer
     /// one is not taken.
     fn merge_operands(&self, _keyspace: &str, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// What is wrong with `existing` or `operands`, if that can be told without merging them.
+    ///
+    /// Asked of each operand before it is written: one with a complaint is refused with `InvalidArgument`. Asked again
+    /// after [`merge`](MergeOperator::merge) returned `None`, for the text of the error.
+    fn complaint(&self, _existing: Option<&[u8]>, _operands: &[&[u8]]) -> Option<String> {
         None
     }
 }
@@ -160,43 +197,110 @@ impl<'h> Advance<'h> {
     }
 }
 
-/// The hooks of an open store.
+/// Failures that compactions of a store have passed over.
 #[derive(Default)]
-pub(crate) struct Called {
-    hooks: Hooks,
-    /// Failures that compactions have passed over.
-    passed_over: AtomicU64,
+pub(crate) struct HookFailures {
+    count: AtomicU64,
     first: OnceLock<Error>,
 }
 
-impl Called {
-    pub(crate) fn new(hooks: Hooks) -> Called {
-        Called { hooks, ..Called::default() }
+impl HookFailures {
+    /// How many there were, and the first of them.
+    pub(crate) fn so_far(&self) -> (u64, Option<&Error>) {
+        (self.count.load(Relaxed), self.first.get())
+    }
+}
+
+/// A hook of a keyspace.
+pub(crate) enum Plug<H: ?Sized> {
+    Empty,
+    Filled(Arc<H>),
+    /// The keyspace names one that this open does not know.
+    Unknown(String),
+}
+
+impl<H: ?Sized> Plug<H> {
+    fn hook(&self) -> Option<&Arc<H>> {
+        match self {
+            Plug::Filled(hook) => Some(hook),
+            Plug::Empty | Plug::Unknown(_) => None,
+        }
     }
 
-    /// The same code for what is no compaction of the store: no filter decides there.
+    fn again(&self) -> Plug<H> {
+        match self {
+            Plug::Empty => Plug::Empty,
+            Plug::Filled(hook) => Plug::Filled(Arc::clone(hook)),
+            Plug::Unknown(name) => Plug::Unknown(name.clone()),
+        }
+    }
+}
+
+/// The hooks of a keyspace of an open store.
+pub(crate) struct Called {
+    operator: Plug<dyn MergeOperator>,
+    filter: Plug<dyn CompactionFilter>,
+    failures: Arc<HookFailures>,
+}
+
+impl Called {
+    pub(crate) fn new(
+        operator: Plug<dyn MergeOperator>,
+        filter: Plug<dyn CompactionFilter>,
+        failures: Arc<HookFailures>,
+    ) -> Called {
+        Called { operator, filter, failures }
+    }
+
+    /// The same code for what is no compaction of the store: no filter decides there, and failures are not the store's.
     pub(crate) fn without_filter(&self) -> Called {
-        Called::new(Hooks { compaction_filter: None, ..self.hooks.clone() })
+        Called::new(self.operator.again(), Plug::Empty, Arc::default())
     }
 
     pub(crate) fn has_operator(&self) -> bool {
-        self.hooks.merge_operator.is_some()
+        self.operator.hook().is_some()
     }
 
     pub(crate) fn has_filter(&self) -> bool {
-        self.hooks.compaction_filter.is_some()
+        self.filter.hook().is_some()
     }
 
     /// Notes a failure that a compaction passes over.
     #[cold]
     pub(crate) fn pass_over(&self, error: Error) {
-        self.passed_over.fetch_add(1, Relaxed);
-        let _first_wins = self.first.set(error);
+        self.failures.count.fetch_add(1, Relaxed);
+        let _first_wins = self.failures.first.set(error);
     }
 
-    /// How many failures compactions have passed over, and the first of them.
-    pub(crate) fn failures(&self) -> (u64, Option<&Error>) {
-        (self.passed_over.load(Relaxed), self.first.get())
+    /// What is missing for operands to be combined, and what to do.
+    fn lack(&self, keyspace: &str) -> String {
+        match &self.operator {
+            Plug::Unknown(name) => format!(
+                "keyspace {keyspace} names the merge operator {name}, which this open does not know; register it \
+                 (Hooks::named_merge_operator)"
+            ),
+            _ => format!(
+                "keyspace {keyspace} has no merge operator; open the store with one (Hooks), or make a keyspace that \
+                 names one"
+            ),
+        }
+    }
+
+    /// Refuses an operand that no operator could combine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no operator, or it says what is wrong with the operand; `Hook` if it panics.
+    pub(crate) fn check_operand(&self, keyspace: &str, key: &[u8], operand: &[u8]) -> Result<()> {
+        let refused = |text: String| Err(Error::new(ErrorKind::InvalidArgument, "merge", text));
+        let Some(operator) = self.operator.hook() else { return refused(self.lack(keyspace)) };
+        match caught(|| operator.complaint(None, &[operand])) {
+            Ok(None) => Ok(()),
+            Ok(Some(said)) => refused(format!(
+                "key {} of keyspace {keyspace}: {said}; nothing was written",
+                key.escape_ascii()
+            )),
+            Err(said) => Err(failed(&format!("panicked ({said})"), keyspace, key, 1)),
+        }
     }
 
     /// Asks the compaction filter; `Keep` if there is none.
@@ -210,7 +314,7 @@ impl Called {
         key: &[u8],
         value: &[u8],
     ) -> Result<Decision> {
-        let Some(filter) = &self.hooks.compaction_filter else { return Ok(Decision::Keep) };
+        let Some(filter) = self.filter.hook() else { return Ok(Decision::Keep) };
         caught(|| filter.decide(keyspace, level, key, value)).map_err(|said| {
             let key = key.escape_ascii();
             let text = format!(
@@ -232,20 +336,18 @@ pub(crate) fn merge(
     existing: Option<&[u8]>,
     operands: &[&[u8]],
 ) -> Result<Vec<u8>> {
-    let Some(operator) = &hooks.hooks.merge_operator else {
-        return Err(Error::new(
-            ErrorKind::NotSupported,
-            "merge",
-            format!(
-                "key {} of keyspace {keyspace} was merged into; open the store with its merge operator",
-                key.escape_ascii()
-            ),
-        ));
+    let Some(operator) = hooks.operator.hook() else {
+        let text =
+            format!("key {} was merged into, but {}", key.escape_ascii(), hooks.lack(keyspace));
+        return Err(Error::new(ErrorKind::NotSupported, "merge", text));
     };
     let failed = |how: &str| failed(how, keyspace, key, operands.len());
     match caught(|| operator.merge(keyspace, key, existing, operands)) {
         Ok(Some(merged)) => Ok(merged),
-        Ok(None) => Err(failed("returned None")),
+        Ok(None) => Err(match caught(|| operator.complaint(existing, operands)) {
+            Ok(Some(said)) => failed(&format!("refused ({said})")),
+            _ => failed("returned None"),
+        }),
         Err(said) => Err(failed(&format!("panicked ({said})"))),
     }
 }
@@ -260,7 +362,7 @@ pub(crate) fn merge_operands(
     key: &[u8],
     operands: &[&[u8]],
 ) -> Result<Option<Vec<u8>>> {
-    let Some(operator) = &hooks.hooks.merge_operator else { return Ok(None) };
+    let Some(operator) = hooks.operator.hook() else { return Ok(None) };
     caught(|| operator.merge_operands(keyspace, key, operands))
         .map_err(|said| failed(&format!("panicked ({said})"), keyspace, key, operands.len()))
 }

@@ -55,6 +55,7 @@ mod manifest;
 mod memtable;
 mod observe;
 mod open;
+pub mod operators;
 mod options;
 mod padded;
 mod poison;
@@ -90,8 +91,9 @@ pub use observe::properties::{
     SubrangeProperties, TableProperties,
 };
 pub use options::{
-    Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Preset, Row,
-    SsdSource, TABLE as OPTIONS, WalSync, parse_size,
+    Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
+    Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalSync,
+    parse_size,
 };
 pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};

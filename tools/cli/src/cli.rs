@@ -72,6 +72,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("create", &[Db, Engine, Quiet]),
     ("put", &[Db, Engine, Keyspace, Form, Quiet]),
     ("get", &[Db, Engine, Keyspace, Form]),
+    ("merge", &[Db, Engine, Keyspace, Form, Quiet]),
     ("del", &[Db, Engine, Keyspace, Form, Quiet]),
     ("delete-range", &[Db, Engine, Keyspace, Form, Quiet]),
     ("scan", &[Db, Engine, Keyspace, Form]),

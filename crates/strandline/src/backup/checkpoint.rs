@@ -102,7 +102,7 @@ impl Engine {
             let tree = Arc::clone(&views[0].1.tree);
             let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
             drop(views);
-            let mut kept = KeyspaceDesc::new(&space.name);
+            let mut kept = KeyspaceDesc::new(&space.name, &space.options);
             let mut descs = made;
             for (level, table) in tree.tables() {
                 let desc = TableDesc { extent: None, ..table.desc_at(level) };
@@ -213,7 +213,7 @@ impl Engine {
             },
             output: self.output_options(space, into),
             // A filter decides over the store, and would make the copy another one.
-            hooks: Arc::new(self.hooks.without_filter()),
+            hooks: Arc::new(space.hooks.without_filter()),
         };
         let mut task = self.merges.submit(merge)?;
         loop {

@@ -321,7 +321,7 @@ impl Engine {
             let output = OutputOptions { place: to, writes, ..self.output_options(space, into) };
             let whole = Merge {
                 bounds: Some(compaction.bounds.clone()),
-                ..self.merge_of(tables, inputs, &view.tree, output)?
+                ..self.merge_of((space, tables), inputs, &view.tree, output)?
             };
             for merge in self.split(whole) {
                 let task = self.merges.submit(merge)?;
@@ -337,7 +337,7 @@ impl Engine {
     /// The merge of all inputs as a whole.
     fn merge_of(
         &self,
-        tables: &Arc<Tables>,
+        (space, tables): (&KeyspaceState, &Arc<Tables>),
         inputs: &Inputs,
         tree: &Tree,
         output: OutputOptions,
@@ -362,7 +362,7 @@ impl Engine {
                 older: Older::below_output(deeper),
             },
             output,
-            hooks: Arc::clone(&self.hooks),
+            hooks: Arc::clone(&space.hooks),
         })
     }
 
@@ -376,7 +376,7 @@ impl Engine {
             writes: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
-            writer: self.options.table_writer(),
+            writer: self.options.table_writer(&space.options),
             rate: self.rate.clone(),
         }
     }

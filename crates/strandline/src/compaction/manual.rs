@@ -173,7 +173,7 @@ impl Engine {
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
             // A filter looks at what lies deepest only when a caller asks for it.
-            let whole = self.hooks.has_filter();
+            let whole = space.hooks.has_filter();
             let (upper, onto) = above(&view.tree, into, (smallest, largest), whole);
             let lower = &view.tree.level(into).tables[onto.clone()];
             let hulls = upper.iter().map(|(_, tables)| &tables[..]).chain([lower]);

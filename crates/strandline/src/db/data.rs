@@ -127,10 +127,11 @@ impl Db {
         let mut ops = Vec::with_capacity(batch.len());
         for change in &batch.changes {
             let space = self.own(&change.keyspace, "write")?;
+            let (key, value) = (batch.key(change), batch.value(change));
             if change.kind == Kind::Merge {
-                self.engine().check_operator()?;
+                space.hooks.check_operand(&space.name, key, value)?;
             }
-            ops.push(Op::new(space, change.kind, batch.key(change), batch.value(change)));
+            ops.push(Op::new(space, change.kind, key, value));
         }
         Ok(ops)
     }

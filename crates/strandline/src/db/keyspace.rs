@@ -8,6 +8,7 @@ use super::range::{Bounds, prefixed};
 use super::{Cursor, Handle, IntoRange, Iter, Keys, ReadOptions, Snapshot};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
+use crate::options::KeyspaceOptions;
 use crate::probe::{Recorder, TimedProbe};
 use crate::read::scan::Scan;
 use crate::record::format::Kind;
@@ -29,6 +30,11 @@ impl Keyspace {
     /// The number by which zone headers name the keyspace.
     pub fn id(&self) -> u32 {
         self.space.id
+    }
+
+    /// The options that it was made with.
+    pub fn options(&self) -> &KeyspaceOptions {
+        &self.space.options
     }
 
     #[inline]
@@ -66,10 +72,12 @@ impl Keyspace {
     /// key is read.
     ///
     /// # Errors
-    /// As [`Db::write`](crate::Db::write); `InvalidArgument` without a merge operator.
+    /// As [`Db::write`](crate::Db::write); `InvalidArgument` without a merge operator, or for an operand that it
+    /// [complains](crate::MergeOperator::complaint) about.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.engine().check_operator()?;
-        self.change(Kind::Merge, key.as_ref(), operand.as_ref())
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.space.hooks.check_operand(&self.space.name, key, operand)?;
+        self.change(Kind::Merge, key, operand)
     }
 
     /// Deletes all keys from `begin` up to before `end`, by one record however many there are.

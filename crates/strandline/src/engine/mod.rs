@@ -17,8 +17,8 @@ use crate::caught::{caught, panicked};
 use crate::compaction::merge::cpu::Cpu;
 use crate::compaction::merge::engine::MergeEngine;
 use crate::compaction::run::Compactions;
-use crate::hooks::{Called, Hooks};
 use crate::keyspace::holders::Holders;
+use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::usage::Usage;
 use crate::keyspace::view::View;
@@ -69,7 +69,7 @@ pub(crate) struct Engine {
     /// Carries out what compactions merge.
     pub merges: Box<dyn MergeEngine>,
     pub compactions: Mutex<Compactions>,
-    pub hooks: Arc<Called>,
+    pub hooks: StoreHooks,
     /// What compactions may write; no limit where callers do the work.
     pub rate: Option<Arc<RateLimit>>,
     /// What background work met last.
@@ -131,7 +131,7 @@ impl Engine {
     pub(crate) fn new(
         media: Arc<Media>,
         options: Options,
-        hooks: Hooks,
+        hooks: StoreHooks,
         read_only: bool,
         prefault_to: u64,
         recovered: Recovered,
@@ -163,7 +163,7 @@ impl Engine {
             tables,
             merges: Box::new(Cpu),
             compactions: Mutex::default(),
-            hooks: Arc::new(Called::new(hooks)),
+            hooks,
             trouble: Mutex::default(),
             out_of_space: AtomicBool::new(false),
             stepped: AtomicBool::new(false),

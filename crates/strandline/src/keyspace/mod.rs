@@ -2,6 +2,7 @@
 
 pub(crate) mod holders;
 pub(crate) mod lost;
+pub(crate) mod plugged;
 pub(crate) mod subrange;
 pub(crate) mod usage;
 pub(crate) mod vacancies;
@@ -17,18 +18,26 @@ use arc_swap::ArcSwap;
 use base::Error;
 
 use crate::fences::{Fences, FencesBuilder, Side};
+use crate::hooks::Called;
 use crate::keyspace::lost::LostRecords;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::vacancies::Vacancies;
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
+use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 
 /// State of a keyspace that is open in this process.
 pub(crate) struct KeyspaceState {
     pub id: u32,
     pub name: String,
+    /// As they were given when it was made.
+    pub options: KeyspaceOptions,
+    /// Bytes of records at which its memtables are flushed at most; no bound of its own: as many as there are.
+    pub memtable_bytes: u64,
+    /// The code of the application that it calls.
+    pub hooks: Arc<Called>,
     pub routes: ArcSwap<Routes>,
     /// Serialises changes of the routes, of all Views and of the fronts' zones. Never taken between W2 and W5.
     pub admin: Mutex<()>,
@@ -113,12 +122,16 @@ impl KeyspaceState {
     pub(crate) fn new(
         id: u32,
         name: &str,
+        (options, hooks): (&KeyspaceOptions, Called),
         subranges: Vec<Arc<Subrange>>,
         lost: Option<LostRecords>,
     ) -> KeyspaceState {
         KeyspaceState {
             id,
             name: name.to_owned(),
+            options: options.clone(),
+            memtable_bytes: options.memtable_bytes.unwrap_or(u64::MAX),
+            hooks: Arc::new(hooks),
             routes: ArcSwap::from_pointee(Routes::new(subranges)),
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),

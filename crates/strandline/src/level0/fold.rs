@@ -55,7 +55,7 @@ impl Folder<'_> {
     pub(crate) fn fold(&mut self, versions: &mut Vec<Entry>) -> Result<()> {
         let is_operand = |version: &Entry| version.kind == Kind::Merge;
         let operands = versions.iter().filter(|version| is_operand(version)).count();
-        if operands < OPERANDS_MIN || !self.engine.hooks.has_operator() {
+        if operands < OPERANDS_MIN || !self.space.hooks.has_operator() {
             return Ok(());
         }
         let horizon = &self.retention.horizon;
@@ -149,7 +149,7 @@ impl Folder<'_> {
         below: Option<&Entry>,
         known: bool,
     ) -> Option<Folded> {
-        let (media, hooks, name) = (&*self.engine.media, &self.engine.hooks, &self.space.name);
+        let (media, hooks, name) = (&*self.engine.media, &self.space.hooks, &self.space.name);
         let operands: Vec<&[u8]> =
             operands.iter().rev().map(|operand| media.stored_value(operand)).collect();
         let below = below.filter(|below| below.kind != Kind::Delete);

@@ -10,6 +10,8 @@ use sst::SEQ_MAX;
 
 use crate::level0::run::RunDesc;
 use crate::level0::run::pieces::Pieces;
+use crate::manifest::keyspace_options;
+use crate::options::KeyspaceOptions;
 use crate::tree::desc::TableDesc;
 
 /// What the manifest knows of a zone.
@@ -31,6 +33,11 @@ pub(crate) enum VersionEdit {
     CreateKeyspace {
         id: u32,
         name: String,
+    },
+    /// Options of a keyspace; stands right behind its creation, and only if any is set.
+    SetOptions {
+        keyspace: u32,
+        options: Box<KeyspaceOptions>,
     },
     DropKeyspace {
         id: u32,
@@ -254,7 +261,8 @@ impl VersionEdit {
     pub(crate) fn keyspace(&self) -> Option<u32> {
         match self {
             VersionEdit::CreateKeyspace { id, .. } | VersionEdit::DropKeyspace { id } => Some(*id),
-            VersionEdit::Subranges { keyspace, .. }
+            VersionEdit::SetOptions { keyspace, .. }
+            | VersionEdit::Subranges { keyspace, .. }
             | VersionEdit::LeaveRun { keyspace, .. }
             | VersionEdit::RemoveTable { keyspace, .. } => Some(*keyspace),
             VersionEdit::AddRun { run, .. } => Some(run.keyspace),
@@ -294,6 +302,11 @@ impl VersionEdit {
                 out.push(2);
                 put_varint(out, u64::from(*id));
                 put_bytes(out, name.as_bytes());
+            }
+            VersionEdit::SetOptions { keyspace, options } => {
+                out.push(14);
+                put_varint(out, u64::from(*keyspace));
+                keyspace_options::put(out, options);
             }
             VersionEdit::DropKeyspace { id } => {
                 out.push(3);
@@ -418,6 +431,10 @@ impl VersionEdit {
                 VersionEdit::AddTable(Box::new(TableDesc { extent, ..desc }))
             }
             13 => VersionEdit::AddTable(Box::new(table(reader, |reader| keys.take(reader))?)),
+            14 => VersionEdit::SetOptions {
+                keyspace: id32(reader)?,
+                options: Box::new(keyspace_options::take(reader)?),
+            },
             _ => return None,
         })
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod edit;
 pub(crate) mod file;
+mod keyspace_options;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use pmem::Durable;
 use pool::Pool;
 
 use crate::level0::run::RunDesc;
+use crate::options::KeyspaceOptions;
 use crate::tree::desc::{Broken, LevelsState, TableDesc};
 use edit::{Edit, Fate, VersionEdit};
 
@@ -34,6 +36,7 @@ const NO_KEYSPACE: Broken = "a change is about a keyspace that exists";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyspaceDesc {
     pub name: String,
+    pub options: KeyspaceOptions,
     /// Subranges by their lowest keys. Identifiers are never reused, and of two subranges that a key was ever in, the
     /// later one has the greater.
     pub subranges: BTreeMap<Vec<u8>, u32>,
@@ -50,11 +53,22 @@ pub(crate) struct RunState {
     pub subranges: BTreeSet<u32>,
 }
 
+/// The changes that make a keyspace without data. One without options of its own is made as ever.
+pub(crate) fn creation(id: u32, name: &str, options: &KeyspaceOptions) -> Vec<VersionEdit> {
+    let mut changes = vec![VersionEdit::CreateKeyspace { id, name: name.to_owned() }];
+    if !options.is_empty() {
+        let options = Box::new(options.clone());
+        changes.push(VersionEdit::SetOptions { keyspace: id, options });
+    }
+    changes
+}
+
 impl KeyspaceDesc {
     /// A keyspace without data: one subrange, whose identifier is 0.
-    pub(crate) fn new(name: &str) -> KeyspaceDesc {
+    pub(crate) fn new(name: &str, options: &KeyspaceOptions) -> KeyspaceDesc {
         KeyspaceDesc {
             name: name.to_owned(),
+            options: options.clone(),
             subranges: BTreeMap::from([(Vec::new(), 0)]),
             ..KeyspaceDesc::default()
         }
@@ -67,7 +81,7 @@ impl KeyspaceDesc {
 
     /// The changes that make it anew.
     fn snapshot(&self, id: u32) -> Vec<VersionEdit> {
-        let mut changes = vec![VersionEdit::CreateKeyspace { id, name: self.name.clone() }];
+        let mut changes = creation(id, &self.name, &self.options);
         let subranges = self.subranges.iter().map(|(lower, id)| (*id, lower.clone()));
         let new: Vec<(u32, Vec<u8>)> = subranges.collect();
         if new != [(0, Vec::new())] {
@@ -124,10 +138,14 @@ impl ManifestState {
         match change {
             VersionEdit::Epoch(epoch) => self.epoch = *epoch,
             VersionEdit::CreateKeyspace { id, name } => {
-                if self.keyspaces.insert(*id, KeyspaceDesc::new(name)).is_some() {
+                let fresh = KeyspaceDesc::new(name, &KeyspaceOptions::default());
+                if self.keyspaces.insert(*id, fresh).is_some() {
                     return Err("identifiers of keyspaces are used once");
                 }
                 self.next_keyspace = self.next_keyspace.max(id.saturating_add(1));
+            }
+            VersionEdit::SetOptions { keyspace, options } => {
+                self.keyspace(*keyspace)?.options = (**options).clone();
             }
             VersionEdit::DropKeyspace { id } => {
                 self.keyspaces.remove(id).ok_or(NO_KEYSPACE)?;
@@ -224,7 +242,7 @@ impl ManifestState {
     /// The state that a fresh pool's log begins with: one keyspace, named `default`.
     pub(crate) fn fresh() -> ManifestState {
         let mut state = ManifestState { next_run: 1, next_table: 1, ..ManifestState::default() };
-        state.keyspaces.insert(0, KeyspaceDesc::new("default"));
+        state.keyspaces.insert(0, KeyspaceDesc::new("default", &KeyspaceOptions::default()));
         state.next_keyspace = 1;
         state
     }
@@ -440,6 +458,10 @@ mod tests {
             changes: vec![
                 VersionEdit::Epoch(3),
                 VersionEdit::CreateKeyspace { id: 1, name: "other".into() },
+                VersionEdit::SetOptions {
+                    keyspace: 1,
+                    options: Box::new(KeyspaceOptions::new().filter_bits(9)),
+                },
                 VersionEdit::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
                 VersionEdit::Subranges {
                     keyspace: 0,

@@ -14,6 +14,9 @@ impl fmt::Display for ManifestState {
         writeln!(f, "next: keyspace {keyspace}, run {run}, table {table}")?;
         for (id, keyspace) in &self.keyspaces {
             writeln!(f, "keyspace {id} {}", keyspace.name.escape_debug())?;
+            if !keyspace.options.is_empty() {
+                writeln!(f, "  options: {}", keyspace.options)?;
+            }
             for (lower, id) in &keyspace.subranges {
                 writeln!(f, "  subrange {id}: keys from {}", quoted(lower))?;
             }

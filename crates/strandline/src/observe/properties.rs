@@ -13,6 +13,7 @@ use crate::compaction::policy::pick::targets;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
+use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
@@ -111,6 +112,8 @@ pub struct SsdProperties {
 pub struct KeyspaceProperties {
     /// Its name.
     pub name: String,
+    /// Its own options.
+    pub options: KeyspaceOptions,
     /// Versions in memtables.
     pub memtable_records: u64,
     /// Memtables, the active one included.
@@ -248,7 +251,7 @@ impl Properties {
         let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
         let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.charged);
         let dram_bytes = held + cached + engine.throttle.building();
-        let (hook_failures, hook_failure) = engine.hooks.failures();
+        let (hook_failures, hook_failure) = engine.hooks.failures().so_far();
         Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),
@@ -311,6 +314,7 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
     let level0_share = engine.level0_share(subranges.len());
     KeyspaceProperties {
         name: space.name.clone(),
+        options: space.options.clone(),
         memtable_records: memtables.iter().map(|m| m.index.len() as u64).sum(),
         memtables: memtables.len(),
         memtable_bytes: immutable + filling,

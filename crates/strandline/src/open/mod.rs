@@ -25,6 +25,8 @@ use ssd::Fs;
 
 use crate::engine::Engine;
 use crate::hooks::Hooks;
+use crate::keyspace::KeyspaceState;
+use crate::keyspace::plugged::StoreHooks;
 use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::create::{create, first_state, format_if_new, open_shelf};
 use crate::open::ground::{Ground, Machine};
@@ -449,15 +451,21 @@ fn assemble(
     let room = FileRoom::new(options.ssd_size, options.table_bytes);
     let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
     let tables = tables.map(Arc::new);
-    let progress = hooks.recovery_progress.as_deref();
+    let hooks = StoreHooks::new(hooks);
     let recovered = recover(
         &media,
         (&replay.payloads, graveyard),
         (tables, damage),
         read_only,
         threads,
-        progress,
+        &hooks,
     )?;
+    if !read_only {
+        // What compactions write must be read again.
+        let named = |space: &Arc<KeyspaceState>| space.options.compression;
+        let kinds = recovered.spaces.values().filter_map(named);
+        kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
+    }
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered)?);
     #[cfg(feature = "planted")]
     engine.plant_old_tail();

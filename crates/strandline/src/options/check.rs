@@ -7,7 +7,11 @@ use base::{Error, ErrorKind, Result};
 use super::{Checksum, Level0Form, Options, PmSource, SsdSource};
 
 /// Smallest memtable: below it every write would flush one.
-const MEMTABLE_BYTES_MIN: u64 = 256;
+pub(super) const MEMTABLE_BYTES_MIN: u64 = 256;
+/// The highest level of Zstandard.
+pub(super) const COMPRESSION_LEVEL_MAX: i32 = 22;
+/// Bits of a Bloom filter for each key at most.
+pub(super) const FILTER_BITS_MAX: u32 = 100;
 /// Smallest budget: the indexes of two empty memtables take some of it.
 const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Percent of persistent memory beyond which tables would leave too little for records.

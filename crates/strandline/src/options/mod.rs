@@ -2,12 +2,14 @@
 //! documentation come.
 
 pub(crate) mod check;
+mod keyspace;
 mod preset;
 pub(crate) mod settings;
 
 use std::path::PathBuf;
 
 use base::{Error, ErrorKind, Result};
+pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions};
 pub use preset::{PRESETS, Preset};
 use settings::settings;
 use sst::WriterOptions;
@@ -345,6 +347,21 @@ pub fn parse_size(text: &str) -> Option<u64> {
     (real.is_finite() && (0.0..1e19).contains(&real)).then_some((real * scale as f64) as u64)
 }
 
+const COMPRESSIONS: [(&str, Compression); 4] = [
+    ("none", Compression::None),
+    ("snappy", Compression::Snappy),
+    ("lz4", Compression::Lz4),
+    ("zstd", Compression::Zstd),
+];
+
+fn compression_named(text: &str) -> Option<Compression> {
+    COMPRESSIONS.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind)
+}
+
+fn compression_name(kind: Compression) -> &'static str {
+    COMPRESSIONS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
+}
+
 impl Options {
     /// Sets the option called `name` from its text form.
     ///
@@ -369,14 +386,16 @@ impl Options {
         })
     }
 
-    /// What tables look like, but for whose they are.
-    pub(crate) fn table_writer(&self) -> WriterOptions {
+    /// What tables of a keyspace look like, but for whose they are.
+    pub(crate) fn table_writer(&self, keyspace: &KeyspaceOptions) -> WriterOptions {
+        let filter_bits = keyspace.filter_bits.unwrap_or(self.filter_bits);
+        let level = keyspace.compression_level.unwrap_or(self.compression_level);
         WriterOptions {
             checksum: self.checksum,
-            compression: self.compression,
-            compression_level: self.compression_level,
+            compression: keyspace.compression.unwrap_or(self.compression),
+            compression_level: level,
             block_bytes: self.block_bytes as usize,
-            filter_bits_per_key: f64::from(self.filter_bits),
+            filter_bits_per_key: f64::from(filter_bits),
             index: self.index,
             hash_index: self.hash_index,
             ..WriterOptions::default()
@@ -437,16 +456,11 @@ impl Options {
             "ssd_size" => self.ssd_size = parse_size(text)?,
             "ssd_direct" => self.ssd_direct = text.parse().ok()?,
             "compression" => {
-                self.compression = match text {
-                    "none" => Compression::None,
-                    "snappy" => Compression::Snappy,
-                    "lz4" => Compression::Lz4,
-                    "zstd" => Compression::Zstd,
-                    _ => return None,
-                };
+                self.compression = compression_named(text)?;
             }
             "compression_level" => {
-                self.compression_level = text.parse().ok().filter(|level| *level <= 22)?;
+                self.compression_level =
+                    text.parse().ok().filter(|level| *level <= check::COMPRESSION_LEVEL_MAX)?;
             }
             "checksum" => {
                 self.checksum = match text {
@@ -457,7 +471,9 @@ impl Options {
             }
             "table_bytes" => self.table_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
             "block_bytes" => self.block_bytes = count().filter(|bytes| *bytes > 0)?,
-            "filter_bits" => self.filter_bits = count().filter(|bits| *bits <= 100)?,
+            "filter_bits" => {
+                self.filter_bits = count().filter(|bits| *bits <= check::FILTER_BITS_MAX)?;
+            }
             "index" => {
                 self.index = match text {
                     "binary" => IndexKind::Binary,

@@ -44,7 +44,7 @@ impl Engine {
         let mut chain = Chain::new(&self.media, &copies);
         chain.walk(view, key, newest, trace)?;
         chain.operands.reverse();
-        hooks::merge(&self.hooks, &space.name, key, chain.base, &chain.operands)
+        hooks::merge(&space.hooks, &space.name, key, chain.base, &chain.operands)
     }
 }
 

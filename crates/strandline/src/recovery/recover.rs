@@ -19,7 +19,8 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
-use crate::hooks::{Advance, RecoveryProgress, RecoveryStep};
+use crate::hooks::{Advance, RecoveryStep};
+use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::{KeyspaceState, Keyspaces};
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
@@ -121,7 +122,7 @@ pub(crate) fn recover(
     (tables, lost): (Option<Arc<Tables>>, Vec<Damage>),
     read_only: bool,
     threads: usize,
-    progress: Option<&dyn RecoveryProgress>,
+    hooks: &StoreHooks,
 ) -> Result<Recovered> {
     let begun = Instant::now();
     let mut state = ManifestState::replay(payloads)?;
@@ -137,6 +138,7 @@ pub(crate) fn recover(
 
     let bytes_scanned = candidates.iter().map(|candidate| candidate.limit).sum();
     let scanning = Instant::now();
+    let progress = hooks.recovery_progress();
     let advance = Advance::new(progress, RecoveryStep::Scan, bytes_scanned);
     let scans = scan_all(media, &candidates, state.floor, threads, &advance);
     let scan = scanning.elapsed();
@@ -208,7 +210,9 @@ pub(crate) fn recover(
         };
         let subranges = subranges(media, keyspace, &found);
         let lost = decided.lost_from(*id);
-        spaces.insert(Arc::new(KeyspaceState::new(*id, &keyspace.name, subranges, lost)));
+        let plugged = (&keyspace.options, hooks.of(&keyspace.options));
+        let space = KeyspaceState::new(*id, &keyspace.name, plugged, subranges, lost);
+        spaces.insert(Arc::new(space));
     }
     report.cut = decided.cut;
     report.elapsed = begun.elapsed();

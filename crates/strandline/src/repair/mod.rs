@@ -27,7 +27,7 @@ use crate::open::ground::{Ground, Machine};
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, IDENTITY_STAGED};
 use crate::open::{self, Access, POOL, Places, SST};
-use crate::options::{Options, PmSource, SsdSource};
+use crate::options::{KeyspaceOptions, Options, PmSource, SsdSource};
 use crate::ranges::{Ranges, stretch};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
@@ -180,6 +180,8 @@ struct Left {
 /// What is left of a keyspace, from whatever place.
 #[derive(Default)]
 struct SalvageSources {
+    /// Of the keyspace, where the manifest is known.
+    options: KeyspaceOptions,
     entries: Vec<SalvagedEntries>,
     deletes: Vec<RangeDelete>,
 }
@@ -196,6 +198,7 @@ impl Left {
         lost.extend(elsewhere.map(lost_anywhere));
         for space in engine.spaces() {
             let sources = self.keyspaces.entry(space.name.clone()).or_default();
+            sources.options = space.options.clone();
             for subrange in space.subranges() {
                 // Beyond its keys a shared source may hold what other subranges have dropped since.
                 let (span, view) = (&subrange.span, subrange.view.load_full());
@@ -314,7 +317,7 @@ impl Left {
         for (name, sources) in self.keyspaces {
             let space = match engine.find_space(&name) {
                 Some(space) => space,
-                None => engine.create_space(&name)?,
+                None => engine.create_space(&name, &sources.options)?,
             };
             report.keyspaces.push(name);
             sources.write_to(engine, &space, report)?;

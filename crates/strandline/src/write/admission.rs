@@ -51,10 +51,15 @@ impl Engine {
         active.dram_bytes() >= self.throttle.index_bytes.load(Relaxed)
     }
 
+    /// Bytes of records at which a memtable of `space` is flushed.
+    #[inline]
+    pub(crate) fn memtable_bytes(&self, space: &KeyspaceState) -> u64 {
+        self.throttle.memtable_bytes.load(Relaxed).min(space.memtable_bytes)
+    }
+
     /// Whether the active memtable should be flushed.
-    fn is_full(&self, view: &View) -> bool {
-        let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
-        view.front.bytes() >= memtable_bytes || self.has_full_index(view.active())
+    fn is_full(&self, space: &KeyspaceState, view: &View) -> bool {
+        view.front.bytes() >= self.memtable_bytes(space) || self.has_full_index(view.active())
     }
 
     /// Switches the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
@@ -62,14 +67,14 @@ impl Engine {
     pub(crate) fn look_after(&self, space: &KeyspaceState, key: &[u8]) -> Result<()> {
         let _call = self.call("write")?;
         let subrange = space.subrange_of(key);
-        if self.is_full(&subrange.view.load()) {
+        if self.is_full(space, &subrange.view.load()) {
             self.switch_if_full(space, &subrange);
         }
         if !subrange.front.has_spare() {
             // Ahead of need no writer takes from the reserve for deletes.
             let _enough_for_now = self.refill(space, &subrange, Claim::Put)?;
         }
-        let memtable_bytes = self.throttle.memtable_bytes.load(Relaxed);
+        let memtable_bytes = self.memtable_bytes(space);
         subrange.front.look(&self.gate.enter_to_switch(), memtable_bytes);
         Ok(())
     }
@@ -78,7 +83,7 @@ impl Engine {
     /// way of the debt.
     fn switch_if_full(&self, space: &KeyspaceState, subrange: &Subrange) {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_full(&subrange.view.load()) {
+        if self.is_full(space, &subrange.view.load()) {
             self.switch_memtable(subrange);
             self.update_reserve();
             self.update_debt();

@@ -355,7 +355,6 @@ impl<'e, 'a> Commit<'e, 'a> {
         let engine = self.engine;
         // A moment early: other writers keep its line busy, and it is waited for together with the gate's.
         self.published = engine.ring.visible();
-        let memtable_bytes = engine.throttle.memtable_bytes.load(Relaxed);
         let mut pass = engine.gate.enter(&engine.ring).ok_or(Lack::Slot)?;
         let count = self.ops.len() as u64;
         let last_seq = pass.next_seq() + count - 1;
@@ -365,6 +364,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         }
         for group in &self.groups {
             if let Some(room) = &group.room {
+                let memtable_bytes = engine.memtable_bytes(self.ops[group.ops.start].space);
                 group.view.front.take(&pass, room, last_seq, memtable_bytes);
             }
         }
@@ -579,15 +579,4 @@ const WARM_KEYS: usize = 16;
 thread_local! {
     /// Records are put together here, whole lines, before they are streamed out.
     static STAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
-}
-
-impl Engine {
-    /// Refuses operands where there is no operator to combine them.
-    pub(crate) fn check_operator(&self) -> Result<()> {
-        if self.hooks.has_operator() {
-            return Ok(());
-        }
-        let text = "there is no merge operator; open the store with one (Hooks)";
-        Err(Error::new(ErrorKind::InvalidArgument, "merge", text))
-    }
 }

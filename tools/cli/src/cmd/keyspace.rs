@@ -1,10 +1,13 @@
 //! `keyspace list|create|drop`.
 
+use std::fmt::Write;
+
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use strandline::{Db, KeyspaceOptions};
 
 use crate::context::{Context, CreateArg, IfMissing};
-use crate::failure::{OK, Outcome};
+use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
 
 #[derive(Args)]
@@ -15,15 +18,10 @@ pub struct KeyspaceArgs {
 
 #[derive(Subcommand)]
 enum KeyspaceCommand {
-    /// Print the names of all keyspaces
+    /// Print the names of all keyspaces, and the options that they have of their own
     List,
     /// Make a keyspace
-    Create {
-        /// Its name
-        name: String,
-        #[command(flatten)]
-        store: CreateArg,
-    },
+    Create(CreateArgs),
     /// Drop a keyspace with everything in it
     Drop {
         /// Its name
@@ -31,21 +29,48 @@ enum KeyspaceCommand {
     },
 }
 
+#[derive(Args)]
+struct CreateArgs {
+    /// Its name
+    name: String,
+    /// Merge operator: add, max, min, append, append:SEPARATOR or set-union
+    #[arg(long, value_name = "NAME")]
+    merge_operator: Option<String>,
+    /// Another option of the keyspace: compression, compression_level, filter_bits or memtable_bytes; what is not set
+    /// follows the options of the store
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    #[command(flatten)]
+    store: CreateArg,
+}
+
+impl CreateArgs {
+    fn options(&self) -> Result<KeyspaceOptions, Failure> {
+        let mut options = KeyspaceOptions::new();
+        let named = self.merge_operator.iter().map(|name| ("merge_operator", &name[..]));
+        let settings = self.settings.iter().map(|setting| {
+            let wanted = || Failure::Usage(format!("--set {setting}: expected NAME=VALUE"));
+            setting.split_once('=').ok_or_else(wanted)
+        });
+        for setting in settings.chain(named.map(Ok)) {
+            let (name, value) = setting?;
+            options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+        }
+        Ok(options)
+    }
+}
+
 pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
     match &args.command {
-        KeyspaceCommand::List => {
-            let names = context.read()?.keyspaces();
-            let mut out = Out::new();
-            if context.json {
-                out.json(&json!({ "keyspaces": names }))?;
-            } else {
-                names.iter().try_for_each(|name| out.line(name))?;
-            }
-            out.finish()?;
-        }
-        KeyspaceCommand::Create { name, store } => {
-            context.write(store.if_missing())?.create_keyspace(name)?;
-            context.report(format_args!("created keyspace {name}"), &json!({ "created": name }))?;
+        KeyspaceCommand::List => list(context, &context.read()?)?,
+        KeyspaceCommand::Create(args) => {
+            let (name, options) = (&args.name, args.options()?);
+            let db = context.write(args.store.if_missing())?;
+            let keyspace = db.create_keyspace_with(name, options)?;
+            context.report(
+                format_args!("created keyspace {}", described(name, keyspace.options())),
+                &json!({ "created": name, "options": json_of(keyspace.options()) }),
+            )?;
         }
         KeyspaceCommand::Drop { name } => {
             context.write(IfMissing::Fail)?.drop_keyspace(name)?;
@@ -53,4 +78,37 @@ pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
         }
     }
     Ok(OK)
+}
+
+fn list(context: &Context, db: &Db) -> Result<(), Failure> {
+    let names = db.keyspaces();
+    let mut out = Out::new();
+    let mut options = Map::new();
+    for name in &names {
+        let keyspace = db.keyspace(name)?;
+        if context.json {
+            options.insert(name.clone(), json_of(keyspace.options()));
+        } else {
+            out.line(described(name, keyspace.options()))?;
+        }
+    }
+    if context.json {
+        out.json(&json!({ "keyspaces": names, "options": options }))?;
+    }
+    out.finish()
+}
+
+/// The name, and behind a tab the options, if there are any.
+fn described(name: &str, options: &KeyspaceOptions) -> String {
+    let mut line = name.to_owned();
+    if !options.is_empty() {
+        // Writing to a string does not fail.
+        let _written = write!(line, "\t{options}");
+    }
+    line
+}
+
+/// Options that are set, in text form.
+pub fn json_of(options: &KeyspaceOptions) -> Value {
+    options.entries().into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect()
 }

@@ -20,6 +20,7 @@ mod load;
 mod lsm;
 mod man;
 mod manifest;
+mod merge;
 mod pool;
 mod put;
 mod repair;
@@ -43,6 +44,8 @@ pub enum Command {
     Put(put::PutArgs),
     /// Print the value of a key
     Get(get::GetArgs),
+    /// Merge an operand into the value of a key, by the merge operator of its keyspace
+    Merge(merge::MergeArgs),
     /// Delete a key; it need not be there
     Del(del::DelArgs),
     /// Delete a range of keys, by one record
@@ -113,6 +116,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Create => create::run(context),
         Command::Put(args) => put::run(context, &args),
         Command::Get(args) => get::run(context, &args),
+        Command::Merge(args) => merge::run(context, &args),
         Command::Del(args) => del::run(context, &args),
         Command::Scan(args) => scan::run(context, &args),
         Command::Load(args) => load::run(context, args),

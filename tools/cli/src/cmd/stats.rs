@@ -6,6 +6,7 @@ use strandline::{
     SsdProperties, StatsSnapshot,
 };
 
+use crate::cmd::keyspace::json_of;
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
@@ -143,6 +144,9 @@ fn run_entries(keyspace: &KeyspaceProperties) -> u64 {
 fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
     let entries = run_entries(keyspace);
     out.line(format_args!("keyspace {}", keyspace.name))?;
+    if !keyspace.options.is_empty() {
+        out.rows(&[("  options", keyspace.options.to_string())])?;
+    }
     out.rows(&[
         (
             "  memtables",
@@ -345,6 +349,7 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
         .collect();
     json!({
         "name": keyspace.name,
+        "options": json_of(&keyspace.options),
         "memtables": keyspace.memtables,
         "memtable_records": keyspace.memtable_records,
         "memtable_bytes": keyspace.memtable_bytes,

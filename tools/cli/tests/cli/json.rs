@@ -30,6 +30,10 @@ fn calls_of(path: &str) -> Calls {
         }
         "put" => calls(&["put", "k", "v"], ("NotFound", 3, &["put", "k", "v", "--db", NO_STORE])),
         "get" => calls(&["get", "key00001"], ("NotFound", 3, &["get", "k", "--db", NO_STORE])),
+        "merge" => calls(
+            &["merge", "--keyspace", "sums", "k", "5"],
+            ("InvalidArgument", 2, &["merge", "k", "v"]),
+        ),
         "del" => calls(&["del", "key00002"], ("Usage", 2, &["del"])),
         "delete-range" => {
             calls(&["delete-range", "x", "y"], ("InvalidArgument", 2, &["delete-range", "y", "x"]))
@@ -106,6 +110,7 @@ fn paths(command: &Value, before: &str, found: &mut Vec<String>) {
 fn store() -> Store {
     let store = Store::filled(100, &[]);
     store.run(&["keyspace", "create", "spare"]).ok();
+    store.run(&["keyspace", "create", "sums", "--merge-operator", "add"]).ok();
     std::fs::write(store.dir().join("in.tsv"), "a\t1\nrejected\n").expect("written");
     let mut writer = sst::Writer::new(
         Vec::new(),
@@ -188,6 +193,7 @@ fn commands_say_what_they_did() {
     let expected = BTreeMap::from([
         ("create", "created a store of "),
         ("put", "put 1 key (2 bytes)"),
+        ("merge", "merged 1 operand (8 bytes)"),
         ("del", "deleted 1 key"),
         ("delete-range", "deleted the keys from x to before y"),
         ("flush", "flushed "),

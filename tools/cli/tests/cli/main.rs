@@ -7,6 +7,7 @@ mod ends;
 mod figures;
 mod help;
 mod json;
+mod keyspace_options;
 mod levels;
 mod loading;
 mod presets;

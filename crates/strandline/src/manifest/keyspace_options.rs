@@ -1,0 +1,122 @@
+//! How options of a keyspace are written: those that are set, each with its code.
+
+use base::codec::{Reader, put_varint};
+
+use crate::options::{Compression, KeyspaceOptions};
+
+/// Codes of options; a closed list.
+mod code {
+    pub(super) const COMPRESSION: u8 = 1;
+    pub(super) const COMPRESSION_LEVEL: u8 = 2;
+    pub(super) const FILTER_BITS: u8 = 3;
+    pub(super) const MEMTABLE_BYTES: u8 = 4;
+    pub(super) const MERGE_OPERATOR: u8 = 5;
+    pub(super) const COMPACTION_FILTER: u8 = 6;
+}
+
+const COMPRESSIONS: [Compression; 4] =
+    [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+
+/// Appends the number of options that are set, and each: its code, the length of its value, the value.
+pub(super) fn put(out: &mut Vec<u8>, options: &KeyspaceOptions) {
+    let number = |value: u64| {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, value);
+        bytes
+    };
+    let KeyspaceOptions {
+        compression,
+        compression_level,
+        filter_bits,
+        memtable_bytes,
+        merge_operator,
+        compaction_filter,
+    } = options;
+    let name = |name: &Option<String>| name.as_ref().map(|name| name.clone().into_bytes());
+    let all = [
+        (code::COMPRESSION, compression.map(|kind| vec![kind as u8])),
+        (code::COMPRESSION_LEVEL, compression_level.map(|level| level.to_le_bytes().to_vec())),
+        (code::FILTER_BITS, filter_bits.map(|bits| number(bits.into()))),
+        (code::MEMTABLE_BYTES, memtable_bytes.map(number)),
+        (code::MERGE_OPERATOR, name(merge_operator)),
+        (code::COMPACTION_FILTER, name(compaction_filter)),
+    ];
+    let set: Vec<_> = all.into_iter().filter_map(|(code, value)| Some((code, value?))).collect();
+    put_varint(out, set.len() as u64);
+    for (code, value) in set {
+        out.push(code);
+        put_varint(out, value.len() as u64);
+        out.extend_from_slice(&value);
+    }
+}
+
+/// What [`put`] wrote. Codes ascend, so none comes twice.
+pub(super) fn take(reader: &mut Reader<'_>) -> Option<KeyspaceOptions> {
+    let mut options = KeyspaceOptions::default();
+    let mut last = 0;
+    for _ in 0..reader.varint()? {
+        let code = reader.u8().filter(|code| *code > last)?;
+        last = code;
+        let len = usize::try_from(reader.varint()?).ok()?;
+        let value = reader.take(len)?;
+        let mut fields = Reader::new(value);
+        let name = || String::from_utf8(value.to_vec()).ok();
+        match code {
+            code::COMPRESSION => {
+                let stored = fields.u8()?;
+                let kind = COMPRESSIONS.into_iter().find(|kind| *kind as u8 == stored)?;
+                options.compression = Some(kind);
+            }
+            code::COMPRESSION_LEVEL => {
+                options.compression_level = Some(i32::from_le_bytes(fields.u32()?.to_le_bytes()));
+            }
+            code::FILTER_BITS => options.filter_bits = Some(fields.varint()?.try_into().ok()?),
+            code::MEMTABLE_BYTES => options.memtable_bytes = Some(fields.varint()?),
+            code::MERGE_OPERATOR => options.merge_operator = Some(name()?),
+            code::COMPACTION_FILTER => options.compaction_filter = Some(name()?),
+            _ => return None,
+        }
+        let is_name = matches!(code, code::MERGE_OPERATOR | code::COMPACTION_FILTER);
+        if !is_name && fields.remaining() > 0 {
+            return None;
+        }
+    }
+    Some(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::creation;
+    use crate::manifest::edit::Edit;
+
+    fn all_options() -> KeyspaceOptions {
+        KeyspaceOptions::new()
+            .compression(Compression::Zstd)
+            .compression_level(-3)
+            .filter_bits(0)
+            .memtable_bytes(1 << 40)
+            .merge_operator("append:;")
+            .compaction_filter("expire")
+    }
+
+    #[test]
+    fn options_of_a_keyspace_come_back_and_none_change_nothing() {
+        let edit =
+            |options: &KeyspaceOptions| Edit { floor: 0, changes: creation(1, "a", options) };
+        let plain = edit(&KeyspaceOptions::new()).encode();
+        assert_eq!(plain, [0, 1, 2, 1, 1, b'a'], "as every version wrote it");
+        let whole = edit(&all_options());
+        let bytes = whole.encode();
+        assert_eq!(Edit::decode(&bytes), Some(whole));
+        assert!((0..bytes.len()).all(|end| Edit::decode(&bytes[..end]).is_none()));
+        // Behind floor, number of changes, the creation, code and keyspace: the number of options and the first of them.
+        let first = plain.len() + 2;
+        assert_eq!(bytes[first..first + 4], [6, 1, 1, 7]);
+        for (at, value) in [(first + 1, 2), (first + 1, 9), (first + 3, 3)] {
+            let mut other = bytes.clone();
+            other[at] = value;
+            assert_eq!(Edit::decode(&other), None, "byte {at} as {value}");
+        }
+    }
+}

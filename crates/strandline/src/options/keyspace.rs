@@ -1,0 +1,270 @@
+//! Options of one keyspace. They are kept in the store, unlike those of an open.
+
+use std::fmt;
+
+use base::{Error, ErrorKind, Result};
+
+use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, MEMTABLE_BYTES_MIN};
+use super::{Compression, Row, compression_name, compression_named, parse_size};
+
+/// Options of a keyspace, given when it is made and kept in the store's manifest. What is not set follows the
+/// [`Options`](crate::Options) of each open.
+///
+/// ```
+/// use strandline::{Db, KeyspaceOptions, Options, PmSource};
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// # let db = Db::open("unused-for-heap", options)?;
+/// let hits = db.create_keyspace_with("hits", KeyspaceOptions::new().merge_operator("add"))?;
+/// hits.merge("home", 1_u64.to_le_bytes())?;
+/// hits.merge("home", 1_u64.to_le_bytes())?;
+/// assert_eq!(hits.get("home")?.as_deref(), Some(&2_u64.to_le_bytes()[..]));
+/// assert_eq!(hits.options().merge_operator.as_deref(), Some("add"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceOptions {
+    /// How blocks of new tables are compressed.
+    pub compression: Option<Compression>,
+    /// Level for Zstandard; 0: its own default.
+    pub compression_level: Option<i32>,
+    /// Bits of a new table's Bloom filter for each key; 0: no filter.
+    pub filter_bits: Option<u32>,
+    /// Bytes of records at which a memtable of the keyspace is flushed, if that is less than what the store gives each.
+    pub memtable_bytes: Option<u64>,
+    /// Name of the merge operator: one of [`BuiltInOperator`](crate::operators::BuiltInOperator), or of
+    /// [`Hooks::merge_operators`](crate::Hooks::merge_operators).
+    pub merge_operator: Option<String>,
+    /// Name of the compaction filter, one of [`Hooks::compaction_filters`](crate::Hooks::compaction_filters).
+    pub compaction_filter: Option<String>,
+}
+
+/// Every option of a keyspace.
+pub const KEYSPACE_TABLE: &[Row] = &[
+    Row {
+        name: "compression",
+        unit: "none, snappy, lz4 or zstd",
+        default: "the store's",
+        doc: "How blocks of new tables are compressed.",
+    },
+    Row {
+        name: "compression_level",
+        unit: "a whole number",
+        default: "the store's",
+        doc: "Level for zstd, up to 22; 0 is its own default.",
+    },
+    Row {
+        name: "filter_bits",
+        unit: "bits per key, at most 100; 0: no filter",
+        default: "the store's",
+        doc: "Size of the Bloom filters of new tables.",
+    },
+    Row {
+        name: "memtable_bytes",
+        unit: "bytes",
+        default: "the store's",
+        doc: "Records that a memtable of the keyspace holds before it is flushed; less than the store gives each.",
+    },
+    Row {
+        name: "merge_operator",
+        unit: "a name",
+        default: "the store's",
+        doc: "Combines operands: add, max, min, append, append:SEPARATOR, set-union, or a name that the application \
+              registers.",
+    },
+    Row {
+        name: "compaction_filter",
+        unit: "a name",
+        default: "the store's",
+        doc: "Looks at values as they are compacted; a name that the application registers.",
+    },
+];
+
+/// Bytes of a name of a hook.
+const HOOK_NAME_BYTES_MAX: usize = 255;
+
+impl KeyspaceOptions {
+    /// No option set: all follow the store's.
+    pub fn new() -> KeyspaceOptions {
+        KeyspaceOptions::default()
+    }
+
+    /// Sets [`compression`](KeyspaceOptions::compression).
+    #[must_use]
+    pub fn compression(self, compression: Compression) -> KeyspaceOptions {
+        KeyspaceOptions { compression: Some(compression), ..self }
+    }
+
+    /// Sets [`compression_level`](KeyspaceOptions::compression_level).
+    #[must_use]
+    pub fn compression_level(self, level: i32) -> KeyspaceOptions {
+        KeyspaceOptions { compression_level: Some(level), ..self }
+    }
+
+    /// Sets [`filter_bits`](KeyspaceOptions::filter_bits).
+    #[must_use]
+    pub fn filter_bits(self, bits: u32) -> KeyspaceOptions {
+        KeyspaceOptions { filter_bits: Some(bits), ..self }
+    }
+
+    /// Sets [`memtable_bytes`](KeyspaceOptions::memtable_bytes).
+    #[must_use]
+    pub fn memtable_bytes(self, bytes: u64) -> KeyspaceOptions {
+        KeyspaceOptions { memtable_bytes: Some(bytes), ..self }
+    }
+
+    /// Sets [`merge_operator`](KeyspaceOptions::merge_operator).
+    #[must_use]
+    pub fn merge_operator(self, name: impl Into<String>) -> KeyspaceOptions {
+        KeyspaceOptions { merge_operator: Some(name.into()), ..self }
+    }
+
+    /// Sets [`compaction_filter`](KeyspaceOptions::compaction_filter).
+    #[must_use]
+    pub fn compaction_filter(self, name: impl Into<String>) -> KeyspaceOptions {
+        KeyspaceOptions { compaction_filter: Some(name.into()), ..self }
+    }
+
+    /// Sets the option called `name` from its text form.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if there is no such option or the text does not parse.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let row = KEYSPACE_TABLE.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = KEYSPACE_TABLE.iter().map(|row| row.name).collect();
+            refused(format!("no option {name} of keyspaces; there are {}", known.join(", ")))
+        })?;
+        self.assign(name, text)
+            .ok_or_else(|| refused(format!("{name}={text}: expected {}", row.unit)))
+    }
+
+    fn assign(&mut self, name: &str, text: &str) -> Option<()> {
+        match name {
+            "compression" => self.compression = Some(compression_named(text)?),
+            "compression_level" => self.compression_level = Some(text.parse().ok()?),
+            "filter_bits" => self.filter_bits = Some(text.parse().ok()?),
+            "memtable_bytes" => self.memtable_bytes = Some(parse_size(text)?),
+            "merge_operator" => self.merge_operator = Some(text.to_owned()),
+            "compaction_filter" => self.compaction_filter = Some(text.to_owned()),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The options that are set, by name and in text form.
+    pub fn entries(&self) -> Vec<(&'static str, String)> {
+        let text = |value: Option<u64>| value.map(|value| value.to_string());
+        let all = [
+            ("compression", self.compression.map(|kind| compression_name(kind).to_owned())),
+            ("compression_level", self.compression_level.map(|level| level.to_string())),
+            ("filter_bits", text(self.filter_bits.map(u64::from))),
+            ("memtable_bytes", text(self.memtable_bytes)),
+            ("merge_operator", self.merge_operator.clone()),
+            ("compaction_filter", self.compaction_filter.clone()),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        *self == KeyspaceOptions::default()
+    }
+
+    /// Refuses values that make no keyspace.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.compression.map_or(Ok(()), |kind| kind.require("create keyspace"))?;
+        let beyond = |name: &str, value: String, bounds: String| {
+            Err(refused(format!("{name}={value}: {bounds}")))
+        };
+        if let Some(level) = self.compression_level.filter(|level| *level > COMPRESSION_LEVEL_MAX) {
+            let bounds = format!("at most {COMPRESSION_LEVEL_MAX}");
+            return beyond("compression_level", level.to_string(), bounds);
+        }
+        if let Some(bits) = self.filter_bits.filter(|bits| *bits > FILTER_BITS_MAX) {
+            return beyond("filter_bits", bits.to_string(), format!("at most {FILTER_BITS_MAX}"));
+        }
+        if let Some(bytes) = self.memtable_bytes.filter(|bytes| *bytes < MEMTABLE_BYTES_MIN) {
+            let bounds = format!("at least {MEMTABLE_BYTES_MIN}");
+            return beyond("memtable_bytes", bytes.to_string(), bounds);
+        }
+        for (option, name) in [
+            ("merge_operator", &self.merge_operator),
+            ("compaction_filter", &self.compaction_filter),
+        ] {
+            let len = name.as_ref().map_or(1, String::len);
+            if len == 0 || len > HOOK_NAME_BYTES_MAX {
+                let text = format!("{option}: a name of {len} bytes; 1 to {HOOK_NAME_BYTES_MAX}");
+                return Err(refused(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As `name=value`, separated by blanks; empty if none is set.
+impl fmt::Display for KeyspaceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut blank = "";
+        for (name, value) in self.entries() {
+            write!(f, "{blank}{name}={}", value.escape_debug())?;
+            blank = " ";
+        }
+        Ok(())
+    }
+}
+
+fn refused(text: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, "keyspace options", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_and_the_struct_agree() {
+        let texts = ["zstd", "3", "0", "65536", "append:;", "old"];
+        let mut options = KeyspaceOptions::new();
+        assert!(options.is_empty() && options.to_string().is_empty());
+        for (row, text) in KEYSPACE_TABLE.iter().zip(texts) {
+            options.set(row.name, text).expect(row.name);
+        }
+        let entries = options.entries();
+        let names: Vec<&str> = KEYSPACE_TABLE.iter().map(|row| row.name).collect();
+        assert_eq!(entries.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names);
+        assert_eq!(entries.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>(), texts);
+        let shown = options.to_string();
+        assert!(
+            shown.starts_with("compression=zstd compression_level=3 filter_bits=0 "),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn values_that_make_no_keyspace_are_refused() {
+        for (name, text) in [
+            ("compression", "bzip"),
+            ("filter_bits", "many"),
+            ("memtable_bytes", "-1"),
+            ("memtable", "1"),
+        ] {
+            assert!(KeyspaceOptions::new().set(name, text).is_err(), "{name}={text}");
+        }
+        for (name, text) in [
+            ("compression_level", "23"),
+            ("filter_bits", "101"),
+            ("memtable_bytes", "255"),
+            ("merge_operator", ""),
+            ("compaction_filter", &"x".repeat(256)),
+        ] {
+            let mut options = KeyspaceOptions::new();
+            options.set(name, text).expect("it parses");
+            let refused = options.check().expect_err("out of bounds");
+            assert!(refused.to_string().contains(name), "{refused}");
+        }
+        let large = KeyspaceOptions::new().filter_bits(100).memtable_bytes(256);
+        assert!(large.compression_level(-5).check().is_ok());
+    }
+}

@@ -1,0 +1,103 @@
+//! Merge operators that the library has.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{TempDir, kind_of};
+use strandline::operators::{BuiltInOperator, encode_set};
+use strandline::{Batch, Db, ErrorKind, Hooks, Options, SsdSource};
+
+fn options(ssd: SsdSource) -> Options {
+    Options::default()
+        .ssd(ssd)
+        .pm_size(4 << 20)
+        .zone_size(16 << 10)
+        .memtable_bytes(32 << 10)
+        .background_threads(0)
+}
+
+fn with(operator: &BuiltInOperator) -> Hooks {
+    Hooks::default().merge_operator(Arc::new(operator.clone()))
+}
+
+/// Operands of the key of number `key`, and what they come to.
+fn case(name: &str, key: u64) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let words: Vec<String> = (0..9).map(|n| format!("{:03}", (key * 31 + n * 57) % 1000)).collect();
+    let bytes = || words.iter().map(|word| word.clone().into_bytes()).collect();
+    match name {
+        "add" => {
+            let numbers = (0..9).map(|n| (key << 60).wrapping_add(n));
+            let sum = numbers.clone().fold(0_u64, u64::wrapping_add);
+            (numbers.map(|n| n.to_le_bytes().to_vec()).collect(), sum.to_le_bytes().to_vec())
+        }
+        "max" => (bytes(), words.iter().max().expect("words").clone().into_bytes()),
+        "min" => (bytes(), words.iter().min().expect("words").clone().into_bytes()),
+        "append" => (bytes(), words.join(",").into_bytes()),
+        "append:" => (bytes(), words.concat().into_bytes()),
+        _ => (words.iter().map(|word| encode_set([word])).collect(), encode_set(&words)),
+    }
+}
+
+#[test]
+fn operands_come_to_what_the_operator_says_in_memtables_runs_tables_and_after_an_open() {
+    for name in ["add", "max", "min", "append", "append:", "set-union"] {
+        for ssd in [SsdSource::Auto, SsdSource::None] {
+            let operator = BuiltInOperator::named(name).expect(name);
+            let dir = TempDir::new("operators");
+            let open =
+                || Db::open_with(dir.path(), options(ssd.clone()), with(&operator)).expect("open");
+            let mut db = open();
+            let check = |db: &Db, when: &str| {
+                for key in 0..50 {
+                    let (_, merged) = case(name, key);
+                    let got = db.get(key.to_be_bytes()).expect("get");
+                    assert_eq!(got, Some(merged), "{name}, key {key}, {when}");
+                }
+            };
+            for round in 0..9 {
+                for key in 0..50_u64 {
+                    db.merge(key.to_be_bytes(), &case(name, key).0[round]).expect("merge");
+                }
+                if round % 4 == 3 {
+                    db.flush().expect("flush");
+                }
+            }
+            check(&db, "as merged");
+            db.close();
+            db = open();
+            check(&db, "after an open");
+            db.compact().expect("compact");
+            check(&db, "compacted");
+            db.close();
+        }
+    }
+}
+
+#[test]
+fn an_operand_that_is_no_number_is_refused_and_a_value_that_is_none_is_named() {
+    let dir = TempDir::new("operators-length");
+    let hooks = with(&BuiltInOperator::Add);
+    let db = Db::open_with(dir.path(), options(SsdSource::Auto), hooks).expect("open");
+    let refused = db.merge("hits", "5").expect_err("one byte is no number");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let said = refused.to_string();
+    assert!(said.contains("add: an operand has 1 bytes") && said.contains("hits"), "{said}");
+    let mut batch = Batch::new();
+    batch.put(db.default_keyspace(), "other", "1");
+    batch.merge(db.default_keyspace(), "hits", "123456789");
+    assert_eq!(kind_of(db.write(&batch)), ErrorKind::InvalidArgument);
+    assert_eq!(db.get("other").expect("get"), None, "nothing of the batch was written");
+
+    // A put is not the operator's business: what it makes of the value shows when it is read.
+    db.put("hits", "seven").expect("put");
+    db.merge("hits", 1_u64.to_le_bytes()).expect("merge");
+    let failed = db.get("hits").expect_err("five bytes are no number");
+    assert_eq!(failed.kind(), ErrorKind::Hook);
+    let said = failed.to_string();
+    assert!(said.contains("add: the value has 5 bytes, a number has 8"), "{said}");
+    assert!(said.contains("put the key anew"), "{said}");
+    db.put("hits", 7_u64.to_le_bytes()).expect("put");
+    db.merge("hits", 1_u64.to_le_bytes()).expect("merge");
+    assert_eq!(db.get("hits").expect("get").as_deref(), Some(&8_u64.to_le_bytes()[..]));
+}

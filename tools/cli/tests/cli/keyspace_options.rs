@@ -1,0 +1,85 @@
+//! Options of keyspaces and merges, from the command line.
+
+use serde_json::json;
+
+use crate::store::Store;
+
+#[test]
+fn a_keyspace_keeps_its_options_and_merges_by_its_operator() {
+    let store = Store::new();
+    let create = |args: &[&str]| {
+        let mut all = vec!["keyspace", "create", "--create", "--pm-size", "16M"];
+        all.extend(args);
+        store.run(&all)
+    };
+    let made = create(&["hits", "--merge-operator", "add", "--set", "filter_bits=0"]).ok().text();
+    assert_eq!(made, "created keyspace hits\tfilter_bits=0 merge_operator=add\n");
+    create(&["tags", "--merge-operator", "set-union"]).ok();
+    create(&["lines", "--merge-operator", "append:; "]).ok();
+    create(&["plain"]).ok();
+
+    let listed = "default\nhits\tfilter_bits=0 merge_operator=add\ntags\tmerge_operator=set-union\n\
+                  lines\tmerge_operator=append:; \nplain\n";
+    assert_eq!(store.run(&["keyspace", "list"]).ok().text(), listed);
+    let list = store.run(&["--json", "keyspace", "list"]).ok().json();
+    assert_eq!(list["keyspaces"], json!(["default", "hits", "tags", "lines", "plain"]));
+    assert_eq!(list["options"]["hits"], json!({ "filter_bits": "0", "merge_operator": "add" }));
+    assert_eq!(list["options"]["plain"], json!({}));
+    let stats = store.run(&["--json", "stats"]).ok().json();
+    assert_eq!(stats["keyspaces"][2]["options"], json!({ "merge_operator": "set-union" }));
+    assert!(store.run(&["stats"]).ok().text().contains("merge_operator=set-union"));
+    let manifest = store.run(&["manifest"]).ok().text();
+    assert!(manifest.contains("options: filter_bits=0 merge_operator=add"), "{manifest}");
+
+    let merge = |keyspace: &str, operand: &str| {
+        store.run(&["merge", "--keyspace", keyspace, "key", operand])
+    };
+    let get = |keyspace: &str| store.run(&["get", "--keyspace", keyspace, "key"]).ok().text();
+    assert_eq!(merge("hits", "40").ok().text(), "merged 1 operand (8 bytes)\n");
+    merge("hits", "-7").ok();
+    store.run(&["flush"]).ok();
+    merge("hits", "32").ok();
+    assert_eq!(
+        get("hits"),
+        "A\\x00\\x00\\x00\\x00\\x00\\x00\\x00\n",
+        "40 - 7 + 32 is the letter A"
+    );
+    merge("tags", "red").ok();
+    merge("tags", "large").ok();
+    merge("tags", "red").ok();
+    assert_eq!(get("tags"), "\\x05large\\x03red\n");
+    merge("lines", "one").ok();
+    merge("lines", "two").ok();
+    store.run(&["compact"]).ok();
+    assert_eq!(get("lines"), "one; two\n");
+
+    merge("hits", "many").failed(2, "no whole number");
+    store.run(&["merge", "--keyspace", "hits", "--raw", "key", "123"]).failed(2, "a number has 8");
+    merge("plain", "x").failed(2, "has no merge operator");
+    create(&["other", "--merge-operator", "multiply"]).failed(2, "set-union");
+    create(&["other", "--set", "filter_bits=many"]).failed(2, "bits per key");
+    create(&["other", "--set", "colour=red"]).failed(2, "no option colour");
+    create(&["other", "--set", "filter_bits"]).failed(2, "expected NAME=VALUE");
+}
+
+#[test]
+fn a_checkpoint_and_a_repaired_copy_keep_options() {
+    let store = Store::new();
+    let create = ["keyspace", "create", "--create", "--pm-size", "16M", "hits"];
+    store
+        .run(&[&create[..], &["--merge-operator", "add", "--set", "compression=none"]].concat())
+        .ok();
+    store.run(&["merge", "--keyspace", "hits", "home", "3"]).ok();
+    store.run(&["merge", "--keyspace", "hits", "home", "4"]).ok();
+    store.run(&["checkpoint", "copy"]).ok();
+    store.run(&["repair", "db", "--to", "fixed", "--pm-size", "16M"]).ok();
+    for db in ["copy", "fixed"] {
+        let list = store.run(&["--db", db, "--pm-size", "16M", "keyspace", "list"]).ok().text();
+        assert_eq!(list, "default\nhits\tcompression=none merge_operator=add\n", "{db}");
+        store
+            .run(&["--db", db, "--pm-size", "16M", "merge", "--keyspace", "hits", "home", "1"])
+            .ok();
+        let got = store.run(&["--db", db, "get", "--hex", "--keyspace", "hits", "686f6d65"]).ok();
+        assert_eq!(got.text(), "0800000000000000\n", "{db}");
+    }
+}
