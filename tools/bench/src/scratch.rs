@@ -35,7 +35,7 @@ impl Scratch {
         let mut failure = String::new();
         for parent in parents {
             let free = free_bytes(parent);
-            // Never all of it: in memory, that would be taken from everyone else.
+            // Never all of it: other processes need some, above all in memory.
             if free / 4 * 3 < wanted {
                 failure = format!(
                     "{} MiB would leave too little of the {} MiB free in {}",

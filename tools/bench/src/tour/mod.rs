@@ -19,7 +19,7 @@ use crate::work::done::Done;
 use crate::work::{self, machine};
 
 /// Seconds of each of the workloads after the fill.
-const SECONDS: f64 = 2.0;
+const SECONDS: f64 = 1.5;
 const KILLS: u64 = 5;
 /// Longest that a child writes before it is killed.
 const LIFE_MAX_MS: u64 = 900;
