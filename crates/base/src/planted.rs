@@ -185,6 +185,12 @@ bugs! {
     DropRemovesTablesFirst,
     /// A keyspace is dropped after its zones are freed.
     DropFreesZonesFirst,
+    /// A value that has expired goes, although it hides older ones.
+    ExpiredDropsEarly,
+    /// The clock of an open begins anew.
+    ClockFallsAtOpen,
+    /// The options of a keyspace are not made durable.
+    KeyspaceWithoutOptions,
     /// The edit that drops a keyspace leaves its zones as they are.
     DropKeepsZones,
     /// The inputs of a compaction leave the View, and are let go, before its edit is durable.

@@ -26,6 +26,7 @@ use crate::quantum::Worked;
 use crate::record::zone::Zone;
 use crate::span::Span;
 use crate::tree::Tree;
+use crate::ttl::Expiry;
 
 /// Bytes that a zone takes in the manifest at most.
 pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
@@ -65,11 +66,13 @@ impl Engine {
             ));
         }
         let id = self.room_for_keyspace()?;
-        let edit = self.edit(creation(id, name, options))?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
-        let plugged = (options, self.hooks.of(options));
-        let space = Arc::new(KeyspaceState::new(id, name, plugged, vec![whole], None));
+        // Before the edit, which then tells the time.
+        let space = KeyspaceState::new(id, name, (options, &self.hooks), vec![whole], None);
+        let _told = space.expiry.as_ref().map(Expiry::now);
+        let space = Arc::new(space);
+        let edit = self.edit(creation(id, name, options))?;
         self.holders.count(1, 0);
         spaces.insert(Arc::clone(&space));
         edit.end();
@@ -326,9 +329,11 @@ impl Engine {
         // The jobs are held throughout, so that no other thread changes the runs.
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.finish(self)?;
+        // Of one run alone there is something to merge away where values expire.
+        let least = if space.expiry.is_some() { 1 } else { 2 };
         for subrange in space.subranges() {
             let view = subrange.view.load_full();
-            if view.runs.len() > 1 {
+            if view.runs.len() >= least {
                 // No other thread marks runs while the jobs are held. A merge that panics goes like one that fails.
                 let all = 0..view.runs.len();
                 let merge = RunMerge::begin(self, (space, &subrange), &view, all);

@@ -25,6 +25,8 @@ pub struct Hooks {
     pub merge_operators: BTreeMap<String, Arc<dyn MergeOperator>>,
     /// Compaction filters by the names that [keyspaces](crate::KeyspaceOptions::compaction_filter) give.
     pub compaction_filters: BTreeMap<String, Arc<dyn CompactionFilter>>,
+    /// Tells the time to keyspaces with a [time to live](crate::KeyspaceOptions::ttl); by default the system's clock.
+    pub clock: Option<Arc<dyn Clock>>,
     /// Is told how far the open has got.
     pub recovery_progress: Option<Arc<dyn RecoveryProgress>>,
 }
@@ -63,6 +65,13 @@ impl Hooks {
         filter: Arc<dyn CompactionFilter>,
     ) -> Hooks {
         self.compaction_filters.insert(name.into(), filter);
+        self
+    }
+
+    /// Ask this for the time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Hooks {
+        self.clock = Some(clock);
         self
     }
 
@@ -122,6 +131,14 @@ pub trait MergeOperator: Send + Sync {
 pub trait CompactionFilter: Send + Sync {
     /// What becomes of `value` on its way to `level`.
     fn decide(&self, keyspace: &str, level: usize, key: &[u8], value: &[u8]) -> Decision;
+}
+
+/// Tells the time to keyspaces with a [time to live](crate::KeyspaceOptions::ttl), for tests above all.
+///
+/// A store never goes back behind a time that it was told: a clock that falls stands still until it has caught up.
+pub trait Clock: Send + Sync {
+    /// The time since 1970.
+    fn now(&self) -> std::time::Duration;
 }
 
 /// What a [`CompactionFilter`] decides.

@@ -73,6 +73,7 @@ mod span;
 pub mod steps;
 mod throttle;
 mod tree;
+mod ttl;
 mod wal;
 mod write;
 
@@ -85,7 +86,9 @@ pub use compaction::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, ReadOptions, Slice, Snapshot,
 };
-pub use hooks::{CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep};
+pub use hooks::{
+    Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,
+};
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,

@@ -24,10 +24,25 @@ use crate::{Batch, Db, Hooks, Keyspace, Options, WalSync};
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Change<'a> {
-    Put { key: &'a [u8], value: &'a [u8] },
-    Delete { key: &'a [u8] },
-    Merge { key: &'a [u8], operand: &'a [u8] },
-    DeleteRange { begin: &'a [u8], end: &'a [u8] },
+    Put {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    Delete {
+        key: &'a [u8],
+    },
+    /// In a keyspace with a time to live: a value that has expired as it is written. Elsewhere as `Delete`.
+    Expire {
+        key: &'a [u8],
+    },
+    Merge {
+        key: &'a [u8],
+        operand: &'a [u8],
+    },
+    DeleteRange {
+        begin: &'a [u8],
+        end: &'a [u8],
+    },
 }
 
 /// What a step of a write did.
@@ -77,13 +92,17 @@ impl<'a> Write<'a> {
         let engine = changes[0].0.engine_for_steps();
         engine.stepped.store(true, std::sync::atomic::Ordering::Relaxed);
         let op = |&(space, change): &(&'a Keyspace, Change<'a>)| {
+            if let (Change::Expire { key }, Some(expiry)) = (change, &space.space().expiry) {
+                let stored = expiry.stamp_expired(b"expired");
+                return Op::new(space.space(), Kind::Put, key, b"").timed(stored);
+            }
             let (kind, key, value) = match change {
                 Change::Put { key, value } => (Kind::Put, key, value),
-                Change::Delete { key } => (Kind::Delete, key, &[][..]),
+                Change::Delete { key } | Change::Expire { key } => (Kind::Delete, key, &[][..]),
                 Change::Merge { key, operand } => (Kind::Merge, key, operand),
                 Change::DeleteRange { begin, end } => (Kind::RangeDelete, begin, end),
             };
-            Op::new(space.space(), kind, key, value)
+            Op::given(space.space(), kind, key, value)
         };
         let commit = Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()))?;
         Ok(Write { engine, state: StepState::Admitted(commit) })

@@ -105,6 +105,9 @@ impl Mutant {
                 | CheckpointSkipParentSync
                 | CheckpointNamedFirst,
             ) => &["checkpoints"],
+            Mutant::Logic(ExpiredDropsEarly | ClockFallsAtOpen | KeyspaceWithoutOptions) => {
+                &["expiring"]
+            }
             Mutant::Logic(DropRemovesTablesFirst | DropFreesZonesFirst | DropKeepsZones) => {
                 &["keyspaces"]
             }

@@ -43,6 +43,7 @@ const ROOMY: Engine = Engine {
     ssd_size: 0,
     journaled: false,
     named: false,
+    expires: false,
     planted: None,
 };
 /// Several subranges, each with zones of its own.
@@ -58,6 +59,9 @@ const FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..LEVELS };
 const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS };
 /// Runs stay apart until a subrange goes to tables.
 const UNMERGED: Engine = Engine { level0: Level0Form::IndexRuns, ..CUT_LEVELS };
+/// Values expire, with tables and without.
+const EXPIRING: Engine = Engine { expires: true, ..LEVELS };
+const EXPIRING_RUNS: Engine = Engine { expires: true, ..TIGHT };
 /// Without persistent memory.
 const LOGGED_ROOMY: Engine = Engine { journaled: true, ..ROOMY };
 const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
@@ -140,6 +144,16 @@ fn readers() -> Shape {
         abandons: 0,
         ..churn()
     }
+}
+
+/// Values that have expired hide others and are hidden, sink, and go.
+fn expiring() -> Shape {
+    Shape { keyspaces: 2, deletes: 30, range_deletes: 6, checkpoints: 4, ..levels() }
+}
+
+/// The same where all data stays in persistent memory.
+fn expiring_runs() -> Shape {
+    Shape { keyspaces: 2, deletes: 30, range_deletes: 4, ..churn() }
 }
 
 /// As much as there is room for, and more: what is deleted has to go to where it frees some.
@@ -365,6 +379,8 @@ pub fn plan() -> Plan {
         campaign("ingests", LEVELS, ingests(), Mode::Adr, wide.clone(), 12),
         campaign("checkpoints", LEVELS, checkpoints(), Mode::Adr, wide.clone(), 12),
         campaign("keyspaces", LEVELS, keyspaces(), Mode::Adr, wide.clone(), 12),
+        campaign("expiring", EXPIRING, expiring(), Mode::Adr, wide.clone(), 10),
+        campaign("expiring-runs", EXPIRING_RUNS, expiring_runs(), Mode::Adr, wide.clone(), 8),
         campaign("cuts", CUT, cuts(), Mode::Adr, long.clone(), 26),
         campaign("cut-levels", CUT_LEVELS, cut_levels.clone(), Mode::Adr, wide.clone(), 16),
         campaign("grows", GROWS, whole(), Mode::Adr, wide.clone(), 12),

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
@@ -21,6 +22,8 @@ use super::whole::{self, BESIDE, Incoming, Spaces};
 pub const NAMES: [&str; 3] = ["default", "other", "spare"];
 /// The one that comes and goes; the others are always there.
 pub const SPARE: usize = 2;
+/// The one that has a time to live, where one has.
+pub const EXPIRING: usize = 1;
 /// Kinds of background work; see [`Engine::background`].
 pub const KINDS: u8 = 4;
 /// The same of a store with tables.
@@ -54,6 +57,8 @@ pub struct Engine {
     pub journaled: bool,
     /// The store is a directory with a file `STORE`, made and opened as a user's is, and not bare parts.
     pub named: bool,
+    /// One keyspace has a time to live; what is deleted there is a value that has expired as it is written.
+    pub expires: bool,
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
@@ -66,6 +71,8 @@ pub const WAL: &str = "/wal";
 const STORE: &str = "/deep/store";
 /// Identifier of every store.
 pub const ID: u64 = 0x5eed;
+/// What the clock says when a store is made. At later opens it has fallen to nothing, and what had expired must stay so.
+pub const NOON: Duration = Duration::from_secs(1_000_000);
 /// Bytes that a power cut keeps or takes whole: some of them make a table.
 const SECTOR: usize = 512;
 
@@ -188,9 +195,10 @@ impl Engine {
         &self,
         (region, unused): (Arc<Region>, Option<Region>),
         fs: Arc<dyn Fs>,
+        time: Duration,
     ) -> Result<Store> {
         let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
-        let db = steps::open(Arc::clone(&region), tables, self.options(), whole::hooks())?;
+        let db = steps::open(Arc::clone(&region), tables, self.options(), whole::hooks(time))?;
         self.opened(db, (region, unused), fs)
     }
 
@@ -214,7 +222,8 @@ impl Engine {
             .pm(if self.journaled { PmSource::Dram } else { PmSource::Auto })
             .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None })
             .wal_sync(WalSync::Always);
-        let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks())?;
+        let time = if create_if_missing { NOON } else { Duration::ZERO };
+        let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks(time))?;
         drop(given);
         self.opened(db, (memory, None), fs)
     }
@@ -229,7 +238,7 @@ impl Engine {
         (region, unused): (Arc<Region>, Option<Region>),
         fs: Arc<dyn Fs>,
     ) -> Result<Store> {
-        let spaces = Spaces::of(&db)?;
+        let spaces = Spaces::of(&db, self.expires.then_some(EXPIRING))?;
         let recovery = db.recovery();
         let probe = Probe {
             cuts_below_survivor: recovery.survivors_dropped,
@@ -353,7 +362,7 @@ impl System for Engine {
         }
         let memory = self.memory(region, &fs, Some((ID, self.region_len())))?;
         steps::format(&memory.0, self.format(), ID)?;
-        self.open_on(memory, fs)
+        self.open_on(memory, fs, NOON)
     }
 
     fn open(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
@@ -363,7 +372,7 @@ impl System for Engine {
         }
         let memory = self.memory(region, &fs, None)?;
         steps::formatted(&memory.0)?;
-        self.open_on(memory, fs)
+        self.open_on(memory, fs, Duration::ZERO)
     }
 
     fn close(&self, store: Store) -> Option<Region> {
@@ -386,6 +395,9 @@ impl System for Engine {
                             let operand = keep(&operand.bytes());
                             store.probe.borrow_mut().operands += 1;
                             (keyspace, steps::Change::Merge { key: keep(key), operand })
+                        }
+                        Change::Delete { keyspace, key } if self.expires => {
+                            (keyspace, steps::Change::Expire { key: keep(key) })
                         }
                         Change::Delete { keyspace, key } => {
                             (keyspace, steps::Change::Delete { key: keep(key) })

@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 use pmem::Region;
@@ -11,7 +12,9 @@ use sim::check::Fold;
 use sim::{Beside, Keys, Progress, Write as Change, hash};
 use ssd::{Disk, Fs, Memory};
 use sst::{EntryKind, Writer, WriterOptions};
-use strandline::{Db, Hooks, IngestOptions, Keyspace, MergeOperator, Options, steps};
+use strandline::{
+    Clock, Db, Hooks, IngestOptions, Keyspace, KeyspaceOptions, MergeOperator, Options, steps,
+};
 
 use super::system::{NAMES, SPARE, Store, refused, show};
 
@@ -19,6 +22,8 @@ use super::system::{NAMES, SPARE, Store, refused, show};
 pub const BESIDE: &str = "/beside";
 /// The pool of a checkpoint that is opened; room for a manifest and some zones.
 const COPY_LEN: u64 = 512 << 10;
+/// How long values live where they expire: the clock stands still, so only those expire that are written so.
+const TTL: Duration = Duration::from_secs(3600);
 /// Times that a keyspace is made anew in one open store.
 const MAKES_MAX: usize = 12;
 
@@ -35,13 +40,20 @@ impl Spaces {
     }
 
     /// The keyspaces of `db`, which makes those that are always there.
-    pub fn of(db: &Db) -> Result<Self> {
+    pub fn of(db: &Db, expiring: Option<usize>) -> Result<Self> {
         let spaces = Self::new();
         for (number, name) in NAMES.into_iter().enumerate() {
             match db.keyspace(name) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 Err(_) if number == SPARE => {}
-                Err(_) => spaces.add(number, db.create_keyspace(name)?),
+                Err(_) => {
+                    let options = KeyspaceOptions::new();
+                    let options = match expiring {
+                        Some(expiring) if expiring == number => options.ttl(TTL),
+                        _ => options,
+                    };
+                    spaces.add(number, db.create_keyspace_with(name, options)?);
+                }
                 Ok(space) => spaces.add(number, space),
             }
         }
@@ -99,8 +111,17 @@ impl MergeOperator for Appending {
     }
 }
 
-pub fn hooks() -> Hooks {
-    Hooks::default().merge_operator(Arc::new(Appending))
+/// A clock that stands still.
+struct Standing(Duration);
+
+impl Clock for Standing {
+    fn now(&self) -> Duration {
+        self.0
+    }
+}
+
+pub fn hooks(time: Duration) -> Hooks {
+    Hooks::default().merge_operator(Arc::new(Appending)).clock(Arc::new(Standing(time)))
 }
 
 /// Makes or drops the keyspace that comes and goes.
@@ -262,7 +283,8 @@ pub fn open_copy(fs: &Arc<dyn Fs>, path: &Path, keys: Keys, options: &Options) -
         return Err(Error::new(ErrorKind::NotFound, "open checkpoint", text));
     }
     let region = Arc::new(Region::heap(COPY_LEN, None)?);
-    let db = steps::open(region, Some((Arc::clone(fs), &dir)), options.clone(), hooks())?;
+    let db =
+        steps::open(region, Some((Arc::clone(fs), &dir)), options.clone(), hooks(Duration::ZERO))?;
     let spaces = Spaces::new();
     for (number, name) in NAMES.into_iter().enumerate() {
         match db.keyspace(name) {

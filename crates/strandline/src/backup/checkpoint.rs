@@ -34,6 +34,7 @@ use crate::tree::desc::TableDesc;
 use crate::tree::room::FileRoom;
 use crate::tree::space::NewTable;
 use crate::tree::tables::{TableDir, Tables};
+use crate::ttl::Expiry;
 
 /// Entries merged between two looks at whether the store is closed.
 const QUANTUM: usize = 1 << 16;
@@ -209,6 +210,7 @@ impl Engine {
             retention: Retention {
                 ranges: Ranges::needed(deletes.iter().map(stretch), &horizon),
                 horizon,
+                now: space.expiry.as_ref().map(Expiry::now),
                 older: Older::below_output(deeper),
             },
             output: self.output_options(space, into),

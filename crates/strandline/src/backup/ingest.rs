@@ -78,6 +78,7 @@ impl Engine {
         options: IngestOptions,
     ) -> Result<Seq> {
         self.check_writable("ingest")?;
+        space.refuse_ttl("ingest", "values in files have no time of their own; put them")?;
         let Some(tables) = &self.tables else {
             let text = "the store keeps all data in persistent memory; open it with ssd";
             return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));

@@ -36,6 +36,7 @@ use crate::tree::level::Level;
 use crate::tree::room::{FileRoom, Writes};
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::ttl::Expiry;
 
 /// Tables that go down, by level from the uppermost on.
 pub(crate) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
@@ -359,6 +360,7 @@ impl Engine {
             retention: Retention {
                 ranges: inputs.ranges(&horizon)?,
                 horizon,
+                now: space.expiry.as_ref().map(Expiry::now),
                 older: Older::below_output(deeper),
             },
             output,

@@ -172,8 +172,8 @@ impl Engine {
                 )?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
-            // A filter looks at what lies deepest only when a caller asks for it.
-            let whole = space.hooks.has_filter();
+            // What lies deepest is looked at by a filter, and for values that have expired, only when a caller asks for it.
+            let whole = space.hooks.has_filter() || space.expiry.is_some();
             let (upper, onto) = above(&view.tree, into, (smallest, largest), whole);
             let lower = &view.tree.level(into).tables[onto.clone()];
             let hulls = upper.iter().map(|(_, tables)| &tables[..]).chain([lower]);

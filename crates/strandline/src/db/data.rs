@@ -129,9 +129,9 @@ impl Db {
             let space = self.own(&change.keyspace, "write")?;
             let (key, value) = (batch.key(change), batch.value(change));
             if change.kind == Kind::Merge {
-                space.hooks.check_operand(&space.name, key, value)?;
+                space.check_operand(key, value)?;
             }
-            ops.push(Op::new(space, change.kind, key, value));
+            ops.push(Op::given(space, change.kind, key, value));
         }
         Ok(ops)
     }

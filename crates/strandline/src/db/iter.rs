@@ -17,6 +17,7 @@ use super::snapshot::PinnedSeq;
 use super::{Keyspace, Slice, Snapshot};
 use crate::open::close::Iterating;
 use crate::read::scan::Scan;
+use crate::ttl::{Expiry, Now};
 
 /// Items of the first batch, and of the longest.
 const ITEMS: (usize, usize) = (16, 512);
@@ -135,6 +136,8 @@ struct Ends {
 struct Between {
     // In this order: what lets others open the store goes last.
     moment: PinnedSeq,
+    /// When values are judged, where they expire.
+    now: Option<Now>,
     range: KeyRange,
     _iterating: Iterating,
 }
@@ -143,7 +146,8 @@ impl Ends {
     fn new(keyspace: &Keyspace, at: Option<&Snapshot>, range: KeyRange, copied: Copied) -> Ends {
         let begun = keyspace.engine().iterate().and_then(|iterating| {
             let moment = keyspace.hold_moment(at)?;
-            Ok(Between { moment, range, _iterating: iterating })
+            let now = keyspace.space.expiry.as_ref().map(Expiry::now);
+            Ok(Between { moment, now, range, _iterating: iterating })
         });
         let (between, failure) = match begun {
             Ok(between) => (Some(between), None),
@@ -197,9 +201,9 @@ impl Ends {
     /// Reads a batch from one end of the range between.
     fn read(&mut self, direction: Direction) -> Result<()> {
         let Some(between) = &mut self.between else { return Ok(()) };
-        let Between { moment, range: (lower, upper), .. } = between;
+        let Between { moment, now, range: (lower, upper), .. } = between;
         let (engine, space) = (self.keyspace.engine(), &self.keyspace.space);
-        let mut scan = Scan::new(engine, space, moment.seq, lower.clone(), upper.clone())?;
+        let mut scan = Scan::new(engine, space, (moment.seq, *now), lower.clone(), upper.clone())?;
         scan.seek(Bound::Unbounded, direction)?;
         let into = match direction {
             Direction::Forward => &mut self.front,

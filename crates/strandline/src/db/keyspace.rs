@@ -12,6 +12,7 @@ use crate::options::KeyspaceOptions;
 use crate::probe::{Recorder, TimedProbe};
 use crate::read::scan::Scan;
 use crate::record::format::Kind;
+use crate::ttl::Expiry;
 use crate::write::op::Op;
 
 /// A keyspace of an open store: a named set of keys with an order of its own. Clones are of the same keyspace.
@@ -76,7 +77,7 @@ impl Keyspace {
     /// [complains](crate::MergeOperator::complaint) about.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
-        self.space.hooks.check_operand(&self.space.name, key, operand)?;
+        self.space.check_operand(key, operand)?;
         self.change(Kind::Merge, key, operand)
     }
 
@@ -89,7 +90,7 @@ impl Keyspace {
     }
 
     fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        self.engine().commit(&mut [Op::new(&self.space, kind, key, value)])
+        self.engine().commit(&mut [Op::given(&self.space, kind, key, value)])
     }
 
     /// The value of `key`, copied out and verified.
@@ -246,7 +247,8 @@ impl Keyspace {
         let moment = self.hold_moment(options.snapshot)?;
         let (lower, upper) = options.bounds();
         let iterating = engine.iterate()?;
-        let scan = Scan::new(engine, &self.space, moment.seq, lower, upper)?;
+        let now = self.space.expiry.as_ref().map(Expiry::now);
+        let scan = Scan::new(engine, &self.space, (moment.seq, now), lower, upper)?;
         Ok(Cursor::new(scan, moment, iterating))
     }
 

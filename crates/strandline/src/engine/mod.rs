@@ -221,6 +221,9 @@ impl Engine {
         let mut manifest = self.manifest();
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         changes.extend(deferred.iter().cloned());
+        // What this edit took for expired must stay so (I-TTL-1).
+        let time = self.hooks.clock().highest().filter(|time| *time > manifest.state.clock);
+        changes.extend(time.map(VersionEdit::Clock));
         let names_files = changes.iter().any(VersionEdit::names_files);
         let committed = manifest.commit(&self.media.pool, self.ring.visible(), changes);
         match &committed {

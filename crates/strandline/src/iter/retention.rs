@@ -11,15 +11,19 @@ use sst::EntryKind;
 
 use crate::level0::run::Run;
 use crate::ranges::{Piece, Ranges};
+use crate::record::format::Kind;
 use crate::record::store::{Entry, Media, hash};
 use crate::snapshot::Horizon;
 use crate::tree::Tree;
 use crate::tree::level::Level;
+use crate::ttl::Now;
 
 /// What readers may need of the inputs, and what they hide of older sources.
 #[derive(Clone)]
 pub(crate) struct Retention {
     pub horizon: Horizon,
+    /// When values are judged, where they expire.
+    pub now: Option<Now>,
     /// Range deletions of the inputs.
     pub ranges: Ranges,
     /// The sources that are older than the inputs.
@@ -123,7 +127,7 @@ impl Retention {
     /// `Corruption`: a record that decides what is kept is damaged. A put that is the only version is kept, whatever its
     /// value is.
     pub(crate) fn reduce(&self, media: &Media, versions: &mut Vec<Entry>) -> Result<()> {
-        if versions.len() > 1 || !self.ranges.is_empty() {
+        if versions.len() > 1 || !self.ranges.is_empty() || self.now.is_some() {
             // They were read by their headers: who drops a version reads all of it first.
             versions.iter().for_each(|version| media.prefetch(version.leaf()));
             for version in &mut *versions {
@@ -136,11 +140,36 @@ impl Retention {
             });
         }
         if let Some(oldest) = versions.last() {
-            let kinds = versions.iter().rev().map(|version| version.kind.of_entry());
+            let kinds = versions.iter().rev().map(|version| self.says_record(media, version));
             let idle = self.idle_deletions(media, media.key(oldest), kinds);
             versions.truncate(versions.len() - idle);
         }
+        if planted::is(Bug::ExpiredDropsEarly) {
+            versions.retain(|version| {
+                version.kind == Kind::Delete
+                    || self.says_record(media, version) != EntryKind::Delete
+            });
+        }
         Ok(())
+    }
+
+    /// What a version says of its key as of now: a value that has expired is a deletion. One that cannot be read stays, and
+    /// is met by those who read it.
+    #[inline]
+    pub(crate) fn says<'v>(
+        &self,
+        kind: EntryKind,
+        stored: impl FnOnce() -> Option<&'v [u8]>,
+    ) -> EntryKind {
+        let has_passed = |now: Now| stored().is_some_and(|stored| now.has_passed(stored));
+        if kind == EntryKind::Value && self.now.is_some_and(has_passed) {
+            return EntryKind::Delete;
+        }
+        kind
+    }
+
+    fn says_record(&self, media: &Media, version: &Entry) -> EntryKind {
+        self.says(version.kind.of_entry(), || media.value(version).ok())
     }
 
     /// The range deletions that must be kept.
@@ -170,7 +199,8 @@ mod tests {
     fn retention(stamps: &[u64], deleted: &[u64], older: Older) -> Retention {
         let delete = |seq: &u64| RangeDelete { begin: "a".into(), end: "m".into(), seq: *seq };
         let deletes: Vec<RangeDelete> = deleted.iter().map(delete).collect();
-        Retention { horizon: Horizon::at(stamps.to_vec()), ranges: Ranges::new(&deletes), older }
+        let horizon = Horizon::at(stamps.to_vec());
+        Retention { horizon, now: None, ranges: Ranges::new(&deletes), older }
     }
 
     /// What is kept of `versions` of key `b`: numbers, the newest first, each a put, a deletion or an operand.

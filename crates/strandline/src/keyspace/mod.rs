@@ -15,11 +15,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
-use base::Error;
+use base::{Error, ErrorKind, Result};
 
 use crate::fences::{Fences, FencesBuilder, Side};
 use crate::hooks::Called;
 use crate::keyspace::lost::LostRecords;
+use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::vacancies::Vacancies;
 use crate::keyspace::view::View;
@@ -27,6 +28,7 @@ use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
+use crate::ttl::Expiry;
 
 /// State of a keyspace that is open in this process.
 pub(crate) struct KeyspaceState {
@@ -36,6 +38,8 @@ pub(crate) struct KeyspaceState {
     pub options: KeyspaceOptions,
     /// Bytes of records at which its memtables are flushed at most; no bound of its own: as many as there are.
     pub memtable_bytes: u64,
+    /// What makes its values expire, if they do.
+    pub expiry: Option<Expiry>,
     /// The code of the application that it calls.
     pub hooks: Arc<Called>,
     pub routes: ArcSwap<Routes>,
@@ -122,7 +126,7 @@ impl KeyspaceState {
     pub(crate) fn new(
         id: u32,
         name: &str,
-        (options, hooks): (&KeyspaceOptions, Called),
+        (options, hooks): (&KeyspaceOptions, &StoreHooks),
         subranges: Vec<Arc<Subrange>>,
         lost: Option<LostRecords>,
     ) -> KeyspaceState {
@@ -131,7 +135,8 @@ impl KeyspaceState {
             name: name.to_owned(),
             options: options.clone(),
             memtable_bytes: options.memtable_bytes.unwrap_or(u64::MAX),
-            hooks: Arc::new(hooks),
+            hooks: Arc::new(hooks.of(options)),
+            expiry: hooks.expiry(options),
             routes: ArcSwap::from_pointee(Routes::new(subranges)),
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),
@@ -140,6 +145,24 @@ impl KeyspaceState {
             vacancies: Vacancies::default(),
             lost,
         }
+    }
+
+    /// Refuses an operand that could not be combined.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in a keyspace with a time to live, and those of [`Called::check_operand`].
+    pub(crate) fn check_operand(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.refuse_ttl("merge", "operands have no time of their own; put whole values")?;
+        self.hooks.check_operand(&self.name, key, operand)
+    }
+
+    /// Refuses what a keyspace with a time to live does not take.
+    pub(crate) fn refuse_ttl(&self, operation: &'static str, why: &str) -> Result<()> {
+        if self.expiry.is_none() {
+            return Ok(());
+        }
+        let text = format!("keyspace {} has a time to live: {why}", self.name);
+        Err(Error::new(ErrorKind::InvalidArgument, operation, text))
     }
 
     /// The subranges as they are now, in key order.
@@ -195,5 +218,5 @@ impl ViewSources {
 
 #[cold]
 pub(crate) fn dropped(space: &KeyspaceState) -> Error {
-    Error::new(base::ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
+    Error::new(ErrorKind::Closed, "keyspace", format!("keyspace {} was dropped", space.name))
 }

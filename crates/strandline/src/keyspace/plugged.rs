@@ -10,16 +10,19 @@ use crate::hooks::{
 };
 use crate::operators::BuiltInOperator;
 use crate::options::KeyspaceOptions;
+use crate::ttl::{Expiry, StoreClock};
 
 /// The hooks of an open store.
 pub(crate) struct StoreHooks {
     hooks: Hooks,
     failures: Arc<HookFailures>,
+    clock: Arc<StoreClock>,
 }
 
 impl StoreHooks {
     pub(crate) fn new(hooks: Hooks) -> StoreHooks {
-        StoreHooks { hooks, failures: Arc::default() }
+        let clock = Arc::new(StoreClock::new(hooks.clock.clone()));
+        StoreHooks { hooks, failures: Arc::default(), clock }
     }
 
     /// Who is told how far the open has got.
@@ -30,6 +33,15 @@ impl StoreHooks {
     /// What compactions have passed over.
     pub(crate) fn failures(&self) -> &HookFailures {
         &self.failures
+    }
+
+    pub(crate) fn clock(&self) -> &StoreClock {
+        &self.clock
+    }
+
+    /// What makes values of a keyspace with these options expire, if they do.
+    pub(crate) fn expiry(&self, options: &KeyspaceOptions) -> Option<Expiry> {
+        options.ttl.map(|ttl| Expiry::new(ttl, &self.clock))
     }
 
     /// The hooks of a keyspace with these options.

@@ -31,6 +31,7 @@ use crate::memtable::{Memtable, is_skipped};
 use crate::quantum::Progress;
 use crate::record::store::{Entry, Leaf};
 use crate::record::zone::Zone;
+use crate::ttl::Expiry;
 
 /// A flush under way.
 pub(crate) struct FlushJob {
@@ -116,6 +117,7 @@ impl FlushJob {
             retention: Retention {
                 ranges: self.memtable.deletes.needed(&horizon),
                 horizon,
+                now: self.space.expiry.as_ref().map(Expiry::now),
                 older: Older::Unknown,
             },
             extents: extents.into_iter().map(|hold| (hold.extent().at, hold)).collect(),

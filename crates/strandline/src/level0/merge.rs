@@ -36,6 +36,7 @@ use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
 use crate::span::Span;
 use crate::throttle::FULL_DEBT;
+use crate::ttl::Expiry;
 
 /// How many entries of merges that go before it a merge lets by for one of its own. With one it is done sooner, but twice
 /// as many runs gather meanwhile.
@@ -101,6 +102,7 @@ impl RunMerge {
             retention: Retention {
                 ranges: union(&inputs, span, &horizon),
                 horizon,
+                now: space.expiry.as_ref().map(Expiry::now),
                 older: Older::Unknown,
             },
             extents: holds.map(|hold| (hold.extent().at, Arc::clone(hold))).collect(),

@@ -39,6 +39,8 @@ pub(crate) enum VersionEdit {
         keyspace: u32,
         options: Box<KeyspaceOptions>,
     },
+    /// The highest time that the store has seen, in milliseconds since 1970; only where a keyspace has a time to live.
+    Clock(u64),
     DropKeyspace {
         id: u32,
     },
@@ -268,6 +270,7 @@ impl VersionEdit {
             VersionEdit::AddRun { run, .. } => Some(run.keyspace),
             VersionEdit::AddTable(table) => Some(table.keyspace),
             VersionEdit::Epoch(_)
+            | VersionEdit::Clock(_)
             | VersionEdit::Zone { .. }
             | VersionEdit::ForgetZone { .. }
             | VersionEdit::NextIds { .. } => None,
@@ -302,6 +305,10 @@ impl VersionEdit {
                 out.push(2);
                 put_varint(out, u64::from(*id));
                 put_bytes(out, name.as_bytes());
+            }
+            VersionEdit::Clock(time) => {
+                out.push(15);
+                put_varint(out, *time);
             }
             VersionEdit::SetOptions { keyspace, options } => {
                 out.push(14);
@@ -435,6 +442,7 @@ impl VersionEdit {
                 keyspace: id32(reader)?,
                 options: Box::new(keyspace_options::take(reader)?),
             },
+            15 => VersionEdit::Clock(reader.varint()?),
             _ => return None,
         })
     }

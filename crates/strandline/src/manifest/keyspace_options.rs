@@ -1,5 +1,7 @@
 //! How options of a keyspace are written: those that are set, each with its code.
 
+use std::time::Duration;
+
 use base::codec::{Reader, put_varint};
 
 use crate::options::{Compression, KeyspaceOptions};
@@ -12,6 +14,7 @@ mod code {
     pub(super) const MEMTABLE_BYTES: u8 = 4;
     pub(super) const MERGE_OPERATOR: u8 = 5;
     pub(super) const COMPACTION_FILTER: u8 = 6;
+    pub(super) const TTL: u8 = 7;
 }
 
 const COMPRESSIONS: [Compression; 4] =
@@ -29,6 +32,7 @@ pub(super) fn put(out: &mut Vec<u8>, options: &KeyspaceOptions) {
         compression_level,
         filter_bits,
         memtable_bytes,
+        ttl,
         merge_operator,
         compaction_filter,
     } = options;
@@ -40,6 +44,7 @@ pub(super) fn put(out: &mut Vec<u8>, options: &KeyspaceOptions) {
         (code::MEMTABLE_BYTES, memtable_bytes.map(number)),
         (code::MERGE_OPERATOR, name(merge_operator)),
         (code::COMPACTION_FILTER, name(compaction_filter)),
+        (code::TTL, ttl.map(|ttl| number(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))),
     ];
     let set: Vec<_> = all.into_iter().filter_map(|(code, value)| Some((code, value?))).collect();
     put_varint(out, set.len() as u64);
@@ -74,6 +79,7 @@ pub(super) fn take(reader: &mut Reader<'_>) -> Option<KeyspaceOptions> {
             code::MEMTABLE_BYTES => options.memtable_bytes = Some(fields.varint()?),
             code::MERGE_OPERATOR => options.merge_operator = Some(name()?),
             code::COMPACTION_FILTER => options.compaction_filter = Some(name()?),
+            code::TTL => options.ttl = Some(Duration::from_millis(fields.varint()?)),
             _ => return None,
         }
         let is_name = matches!(code, code::MERGE_OPERATOR | code::COMPACTION_FILTER);
@@ -98,6 +104,7 @@ mod tests {
             .memtable_bytes(1 << 40)
             .merge_operator("append:;")
             .compaction_filter("expire")
+            .ttl(Duration::from_millis(1500))
     }
 
     #[test]
@@ -112,7 +119,7 @@ mod tests {
         assert!((0..bytes.len()).all(|end| Edit::decode(&bytes[..end]).is_none()));
         // Behind floor, number of changes, the creation, code and keyspace: the number of options and the first of them.
         let first = plain.len() + 2;
-        assert_eq!(bytes[first..first + 4], [6, 1, 1, 7]);
+        assert_eq!(bytes[first..first + 4], [7, 1, 1, 7]);
         for (at, value) in [(first + 1, 2), (first + 1, 9), (first + 3, 3)] {
             let mut other = bytes.clone();
             other[at] = value;

@@ -23,6 +23,8 @@ use edit::{Edit, Fate, VersionEdit};
 pub(crate) struct ManifestState {
     pub epoch: u32,
     pub floor: Seq,
+    /// The highest time seen, in milliseconds since 1970; 0 where no keyspace had a time to live.
+    pub clock: u64,
     pub next_keyspace: u32,
     pub next_run: u64,
     pub next_table: u64,
@@ -56,7 +58,7 @@ pub(crate) struct RunState {
 /// The changes that make a keyspace without data. One without options of its own is made as ever.
 pub(crate) fn creation(id: u32, name: &str, options: &KeyspaceOptions) -> Vec<VersionEdit> {
     let mut changes = vec![VersionEdit::CreateKeyspace { id, name: name.to_owned() }];
-    if !options.is_empty() {
+    if !options.is_empty() && !planted::is(Bug::KeyspaceWithoutOptions) {
         let options = Box::new(options.clone());
         changes.push(VersionEdit::SetOptions { keyspace: id, options });
     }
@@ -137,6 +139,7 @@ impl ManifestState {
     fn apply(&mut self, change: &VersionEdit) -> Result<(), Broken> {
         match change {
             VersionEdit::Epoch(epoch) => self.epoch = *epoch,
+            VersionEdit::Clock(time) => self.clock = self.clock.max(*time),
             VersionEdit::CreateKeyspace { id, name } => {
                 let fresh = KeyspaceDesc::new(name, &KeyspaceOptions::default());
                 if self.keyspaces.insert(*id, fresh).is_some() {
@@ -230,6 +233,7 @@ impl ManifestState {
                 table: self.next_table,
             },
         ];
+        changes.extend((self.clock > 0).then_some(VersionEdit::Clock(self.clock)));
         changes.extend(self.keyspaces.iter().flat_map(|(id, keyspace)| keyspace.snapshot(*id)));
         changes.extend(self.zones.iter().map(|(no, (incarnation, fate))| VersionEdit::Zone {
             no: *no,
@@ -287,12 +291,14 @@ impl ManifestState {
             edit.changes.iter().filter_map(VersionEdit::keyspace).collect();
         let zones: BTreeSet<u32> = edit.changes.iter().filter_map(VersionEdit::zone).collect();
         let (epoch, floor, next_keyspace) = (self.epoch, self.floor, self.next_keyspace);
+        let clock = self.clock;
         let (next_run, next_table) = (self.next_run, self.next_table);
         let (none, no_zones) = (BTreeMap::new(), BTreeMap::new());
         Before {
             rest: ManifestState {
                 epoch,
                 floor,
+                clock,
                 next_keyspace,
                 next_run,
                 next_table,
@@ -462,6 +468,7 @@ mod tests {
                     keyspace: 1,
                     options: Box::new(KeyspaceOptions::new().filter_bits(9)),
                 },
+                VersionEdit::Clock(1_700_000_000_000),
                 VersionEdit::AddRun { run: Box::new(desc(5)), subranges: vec![0] },
                 VersionEdit::Subranges {
                     keyspace: 0,

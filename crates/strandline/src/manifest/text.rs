@@ -12,6 +12,9 @@ impl fmt::Display for ManifestState {
         writeln!(f, "epoch {}, floor {}", self.epoch, self.floor)?;
         let (keyspace, run, table) = (self.next_keyspace, self.next_run, self.next_table);
         writeln!(f, "next: keyspace {keyspace}, run {run}, table {table}")?;
+        if self.clock > 0 {
+            writeln!(f, "clock at {} ms since 1970", self.clock)?;
+        }
         for (id, keyspace) in &self.keyspaces {
             writeln!(f, "keyspace {id} {}", keyspace.name.escape_debug())?;
             if !keyspace.options.is_empty() {

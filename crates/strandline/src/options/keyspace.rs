@@ -1,6 +1,7 @@
 //! Options of one keyspace. They are kept in the store, unlike those of an open.
 
 use std::fmt;
+use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 
@@ -34,6 +35,11 @@ pub struct KeyspaceOptions {
     pub filter_bits: Option<u32>,
     /// Bytes of records at which a memtable of the keyspace is flushed, if that is less than what the store gives each.
     pub memtable_bytes: Option<u64>,
+    /// How long a value lives, in whole milliseconds. From then on the key counts as deleted, at every read, by snapshots and
+    /// iterators too, which judge by the time when they read. The space comes back as memtables are flushed, runs merged and
+    /// tables compacted; [`Db::compact`](crate::Db::compact) asks for it. Each value takes 8 bytes more. Such a keyspace
+    /// takes no operands and no files from elsewhere.
+    pub ttl: Option<Duration>,
     /// Name of the merge operator: one of [`BuiltInOperator`](crate::operators::BuiltInOperator), or of
     /// [`Hooks::merge_operators`](crate::Hooks::merge_operators).
     pub merge_operator: Option<String>,
@@ -68,6 +74,12 @@ pub const KEYSPACE_TABLE: &[Row] = &[
         doc: "Records that a memtable of the keyspace holds before it is flushed; less than the store gives each.",
     },
     Row {
+        name: "ttl",
+        unit: "seconds, such as 3600 or 0.5; or with s, m, h or d behind them",
+        default: "none",
+        doc: "How long a value lives. Not with a merge operator.",
+    },
+    Row {
         name: "merge_operator",
         unit: "a name",
         default: "the store's",
@@ -81,6 +93,24 @@ pub const KEYSPACE_TABLE: &[Row] = &[
         doc: "Looks at values as they are compacted; a name that the application registers.",
     },
 ];
+
+/// Times to live: the shortest, and one beyond which the clock would end.
+const TTL_MIN: Duration = Duration::from_millis(1);
+const TTL_MAX: Duration = Duration::from_secs(1000 * 366 * 86_400);
+
+/// A time such as `90`, `0.5`, `15m` or `7d`; seconds unless a unit is given.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let (number, scale) = match text.char_indices().last()? {
+        (at, 's') => (&text[..at], 1.0),
+        (at, 'm') => (&text[..at], 60.0),
+        (at, 'h') => (&text[..at], 3600.0),
+        (at, 'd') => (&text[..at], 86_400.0),
+        _ => (text, 1.0),
+    };
+    let seconds: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(seconds * scale).ok()
+}
 
 /// Bytes of a name of a hook.
 const HOOK_NAME_BYTES_MAX: usize = 255;
@@ -115,6 +145,12 @@ impl KeyspaceOptions {
         KeyspaceOptions { memtable_bytes: Some(bytes), ..self }
     }
 
+    /// Sets [`ttl`](KeyspaceOptions::ttl).
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> KeyspaceOptions {
+        KeyspaceOptions { ttl: Some(ttl), ..self }
+    }
+
     /// Sets [`merge_operator`](KeyspaceOptions::merge_operator).
     #[must_use]
     pub fn merge_operator(self, name: impl Into<String>) -> KeyspaceOptions {
@@ -146,6 +182,7 @@ impl KeyspaceOptions {
             "compression_level" => self.compression_level = Some(text.parse().ok()?),
             "filter_bits" => self.filter_bits = Some(text.parse().ok()?),
             "memtable_bytes" => self.memtable_bytes = Some(parse_size(text)?),
+            "ttl" => self.ttl = Some(parse_duration(text)?),
             "merge_operator" => self.merge_operator = Some(text.to_owned()),
             "compaction_filter" => self.compaction_filter = Some(text.to_owned()),
             _ => return None,
@@ -161,6 +198,7 @@ impl KeyspaceOptions {
             ("compression_level", self.compression_level.map(|level| level.to_string())),
             ("filter_bits", text(self.filter_bits.map(u64::from))),
             ("memtable_bytes", text(self.memtable_bytes)),
+            ("ttl", self.ttl.map(|ttl| format!("{}s", ttl.as_secs_f64()))),
             ("merge_operator", self.merge_operator.clone()),
             ("compaction_filter", self.compaction_filter.clone()),
         ];
@@ -188,6 +226,16 @@ impl KeyspaceOptions {
         if let Some(bytes) = self.memtable_bytes.filter(|bytes| *bytes < MEMTABLE_BYTES_MIN) {
             let bounds = format!("at least {MEMTABLE_BYTES_MIN}");
             return beyond("memtable_bytes", bytes.to_string(), bounds);
+        }
+        if let Some(ttl) = self.ttl {
+            if !(TTL_MIN..=TTL_MAX).contains(&ttl) || ttl.subsec_nanos() % 1_000_000 != 0 {
+                let bounds = "whole milliseconds, from one to 1000 years".to_owned();
+                return beyond("ttl", format!("{ttl:?}"), bounds);
+            }
+            if self.merge_operator.is_some() {
+                let text = "ttl and merge_operator: operands have no time of their own; leave one of them out";
+                return Err(refused(text.into()));
+            }
         }
         for (option, name) in [
             ("merge_operator", &self.merge_operator),
@@ -225,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_table_and_the_struct_agree() {
-        let texts = ["zstd", "3", "0", "65536", "append:;", "old"];
+        let texts = ["zstd", "3", "0", "65536", "90s", "append:;", "old"];
         let mut options = KeyspaceOptions::new();
         assert!(options.is_empty() && options.to_string().is_empty());
         for (row, text) in KEYSPACE_TABLE.iter().zip(texts) {
@@ -249,6 +297,8 @@ mod tests {
             ("filter_bits", "many"),
             ("memtable_bytes", "-1"),
             ("memtable", "1"),
+            ("ttl", "soon"),
+            ("ttl", "-1"),
         ] {
             assert!(KeyspaceOptions::new().set(name, text).is_err(), "{name}={text}");
         }
@@ -256,6 +306,9 @@ mod tests {
             ("compression_level", "23"),
             ("filter_bits", "101"),
             ("memtable_bytes", "255"),
+            ("ttl", "0"),
+            ("ttl", "0.0005"),
+            ("ttl", "400000d"),
             ("merge_operator", ""),
             ("compaction_filter", &"x".repeat(256)),
         ] {
@@ -263,6 +316,11 @@ mod tests {
             options.set(name, text).expect("it parses");
             let refused = options.check().expect_err("out of bounds");
             assert!(refused.to_string().contains(name), "{refused}");
+        }
+        let both = KeyspaceOptions::new().ttl(Duration::from_secs(1)).merge_operator("add");
+        assert!(both.check().is_err());
+        for (text, seconds) in [("1.5", 1.5), ("2m", 120.0), ("1h", 3600.0), ("7d", 604_800.0)] {
+            assert_eq!(parse_duration(text), Duration::try_from_secs_f64(seconds).ok());
         }
         let large = KeyspaceOptions::new().filter_bits(100).memtable_bytes(256);
         assert!(large.compression_level(-5).check().is_ok());

@@ -23,6 +23,7 @@ use crate::keyspace::{KeyspaceState, Routes, dropped};
 use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::found::Found;
 use crate::record::store::{Entry, hash};
+use crate::ttl::{Expiry, Now};
 
 /// Views with the keys that each serves, and the number to read at.
 type PinnedViews = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
@@ -116,16 +117,17 @@ impl Engine {
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
         let found = self.find_version(view, key, at, trace)?;
-        self.complete(view, space, key, found, trace)
+        let now = space.expiry.as_ref().map(Expiry::now);
+        self.complete(view, (space, now), key, found, trace)
     }
 
-    /// What the newest version of `key` comes to: an operand needs those below it, and where records were lost there may
-    /// have been a newer one.
+    /// What the newest version of `key` comes to: an operand needs those below it, one of a keyspace whose values expire is
+    /// judged as of `now`, and where records were lost there may have been a newer one.
     #[inline]
     fn complete(
         &self,
         view: &View,
-        space: &KeyspaceState,
+        (space, now): (&KeyspaceState, Option<Now>),
         key: &[u8],
         newest: Option<Found>,
         trace: &mut impl Trace,
@@ -135,10 +137,24 @@ impl Engine {
                 let seq = operand.seq();
                 Some(Found::Merged(seq, self.merge_chain(view, space, key, seq, trace)?))
             }
-            found => found,
+            found => self.judged((space, now), key, found)?,
         };
         self.check_lost(space, key, found.as_ref())?;
         Ok(found)
+    }
+
+    /// What a version of `key` is as of `now`, where values expire.
+    #[inline]
+    fn judged(
+        &self,
+        (space, now): (&KeyspaceState, Option<Now>),
+        key: &[u8],
+        found: Option<Found>,
+    ) -> Result<Option<Found>> {
+        match (found, now) {
+            (Some(found), Some(now)) => found.at(now, &self.media, (&space.name, key)).map(Some),
+            (found, _) => Ok(found),
+        }
     }
 
     /// Refuses what was found of `key` if damage may hide a newer version.
@@ -228,6 +244,8 @@ impl Engine {
         let (view, visible) = self.pin(space, key)?;
         let newest = self.find_version(&view, key, at.unwrap_or(visible), &mut ())?;
         self.check_lost(space, key, newest.as_ref())?;
+        let now = space.expiry.as_ref().map(Expiry::now);
+        let newest = self.judged((space, now), key, newest)?;
         Ok(newest.is_some_and(|found| !found.deletes()))
     }
 
@@ -245,12 +263,13 @@ impl Engine {
         order.sort_unstable_by_key(|no| keys[*no]);
         let (views, visible) = self.pin_all(space, keys, &order)?;
         let seq = at.unwrap_or(visible);
+        let now = space.expiry.as_ref().map(Expiry::now);
         for (view, numbers) in &views {
             for numbers in order[numbers.clone()].chunks(TOGETHER) {
                 let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
                 let found = self.find_many(view, &keys, seq)?;
                 for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
-                    let found = self.complete(view, space, key, found, &mut ())?;
+                    let found = self.complete(view, (space, now), key, found, &mut ())?;
                     if let Some(found) = found.filter(|found| !found.deletes()) {
                         values[*no] = Some(found.value(&self.media)?.to_vec());
                     }

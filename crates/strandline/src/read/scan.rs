@@ -28,6 +28,7 @@ use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
 use crate::tree::walk::LevelIterator;
+use crate::ttl::{Now, Timed, judge, value_of};
 use sst::EntryKind;
 
 /// A scan in progress.
@@ -36,6 +37,8 @@ pub(crate) struct Scan {
     media: Arc<Media>,
     space: Arc<KeyspaceState>,
     at: Seq,
+    /// When values are judged, where they expire.
+    now: Option<Now>,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
     subrange: Arc<Subrange>,
@@ -81,11 +84,11 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl Scan {
-    /// A scan at snapshot `at`, which the caller keeps registered. Positioned nowhere.
+    /// A scan at snapshot `at`, which the caller keeps registered, and of time `now`. Positioned nowhere.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         space: &Arc<KeyspaceState>,
-        at: Seq,
+        (at, now): (Seq, Option<Now>),
         lower: Bound<Vec<u8>>,
         upper: Bound<Vec<u8>>,
     ) -> Result<Scan> {
@@ -97,6 +100,7 @@ impl Scan {
             media: Arc::clone(&engine.media),
             space: Arc::clone(space),
             at,
+            now,
             lower,
             upper,
             subrange,
@@ -141,6 +145,12 @@ impl Scan {
     /// The value of that key.
     #[inline]
     pub(crate) fn value(&self) -> Result<Option<&[u8]>> {
+        let stored = self.stored_value()?;
+        Ok(if self.now.is_some() { stored.map(value_of) } else { stored })
+    }
+
+    #[inline]
+    fn stored_value(&self) -> Result<Option<&[u8]>> {
         match self.current {
             _ if self.merged.is_some() => Ok(self.merged.as_deref()),
             ScanPosition::Record(at) => {
@@ -198,7 +208,7 @@ impl Scan {
         self.far = far.map(<[u8]>::to_vec);
         self.position(from)?;
         self.deletes_ranges = self.view.deletes_ranges();
-        self.takes_all = self.space.lost.is_none() && !self.deletes_ranges;
+        self.takes_all = self.space.lost.is_none() && !self.deletes_ranges && self.now.is_none();
         let keeps_to = self.goes_on && self.view.keeps_to(&self.media, &self.subrange.span)?;
         self.bounded = self.far != Bound::Unbounded && !keeps_to;
         self.stretch.begin(from, direction);
@@ -397,7 +407,8 @@ impl Scan {
                 lost.check(&self.space.name, key, Some(seq))?;
             }
             let deleted = matches!(kind, EntryKind::Delete | EntryKind::SingleDelete)
-                || (self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq);
+                || (self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq)
+                || self.has_expired(key)?;
             if !deleted {
                 self.merged = match kind {
                     EntryKind::Merge => {
@@ -410,6 +421,14 @@ impl Scan {
             }
             self.pass_deleted()?;
         }
+    }
+
+    /// Whether the value that the scan stands on, that of `key`, counts as a deletion.
+    #[inline]
+    fn has_expired(&self, key: &[u8]) -> Result<bool> {
+        let Some(now) = self.now else { return Ok(false) };
+        let stored = self.stored_value()?.unwrap_or_default();
+        Ok(judge(now, (&self.space.name, key), stored)? == Timed::Expired)
     }
 
     /// What comes next going the scan's direction. Of equal keys records come before tables, which are older, and upper

@@ -5,6 +5,7 @@ use sst::{EntryKind, Hit};
 
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
+use crate::ttl::{Now, Timed, judge, value_of};
 
 /// A version of a key.
 pub(crate) enum Found {
@@ -14,6 +15,11 @@ pub(crate) enum Found {
     Table(Hit),
     /// What the merge operator made of several versions; the newest has this number.
     Merged(Seq, Vec<u8>),
+    /// A record, or an entry of a table, whose value stands behind the time at which it expires.
+    TimedRecord(Entry),
+    TimedTable(Hit),
+    /// None: the version of this number has expired.
+    Expired(Seq),
     /// None: the range deletion of this number covers all that there is.
     RangeDeleted(Seq),
 }
@@ -22,9 +28,9 @@ impl Found {
     #[inline]
     pub(crate) fn seq(&self) -> Seq {
         match self {
-            Found::Record(entry) => entry.seq,
-            Found::Table(hit) => hit.seq,
-            Found::RangeDeleted(seq) | Found::Merged(seq, _) => *seq,
+            Found::Record(entry) | Found::TimedRecord(entry) => entry.seq,
+            Found::Table(hit) | Found::TimedTable(hit) => hit.seq,
+            Found::RangeDeleted(seq) | Found::Expired(seq) | Found::Merged(seq, _) => *seq,
         }
     }
 
@@ -34,9 +40,26 @@ impl Found {
         match self {
             Found::Record(entry) => entry.kind == Kind::Delete,
             Found::Table(hit) => matches!(hit.kind, EntryKind::Delete | EntryKind::SingleDelete),
-            Found::Merged(..) => false,
-            Found::RangeDeleted(_) => true,
+            Found::Merged(..) | Found::TimedRecord(_) | Found::TimedTable(_) => false,
+            Found::RangeDeleted(_) | Found::Expired(_) => true,
         }
+    }
+
+    /// The same at a moment, where values expire.
+    ///
+    /// # Errors
+    /// `Corruption` if its bytes fail their checksum, or lack the time.
+    pub(crate) fn at(self, now: Now, media: &Media, whose: (&str, &[u8])) -> Result<Found> {
+        if self.deletes() {
+            return Ok(self);
+        }
+        let expired = judge(now, whose, self.value(media)?)? == Timed::Expired;
+        Ok(match self {
+            found if expired => Found::Expired(found.seq()),
+            Found::Record(entry) => Found::TimedRecord(entry),
+            Found::Table(hit) => Found::TimedTable(hit),
+            found => found,
+        })
     }
 
     /// Whether it is an operand of a merge.
@@ -45,7 +68,7 @@ impl Found {
         match self {
             Found::Record(entry) => entry.kind == Kind::Merge,
             Found::Table(hit) => hit.kind == EntryKind::Merge,
-            Found::Merged(..) | Found::RangeDeleted(_) => false,
+            _ => false,
         }
     }
 
@@ -56,7 +79,9 @@ impl Found {
             Found::Record(entry) => media.value(entry),
             Found::Table(hit) => Ok(hit.value()),
             Found::Merged(_, value) => Ok(value),
-            Found::RangeDeleted(_) => Ok(&[]),
+            Found::TimedRecord(entry) => media.value(entry).map(value_of),
+            Found::TimedTable(hit) => Ok(value_of(hit.value())),
+            Found::RangeDeleted(_) | Found::Expired(_) => Ok(&[]),
         }
     }
 }

@@ -193,6 +193,12 @@ pub(crate) fn recover(
     let before = state.clone();
     state.floor = decided.cut;
     state.epoch += 1;
+    if state.keyspaces.values().any(|keyspace| keyspace.options.ttl.is_some()) {
+        if !planted::is(Bug::ClockFallsAtOpen) {
+            hooks.clock().raise(state.clock);
+        }
+        state.clock = hooks.clock().now().millis();
+    }
     state.zones.retain(|no, (_, fate)| *fate == Fate::Frozen && zones.known.contains_key(no));
     state.zones.extend(rebuilt.live);
     if !read_only {
@@ -210,7 +216,7 @@ pub(crate) fn recover(
         };
         let subranges = subranges(media, keyspace, &found);
         let lost = decided.lost_from(*id);
-        let plugged = (&keyspace.options, hooks.of(&keyspace.options));
+        let plugged = (&keyspace.options, hooks);
         let space = KeyspaceState::new(*id, &keyspace.name, plugged, subranges, lost);
         spaces.insert(Arc::new(space));
     }

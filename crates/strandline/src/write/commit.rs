@@ -135,7 +135,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 return Err(operand_too_long(op, value_max));
             }
             op.place = place as u32;
-            if op.value.len() as u64 > value_max && op.kind != Kind::RangeDelete {
+            if op.stored_value().len() as u64 > value_max && op.kind != Kind::RangeDelete {
                 engine.move_value_out(op)?;
             }
         }

@@ -14,8 +14,8 @@ impl Engine {
     /// Copies a long value to an extent of its own, durable before W2.
     pub(crate) fn move_value_out(&self, op: &mut Op<'_>) -> Result<()> {
         let _call = self.call("write")?;
-        let len = op.value.len() as u64;
-        let (hold, reference) = self.fill_extent(self.await_extent(len)?, op.value);
+        let len = op.stored_value().len() as u64;
+        let (hold, reference) = self.fill_extent(self.await_extent(len)?, op.stored_value());
         op.kind = Kind::PutExtent;
         op.stored = Stored::Extent(hold, reference);
         Ok(())

@@ -32,6 +32,8 @@ pub(crate) enum Stored {
     AsGiven,
     /// A reference to where the value is.
     Extent(Arc<ExtentHold>, [u8; format::EXTENT_REF_LEN]),
+    /// The value behind the time at which it expires.
+    Timed(Vec<u8>),
     /// The part of a range deletion that lies in one subrange.
     Part(Box<(Vec<u8>, Vec<u8>)>),
 }
@@ -48,6 +50,26 @@ impl<'a> Op<'a> {
         Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key) }
     }
 
+    /// As [`Op::new`], of a value that a caller gives: it expires in its time.
+    #[inline]
+    pub(crate) fn given(
+        space: &'a Arc<KeyspaceState>,
+        kind: Kind,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Op<'a> {
+        let op = Op::new(space, kind, key, value);
+        match &space.expiry {
+            Some(expiry) if kind == Kind::Put => op.timed(expiry.stamp(value)),
+            _ => op,
+        }
+    }
+
+    /// The same, with a value that is stored in this form.
+    pub(crate) fn timed(self, stored: Vec<u8>) -> Op<'a> {
+        Op { stored: Stored::Timed(stored), ..self }
+    }
+
     #[inline]
     pub(crate) fn stored_key(&self) -> &[u8] {
         match &self.stored {
@@ -61,6 +83,7 @@ impl<'a> Op<'a> {
         match &self.stored {
             Stored::AsGiven => self.value,
             Stored::Extent(_, reference) => reference,
+            Stored::Timed(value) => value,
             Stored::Part(part) => &part.1,
         }
     }
@@ -128,14 +151,14 @@ pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
         let text = "a range that ends before it begins; exchange its ends";
         return Err(Error::new(ErrorKind::InvalidArgument, "write", text));
     }
-    if op.key.len() > KEY_BYTES_MAX || op.value.len() > VALUE_BYTES_MAX {
+    if op.key.len() > KEY_BYTES_MAX || op.stored_value().len() > VALUE_BYTES_MAX {
         return Err(Error::new(
             ErrorKind::LimitExceeded,
             "write",
             format!(
                 "key of {} and value of {} bytes; at most {KEY_BYTES_MAX} and {VALUE_BYTES_MAX}",
                 op.key.len(),
-                op.value.len()
+                op.stored_value().len()
             ),
         ));
     }

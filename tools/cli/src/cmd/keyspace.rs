@@ -36,6 +36,9 @@ struct CreateArgs {
     /// Merge operator: add, max, min, append, append:SEPARATOR or set-union
     #[arg(long, value_name = "NAME")]
     merge_operator: Option<String>,
+    /// How long a value lives: seconds, or with s, m, h or d behind them; not with a merge operator
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<String>,
     /// Another option of the keyspace: compression, compression_level, filter_bits or memtable_bytes; what is not set
     /// follows the options of the store
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -47,7 +50,8 @@ struct CreateArgs {
 impl CreateArgs {
     fn options(&self) -> Result<KeyspaceOptions, Failure> {
         let mut options = KeyspaceOptions::new();
-        let named = self.merge_operator.iter().map(|name| ("merge_operator", &name[..]));
+        let operator = self.merge_operator.iter().map(|name| ("merge_operator", &name[..]));
+        let named = operator.chain(self.ttl.iter().map(|ttl| ("ttl", &ttl[..])));
         let settings = self.settings.iter().map(|setting| {
             let wanted = || Failure::Usage(format!("--set {setting}: expected NAME=VALUE"));
             setting.split_once('=').ok_or_else(wanted)

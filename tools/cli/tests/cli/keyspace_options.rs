@@ -83,3 +83,25 @@ fn a_checkpoint_and_a_repaired_copy_keep_options() {
         assert_eq!(got.text(), "0800000000000000\n", "{db}");
     }
 }
+
+#[test]
+fn values_of_a_keyspace_with_a_time_to_live_expire() {
+    let store = Store::new();
+    let create = |name: &str, ttl: &str| {
+        store.run(&["keyspace", "create", "--create", "--pm-size", "16M", name, "--ttl", ttl])
+    };
+    assert_eq!(create("day", "24h").ok().text(), "created keyspace day\tttl=86400s\n");
+    create("moment", "0.001").ok();
+    create("none", "0").failed(2, "ttl");
+    create("none", "soon").failed(2, "seconds");
+    for keyspace in ["day", "moment"] {
+        store.run(&["put", "--keyspace", keyspace, "key", "value"]).ok();
+    }
+    // A command takes longer than a millisecond.
+    assert_eq!(store.run(&["get", "--keyspace", "day", "key"]).ok().text(), "value\n");
+    assert_eq!(store.run(&["get", "--keyspace", "moment", "key"]).code, 1);
+    assert_eq!(store.run(&["scan", "--keyspace", "day"]).ok().text(), "key\tvalue\n");
+    assert_eq!(store.run(&["scan", "--keyspace", "moment"]).ok().text(), "");
+    store.run(&["merge", "--keyspace", "day", "key", "more"]).failed(2, "time to live");
+    assert!(store.run(&["manifest"]).ok().text().contains("ttl=86400s"));
+}

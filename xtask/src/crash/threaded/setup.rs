@@ -9,7 +9,7 @@ use sim::history::State;
 use ssd::Fs;
 use strandline::{Db, Options, WalSync, steps};
 
-use crate::crash::system::{Engine, ID, SST, WAL, show};
+use crate::crash::system::{Engine, ID, NOON, SST, WAL, show};
 use crate::crash::whole::{self, Spaces};
 
 /// An engine, and the threads that it has.
@@ -57,7 +57,7 @@ impl Setup {
         let Engine { zone_len, manifest_len, .. } = self.engine;
         steps::format(&region, pool::Format { zone_len, manifest_len }, ID)?;
         let db = self.open_on(region, fs, self.background)?;
-        let _made = Spaces::of(&db)?;
+        let _made = Spaces::of(&db, None)?;
         // Where nothing else makes it durable: a prefix may be no store at all.
         db.sync_wal()?;
         Ok(db)
@@ -72,7 +72,7 @@ impl Setup {
 
     fn open_on(&self, region: Arc<Region>, fs: &Arc<dyn Fs>, background: u32) -> Result<Db> {
         let tables = self.engine.table_bytes.map(|_| (Arc::clone(fs), SST.as_ref()));
-        steps::open(region, tables, self.options(background), whole::hooks())
+        steps::open(region, tables, self.options(background), whole::hooks(NOON))
     }
 
     /// The memory that the store is in: the one that is watched, or, if it has a log, one of its own.
@@ -92,7 +92,7 @@ impl Setup {
 
     /// What a store shows. What nothing reaches can be told only where no background thread has work in hand.
     pub fn shown(&self, db: &Db, quiet: bool) -> Result<Shown> {
-        let spaces = Spaces::of(db)?;
+        let spaces = Spaces::of(db, None)?;
         let mut state = State::new();
         show(&spaces, self.engine.keys, &mut |keyspace, key, value| {
             state.insert((keyspace, key.to_vec()), value.to_vec());

@@ -113,7 +113,7 @@ impl CpuTask {
         {
             let kind = source.kind();
             if versions.wants(head.seq, kind, retention) {
-                versions.push(head.seq, kind, source.value(media)?);
+                versions.take((head.seq, kind), source.value(media)?, retention);
             }
             merging.advance(media)?;
             *passed += 1;

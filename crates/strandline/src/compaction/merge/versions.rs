@@ -7,6 +7,7 @@ use sst::EntryKind;
 use crate::hooks::{self, Called, Decision};
 use crate::iter::retention::{Judged, Retention};
 use crate::record::store::Media;
+use crate::ttl::STAMP_LEN;
 
 /// The versions of one key that must be kept, newest first.
 #[derive(Default)]
@@ -37,6 +38,23 @@ impl Versions {
     #[inline]
     pub(crate) fn wants(&mut self, seq: Seq, kind: EntryKind, retention: &Retention) -> bool {
         retention.keeps(&mut self.judged, &self.key, seq, kind)
+    }
+
+    /// Takes a version that is wanted; one that has expired becomes a deletion.
+    pub(crate) fn take(
+        &mut self,
+        (seq, kind): (Seq, EntryKind),
+        stored: &[u8],
+        retention: &Retention,
+    ) {
+        match retention.says(kind, || Some(stored)) {
+            EntryKind::Delete if kind == EntryKind::Value => {
+                if !planted::is(Bug::ExpiredDropsEarly) {
+                    self.push(seq, EntryKind::Delete, &[]);
+                }
+            }
+            _ => self.push(seq, kind, stored),
+        }
     }
 
     pub(crate) fn push(&mut self, seq: Seq, kind: EntryKind, value: &[u8]) {
@@ -109,10 +127,13 @@ impl Versions {
         if !retention.horizon.is_below(seq) {
             return;
         }
+        // The time stays before a value that expires.
+        let stamp = if retention.now.is_some() { STAMP_LEN.min(value.len()) } else { 0 };
+        let (stamp, value) = value.split_at(stamp);
         let (kind, value) = match hooks.decide(keyspace, level, &self.key, value) {
             Ok(Decision::Keep) => return,
             Ok(Decision::Remove) => (EntryKind::Delete, Vec::new()),
-            Ok(Decision::Change(value)) => (EntryKind::Value, value),
+            Ok(Decision::Change(value)) => (EntryKind::Value, [stamp, &value].concat()),
             Err(error) => return hooks.pass_over(error),
         };
         // Nothing older is left: no reader could see it.

@@ -99,7 +99,8 @@ impl Scan {
     fn tell_stretch(&mut self) {
         let (engine, entries) = (&*self.engine, self.stretch.entries);
         engine.scans_passed.fetch_add(entries, Relaxed);
-        if entries >= WORTH_A_VACANCY && self.space.lost.is_none() {
+        // What has expired is gone for this scan, not yet for one that began before.
+        if entries >= WORTH_A_VACANCY && self.space.lost.is_none() && self.now.is_none() {
             let edge = match as_slice(&self.far) {
                 Bound::Included(key) | Bound::Excluded(key) if !self.valid() && self.goes_on => {
                     Some(key)

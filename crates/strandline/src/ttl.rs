@@ -1,0 +1,175 @@
+//! Values that expire: when, and what says what time it is.
+//!
+//! In a keyspace with a time to live each value is stored behind the time at which it expires. From then on it counts as a
+//! deletion, wherever it lies: readers do not see it, it hides what is older, and merges treat it as a tombstone.
+//!
+//! **I-TTL-1** The clock of a store does not fall, and begins where an edit of the manifest left it: what one merge took for
+//! expired, so does all that follows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base::{Error, Result};
+
+use crate::caught::caught;
+use crate::hooks::Clock;
+
+/// Bytes before each value: when it expires, in milliseconds since 1970.
+pub(crate) const STAMP_LEN: usize = 8;
+
+/// The clock of a store.
+pub(crate) struct StoreClock {
+    source: Option<Arc<dyn Clock>>,
+    /// The highest time seen, in milliseconds since 1970.
+    highest: AtomicU64,
+    /// Some keyspace has a time to live.
+    used: AtomicBool,
+}
+
+/// What makes the values of a keyspace expire.
+pub(crate) struct Expiry {
+    ttl: Duration,
+    clock: Arc<StoreClock>,
+}
+
+/// A moment at which values are judged, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Now(u64);
+
+/// A stored value at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timed<'v> {
+    Live(&'v [u8]),
+    Expired,
+}
+
+impl StoreClock {
+    pub(crate) fn new(source: Option<Arc<dyn Clock>>) -> StoreClock {
+        StoreClock { source, highest: AtomicU64::new(0), used: AtomicBool::new(false) }
+    }
+
+    /// The time, never before one that was told.
+    pub(crate) fn now(&self) -> Now {
+        let since = match &self.source {
+            // One that panics stands still.
+            Some(source) => caught(|| source.now()).unwrap_or_default(),
+            None => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        };
+        self.raise(millis(since))
+    }
+
+    /// The time is not below this any more.
+    pub(crate) fn raise(&self, to: u64) -> Now {
+        let highest = self.highest.load(Relaxed);
+        Now(if to > highest { self.highest.fetch_max(to, Relaxed).max(to) } else { highest })
+    }
+
+    /// The highest time seen, if a keyspace depends on it.
+    pub(crate) fn highest(&self) -> Option<u64> {
+        self.used.load(Relaxed).then(|| self.highest.load(Relaxed))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Expiry {
+    pub(crate) fn new(ttl: Duration, clock: &Arc<StoreClock>) -> Expiry {
+        clock.used.store(true, Relaxed);
+        Expiry { ttl, clock: Arc::clone(clock) }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// `value` as it is stored when it is written now.
+    pub(crate) fn stamp(&self, value: &[u8]) -> Vec<u8> {
+        stamped(self.now().0.saturating_add(millis(self.ttl)), value)
+    }
+
+    /// `value` as one that has expired already.
+    pub(crate) fn stamp_expired(&self, value: &[u8]) -> Vec<u8> {
+        stamped(self.now().0, value)
+    }
+}
+
+fn stamped(expires: u64, value: &[u8]) -> Vec<u8> {
+    [&expires.to_le_bytes()[..], value].concat()
+}
+
+impl Now {
+    pub(crate) fn millis(self) -> u64 {
+        self.0
+    }
+
+    /// What a stored value is at this moment; `None` if it is no value with a time.
+    pub(crate) fn judge(self, stored: &[u8]) -> Option<Timed<'_>> {
+        let (stamp, value) = stored.split_first_chunk::<STAMP_LEN>()?;
+        let expired = self.0 >= u64::from_le_bytes(*stamp);
+        Some(if expired { Timed::Expired } else { Timed::Live(value) })
+    }
+
+    /// Whether a stored value counts as a deletion.
+    pub(crate) fn has_passed(self, stored: &[u8]) -> bool {
+        self.judge(stored) == Some(Timed::Expired)
+    }
+}
+
+/// The value of what is stored behind its time.
+pub(crate) fn value_of(stored: &[u8]) -> &[u8] {
+    stored.get(STAMP_LEN..).unwrap_or_default()
+}
+
+/// A stored value has no time although its keyspace says so.
+#[cold]
+pub(crate) fn no_time(keyspace: &str, key: &[u8]) -> Error {
+    let text = format!(
+        "the value of key {} in keyspace {keyspace} lacks the time at which it expires; put the key anew, or delete it",
+        key.escape_ascii()
+    );
+    Error::corruption("read", text)
+}
+
+/// As [`Now::judge`], of the value of `key`.
+///
+/// # Errors
+/// `Corruption` if the value has no time.
+pub(crate) fn judge<'v>(
+    now: Now,
+    (keyspace, key): (&str, &[u8]),
+    stored: &'v [u8],
+) -> Result<Timed<'v>> {
+    now.judge(stored).ok_or_else(|| no_time(keyspace, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Falling(AtomicU64);
+
+    impl Clock for Falling {
+        fn now(&self) -> Duration {
+            Duration::from_millis(self.0.fetch_sub(1, Relaxed))
+        }
+    }
+
+    #[test]
+    fn the_clock_does_not_fall() {
+        let clock = Arc::new(StoreClock::new(Some(Arc::new(Falling(AtomicU64::new(100))))));
+        assert_eq!(clock.now(), Now(100));
+        assert_eq!(clock.now(), Now(100));
+        assert_eq!(clock.highest(), None, "no keyspace depends on it");
+        clock.raise(500);
+        let expiry = Expiry::new(Duration::from_millis(10), &clock);
+        assert_eq!((expiry.now(), clock.highest()), (Now(500), Some(500)));
+        let stored = expiry.stamp(b"value");
+        assert_eq!(Now(509).judge(&stored), Some(Timed::Live(b"value")));
+        assert_eq!(Now(510).judge(&stored), Some(Timed::Expired), "from then on");
+        assert!(Now(500).has_passed(&expiry.stamp_expired(b"")));
+        assert_eq!((Now(0).judge(b"1234567"), value_of(&stored)), (None, &b"value"[..]));
+    }
+}
