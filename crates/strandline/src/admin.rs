@@ -18,7 +18,7 @@ use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
 use crate::level0::merge::RunMerge;
 use crate::level0::run::Run;
-use crate::manifest::edit::{Fate, VersionEdit};
+use crate::manifest::edit::{Edit, Fate, VersionEdit};
 use crate::manifest::{Manifest, creation};
 use crate::memtable::Memtable;
 use crate::options::{KeyspaceOptions, Level0Form};
@@ -30,8 +30,6 @@ use crate::ttl::Expiry;
 
 /// Bytes that a zone takes in the manifest at most.
 pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
-/// Bytes that a keyspace without data takes in the manifest at most: three names, and little else.
-const KEYSPACE_BYTES_MAX: u64 = 3 * NAME_BYTES_MAX as u64 + 64;
 /// Times that a flush tries again when space is short.
 const SHORT_MAX: u32 = 100;
 
@@ -65,7 +63,7 @@ impl Engine {
                 format!("there is a keyspace {name} already; open it"),
             ));
         }
-        let id = self.room_for_keyspace()?;
+        let id = self.room_for_keyspace(options)?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
         // Before the edit, which then tells the time.
@@ -80,10 +78,11 @@ impl Engine {
     }
 
     /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
-    fn room_for_keyspace(&self) -> Result<u32> {
+    fn room_for_keyspace(&self, options: &KeyspaceOptions) -> Result<u32> {
         let mut manifest = self.manifest();
         // Twice its size: half is for runs.
-        let wanted = |used| 2 * (used + KEYSPACE_BYTES_MAX);
+        let made = NAME_BYTES_MAX as u64 + options_len(options);
+        let wanted = |used| 2 * (used + made);
         let (used, area) = self.manifest_room(&mut manifest, wanted)?;
         if wanted(used) > area {
             return Err(Error::new(
@@ -367,6 +366,16 @@ impl Engine {
             None => self.compact_space(space),
         }
     }
+}
+
+/// Bytes that options of a keyspace take in the manifest.
+fn options_len(options: &KeyspaceOptions) -> u64 {
+    if options.is_empty() {
+        return 0;
+    }
+    let options = Box::new(options.clone());
+    let changes = vec![VersionEdit::SetOptions { keyspace: u32::MAX, options }];
+    Edit { floor: 0, changes }.encode().len() as u64
 }
 
 fn no_room() -> Error {
