@@ -1,6 +1,6 @@
 //! `cargo xtask guide`: pages that follow from tables in the code.
 
-use strandline::{OPTIONS, PRESETS, Preset, Row};
+use strandline::{KEYSPACE_OPTIONS, OPTIONS, PRESETS, Preset, Row};
 
 /// The page of options and presets.
 pub const PAGE: &str = "docs/guide/options.md";
@@ -15,6 +15,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 /// The page as it should be.
 pub fn page() -> String {
     let options: String = OPTIONS.iter().map(option).collect();
+    let of_keyspaces: String = KEYSPACE_OPTIONS.iter().map(option).collect();
     let presets: String = PRESETS.iter().map(preset).collect();
     format!(
         "# Options and presets\n\n\
@@ -24,6 +25,9 @@ pub fn page() -> String {
          `Options::set`.\nSizes: 4096, 64K, 16M, 1.5G. A store keeps what it was made with (`pm`, `pm_size`, `zone_size`); the \
          others hold from one open to its\nclose.\n\n\
          | option | values | default | meaning |\n|---|---|---|---|\n{options}\n\
+         ## Options of a keyspace\n\n\
+         Kept in the manifest. What is not set is the store's.\n\n\
+         | option | values | default | meaning |\n|---|---|---|---|\n{of_keyspaces}\n\
          ## Presets\n\n\
          A preset stands for the options of a system that a paper describes. `--preset NAME` is overridden by other options; in \
          the library it\nis `Options::preset`. A store does not know its preset: it opens with another one, and new data follows \
@@ -35,7 +39,11 @@ pub fn page() -> String {
 }
 
 fn option(row: &Row) -> String {
-    let default = if row.default.is_empty() { "none".into() } else { format!("`{}`", row.default) };
+    let default = match row.default {
+        "" => "none".into(),
+        words if words.contains(' ') => words.into(),
+        value => format!("`{value}`"),
+    };
     format!("| `{}` | {} | {default} | {} |\n", row.name, cell(row.unit), cell(row.doc))
 }
 

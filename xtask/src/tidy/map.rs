@@ -46,7 +46,7 @@ impl<'f> Tree<'f> {
     }
 
     /// What a line names and the tree does not have. A name that follows a file, or names behind one, is in that file;
-    /// any other name is in some source.
+    /// any other name, and the type of a function, is in some source.
     fn missing(&self, line: &str) -> Vec<String> {
         let mut findings = Vec::new();
         let mut file = None;
@@ -64,11 +64,13 @@ impl<'f> Tree<'f> {
                         findings.push(format!("names {path}, which is not there; mend the path"));
                     }
                 }
-            } else if let Some(name) = name(quoted)
-                && !self.holds(file, name)
-            {
-                let place = file.unwrap_or("any source");
-                findings.push(format!("names {quoted}, which is not in {place}; mend the row"));
+            } else if let Some((owners, name)) = name(quoted) {
+                let known =
+                    self.holds(file, name) && owners.iter().all(|owner| self.holds(None, owner));
+                if !known {
+                    let place = file.unwrap_or("any source");
+                    findings.push(format!("names {quoted}, which is not in {place}; mend the row"));
+                }
             }
         }
         findings
@@ -104,13 +106,15 @@ fn alternatives(path: &str) -> Vec<String> {
     }
 }
 
-/// The last part of a name of Rust.
-fn name(text: &str) -> Option<&str> {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
-    let is_name = |part_of: &str| {
-        !part_of.is_empty() && !part_of.starts_with(char::is_numeric) && part_of.chars().all(part)
+/// A name of Rust: the last part, and those before it.
+fn name(text: &str) -> Option<(Vec<&str>, &str)> {
+    let is_name = |part: &&str| {
+        let inside = |c: char| c.is_alphanumeric() || c == '_';
+        !part.is_empty() && !part.starts_with(char::is_numeric) && part.chars().all(inside)
     };
-    text.split("::").all(is_name).then(|| text.rsplit("::").next()).flatten()
+    let mut parts: Vec<&str> = text.split("::").collect();
+    let last = parts.iter().all(|part| is_name(&part)).then(|| parts.pop()).flatten();
+    last.map(|last| (parts, last))
 }
 
 #[cfg(test)]
@@ -147,5 +151,6 @@ mod tests {
             ["names Commit::fence, which is not in crates/pool/src/log.rs; mend the row"]
         );
         assert_eq!(found("`crates/pool/src/log.rs`, `append`; `frozen`").len(), 1);
+        assert_eq!(found("`Batch::fence`").len(), 1);
     }
 }

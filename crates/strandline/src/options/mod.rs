@@ -155,9 +155,9 @@ pub const TABLE: &[Row] = &[
         name: "pm",
         unit: "auto, heap, dram or a path",
         default: "auto",
-        doc: "Where persistent memory comes from: a file `pool` in the store's directory (auto; or whatever the store \
-              has), memory of this process that nothing outlives (heap), memory of this process with a log in the \
-              directory `wal` of the store (dram), or a file or device of your own.",
+        doc: "Where persistent memory comes from. auto: a file `pool` in the store's directory, or what an existing store \
+              has. heap: memory of this process; nothing outlives it. dram: memory of this process, with a log in the \
+              directory `wal` of the store. Or a file or device of your own.",
     },
     Row {
         name: "pm_size",
@@ -170,15 +170,15 @@ pub const TABLE: &[Row] = &[
         name: "wal_sync",
         unit: "always or never",
         default: "always",
-        doc: "With pm=dram: whether the log is synced before a write is acknowledged. With never a write survives the \
-              end of the process, but power failure only after Db::sync_wal.",
+        doc: "With pm=dram: whether the log is synced before a write is acknowledged. With never, a write survives the end \
+              of the process at once, and power failure only after Db::sync_wal.",
     },
     Row {
         name: "zone_size",
         unit: "bytes, power of two; 0 chooses",
         default: "0",
-        doc: "Size of a new store's zones. Values above an eighth of it get an extent of their own; a batch may \
-              fill a quarter.",
+        doc: "Size of a new store's zones. A value above an eighth of it gets an extent of its own; a batch may fill a \
+              quarter of it.",
     },
     Row {
         name: "create_if_missing",
@@ -190,59 +190,61 @@ pub const TABLE: &[Row] = &[
         name: "memtable_bytes",
         unit: "bytes",
         default: "64M",
-        doc: "Records a memtable holds before it is flushed; at most a quarter of the pool. Larger: fewer runs and less index written; \
-              smaller: less DRAM and quicker recovery.",
+        doc: "Records that a memtable holds before it is flushed; at most a quarter of the pool. Larger: fewer runs and \
+              less index written. Smaller: less DRAM and quicker recovery.",
     },
     Row {
         name: "immutable_memtables_max",
         unit: "count",
         default: "4",
-        doc: "Memtables that may wait to be flushed before writers are slowed to what lets them be flushed.",
+        doc: "Memtables that may wait to be flushed. Beyond that, writers are slowed to the rate of flushes.",
     },
     Row {
         name: "level0",
         unit: "global-index, index-runs or sst",
         default: "global-index",
-        doc: "What becomes of memtables: an index run each, merged into one index for each subrange while records stay \
-              where they are (global-index); the same, but unmerged until they go to tables (index-runs: less work, \
-              slower reads); or tables at once (sst: what RocksDB does). The others than global-index need tables.",
+        doc: "What level 0 is made of. global-index: each memtable becomes an index run, and runs are merged into one \
+              index for each subrange; records stay where they are. index-runs: runs are not merged until they are \
+              compacted to tables; less work, slower reads. sst: memtables are written out as tables, as in RocksDB. \
+              index-runs and sst need tables.",
     },
     Row {
         name: "subranges",
         unit: "count, at most 1024; 0 chooses",
         default: "0",
-        doc: "Parts that the keys of each keyspace are cut into, with memtables, runs and zones of their own, so that \
-              little is compacted at a time. By default they are split and joined as writes fall; a number is cut once, \
-              from the first run's keys, at most one for each 4 zones.",
+        doc: "Parts that the keys of each keyspace are cut into. Each has memtables, runs and zones of its own, so that \
+              little is compacted at a time. 0: they are split and joined as writes fall. A number: cut once, from the \
+              first run's keys, at most one for each 4 zones.",
     },
     Row {
         name: "dram_budget",
         unit: "bytes",
         default: "1G",
-        doc: "DRAM for the block cache, memtable indexes and fences. A memtable is flushed early when its index takes \
-              its share: a quarter of what the cache and runs leave, divided by the keyspaces.",
+        doc: "DRAM for the block cache, memtable indexes and fence keys. A memtable is flushed early when its index takes \
+              its share: a quarter of the budget without cache and runs, divided by the keyspaces.",
     },
     Row {
         name: "ssd",
         unit: "auto, none or a path",
         default: "auto",
-        doc: "Where tables go when persistent memory fills up: a directory `sst` in the store's directory, nowhere (all \
-              data stays in persistent memory), or a directory of your own.",
+        doc: "Where tables go when persistent memory fills up. auto: a directory `sst` in the store's directory. none: all \
+              data stays in persistent memory. Or a directory of your own.",
     },
     Row {
         name: "pm_tables",
         unit: "percent, at most 75",
         default: "0",
-        doc: "Share of persistent memory for tables of the upper levels, which are merged again soon; those that find no \
-              room there go to SSD. What they take, level 0 does without. Not with pm=dram or ssd=none.",
+        doc: "Share of persistent memory for tables of the upper levels, which are merged again soon. Tables that find no \
+              room there go to SSD. Level 0 has this much less. Not with pm=dram or ssd=none.",
     },
     Row {
         name: "ssd_size",
         unit: "bytes; 0: no limit",
         default: "0",
-        doc: "Bytes that files of tables may take. An eighth at most, or of 1 MiB and less up to a half, is kept for what frees space: \
-              writes get NoSpace before that is touched, and once all that persistent memory holds would no longer fit; deletions go on. \
-              Files that took more at an open may grow while they are merged, by as much again and what persistent memory holds, until enough is deleted.",
+        doc: "Bytes that files of tables may take. At most an eighth of it (of 1 MiB and less up to a half) is a reserve \
+              for work that frees space. Writes get NoSpace before they would touch the reserve, or once all of persistent \
+              memory would no longer fit; deletions go on. If files take more at an open, merges may add as much again, \
+              and the size of persistent memory, until enough is deleted.",
     },
     Row {
         name: "ssd_direct",
@@ -272,14 +274,14 @@ pub const TABLE: &[Row] = &[
         name: "table_bytes",
         unit: "bytes",
         default: "32M",
-        doc: "Size at which a table is cut. Larger: fewer files; smaller: less is rewritten at a time.",
+        doc: "Size at which a table is cut. Larger: fewer files. Smaller: less is rewritten at a time.",
     },
     Row {
         name: "block_bytes",
         unit: "bytes",
         default: "4K",
         doc: "Size at which a data block of a table is cut, before compression. Larger: smaller indexes, better \
-              compression; smaller: less is read for a get.",
+              compression. Smaller: a get reads less.",
     },
     Row {
         name: "filter_bits",
@@ -291,14 +293,14 @@ pub const TABLE: &[Row] = &[
         name: "index",
         unit: "binary or two-level",
         default: "binary",
-        doc: "How new tables find their blocks. Two-level reads small parts of an index, for stores whose indexes, a \
-              hundredth of long values, do not fit half of block_cache; where they do, binary looks up one block less.",
+        doc: "How new tables find their blocks. binary: one index block, kept in DRAM. two-level: small parts of the index \
+              are read when needed; for stores whose indexes, a hundredth of long values, do not fit half of block_cache.",
     },
     Row {
         name: "hash_index",
         unit: "true or false",
         default: "false",
-        doc: "Whether data blocks of new tables carry a hash index for gets; with keys of 16 bytes it gains nothing.",
+        doc: "Whether data blocks of new tables carry a hash index for gets. With keys of 16 bytes it gains nothing.",
     },
     Row {
         name: "block_cache",
@@ -310,7 +312,8 @@ pub const TABLE: &[Row] = &[
         name: "compaction_rate",
         unit: "bytes per second; 0: no limit",
         default: "0",
-        doc: "What compactions write at most. Too little slows writers once persistent memory fills up.",
+        doc: "Bytes per second that compactions write at most. If it is too low, writers are slowed once persistent memory \
+              fills up.",
     },
     Row {
         name: "background_threads",
