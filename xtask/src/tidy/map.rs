@@ -113,7 +113,7 @@ fn name(text: &str) -> Option<(Vec<&str>, &str)> {
         !part.is_empty() && !part.starts_with(char::is_numeric) && part.chars().all(inside)
     };
     let mut parts: Vec<&str> = text.split("::").collect();
-    let last = parts.iter().all(|part| is_name(&part)).then(|| parts.pop()).flatten();
+    let last = parts.iter().all(is_name).then(|| parts.pop()).flatten();
     last.map(|last| (parts, last))
 }
 

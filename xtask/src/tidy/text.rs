@@ -4,8 +4,6 @@ use super::Finding;
 
 /// Lines of a source file of a crate at most: beyond that it holds more than one idea.
 const LINES_MAX: usize = 600;
-/// Words of documents at most: one is read in ten minutes, the other before a decision to read on.
-const WORDS_MAX: [(&str, usize); 2] = [("ARCHITECTURE.md", 1300), ("README.md", 1200)];
 /// Words that say something is not finished. Put together here so that this file passes.
 const UNFINISHED: [&str; 6] = [
     concat!("to", "do!"),
@@ -51,13 +49,6 @@ pub fn check(path: &str, text: &str) -> Vec<Finding> {
     let lines = text.lines().count();
     if in_crate && path.ends_with(".rs") && lines > LINES_MAX {
         let what = format!("{lines} lines; at most {LINES_MAX}: move an idea to a file of its own");
-        findings.push(Finding::new(path, lines, what));
-    }
-    let words = text.split_whitespace().count();
-    if let Some((_, max)) =
-        WORDS_MAX.iter().find(|(document, max)| *document == path && words > *max)
-    {
-        let what = format!("{words} words; at most {max}: move details to docs");
         findings.push(Finding::new(path, lines, what));
     }
     findings
@@ -127,18 +118,6 @@ mod tests {
         assert_eq!(whats("a.rs", concat!("pub struct Zone", "Manager<T> {"))[0].1, "ZoneManager");
         assert_eq!(whats("a.rs", concat!("enum U", "tils {")).len(), 1);
         assert_eq!(whats("a.rs", "struct Zones; // a manager of zones"), []);
-    }
-
-    #[test]
-    fn words() {
-        for (document, max) in WORDS_MAX {
-            assert_eq!(whats(document, "a ".repeat(max).trim_end()), []);
-            assert_eq!(
-                whats(document, "a ".repeat(max + 1).trim_end()),
-                [(1, (max + 1).to_string())]
-            );
-            assert_eq!(whats("docs/map.md", "a ".repeat(max + 1).trim_end()), []);
-        }
     }
 
     #[test]
