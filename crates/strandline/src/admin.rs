@@ -335,7 +335,7 @@ impl Engine {
             if view.runs.len() >= least {
                 // No other thread marks runs while the jobs are held. A merge that panics goes like one that fails.
                 let all = 0..view.runs.len();
-                let merge = RunMerge::begin(self, (space, &subrange), &view, all);
+                let merge = RunMerge::begin(self, space, &subrange, &view, all);
                 drop(view);
                 let merged = merge.map(|mut merge| caught(move || merge.step(self, usize::MAX)));
                 let merged = merged.transpose().map_err(|said| panicked("compact", &said))?;

@@ -335,7 +335,7 @@ impl Engine {
         let free = view.runs.iter().take_while(|run| !run.busy.is_taken());
         let entries: Vec<u64> = free.map(|run| run.entries()).collect();
         let choice = pick_runs(&entries, need)?;
-        RunMerge::begin(self, (space, subrange), &view, choice)
+        RunMerge::begin(self, space, subrange, &view, choice)
     }
 
     /// Ends a reclaim round: flushes what is active, so that the next round reaches its dead records too. Where files have no

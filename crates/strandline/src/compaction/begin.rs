@@ -98,6 +98,20 @@ pub(crate) struct SubrangeCandidate {
     pub due: Option<usize>,
 }
 
+/// What may be compacted of a subrange: its inputs in level 0, and the tables in the scope of its keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Compactable<'v> {
+    pub space: &'v Arc<KeyspaceState>,
+    pub subrange: &'v Arc<Subrange>,
+    pub view: &'v View,
+    pub leaving: &'v Level0Inputs,
+    /// The keys of the inputs in level 0.
+    pub bounds: &'v KeyBounds,
+    pub scope: &'v Scope,
+    /// Its level 0 is to leave.
+    pub due: bool,
+}
+
 impl Engine {
     /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what memtables, their
     /// zones and the share of tables leave of what writers may fill without being slowed. If it had more, they would be
@@ -146,7 +160,7 @@ impl Engine {
             left && (subrange.holds_something() || !subrange.view.load().tree.is_empty())
         });
         let mut all: Vec<SubrangeCandidate> =
-            all.into_iter().map(|each| self.candidate(each)).collect();
+            all.into_iter().map(|(space, subrange)| self.candidate(space, subrange)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
         let pressed = self.throttle.urgency() >= crate::throttle::FULL_DEBT;
         // What came down to more than files have room for could not leave at once.
@@ -157,10 +171,7 @@ impl Engine {
         all
     }
 
-    fn candidate(
-        &self,
-        (space, subrange): (Arc<KeyspaceState>, Arc<Subrange>),
-    ) -> SubrangeCandidate {
+    fn candidate(&self, space: Arc<KeyspaceState>, subrange: Arc<Subrange>) -> SubrangeCandidate {
         let view = subrange.view.load_full();
         let leaving = self.leaving(&space, &view);
         let scope = Scope::new(&view.tree, &subrange.span);
@@ -188,15 +199,13 @@ impl Engine {
         SubrangeCandidate { space, subrange, view, leaving, scope, facts, due: None }
     }
 
-    /// The picker's input: a subrange, the tables in the scope of its keys, its level-0 inputs, and whether they are due.
+    /// The picker's input.
     pub(crate) fn picture<'v>(
         &self,
         compactions: &'v Compactions,
-        space: &Arc<KeyspaceState>,
-        (subrange, view): (&Subrange, &'v View),
-        (leaving, bounds, scope): (&Level0Inputs, &'v KeyBounds, &Scope),
-        level0_due: bool,
+        of: &Compactable<'v>,
     ) -> PickerInput<'v> {
+        let Compactable { space, subrange, view, leaving, bounds, scope, due } = *of;
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             let tables = &level.tables[scope.at(number)];
@@ -217,7 +226,7 @@ impl Engine {
                     .map_or(0, |tables| tables.room.in_files(leaving.whole_bytes(subrange))),
                 bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
                 busy: leaving.is_busy(),
-                due: level0_due,
+                due,
                 waits: view.oldest_immutable().is_some_and(|each| self.is_flushed(space, each)),
             },
             levels,
@@ -246,11 +255,10 @@ impl Engine {
     pub(crate) fn begin(
         &self,
         compactions: &Compactions,
-        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
-        view: &View,
-        (leaving, scope): (&Level0Inputs, &Scope),
+        of: &Compactable<'_>,
         choice: Choice,
     ) -> Result<Option<Arc<Compaction>>> {
+        let Compactable { space, subrange, view, leaving, scope, .. } = *of;
         let level = |number: usize| view.tree.level(number).tables[scope.at(number)].to_vec();
         let (level0, upper, into, onto) = match choice {
             Choice::Level0 { into, onto } => {

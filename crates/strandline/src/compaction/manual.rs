@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::{Result, Seq};
 
 use crate::caught::{caught, panicked};
-use crate::compaction::begin::{Scope, Upper};
+use crate::compaction::begin::{Compactable, Scope, Upper};
 use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::policy::pick::{Choice, place, slide};
 use crate::compaction::run::{Compaction, Compactions};
@@ -124,14 +124,22 @@ impl Engine {
             });
             let Some((low, high)) = bounds.as_ref().filter(|_| within) else { continue };
             let scope = Scope::new(&view.tree, &subrange.span);
-            let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
-            let picture = self.picture(compactions, space, here, what, true);
+            let of = Compactable {
+                space,
+                subrange: &subrange,
+                view: &view,
+                leaving: &leaving,
+                bounds: &bounds,
+                scope: &scope,
+                due: true,
+            };
+            let picture = self.picture(compactions, &of);
             let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
                 busy = true;
                 continue;
             };
             let choice = Choice::Level0 { into, onto };
-            match self.begin(compactions, (space, &subrange), &view, (&leaving, &scope), choice)? {
+            match self.begin(compactions, &of, choice)? {
                 // There may be other subranges.
                 Some(begun) => return Ok(ByHand::Prepares(begun)),
                 None => busy = true,
@@ -156,20 +164,22 @@ impl Engine {
         let subranges = space.subranges();
         let view = subranges[0].view.load_full();
         let (bounds, scope) = (None, Scope::new(&view.tree, &Span::default()));
-        let (nothing, here) = (Level0Inputs::default(), (&*subranges[0], &*view));
-        let picture = self.picture(compactions, space, here, (&nothing, &bounds, &scope), false);
+        let of = Compactable {
+            space,
+            subrange: &subranges[0],
+            view: &view,
+            leaving: &Level0Inputs::default(),
+            bounds: &bounds,
+            scope: &scope,
+            due: false,
+        };
+        let picture = self.picture(compactions, &of);
         let (upper, into, onto) = {
             let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
             let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
             // Level 0 must find levels that are free above what is held here for long.
             if let Some(choice) = slide(&picture) {
-                let begun = self.begin(
-                    compactions,
-                    (space, &subranges[0]),
-                    &view,
-                    (&nothing, &scope),
-                    choice,
-                )?;
+                let begun = self.begin(compactions, &of, choice)?;
                 return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
             }
             // What lies deepest is looked at by a filter, and for values that have expired, only when a caller asks for it.

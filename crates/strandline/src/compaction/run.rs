@@ -18,7 +18,7 @@ use base::planted;
 use base::{Error, ErrorKind, Result};
 
 use crate::caught::{caught, panicked};
-use crate::compaction::begin::SubrangeCandidate;
+use crate::compaction::begin::{Compactable, SubrangeCandidate};
 use crate::compaction::figures::CompactionFigures;
 use crate::compaction::inputs::Inputs;
 use crate::compaction::merge::engine::{MergeTask, Poll};
@@ -352,11 +352,17 @@ impl Engine {
         {
             let begin = || {
                 let bounds = leaving.bounds(self, &subrange)?;
-                let (here, what) = ((&*subrange, &*view), (&leaving, &bounds, &scope));
-                let picture = self.picture(compactions, &space, here, what, due.is_some());
-                choose(&picture).map_or(Ok(None), |choice| {
-                    self.begin(compactions, (&space, &subrange), &view, (&leaving, &scope), choice)
-                })
+                let of = Compactable {
+                    space: &space,
+                    subrange: &subrange,
+                    view: &view,
+                    leaving: &leaving,
+                    bounds: &bounds,
+                    scope: &scope,
+                    due: due.is_some(),
+                };
+                let picture = self.picture(compactions, &of);
+                choose(&picture).map_or(Ok(None), |choice| self.begin(compactions, &of, choice))
             };
             // What was marked is released as it goes.
             let begun = caught(begin).unwrap_or_else(|said| Err(panicked("compact", &said)));

@@ -54,6 +54,15 @@ pub(crate) struct SourceCursor {
     pub head: Option<Entry>,
 }
 
+/// Where a walk over a run goes on that has met many entries that do not count.
+#[derive(Clone, Copy)]
+enum Leap {
+    /// Behind the key: it was shown.
+    ToNextKey,
+    /// At the key's newest version that is visible.
+    ToVisible,
+}
+
 enum CursorSource {
     Memtable {
         memtable: Arc<Memtable>,
@@ -175,7 +184,8 @@ impl SourceCursor {
             if passed || entry.seq > self.at {
                 skipped += 1;
                 if skipped % PASSED_MAX == 0 {
-                    self.leap(media, &entry, passed)?;
+                    let leap = if passed { Leap::ToNextKey } else { Leap::ToVisible };
+                    self.leap(media, &entry, leap)?;
                 }
                 continue;
             }
@@ -196,16 +206,14 @@ impl SourceCursor {
         Ok(())
     }
 
-    /// Of many entries of a run that do not count goes on behind the last: at the next key, where this one is `passed`, or
-    /// at its version that is visible.
+    /// Of many entries of a run that do not count goes on behind the last.
     #[cold]
-    fn leap(&mut self, media: &Media, entry: &Entry, passed: bool) -> Result<()> {
+    fn leap(&mut self, media: &Media, entry: &Entry, leap: Leap) -> Result<()> {
         let CursorSource::Run { run, .. } = &self.source else { return Ok(()) };
         let key = media.key(entry);
-        let next = if passed {
-            run.first_from(media, key, Side::Behind, &mut Vec::new())?
-        } else {
-            run.first_version(media, key, self.at)?
+        let next = match leap {
+            Leap::ToNextKey => run.first_from(media, key, Side::Behind, &mut Vec::new())?,
+            Leap::ToVisible => run.first_version(media, key, self.at)?,
         };
         self.go_to(Some(next));
         Ok(())

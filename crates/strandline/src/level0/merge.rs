@@ -79,9 +79,11 @@ impl RunMerge {
     /// newer ones come.
     fn new(
         engine: &Engine,
-        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
+        space: &Arc<KeyspaceState>,
+        subrange: &Arc<Subrange>,
         view: &View,
-        (choice, inputs): (std::ops::Range<usize>, Marked),
+        choice: std::ops::Range<usize>,
+        inputs: Marked,
     ) -> RunMerge {
         let full = choice.end == view.runs.len() && choice.start == 0;
         let span = &subrange.span;
@@ -108,7 +110,7 @@ impl RunMerge {
             extents: holds.map(|hold| (hold.extent().at, Arc::clone(hold))).collect(),
             versions: Vec::new(),
             last: None,
-            cleaner: Cleaner::new(engine, (space, subrange), &inputs, full.then_some(&tail)),
+            cleaner: Cleaner::new(engine, space, subrange, &inputs, full.then_some(&tail)),
             copies: Copies::new((space.id, subrange.id), base_seq, tail),
             left: 0,
             full,
@@ -122,14 +124,15 @@ impl RunMerge {
     /// Merges `view.runs[choice]` if no job is at them.
     pub(crate) fn begin(
         engine: &Engine,
-        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
+        space: &Arc<KeyspaceState>,
+        subrange: &Arc<Subrange>,
         view: &View,
         choice: std::ops::Range<usize>,
     ) -> Option<RunMerge> {
         let inputs = Marked::take(&view.runs[choice.clone()])?;
         // Once they are marked, they stay where they are.
         let there = subrange.reads(None, &inputs);
-        there.then(|| RunMerge::new(engine, (space, subrange), view, (choice, inputs)))
+        there.then(|| RunMerge::new(engine, space, subrange, view, choice, inputs))
     }
 
     pub(crate) fn subrange(&self) -> &Arc<Subrange> {
@@ -351,7 +354,8 @@ impl RunMerge {
 /// much is thought to live, until the last has.
 fn known_zones(
     engine: &Engine,
-    (space, subrange): (&KeyspaceState, &Subrange),
+    space: &KeyspaceState,
+    subrange: &Subrange,
     inputs: &[Arc<Run>],
 ) -> Vec<ZoneFacts> {
     let own = space.left_for_good(subrange, inputs);
@@ -416,7 +420,8 @@ impl Cleaner {
     /// one left a zone: its run is the oldest, so no later merge but a full one takes it up again.
     fn new(
         engine: &Engine,
-        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
+        space: &Arc<KeyspaceState>,
+        subrange: &Arc<Subrange>,
         inputs: &[Arc<Run>],
         full: Option<&CleanTail>,
     ) -> Cleaner {
@@ -427,7 +432,7 @@ impl Cleaner {
                 let zone_len = engine.media.pool.geometry().zone_len();
                 // What does not fit the end of a zone is left there.
                 let room = room - room / 8 + tail.room();
-                let mut known = known_zones(engine, (space, subrange), inputs);
+                let mut known = known_zones(engine, space, subrange, inputs);
                 known.retain(|zone| Some(zone.no) != filling);
                 pick_zones(known, zone_len, room, wanted)
             }

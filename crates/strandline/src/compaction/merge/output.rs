@@ -154,7 +154,7 @@ impl Output {
         let id = self.tables.take_id();
         let rate = self.options.rate.clone();
         let OutputOptions { place, writes, .. } = self.options;
-        let sink = TableSink::new(&self.tables, id, (place, table_bytes), writes, rate)?;
+        let sink = TableSink::new(&self.tables, id, place, table_bytes, writes, rate)?;
         let full_at = sink.cut_at(table_bytes);
         let options = WriterOptions {
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),

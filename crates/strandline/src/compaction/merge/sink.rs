@@ -51,7 +51,8 @@ impl TableSink {
     pub(crate) fn new(
         tables: &Arc<Tables>,
         id: u64,
-        (place, expected): (OutputTier, u64),
+        place: OutputTier,
+        expected: u64,
         writes: Writes,
         rate: Option<Arc<RateLimit>>,
     ) -> Result<TableSink> {
@@ -173,7 +174,7 @@ mod tests {
     fn written(tables: &Arc<Tables>, place: OutputTier, len: usize) -> TableSpace {
         let id = tables.take_id();
         let mut sink =
-            TableSink::new(tables, id, (place, 1000), Writes::Levels, None).expect("begins");
+            TableSink::new(tables, id, place, 1000, Writes::Levels, None).expect("begins");
         let bytes: Vec<u8> = (0..len).map(|at| at as u8 ^ id as u8).collect();
         bytes.chunks(100).for_each(|piece| sink.append(piece).expect("append"));
         let written = sink.end().expect("end");
