@@ -90,7 +90,7 @@ fn last(store: &Store, scratch: &Path, db: Db) -> Result<Vec<u8>, String> {
     let entries: Vec<Entry> = match store.form {
         Form::Open => pack::read_dir(&home)?,
         Form::Closed => {
-            db.close();
+            db.close().expect("close");
             pack::read_dir(&home)?
         }
         Form::Checkpoint => {

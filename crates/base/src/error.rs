@@ -13,7 +13,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Another process or handle holds the store; close it, then try again.
+    /// The store is in use, by another process or handle, or a close finds iterators, snapshots or pinned values left; end that use,
+    /// then try again.
     Busy,
     /// The call's arguments are wrong; change them.
     InvalidArgument,

@@ -7,6 +7,7 @@ mod data;
 mod inspect;
 mod iter;
 mod keyspace;
+mod pinned;
 mod range;
 mod read_options;
 mod slice;
@@ -24,6 +25,7 @@ pub use batch::Batch;
 pub use cursor::Cursor;
 pub use iter::{Iter, Keys};
 pub use keyspace::Keyspace;
+pub use pinned::PinnedValue;
 pub use range::IntoRange;
 pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
@@ -182,10 +184,30 @@ impl Db {
         self.engine().drop_space(name)
     }
 
-    /// Ends use of the store: calls through other handles get `Closed` from now on, calls under way end. Nothing needs to be
-    /// written. The store can be opened again when this returns, whatever handles are left; only an iterator, or a call that
-    /// does not end within ten seconds, keeps it until it ends. Iterators go on over what they hold.
-    pub fn close(self) {
-        self.handle.engine.close();
+    /// Ends use of the store: calls through handles that are left, of the store, of keyspaces or of batches, get `Closed` from
+    /// now on; calls under way end. Nothing needs to be written. The store can be opened again when this returns; only a call
+    /// of another thread that does not end within ten seconds keeps it until it ends. Closing it once more does nothing.
+    ///
+    /// A store is also closed when its last handle of any kind is dropped.
+    ///
+    /// ```
+    /// # use strandline::{Db, ErrorKind, Options, PmSource};
+    /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+    /// # let db = Db::open("unused-for-heap", options)?;
+    /// db.put("apple", "red")?;
+    /// let iter = db.iter();
+    /// let refused = db.close().expect_err("an iterator is left");
+    /// assert_eq!(refused.kind(), ErrorKind::Busy);
+    /// drop(iter);
+    /// db.close()?;
+    /// assert_eq!(db.get("apple").expect_err("closed").kind(), ErrorKind::Closed);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Busy` as long as there are iterators, cursors, snapshots or pinned values, whose bytes or versions others could change;
+    /// the message counts them by kind. Nothing is closed then: drop them, and close again.
+    pub fn close(&self) -> Result<()> {
+        self.handle.engine.close_unless_held()
     }
 }

@@ -84,7 +84,8 @@ pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::figures::CompactionFigures;
 pub use db::{
-    Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, ReadOptions, Slice, Snapshot,
+    Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, PinnedValue, ReadOptions, Slice,
+    Snapshot,
 };
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,

@@ -70,7 +70,7 @@ fn a_fork_may_open_a_store_of_its_own() {
     let child = || {
         let own = Db::open(dir.join("child"), options(&PmSource::Auto)).expect("open");
         own.put(b"key", b"value").expect("put");
-        own.close();
+        own.close().expect("close");
         drop(db);
         Db::open(dir.join("parent"), options(&PmSource::Auto))
             .err()

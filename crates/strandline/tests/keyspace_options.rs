@@ -63,7 +63,7 @@ fn options_are_those_of_the_making_at_every_open() {
     let made = db.create_keyspace_with("all", all.clone()).expect("create");
     assert_eq!(made.options(), &all);
     db.create_keyspace("none").expect("create");
-    db.close();
+    db.close().expect("close");
     for round in 0..3 {
         let db = Db::open_with(dir.path(), options(), hooks()).expect("open");
         assert_eq!(db.keyspace("all").expect("keyspace").options(), &all, "open {round}");
@@ -71,7 +71,7 @@ fn options_are_those_of_the_making_at_every_open() {
         assert!(db.default_keyspace().options().is_empty());
         let again = db.create_keyspace_with("all", KeyspaceOptions::new());
         assert_eq!(kind_of(again), ErrorKind::Exists);
-        db.close();
+        db.close().expect("close");
         let db = Db::open_read_only_with(dir.path(), options(), hooks()).expect("open");
         assert_eq!(db.keyspace("all").expect("keyspace").options(), &all, "read only");
     }
@@ -127,7 +127,7 @@ fn an_operator_that_an_open_does_not_know_fails_reads_of_operands_and_says_so() 
     words.put("plain", "value").expect("put");
     words.merge("merged", "a").expect("merge");
     words.merge("merged", "abc").expect("merge");
-    db.close();
+    db.close().expect("close");
 
     let db = Db::open(dir.path(), options()).expect("it opens");
     let words = db.keyspace("words").expect("keyspace");
@@ -143,7 +143,7 @@ fn an_operator_that_an_open_does_not_know_fails_reads_of_operands_and_says_so() 
     let unknown = db.create_keyspace_with("more", names).err().expect("a name that is not known");
     assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
     assert!(unknown.to_string().contains("set-union"), "{unknown}");
-    db.close();
+    db.close().expect("close");
 
     let db = Db::open_with(dir.path(), options(), hooks()).expect("open");
     let words = db.keyspace("words").expect("keyspace");

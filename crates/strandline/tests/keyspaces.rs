@@ -273,7 +273,7 @@ fn ten_thousand_keyspaces_cost_no_more_each_than_one() {
     db.flush().expect("flush");
     let looks = db.properties().upkeep_looks as usize;
     assert!(looks < 40 * written.len() * written.len(), "{looks} looks at subranges");
-    db.close();
+    db.close().expect("close");
 
     let db = open();
     assert_eq!(db.keyspaces().len(), KEYSPACES + 1);
@@ -286,7 +286,7 @@ fn ten_thousand_keyspaces_cost_no_more_each_than_one() {
     (0..KEYSPACES).for_each(|no| db.drop_keyspace(&name(no)).expect("drop"));
     let looks = db.properties().upkeep_looks as usize - before;
     assert!(looks < 10 * written.len() * written.len(), "{looks} looks at subranges");
-    db.close();
+    db.close().expect("close");
     let db = open();
     assert_eq!(db.keyspaces(), ["default"]);
     assert_nothing_leaked(&db, "at the end");
@@ -312,7 +312,7 @@ fn keyspaces_with_tables_are_not_bounded_by_the_first_areas_of_the_manifest() {
             db.compact().expect("compact");
         }
     }
-    db.close();
+    db.close().expect("close");
     let db = place.open(options.clone());
     for i in 0..900 {
         let space = db.keyspace(&name(i)).expect("there");
@@ -320,7 +320,7 @@ fn keyspaces_with_tables_are_not_bounded_by_the_first_areas_of_the_manifest() {
         drop(space);
         db.drop_keyspace(&name(i)).expect("drop");
     }
-    db.close();
+    db.close().expect("close");
     let db = place.open(options);
     assert_eq!(db.keyspaces().len(), 1);
     db.put(b"key", b"value").expect("put");

@@ -44,7 +44,7 @@ fn fill_and_read_back(len: usize, bytes: u64, key: fn(u64, usize) -> Vec<u8>) {
     }
     for reopened in [false, true] {
         if reopened {
-            db.close();
+            db.close().expect("close");
             db = place.open(options());
         }
         let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
@@ -60,7 +60,7 @@ fn fill_and_read_back(len: usize, bytes: u64, key: fn(u64, usize) -> Vec<u8>) {
             assert_eq!(value.as_deref(), Some(&i.to_le_bytes()[..]), "key {i}");
         }
     }
-    db.close();
+    db.close().expect("close");
 }
 
 /// The manifest had the lowest and the highest key of every table, whole. With keys of 16,000 bytes some tables filled it,
@@ -84,7 +84,7 @@ fn tables_beyond_the_first_areas_of_the_manifest_have_room_in_the_pool() {
         db.put(i.to_be_bytes(), noise(i, 0)).unwrap_or_else(|error| panic!("key {i}: {error}"));
     }
     db.compact().expect("compact");
-    db.close();
+    db.close().expect("close");
     db = place.open(options.clone());
     let levels = &db.properties().keyspaces[0].levels;
     let tables: usize = levels.iter().map(|level| level.tables.len()).sum();
@@ -94,7 +94,7 @@ fn tables_beyond_the_first_areas_of_the_manifest_have_room_in_the_pool() {
     }
     db.delete_range(b"", [0xff; 9]).expect("delete");
     db.compact().expect("compact");
-    db.close();
+    db.close().expect("close");
     db = place.open(options);
     for i in 0..2000_u64 {
         db.put(i.to_be_bytes(), noise(i, 1)).expect("put");

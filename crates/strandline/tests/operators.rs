@@ -64,12 +64,12 @@ fn operands_come_to_what_the_operator_says_in_memtables_runs_tables_and_after_an
                 }
             }
             check(&db, "as merged");
-            db.close();
+            db.close().expect("close");
             db = open();
             check(&db, "after an open");
             db.compact().expect("compact");
             check(&db, "compacted");
-            db.close();
+            db.close().expect("close");
         }
     }
 }

@@ -64,7 +64,7 @@ fn check_says_who_owns_each_piece_of_space() {
     let let_go = space(&db);
     assert_eq!((let_go.leaked, let_go.doubled), (vec![], vec![]));
     let read_only = {
-        db.close();
+        db.close().expect("close");
         Db::open_read_only(dir.path(), small_levels()).expect("open")
     };
     let read = space(&read_only);

@@ -106,7 +106,7 @@ fn retention_in_many_series_ends_and_comes_back() {
             }
         };
         check(&db);
-        db.close();
+        db.close().expect("close");
         let db = place.open(options());
         assert_eq!(db.properties().keyspaces[0].memtable_range_deletes as u64, deletes);
         check(&db);

@@ -189,7 +189,7 @@ fn an_open_tells_its_progress_zone_by_zone() {
     let options = Options::default().pm_size(8 << 20).zone_size(16 << 10);
     let db = Db::open(dir.path(), options.clone()).expect("open");
     (0..200_u32).for_each(|i| db.put(i.to_be_bytes(), [7; 900]).expect("put"));
-    db.close();
+    db.close().expect("close");
     for recovery_threads in [1, 4] {
         let heard = Arc::new(Heard::default());
         let told: Arc<dyn RecoveryProgress> = Arc::clone(&heard) as _;
@@ -240,7 +240,7 @@ fn a_hot_key_comes_back_in_order_on_any_number_of_threads() {
         }
         drop((snapshot, other));
         let records = db.properties().keyspaces[0].memtable_records;
-        db.close();
+        db.close().expect("close");
         let db = open();
         let report = db.recovery();
         assert_eq!((report.records, report.versions_passed), (records, 0), "{threads} threads");
@@ -267,29 +267,33 @@ fn a_store_that_is_closed_can_be_opened_whatever_handles_are_left() {
         for (key, value) in [(b"a", &b"1"[..]), (b"b", &long), (b"c", b"3")] {
             db.put(key, value).expect("put");
         }
-        let (other, space, snapshot) = (db.clone(), db.default_keyspace().clone(), db.snapshot());
+        let (other, space) = (db.clone(), db.default_keyspace().clone());
         let mut batch = Batch::new();
         batch.put(&space, b"a", b"late");
-        db.close();
+        db.close().expect("close");
         let db = open().expect("open again");
         // All that the pool has is written over.
         for i in 0..40_000 {
             db.put(numbered(i % 64), [9; 400]).expect("put");
         }
-        let at = ReadOptions::at(&snapshot);
+        let late = other.snapshot();
+        let at = ReadOptions::at(&late);
         assert_eq!(kind_of(other.write(&batch)), ErrorKind::Closed);
         assert_eq!(kind_of(space.get_with(b"a", &at)), ErrorKind::Closed);
+        assert_eq!(kind_of(space.get_pinned(b"a").map(drop)), ErrorKind::Closed);
         assert_eq!(kind_of(space.cursor(&at).map(drop)), ErrorKind::Closed);
-        drop((batch, snapshot, space, other));
+        assert_eq!(kind_of(space.iter().next().expect("an error")), ErrorKind::Closed);
+        drop(late);
+        drop((batch, space, other));
         assert_eq!(db.get(b"c").expect("get").as_deref(), Some(&b"3"[..]));
         assert!(db.check().expect("check").damage.is_empty());
         assert_eq!(kind_of(open().map(drop)), ErrorKind::Busy);
     }
 }
 
-/// What an iterator shows lies in memory that the next who opens the store would write.
+/// What a cursor shows lies in memory that the next process to open the store would write.
 #[test]
-fn an_iterator_keeps_a_store_that_is_closed_until_it_is_dropped() {
+fn a_store_is_not_closed_under_a_cursor() {
     for pm in [PmSource::Auto, PmSource::Dram] {
         let dir = TempDir::new("closed-iterator");
         let options = Options::default().pm(pm).pm_size(8 << 20).zone_size(16 << 10);
@@ -300,13 +304,15 @@ fn an_iterator_keeps_a_store_that_is_closed_until_it_is_dropped() {
         db.put(b"b", &long).expect("put");
         let mut iter = db.default_keyspace().cursor(&ReadOptions::default()).expect("iter");
         iter.seek_to_first().expect("seek");
-        db.close();
+        assert_eq!(kind_of(db.close()), ErrorKind::Busy);
         assert_eq!(kind_of(open().map(drop)), ErrorKind::Busy);
         assert_eq!(iter.key(), Some(&b"a"[..]));
         iter.next().expect("next");
         assert_eq!(iter.value().expect("value"), Some(&long[..]));
-        assert_eq!(kind_of(iter.seek_to_first()), ErrorKind::Closed);
+        iter.seek_to_first().expect("the store goes on");
+        db.put(b"c", b"3").expect("put");
         drop(iter);
+        db.close().expect("close");
         let db = open().expect("open again");
         assert_eq!(db.get(b"a").expect("get").as_deref(), Some(&b"1"[..]));
     }
@@ -349,7 +355,7 @@ fn a_store_is_closed_under_readers_and_writers_and_opened_at_once() {
                 });
                 let flusher = scope.spawn(|| while until_closed(db.clone().flush()) {});
                 std::thread::sleep(std::time::Duration::from_millis(10));
-                db.clone().close();
+                db.close().expect("close");
                 // Handles of all of them are left.
                 let again = Db::open(dir.path(), small_levels()).expect("open at once");
                 drop(again);
@@ -398,7 +404,7 @@ fn a_store_is_not_let_go_before_its_background_work_has_ended() {
             while !holdup.entered.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            scope.spawn(|| db.clone().close());
+            scope.spawn(|| db.close().expect("close"));
             while db.get(b"key").is_ok() {
                 std::thread::sleep(Duration::from_millis(1));
             }

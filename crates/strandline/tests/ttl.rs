@@ -99,7 +99,7 @@ fn a_value_is_read_until_its_time_and_never_after_wherever_it_lies() {
             assert_eq!(cache.iter().count(), 0);
         }
         drop(cache);
-        db.close();
+        db.close().expect("close");
         db = open();
         assert_eq!(db.keyspace("cache").expect("keyspace").options().ttl, Some(TTL));
         assert_eq!(db.keyspace("cache").expect("keyspace").iter().count(), 0);
@@ -181,7 +181,7 @@ fn a_model_with_a_clock_agrees() {
                 98 => db.compact().expect("compact"),
                 _ => {
                     drop(cache);
-                    db.close();
+                    db.close().expect("close");
                     db = open();
                 }
             }
@@ -250,7 +250,7 @@ fn the_clock_does_not_fall() {
     cache.put("other", "value").expect("put");
     db.flush().expect("an edit keeps the time");
     drop(cache);
-    db.close();
+    db.close().expect("close");
     for access in 0..3 {
         let open = || match access {
             0 => Db::open_read_only_with(dir.path(), options(SsdSource::Auto), hooks(&hand)),
@@ -261,7 +261,7 @@ fn the_clock_does_not_fall() {
         assert_eq!(cache.get("key").expect("get"), None, "open {access}");
         assert!(cache.get("other").expect("get").is_some(), "open {access}");
         drop(cache);
-        db.close();
+        db.close().expect("close");
     }
     hand.0.store(1_000_200, SeqCst);
     let db = Db::open_with(dir.path(), options(SsdSource::Auto), hooks(&hand)).expect("open");
@@ -340,7 +340,7 @@ fn what_cannot_expire_is_refused_and_filters_and_copies_keep_times() {
     assert_eq!(shown(&db).expect("iter"), [&b"VALUE"[..], b"value"]);
     db.checkpoint(at("copy")).expect("checkpoint");
     drop(cache);
-    db.close();
+    db.close().expect("close");
     let open = || Db::open_with(at("copy"), options.clone(), hooks.clone()).expect("open");
     assert_eq!(shown(&open()).expect("iter"), [&b"VALUE"[..], b"value"]);
     hand.pass(100);
@@ -357,7 +357,7 @@ fn a_repaired_store_has_what_has_not_expired() {
         let keyspace = db.create_keyspace_with(name, KeyspaceOptions::new().ttl(ttl));
         keyspace.expect("create").put("key", "value").expect("put");
     }
-    db.close();
+    db.close().expect("close");
     let fixed = dir.path().join("fixed");
     let report = strandline::repair(dir.path().join("db"), &fixed, options.clone());
     assert!(report.expect("repair").lost.is_empty());

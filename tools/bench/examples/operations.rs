@@ -130,7 +130,7 @@ fn run(name: &str, dir: &Path, count: usize) {
             measured(|| db.compact().expect("compact"));
         }
         "reopen" => {
-            filled(dir, count, Place::Memtable).close();
+            filled(dir, count, Place::Memtable).close().expect("close");
             measured(|| drop(Db::open(dir, options()).expect("open")));
         }
         _ => panic!("no operation is named {name}"),

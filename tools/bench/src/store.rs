@@ -120,7 +120,7 @@ impl Store {
     /// Closes it, if it is open.
     pub(crate) fn close(&mut self) {
         if let Some(db) = self.db.take() {
-            db.close();
+            db.close().expect("readers end before the store is closed");
             self.user_bytes = 0;
         }
     }

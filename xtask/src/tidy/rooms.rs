@@ -102,7 +102,7 @@ const ROOMS: [(&str, &[&str]); 30] = [
             "tree",
         ],
     ),
-    ("read", &["engine", "iter", "keyspace", "ranges", "record", "tree"]),
+    ("read", &["engine", "iter", "keyspace", "level0/run", "ranges", "record", "tree"]),
     ("write", &["engine", "keyspace", "memtable", "record", "ring", "throttle"]),
     (
         "level0",

@@ -211,7 +211,7 @@ impl Engine {
         let next = self.gate.next_seq();
         let in_flight = self.ring.visible() + 1 != next;
         // One call is the one that asks.
-        let used = self.usage.calls.get() > 1 || !self.usage.iterators.is_zero();
+        let used = self.usage.calls.get() > 1 || self.usage.holds.hold_space();
         let tables = self.tables.as_ref();
         let moving = !self.graveyard.moving.is_zero()
             || tables.is_some_and(|tables| !tables.moving.is_zero());

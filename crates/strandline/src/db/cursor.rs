@@ -5,7 +5,7 @@ use std::ops::Bound;
 use base::Result;
 
 use super::snapshot::PinnedSeq;
-use crate::open::close::Iterating;
+use crate::open::close::StoreHold;
 use crate::read::scan::Scan;
 use art::Direction;
 
@@ -32,12 +32,12 @@ pub struct Cursor {
     // In this order: the scan goes before the moment that keeps its versions, and what lets others open the store last.
     scan: Scan,
     _moment: PinnedSeq,
-    _iterating: Iterating,
+    _hold: StoreHold,
 }
 
 impl Cursor {
-    pub(super) fn new(scan: Scan, moment: PinnedSeq, iterating: Iterating) -> Cursor {
-        Cursor { scan, _moment: moment, _iterating: iterating }
+    pub(super) fn new(scan: Scan, moment: PinnedSeq, hold: StoreHold) -> Cursor {
+        Cursor { scan, _moment: moment, _hold: hold }
     }
 
     /// Positions on the first key not less than `key`.

@@ -15,7 +15,8 @@ use base::{Error, Result};
 use super::range::KeyRange;
 use super::snapshot::PinnedSeq;
 use super::{Keyspace, Slice, Snapshot};
-use crate::open::close::Iterating;
+use crate::keyspace::usage::HoldKind;
+use crate::open::close::StoreHold;
 use crate::read::scan::Scan;
 use crate::ttl::{Expiry, Now};
 
@@ -139,15 +140,15 @@ struct Between {
     /// When values are judged, where they expire.
     now: Option<Now>,
     range: KeyRange,
-    _iterating: Iterating,
+    _hold: StoreHold,
 }
 
 impl Ends {
     fn new(keyspace: &Keyspace, at: Option<&Snapshot>, range: KeyRange, copied: Copied) -> Ends {
-        let begun = keyspace.engine().iterate().and_then(|iterating| {
+        let begun = keyspace.engine().hold(HoldKind::Iterator).and_then(|hold| {
             let moment = keyspace.hold_moment(at)?;
             let now = keyspace.space.expiry.as_ref().map(Expiry::now);
-            Ok(Between { moment, now, range, _iterating: iterating })
+            Ok(Between { moment, now, range, _hold: hold })
         });
         let (between, failure) = match begun {
             Ok(between) => (Some(between), None),

@@ -8,6 +8,7 @@ use super::range::{Bounds, prefixed};
 use super::{Cursor, Handle, IntoRange, Iter, Keys, ReadOptions, Snapshot};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
+use crate::keyspace::usage::HoldKind;
 use crate::options::KeyspaceOptions;
 use crate::probe::{Recorder, TimedProbe};
 use crate::read::scan::Scan;
@@ -143,7 +144,7 @@ impl Keyspace {
         self.engine().contains(&self.space, key.as_ref(), self.moment_of(options)?)
     }
 
-    fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Seq>> {
+    pub(super) fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Seq>> {
         options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()
     }
 
@@ -246,10 +247,10 @@ impl Keyspace {
         let engine = self.engine();
         let moment = self.hold_moment(options.snapshot)?;
         let (lower, upper) = options.bounds();
-        let iterating = engine.iterate()?;
+        let hold = engine.hold(HoldKind::Cursor)?;
         let now = self.space.expiry.as_ref().map(Expiry::now);
         let scan = Scan::new(engine, &self.space, (moment.seq, now), lower, upper)?;
-        Ok(Cursor::new(scan, moment, iterating))
+        Ok(Cursor::new(scan, moment, hold))
     }
 
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.

@@ -6,9 +6,11 @@ use base::{Result, Seq};
 
 use super::range::{Bounds, prefixed};
 use super::{Db, Handle, IntoRange, Iter, Keys, Keyspace, ReadOptions};
+use crate::keyspace::usage::HoldKind;
+use crate::open::close::StoreHold;
 
 /// A moment of the store: reads through it see what was visible when it was taken, in every keyspace. Versions that it needs
-/// are kept until it is dropped.
+/// are kept until it is dropped, and the store cannot be closed before.
 ///
 /// Its own methods read the default keyspace; others are read with [`ReadOptions::at`].
 ///
@@ -28,8 +30,11 @@ use super::{Db, Handle, IntoRange, Iter, Keys, Keyspace, ReadOptions};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Snapshot {
+    // In this order: what lets others open the store goes last.
     pub(super) moment: PinnedSeq,
-    default: Keyspace,
+    pub(super) default: Keyspace,
+    /// `None` if the store was closed before.
+    _hold: Option<StoreHold>,
 }
 
 /// A sequence number at which versions of keys are kept readable.
@@ -44,7 +49,8 @@ impl Db {
         let engine = self.engine();
         let seq = engine.snapshots.take(&engine.ring);
         let moment = PinnedSeq { handle: Arc::clone(&self.handle), seq };
-        Snapshot { moment, default: self.default_keyspace().clone() }
+        let hold = engine.hold(HoldKind::Snapshot).ok();
+        Snapshot { moment, default: self.default_keyspace().clone(), _hold: hold }
     }
 }
 

@@ -43,6 +43,12 @@ use crate::tree::memory::PmTables;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 
+/// The error for work on a closed store.
+#[cold]
+pub(crate) fn closed(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Closed, operation, "the store is closed; open it again")
+}
+
 /// An open store.
 pub(crate) struct Engine {
     pub media: Arc<Media>,
@@ -557,11 +563,7 @@ impl Engine {
             ));
         }
         if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                operation,
-                "the store is closed; open it again",
-            ));
+            return Err(closed(operation));
         }
         Ok(())
     }

@@ -1,19 +1,102 @@
 //! Who uses an open store at this moment: what must end before a store that is closed lets others in.
 //!
 //! Gets and puts hold a View as long as they touch its memory, and every View holds its front, so that fronts are counted
-//! for them and they count nothing themselves. Other calls are counted here, and iterators, which lend memory of the store.
+//! for them and they count nothing themselves. Other calls are counted here, and so is what lends memory of the store, or keeps
+//! versions of it, beyond a call.
 
+use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::count::Count;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::write_head::WriteHead;
 
-/// Calls, iterators, and Views of subranges that nothing leads to any more.
+/// What keeps a store from being closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HoldKind {
+    Iterator,
+    Cursor,
+    Snapshot,
+    Value,
+}
+
+/// Each kind, with its name for one and for several.
+const KINDS: [(HoldKind, &str, &str); 4] = [
+    (HoldKind::Iterator, "iterator", "iterators"),
+    (HoldKind::Cursor, "cursor", "cursors"),
+    (HoldKind::Snapshot, "snapshot", "snapshots"),
+    (HoldKind::Value, "pinned value", "pinned values"),
+];
+
+/// The bit of [`Holds::all`] that says that there will be no others.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// How many there are of what keeps a store from being closed. One word tells it for all of them together, so that a close and
+/// a new one cannot both succeed.
+#[derive(Default)]
+pub(crate) struct Holds {
+    all: AtomicUsize,
+    /// Never less than in `all`.
+    kinds: [Count; KINDS.len()],
+}
+
+impl Holds {
+    /// One more; `false` if the store was closed.
+    pub(crate) fn begin(&self, kind: HoldKind) -> bool {
+        self.kinds[kind as usize].begin();
+        let open = self.all.fetch_add(1, SeqCst) & CLOSED == 0;
+        if !open {
+            self.end(kind);
+        }
+        open
+    }
+
+    pub(crate) fn end(&self, kind: HoldKind) {
+        self.all.fetch_sub(1, SeqCst);
+        self.kinds[kind as usize].end();
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.all.load(SeqCst) & !CLOSED == 0
+    }
+
+    /// Whether any of them may hold zones, extents or tables.
+    pub(crate) fn hold_space(&self) -> bool {
+        let mut others = KINDS.iter().filter(|(kind, ..)| *kind != HoldKind::Snapshot);
+        others.any(|(kind, ..)| !self.kinds[*kind as usize].is_zero())
+    }
+
+    /// Lets none begin from now on, unless there are some; else names them.
+    pub(crate) fn close(&self) -> Result<(), String> {
+        match self.all.compare_exchange(0, CLOSED, SeqCst, SeqCst) {
+            Ok(_) => Ok(()),
+            Err(all) if all & CLOSED != 0 => Ok(()),
+            Err(_) => Err(self.named()),
+        }
+    }
+
+    /// Such as `2 iterators, 1 snapshot`.
+    fn named(&self) -> String {
+        let mut named = String::new();
+        for (kind, one, several) in KINDS {
+            let count = self.kinds[kind as usize].get();
+            if count > 0 {
+                let comma = if named.is_empty() { "" } else { ", " };
+                let noun = if count == 1 { one } else { several };
+                let _written = write!(named, "{comma}{count} {noun}");
+            }
+        }
+        named
+    }
+}
+
+/// Calls, what outlasts them, and Views of subranges that nothing leads to any more.
 #[derive(Default)]
 pub(crate) struct Usage {
     pub calls: Count,
-    pub iterators: Count,
+    pub holds: Holds,
     replaced: Mutex<Replacements>,
 }
 

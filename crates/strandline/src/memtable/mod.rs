@@ -2,6 +2,7 @@
 
 pub(crate) mod deletes;
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,8 @@ pub(crate) struct Memtable {
     pub index: Art,
     pub deletes: Deletes,
     zones: Mutex<Vec<Arc<Zone>>>,
-    extents: Mutex<Vec<Arc<ExtentHold>>>,
+    /// Of values, by their places.
+    extents: Mutex<BTreeMap<u64, Arc<ExtentHold>>>,
     /// Bytes reserved in the zones; known once the memtable takes no more.
     pub bytes: AtomicU64,
     /// Highest sequence number reserved here; known once the memtable takes no more.
@@ -43,7 +45,7 @@ impl Memtable {
             index: Art::new(),
             deletes: Deletes::default(),
             zones: Mutex::default(),
-            extents: Mutex::new(Vec::new()),
+            extents: Mutex::default(),
             bytes: AtomicU64::new(0),
             last_seq: AtomicU64::new(0),
             busy: Busy::default(),
@@ -70,16 +72,29 @@ impl Memtable {
     /// Bytes of the extents of values that it keeps.
     pub(crate) fn value_bytes(&self) -> u64 {
         let extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
-        extents.iter().map(|hold| hold.extent().len).sum()
+        extents.values().map(|hold| hold.extent().len).sum()
     }
 
     /// Keeps the extent of a value alive as long as its record may be read here.
     pub(crate) fn hold_extent(&self, extent: Arc<ExtentHold>) {
-        self.extents.lock().unwrap_or_else(PoisonError::into_inner).push(extent);
+        let at = extent.extent().at;
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner).insert(at, extent);
     }
 
     pub(crate) fn extents(&self) -> Vec<Arc<ExtentHold>> {
-        self.extents.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
+        extents.values().cloned().collect()
+    }
+
+    /// Zone `no`, if it is one of the memtable's.
+    pub(crate) fn zone(&self, no: u32) -> Option<Arc<Zone>> {
+        let zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        zones.iter().find(|zone| zone.no == no).cloned()
+    }
+
+    /// The extent at `at`, if the value of a record of the memtable is in it.
+    pub(crate) fn value_extent(&self, at: u64) -> Option<Arc<ExtentHold>> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

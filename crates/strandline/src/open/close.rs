@@ -1,7 +1,7 @@
 //! Closing a store while handles of it are left: background work stops, calls end, then others may open it.
 //!
 //! When the lock goes, others may write the memory of the store, so nothing of it may be in use then: no call, no View of a
-//! get or put, no iterator, which lends that memory. Fronts are closed first, so that no View is found current any more; then
+//! get or put, no hold of an iterator or a pinned value, which lend that memory. Fronts are closed first, so that no View is found current any more; then
 //! the last to leave lets go.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,11 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use base::Result;
+use base::{Error, ErrorKind, Result};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, closed};
 use crate::keyspace::subrange::Subrange;
+use crate::keyspace::usage::HoldKind;
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::WriteHead;
 use crate::options::PmSource;
@@ -47,13 +48,16 @@ impl Drop for Call<'_> {
     }
 }
 
-/// An iterator, which keeps a store that is closed from others.
-pub(crate) struct Iterating(Arc<Engine>);
+/// Keeps the store from being closed: what has it shows memory of the store, or versions that are kept for it.
+pub(crate) struct StoreHold {
+    engine: Arc<Engine>,
+    kind: HoldKind,
+}
 
-impl Drop for Iterating {
+impl Drop for StoreHold {
     fn drop(&mut self) {
-        self.0.usage.iterators.end();
-        self.0.leave();
+        self.engine.usage.holds.end(self.kind);
+        self.engine.leave();
     }
 }
 
@@ -66,12 +70,13 @@ impl Engine {
         Ok(call)
     }
 
-    /// Begins an iterator, if the store is not closed.
-    pub(crate) fn iterate(self: &Arc<Self>) -> Result<Iterating> {
-        self.usage.iterators.begin();
-        let iterating = Iterating(Arc::clone(self));
-        self.check_open_in_order("iterate")?;
-        Ok(iterating)
+    /// Keeps the store from being closed, if it is not.
+    pub(crate) fn hold(self: &Arc<Self>, kind: HoldKind) -> Result<StoreHold> {
+        self.check_open("read")?;
+        if self.usage.holds.begin(kind) {
+            return Ok(StoreHold { engine: Arc::clone(self), kind });
+        }
+        Err(closed("read"))
     }
 
     /// As [`Engine::check_open`], behind a count: who closes the store looks at the count behind the mark, so that one of the
@@ -79,6 +84,22 @@ impl Engine {
     fn check_open_in_order(&self, operation: &'static str) -> Result<()> {
         fence(SeqCst);
         self.check_open(operation)
+    }
+
+    /// As [`Engine::close`], unless something shows the store's memory or has versions kept.
+    ///
+    /// # Errors
+    /// `Busy`: it names what does. Nothing is closed.
+    pub(crate) fn close_unless_held(&self) -> Result<()> {
+        let refused = |named: String| {
+            let text = format!("{named} in use; drop what is in use, then close the store again");
+            Error::new(ErrorKind::Busy, "close", text)
+        };
+        if self.process.holds() {
+            self.usage.holds.close().map_err(refused)?;
+        }
+        self.close();
+        Ok(())
     }
 
     /// Stops background work and refuses everything from now on; then lets others open the store, as soon as nothing of
@@ -94,11 +115,11 @@ impl Engine {
         self.let_go_soon();
     }
 
-    /// Lets others open the store once nothing of it is in use, or leaves that to the call or iterator that lasts longest.
+    /// Lets others open the store once nothing of it is in use, or leaves that to the call or hold that lasts longest.
     fn let_go_soon(&self) {
         let until = Instant::now() + CALLS_END;
         while !self.leave_to_others() && Instant::now() < until {
-            if self.usage.calls.is_zero() && !self.usage.iterators.is_zero() {
+            if self.usage.calls.is_zero() && !self.usage.holds.is_zero() {
                 return;
             }
             std::thread::sleep(WAIT_STEP);
@@ -145,9 +166,9 @@ impl Engine {
         *gone
     }
 
-    /// Whether background work has ended, and no call or iterator is under way.
+    /// Whether background work has ended, and no call or hold is left.
     fn is_idle(&self) -> bool {
-        self.stopped.load(SeqCst) && self.usage.calls.is_zero() && self.usage.iterators.is_zero()
+        self.stopped.load(SeqCst) && self.usage.calls.is_zero() && self.usage.holds.is_zero()
     }
 
     /// Closes all fronts and puts empty Views behind them; tells whether no other View is in use. No call is under way that

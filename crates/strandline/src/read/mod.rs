@@ -2,5 +2,6 @@
 
 pub(crate) mod get;
 mod operands;
+pub(crate) mod pinned;
 pub(crate) mod scan;
 mod stretch;

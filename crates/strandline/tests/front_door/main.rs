@@ -5,5 +5,7 @@
 mod common;
 
 mod batches;
+mod closing;
 mod iterators;
+mod pinned;
 mod snapshots;

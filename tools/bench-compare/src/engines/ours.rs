@@ -86,7 +86,6 @@ impl Engine for Ours {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.0.close();
-        Ok(())
+        self.0.close().map_err(failed)
     }
 }

@@ -102,7 +102,9 @@ pub(crate) struct Meta {
 pub(crate) struct Run {
     pub desc: RunDesc,
     pub fences: Fences,
+    /// By their numbers.
     pub zones: Vec<ZoneUse>,
+    /// Of values, by their places.
     pub extents: Vec<Arc<ExtentHold>>,
     pub ranges: Ranges,
     /// What it lies in.
@@ -231,11 +233,13 @@ impl Run {
         media: &Media,
         desc: RunDesc,
         fences: Fences,
-        zones: Vec<ZoneUse>,
-        extents: Vec<Arc<ExtentHold>>,
+        mut zones: Vec<ZoneUse>,
+        mut extents: Vec<Arc<ExtentHold>>,
         ranges: Ranges,
         space: Vec<ExtentHold>,
     ) -> Run {
+        zones.sort_unstable_by_key(|used| used.zone.no);
+        extents.sort_unstable_by_key(|hold| hold.extent().at);
         Run {
             seed: run_seed(media, desc.id),
             zone_shift: media.pool.geometry().zone_len().trailing_zeros(),
