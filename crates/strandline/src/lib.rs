@@ -48,6 +48,7 @@ mod fences;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod hooks;
+mod inspect;
 mod iter;
 mod keyspace;
 mod level0;
@@ -69,6 +70,7 @@ mod repair;
 mod ring;
 mod signal;
 mod snapshot;
+mod socket;
 mod span;
 pub mod steps;
 mod throttle;
@@ -90,6 +92,7 @@ pub use db::{
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,
 };
+pub use inspect::client::{Inspector, PoolFigures};
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,

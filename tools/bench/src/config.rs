@@ -123,7 +123,7 @@ impl Default for Config {
             fill_bytes: 256 << 20,
             preset_report: None,
             help: false,
-            engine: Options::default(),
+            engine: Options::default().inspect(true),
             pm_size_given: false,
             given: Vec::new(),
         }

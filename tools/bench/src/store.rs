@@ -11,7 +11,7 @@ use crate::scratch::{MEMORY, Scratch};
 use crate::words::told;
 
 /// Files of a store, as the engine names them.
-const FILES: [&str; 3] = ["STORE", "STORE.new", "pool"];
+const FILES: [&str; 4] = ["STORE", "STORE.new", "pool", "inspect.sock"];
 /// Smallest pool that is chosen.
 const POOL_MIN: u64 = 1 << 30;
 

@@ -28,7 +28,9 @@ JSON:
 Opening:
   No command makes a store unless it is told to: create, or --create.
   get, scan, dump, export, stats, lsm, manifest, checkpoint, pool, zone, check, explain and keyspace list
-  open the store read-only: several of them may run at once, but not beside a writer.
+  open the store read-only: several of them may run at once, but not beside a writer. Of a store that another
+  process has open stats, lsm, pool and explain ask that process, if it has the option inspect: every command
+  has, and a program may.
   An open that takes more than a second shows its progress on a terminal. Elsewhere
   STRANDLINE_PROGRESS=SECONDS asks for a line each so many seconds.
 
@@ -239,7 +241,8 @@ mod tests {
         for row in OPTIONS.iter().filter(|row| row.name != "create_if_missing") {
             let flag = row.name.replace('_', "-");
             let (_, options) = parse(&format!("strandline stats --{flag}={}", row.default));
-            assert_eq!(options, Options::default(), "{flag}");
+            let inspect = row.name != "inspect";
+            assert_eq!(options, Options::default().inspect(inspect), "{flag}");
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | [`cli`] | the command line: commands, and which options each takes |
 //! | [`cmd`] | one file for each command |
 //! | [`render`], [`progress`] | what several commands print |
+//! | [`look`] | looks at a store, whether it is open elsewhere or not |
 //! | [`context`] | opens the store as the command needs it |
 //! | [`store_args`], [`opening`], [`output`], [`input`] | options of the store; progress of an open; printed and read lines |
 //! | [`text`], [`failure`], [`stderr`], [`human`] | bytes as text, exit codes and errors, notes, numbers |
@@ -19,6 +20,7 @@ mod context;
 mod failure;
 mod human;
 mod input;
+mod look;
 mod opening;
 mod output;
 mod progress;

@@ -87,9 +87,10 @@ pub fn flag(row: &'static Row) -> Arg {
         .hide(true)
 }
 
-/// The store's options: those of the preset, then named flags, then `--option` in order.
+/// The store's options, with a socket to look at it: those of the preset, then named flags, then `--option` in order.
 pub fn options(matches: &ArgMatches, args: &StoreArgs) -> Result<Options, Failure> {
     let mut options = args.preset.as_deref().map_or(Ok(Options::default()), Options::preset)?;
+    options.inspect = true;
     for row in rows() {
         if let Some(text) = matches.get_one::<String>(row.name) {
             options.set(row.name, text)?;

@@ -20,11 +20,12 @@ const LEAVES: [&str; 14] = [
     "probe",
     "quantum",
     "signal",
+    "socket",
     "span",
     "ttl",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
-const ROOMS: [(&str, &[&str]); 30] = [
+const ROOMS: [(&str, &[&str]); 31] = [
     ("cache", &[]),
     ("level0/policy", &[]),
     ("record", &[]),
@@ -138,12 +139,14 @@ const ROOMS: [(&str, &[&str]); 30] = [
         ],
     ),
     ("background", &["engine", "keyspace", "level0", "level0/policy", "memtable"]),
+    ("inspect", &["cache", "compaction", "engine", "observe", "recovery"]),
     (
         "open",
         &[
             "admin",
             "background",
             "engine",
+            "inspect",
             "keyspace",
             "manifest",
             "record",

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
 use crate::options::KeyspaceOptions;
-use crate::probe::{Recorder, TimedProbe};
+use crate::probe::TimedProbe;
 use crate::read::scan::Scan;
 use crate::record::format::Kind;
 use crate::ttl::Expiry;
@@ -255,17 +255,6 @@ impl Keyspace {
 
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
     pub fn explain_get(&self, key: impl AsRef<[u8]>) -> Result<(Option<u64>, Vec<TimedProbe>)> {
-        self.explained(key.as_ref())
-    }
-
-    fn explained(&self, key: &[u8]) -> Result<(Option<u64>, Vec<TimedProbe>)> {
-        let engine = self.engine();
-        engine.check_open("explain")?;
-        let (view, seq) = engine.pin(&self.space, key)?;
-        let mut recorder = Recorder::new();
-        let found = engine.find_in(&view, &self.space, key, seq, &mut recorder)?;
-        let found = found.filter(|found| !found.deletes());
-        let len = found.map(|found| found.value(&engine.media).map(<[u8]>::len)).transpose()?;
-        Ok((len.map(|len| len as u64), recorder.probes))
+        self.engine().explain_get(&self.space, key.as_ref())
     }
 }

@@ -36,6 +36,7 @@ use crate::ring::Ring;
 use crate::ring::sequencer::Sequencer;
 use crate::signal::Signal;
 use crate::snapshot::Snapshots;
+use crate::socket::Window;
 use crate::throttle::Throttle;
 use crate::throttle::debt::memtable_bytes_max;
 use crate::throttle::rate::RateLimit;
@@ -95,6 +96,8 @@ pub(crate) struct Engine {
     pub usage: Usage,
     /// They may.
     pub gone: Mutex<bool>,
+    /// The socket by which other processes look at the store.
+    pub window: Window,
     pub workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
     pub recovery: Report,
     /// Bytes of the pool that the background thread maps ahead; 0 if the pool was mapped whole.
@@ -179,6 +182,7 @@ impl Engine {
             process,
             usage: Usage::default(),
             gone: Mutex::default(),
+            window: Window::default(),
             workers: Mutex::default(),
             recovery: report,
             prefault_to,

@@ -1,6 +1,7 @@
 //! Figures about an open store.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub struct Properties {
     /// The log, if that is what keeps the bytes.
     pub wal: Option<JournalFigures>,
     /// Instruction that flushes a line.
-    pub flush_instruction: &'static str,
+    pub flush_instruction: String,
     /// Bytes of persistent memory for data.
     pub pm_capacity: u64,
     /// Bytes of it that are free.
@@ -77,6 +78,10 @@ pub struct Properties {
     pub hook_failures: u64,
     /// What the first of them said.
     pub hook_failure: Option<String>,
+    /// The socket by which other processes look at the store, if it has one.
+    pub inspected_at: Option<PathBuf>,
+    /// Why it has none, though `inspect` asks for it.
+    pub inspect_failure: Option<String>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceProperties>,
 }
@@ -86,7 +91,7 @@ pub struct Properties {
 #[non_exhaustive]
 pub struct SsdProperties {
     /// Where the tables are.
-    pub dir: std::path::PathBuf,
+    pub dir: PathBuf,
     /// How files are read and written.
     pub fs: String,
     /// Bytes of all files, those that readers still hold included.
@@ -180,7 +185,7 @@ pub struct TableProperties {
     /// Number of the table.
     pub id: u64,
     /// Its file, or the pool that it lies in.
-    pub path: std::path::PathBuf,
+    pub path: PathBuf,
     /// Offset in the pool, if it lies in persistent memory.
     pub pm_at: Option<u64>,
     /// Its bytes.
@@ -257,7 +262,7 @@ impl Properties {
             durability_note: region.durability_note(),
             pm: region.describe(),
             wal: region.journal().map(|journal| journal.figures()),
-            flush_instruction: region.flush_instruction(),
+            flush_instruction: region.flush_instruction().to_owned(),
             pm_capacity: space.total,
             pm_free: space.free,
             pm_headroom: engine.headroom(),
@@ -277,6 +282,8 @@ impl Properties {
             ssd,
             damage_met: engine.damage_met.get().cloned(),
             hook_failures,
+            inspected_at: engine.window.path(),
+            inspect_failure: engine.window.failure(),
             hook_failure: hook_failure.map(ToString::to_string),
             refusing_writes: engine.check_writable("write").err().map(|error| error.to_string()),
             keyspaces,

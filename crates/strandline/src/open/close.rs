@@ -129,6 +129,7 @@ impl Engine {
     fn stop(&self) {
         self.rate.iter().for_each(|rate| rate.lift());
         self.signal.raise();
+        self.window.shut();
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.drain(..) {
             // A panic in one was caught and poisoned the store.

@@ -25,6 +25,7 @@ use ssd::Fs;
 
 use crate::engine::Engine;
 use crate::hooks::Hooks;
+use crate::inspect;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
 use crate::manifest::{ManifestState, file as manifest_file};
@@ -76,7 +77,15 @@ pub(crate) fn open(
     hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
-    open_at(&Machine, path, (options, hooks), access)
+    let opened = open_at(&Machine, path, (options, hooks), access);
+    let engine = opened.map_err(|error| match (access, error.kind()) {
+        (Access::Read, ErrorKind::Busy) => inspect::client::held_by_writer(path, &error),
+        _ => error,
+    })?;
+    if access == Access::Write && engine.options.inspect {
+        inspect::server::start(&engine, path);
+    }
+    Ok(engine)
 }
 
 /// The same, wherever the store is.

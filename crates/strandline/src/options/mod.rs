@@ -132,6 +132,8 @@ settings! {
         background_threads: u32 = 2,
         /// Threads that recovery uses; 0: one per processor.
         recovery_threads: u32 = 0,
+        /// Whether other processes may look at the store while it is open for writing.
+        inspect: bool = false,
     }
 }
 
@@ -327,6 +329,14 @@ pub const TABLE: &[Row] = &[
         default: "0",
         doc: "Threads that scan zones and rebuild indexes when a store is opened.",
     },
+    Row {
+        name: "inspect",
+        unit: "true or false",
+        default: "false",
+        doc: "Whether other processes of the same user, and root, may look at the store while it is open for writing: \
+              a socket `inspect.sock` in its directory answers strandline stats, lsm, pool and explain. Nothing is \
+              changed through it. On in the command. Not with pm=heap.",
+    },
 ];
 
 /// A size such as `64M`, `4096` or `1.5G`; suffixes are powers of 1024.
@@ -490,6 +500,7 @@ impl Options {
             "recovery_threads" => {
                 self.recovery_threads = count().filter(|threads| *threads <= check::THREADS_MAX)?;
             }
+            "inspect" => self.inspect = text.parse().ok()?,
             _ => return None,
         }
         Some(())
@@ -529,6 +540,7 @@ mod tests {
             hash_index: true,
             block_cache: 1,
             compaction_rate: 1,
+            inspect: true,
         };
         for row in TABLE {
             options.set(row.name, row.default).expect(row.name);

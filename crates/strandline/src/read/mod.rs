@@ -1,5 +1,6 @@
 //! Point reads (R1 to R4) and scans.
 
+mod explain;
 pub(crate) mod get;
 mod operands;
 pub(crate) mod pinned;

@@ -71,8 +71,9 @@ fn set_all(config: &mut Config) -> Result<(), String> {
     let given = config.given.clone();
     let (presets, others): (Vec<_>, Vec<_>) = given.iter().partition(|(name, _)| name == PRESET);
     for (_, name) in presets {
-        config.engine = Options::preset(name)
+        let options = Options::preset(name)
             .map_err(|error| format!("--{PRESET}={name}: {}", error.context()))?;
+        config.engine = options.inspect(config.engine.inspect);
     }
     others.into_iter().try_for_each(|(name, value)| set(config, name, value))?;
     if let Some(threads) = config.jobs.threads() {

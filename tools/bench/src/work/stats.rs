@@ -13,7 +13,7 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
     row("pm", properties.pm.clone());
     row("durability", format!("{}; {}", properties.durability, properties.durability_note));
-    row("flush instruction", properties.flush_instruction.into());
+    row("flush instruction", properties.flush_instruction.clone());
     row("pm capacity, free", format!("{}, {}", properties.pm_capacity, properties.pm_free));
     row(
         "zones, free",

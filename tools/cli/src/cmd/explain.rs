@@ -9,6 +9,7 @@ use strandline::{ProbeSource, TimedProbe};
 
 use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
+use crate::look::Look;
 use crate::output::Out;
 
 #[derive(Args)]
@@ -29,9 +30,9 @@ enum ExplainCommand {
 pub fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     let ExplainCommand::Get { key } = &args.command;
     let key = context.form.argument("KEY", key)?;
-    let (_db, keyspace) = context.read_keyspace()?;
+    let look = Look::at(context)?;
     let begun = Instant::now();
-    let (len, probes) = keyspace.explain_get(&key)?;
+    let (len, probes) = look.explain_get(context, &key)?;
     let total_ns = begun.elapsed().as_nanos();
     let bytes: u64 = probes.iter().map(|timed| timed.probe.bytes).sum();
     let mut out = Out::new();

@@ -1,18 +1,17 @@
 //! `pool`: the pool as it describes itself.
 
 use serde_json::json;
+use strandline::PoolFigures;
 
 use crate::context::Context;
 use crate::failure::{OK, Outcome};
+use crate::look::Look;
 use crate::output::Out;
 
 pub fn run(context: &Context) -> Outcome {
-    let db = context.read()?;
-    let view = db.pool_view();
+    let PoolFigures { properties: figures, wear, view } = Look::at(context)?.pool()?;
     let mut out = Out::new();
     if context.json {
-        let figures = db.properties();
-        let wear = db.wear();
         out.json(&json!({
             "pm": figures.pm,
             "pm_capacity": figures.pm_capacity,

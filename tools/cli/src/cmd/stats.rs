@@ -1,8 +1,8 @@
-//! `stats`: figures about the store, as it stands after recovery.
+//! `stats`: figures about the store, as it stands after recovery or as it runs.
 
 use serde_json::{Value, json};
 use strandline::{
-    Db, JournalFigures, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site,
+    JournalFigures, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site,
     SsdProperties, StatsSnapshot,
 };
 
@@ -10,18 +10,18 @@ use crate::cmd::keyspace::json_of;
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
+use crate::look::Look;
 use crate::output::Out;
 use crate::render::damage::damage_json;
 use crate::render::persisted::persisted_json;
 
 pub fn run(context: &Context) -> Outcome {
-    let db = context.read()?;
-    let figures = db.properties();
+    let (figures, recovery) = Look::at(context)?.stats()?;
     let mut out = Out::new();
     if context.json {
-        out.json(&to_json(&figures, db.recovery()))?;
+        out.json(&to_json(&figures, &recovery))?;
     } else {
-        print(&db, &figures, &mut out)?;
+        print(&figures, &recovery, &mut out)?;
     }
     out.finish()?;
     Ok(OK)
@@ -32,13 +32,13 @@ fn both(bytes: u64) -> String {
     format!("{} ({bytes})", human::bytes(bytes))
 }
 
-fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
+fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Result<(), Failure> {
     out.line("persistent memory")?;
     out.rows(&[
         ("  pool", figures.pm.clone()),
         ("  durability", figures.durability.to_string()),
         ("  because", figures.durability_note.clone()),
-        ("  flush", figures.flush_instruction.to_owned()),
+        ("  flush", figures.flush_instruction.clone()),
         ("  capacity", both(figures.pm_capacity)),
         ("  free", both(figures.pm_free)),
         ("  headroom", both(figures.pm_headroom)),
@@ -66,6 +66,7 @@ fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
         ("  scans passed", figures.scans_passed.to_string()),
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
+        ("  looked at", looked_at(figures)),
     ])?;
     if let Some(wal) = &figures.wal {
         print_wal(wal, out)?;
@@ -76,8 +77,17 @@ fn print(db: &Db, figures: &Properties, out: &mut Out) -> Result<(), Failure> {
     for keyspace in &figures.keyspaces {
         print_keyspace(keyspace, out)?;
     }
-    print_recovery(db.recovery(), out)?;
+    print_recovery(recovery, out)?;
     print_persisted(&figures.persisted, out)
+}
+
+/// How other processes may look at the store.
+fn looked_at(figures: &Properties) -> String {
+    match (&figures.inspected_at, &figures.inspect_failure) {
+        (Some(socket), _) => format!("through {}", socket.display()),
+        (None, Some(why)) => why.clone(),
+        (None, None) => "not by other processes".into(),
+    }
 }
 
 fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
@@ -264,6 +274,8 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
         "snapshots": figures.snapshots,
         "scans_passed": figures.scans_passed,
         "debt": figures.debt,
+        "inspected_at": figures.inspected_at.as_ref().map(|socket| socket.display().to_string()),
+        "inspect_failure": figures.inspect_failure,
         "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
         "wal": figures.wal.as_ref().map(wal_json),
         "ssd": figures.ssd.as_ref().map(ssd_json),

@@ -10,6 +10,7 @@ mod json;
 mod keyspace_options;
 mod levels;
 mod loading;
+mod looking;
 mod presets;
 mod records;
 mod store;

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(due(&full, 100, false), [0], "the least rewarding goes too");
         (full[0].bytes, full[0].held) = (0, 0);
         assert_eq!(due(&full, 100, false), [0], "range deletions alone");
-        assert_eq!(due(&busy, 100, false), [], "the first is leaving");
+        assert_eq!(due(&busy, 100, false), [0_usize; 0], "the first is leaving");
         assert_eq!(due(&busy, 100, true), [1]);
         assert_eq!(due(&busy, 75, false), [1], "and as much may come meanwhile");
     }

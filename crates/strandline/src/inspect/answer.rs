@@ -1,0 +1,135 @@
+//! What is answered, as a line of JSON.
+
+use base::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+use super::question::Question;
+use super::wire::{Sink, Wire, wire};
+use super::{ANSWER_BYTES_MAX, VERSION};
+use crate::caught::caught;
+use crate::engine::Engine;
+use crate::observe::properties::Properties;
+use crate::probe::TimedProbe;
+use crate::recovery::recover::Report;
+
+/// The way of one look-up.
+pub(super) struct Explained {
+    pub value_bytes: Option<u64>,
+    pub probes: Vec<TimedProbe>,
+}
+
+wire! {
+    Explained { value_bytes, probes }
+}
+
+/// The answer to a line that came over the socket, ended. It is an error in JSON whatever goes wrong.
+pub(super) fn answer(engine: &Engine, line: &[u8]) -> String {
+    // Nothing is changed on the way to an answer, so nothing is left half done by a panic.
+    let answered = caught(|| Question::parse(line).and_then(|question| told(engine, &question)));
+    let answered = answered.unwrap_or_else(|said| {
+        let text = format!("the question ended in a panic; please report this: {said}");
+        Err(Error::new(ErrorKind::Internal, "inspect", text))
+    });
+    answered.unwrap_or_else(|error| refusal(&error))
+}
+
+fn told(engine: &Engine, question: &Question) -> Result<String> {
+    let _call = engine.call("inspect")?;
+    let mut out = Sink::new(ANSWER_BYTES_MAX);
+    begin(&mut out);
+    out.member("ok");
+    out.raw("{");
+    match question {
+        Question::Stats => {
+            member(&mut out, "properties", &Properties::gather(engine));
+            member(&mut out, "recovery", &engine.recovery);
+        }
+        Question::Lsm => member(&mut out, "properties", &Properties::gather(engine)),
+        Question::Pool => {
+            let pool = &engine.media.pool;
+            member(&mut out, "properties", &Properties::gather(engine));
+            member(&mut out, "wear", &pool.wear());
+            member(&mut out, "view", &pool.view().to_string());
+        }
+        Question::Explain { keyspace, key } => {
+            let space = engine.find_space(keyspace).ok_or_else(|| {
+                let text = format!("no keyspace {keyspace}; see `strandline keyspace list`");
+                Error::new(ErrorKind::NotFound, "inspect", text)
+            })?;
+            let (value_bytes, probes) = engine.explain_get(&space, key)?;
+            member(&mut out, "lookup", &Explained { value_bytes, probes });
+        }
+    }
+    out.raw("}}\n");
+    if out.is_over() {
+        let text = format!(
+            "the answer is longer than {ANSWER_BYTES_MAX} bytes; close the store and look at it then"
+        );
+        return Err(Error::new(ErrorKind::LimitExceeded, "inspect", text));
+    }
+    Ok(out.into_text())
+}
+
+/// The line that says what went wrong, ended.
+pub(super) fn refusal(error: &Error) -> String {
+    let mut out = Sink::new(usize::MAX);
+    begin(&mut out);
+    out.member("error");
+    out.raw("{");
+    member(&mut out, "kind", &error.kind());
+    member(&mut out, "message", &message(error));
+    out.raw("}}\n");
+    out.into_text()
+}
+
+fn message(error: &Error) -> String {
+    use std::error::Error as _;
+    match error.source() {
+        Some(source) => format!("{} ({source})", error.context()),
+        None => error.context().to_owned(),
+    }
+}
+
+fn begin(out: &mut Sink) {
+    out.raw("{");
+    member(out, "strandline", &VERSION);
+}
+
+fn member(out: &mut Sink, name: &str, value: &impl Wire) {
+    out.member(name);
+    value.put(out);
+}
+
+/// What stands behind `ok` in the line of an answer.
+///
+/// # Errors
+/// What the store answered; `NotSupported` if the line is of another version, or no answer.
+pub(super) fn read(line: &[u8]) -> Result<Value> {
+    let value: Value = serde_json::from_slice(line).map_err(|_| not_understood())?;
+    if let Some(error) = value.get("error") {
+        let kind = error.get("kind").and_then(ErrorKind::take).unwrap_or(ErrorKind::Internal);
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("no message");
+        return Err(Error::new(kind, "inspect", message));
+    }
+    let is_ours = value.get("strandline").and_then(Value::as_u64) == Some(VERSION);
+    value.get("ok").filter(|_| is_ours).cloned().ok_or_else(not_understood)
+}
+
+/// The member `name` of an answer.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn part<T: Wire>(answer: &Value, name: &str) -> Result<T> {
+    answer.get(name).and_then(T::take).ok_or_else(not_understood)
+}
+
+/// What the store said of its open, with its figures.
+pub(super) fn stats(answer: &Value) -> Result<(Properties, Report)> {
+    Ok((part(answer, "properties")?, part(answer, "recovery")?))
+}
+
+fn not_understood() -> Error {
+    let text =
+        "the answer is not understood; use the release of the program that has the store open";
+    Error::new(ErrorKind::NotSupported, "inspect", text)
+}

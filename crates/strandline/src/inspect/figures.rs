@@ -1,0 +1,125 @@
+//! The fields of all figures that go over the socket.
+
+use base::ErrorKind;
+use pmem::{Durability, JournalFigures, StatsSnapshot};
+use pool::Wear;
+use serde_json::Value;
+
+use super::wire::{Sink, Wire, wire, wire_open};
+use crate::cache::CacheFigures;
+use crate::compaction::figures::CompactionFigures;
+use crate::observe::properties::{
+    KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
+    SubrangeProperties, TableProperties,
+};
+use crate::options::{Compression, KeyspaceOptions};
+use crate::probe::{Probe, ProbeSource, TimedProbe};
+use crate::recovery::recover::{Damage, Report};
+
+wire! {
+    Properties {
+        durability, durability_note, pm, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, dram_bytes,
+        dram_budget, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
+        hook_failures, hook_failure, inspected_at, inspect_failure, keyspaces,
+    }
+    SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
+    KeyspaceProperties {
+        name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
+        subranges, memtable_range_deletes, level0_target, levels,
+    }
+    KeyspaceOptions {
+        compression, compression_level, filter_bits, memtable_bytes, ttl, merge_operator,
+        compaction_filter,
+    }
+    SubrangeProperties {
+        id, from, before, memtables, memtable_bytes, runs, record_bytes, other_bytes, heat,
+    }
+    LevelProperties { level, target, tables }
+    TableProperties {
+        id, path, pm_at, bytes, entries, deletions, range_deletes, smallest, largest, min_seq, max_seq,
+    }
+    RunProperties {
+        id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
+    }
+    JournalFigures { segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs }
+    CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
+    CompactionFigures {
+        level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,
+        time,
+    }
+    Wear { least, mean, most, unknown }
+    Report {
+        zones_scanned, bytes_scanned, scan, rebuild, records, versions_passed, survivors_dropped,
+        zones_swept, tables_swept, cut, damage, edits_lost, elapsed,
+    }
+    Damage { file, zone, at, len, what }
+    TimedProbe { probe, ns }
+    Probe { source, passed_filter, found, versions, bytes }
+}
+
+wire_open! {
+    StatsSnapshot {
+        bytes_stored, bytes_streamed, lines_flushed, fences, redundant_flushes, bytes_by_site,
+    }
+}
+
+/// Words of an enum, each as its name in the code.
+macro_rules! words {
+    ($type:ty { $($word:ident),+ $(,)? }) => {
+        impl Wire for $type {
+            fn put(&self, out: &mut Sink) {
+                out.string(&format!("{self:?}"));
+            }
+
+            fn take(value: &Value) -> Option<Self> {
+                let all = [$(<$type>::$word),+];
+                all.into_iter().find(|word| value.as_str() == Some(&format!("{word:?}")))
+            }
+        }
+    };
+}
+
+words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
+words!(Compression { None, Snappy, Lz4, Zstd });
+words!(ErrorKind {
+    Busy,
+    InvalidArgument,
+    LimitExceeded,
+    NotSupported,
+    Corruption,
+    Io,
+    NoSpace,
+    ReadOnly,
+    NotFound,
+    Exists,
+    Closed,
+    Hook,
+    Internal,
+});
+
+impl Wire for ProbeSource {
+    fn put(&self, out: &mut Sink) {
+        let (name, first, second) = match *self {
+            ProbeSource::Memtable { order } => ("memtable", order, 0),
+            ProbeSource::Run { id, entries } => ("run", id, entries),
+            ProbeSource::Table { level, id } => ("table", id, level as u64),
+        };
+        out.raw("{");
+        out.member(name);
+        [first, second].put(out);
+        out.raw("}");
+    }
+
+    fn take(value: &Value) -> Option<Self> {
+        let of = |name: &str| <[u64; 2]>::take(value.get(name)?);
+        if let Some([order, _]) = of("memtable") {
+            return Some(ProbeSource::Memtable { order });
+        }
+        if let Some([id, entries]) = of("run") {
+            return Some(ProbeSource::Run { id, entries });
+        }
+        let [id, level] = of("table")?;
+        Some(ProbeSource::Table { level: level.try_into().ok()?, id })
+    }
+}

@@ -1,0 +1,31 @@
+//! Looking at a store that another process has open: one line of JSON asks, one answers, over a socket in the store's
+//! directory. Nothing that is asked changes the store, and nothing of it lies on the way of a put or a get.
+//!
+//! ```text
+//! {"strandline":1,"ask":"explain","keyspace":"default","key":"apple"}
+//! {"strandline":1,"ok":{"value_bytes":3,"probes":[...]}}
+//! {"strandline":1,"error":{"kind":"NotFound","message":"..."}}
+//! ```
+//!
+//! What may be asked: `stats`, `lsm`, `pool`, `explain`. Byte strings are strings where they are UTF-8, else
+//! `{"hex":"..."}`. A connection carries one question. Questions and answers are bounded, and so is the time for each.
+
+mod answer;
+pub(crate) mod client;
+mod figures;
+mod question;
+pub(crate) mod server;
+mod wire;
+
+use std::time::Duration;
+
+use base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX};
+
+/// Version of the protocol.
+const VERSION: u64 = 1;
+/// Longest question: a key and a name, each byte of them escaped.
+const QUESTION_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + NAME_BYTES_MAX) + 1024;
+/// Longest answer: figures of about a hundred thousand tables.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Time for a question to come, and for its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,113 @@
+//! What may be asked, as a line of JSON.
+
+use base::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+use super::VERSION;
+use super::wire::{Sink, Wire};
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Figures, and what the open found.
+    Stats,
+    /// Figures only.
+    Lsm,
+    /// Figures, and what the pool says of itself.
+    Pool,
+    /// The way of a look-up.
+    Explain { keyspace: String, key: Vec<u8> },
+}
+
+impl Question {
+    /// The line, ended.
+    pub(super) fn line(&self) -> String {
+        let name = match self {
+            Question::Stats => "stats",
+            Question::Lsm => "lsm",
+            Question::Pool => "pool",
+            Question::Explain { .. } => "explain",
+        };
+        let mut out = Sink::new(usize::MAX);
+        out.raw("{");
+        out.member("strandline");
+        VERSION.put(&mut out);
+        out.member("ask");
+        out.string(name);
+        if let Question::Explain { keyspace, key } = self {
+            out.member("keyspace");
+            out.string(keyspace);
+            out.member("key");
+            key.put(&mut out);
+        }
+        out.raw("}\n");
+        out.into_text()
+    }
+
+    /// The question in a line that came over the socket.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is none; `NotSupported` for another version.
+    pub(super) fn parse(line: &[u8]) -> Result<Question> {
+        let value: Value = serde_json::from_slice(line)
+            .map_err(|error| refused(format!("the question is no line of JSON: {error}")))?;
+        match value.get("strandline").map(u64::take) {
+            Some(Some(VERSION)) => {}
+            Some(Some(other)) => {
+                let text = format!(
+                    "version {other} of the protocol was asked for, and this store speaks {VERSION}; use the release of \
+                     the program that has it open"
+                );
+                return Err(Error::new(ErrorKind::NotSupported, "inspect", text));
+            }
+            _ => return Err(refused("the question names no version of the protocol".into())),
+        }
+        match value.get("ask").and_then(Value::as_str) {
+            Some("stats") => Ok(Question::Stats),
+            Some("lsm") => Ok(Question::Lsm),
+            Some("pool") => Ok(Question::Pool),
+            Some("explain") => {
+                let keyspace = value.get("keyspace").and_then(String::take);
+                let key = value.get("key").and_then(Vec::take);
+                let (Some(keyspace), Some(key)) = (keyspace, key) else {
+                    return Err(refused("explain needs keyspace and key".into()));
+                };
+                Ok(Question::Explain { keyspace, key })
+            }
+            _ => Err(refused("there is no such question; ask stats, lsm, pool or explain".into())),
+        }
+    }
+}
+
+fn refused(text: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, "inspect", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_come_back() {
+        let explain = Question::Explain { keyspace: "ä\"".into(), key: vec![0, 255, b'\n'] };
+        for question in [Question::Stats, Question::Lsm, Question::Pool, explain] {
+            let line = question.line();
+            assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line}");
+            assert_eq!(Question::parse(line.as_bytes()).expect("parses"), question);
+        }
+    }
+
+    #[test]
+    fn what_is_no_question_is_refused() {
+        let kind = |line: &str| Question::parse(line.as_bytes()).expect_err(line).kind();
+        let deep = "[".repeat(100_000);
+        for line in ["", "\0", "null", "{}", "[1", &deep, r#"{"strandline":1}"#] {
+            assert_eq!(kind(line), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(
+            kind(r#"{"strandline":1,"ask":"explain","key":"a"}"#),
+            ErrorKind::InvalidArgument
+        );
+        assert_eq!(kind(r#"{"strandline":2,"ask":"stats"}"#), ErrorKind::NotSupported);
+    }
+}

@@ -1,0 +1,24 @@
+//! A point read that records its probes.
+
+use base::Result;
+
+use crate::engine::Engine;
+use crate::keyspace::KeyspaceState;
+use crate::probe::{Recorder, TimedProbe};
+
+impl Engine {
+    /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
+    pub(crate) fn explain_get(
+        &self,
+        space: &KeyspaceState,
+        key: &[u8],
+    ) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+        self.check_open("explain")?;
+        let (view, seq) = self.pin(space, key)?;
+        let mut recorder = Recorder::new();
+        let found = self.find_in(&view, space, key, seq, &mut recorder)?;
+        let found = found.filter(|found| !found.deletes());
+        let len = found.map(|found| found.value(&self.media).map(<[u8]>::len)).transpose()?;
+        Ok((len.map(|len| len as u64), recorder.probes))
+    }
+}
