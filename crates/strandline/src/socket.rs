@@ -111,7 +111,8 @@ impl BoundName {
             // One that stays refuses connections, and the next open takes its place.
             let _left = unlinkat(&self.dir, SOCKET, AtFlags::empty());
         }
-        let _wakes = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        // Any number but 0 and the highest raises the event.
+        let _raised = rustix::io::write(&*self.stop, &1_u64.to_le_bytes());
     }
 }
 

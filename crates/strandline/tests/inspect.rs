@@ -86,7 +86,7 @@ fn the_socket_is_private_comes_and_goes_with_the_store() {
     assert!(meta.file_type().is_socket());
     assert_eq!(meta.permissions().mode() & 0o777, 0o600);
     let handle = db.clone();
-    db.close();
+    db.close().expect("close");
     assert!(!socket(&dir).exists(), "removed by the close");
     drop(handle);
     let none = Inspector::connect(dir.path()).expect_err("nothing is open");
@@ -134,7 +134,7 @@ fn a_socket_that_cannot_be_made_never_fails_the_open() {
     let db = filled(dir.path(), options());
     let why = db.properties().inspect_failure.expect("noted");
     assert!(why.contains("no socket"), "{why}");
-    db.close();
+    db.close().expect("close");
     assert_eq!(std::fs::read(socket(&dir)).expect("still there"), b"mine");
 
     let heap = options().pm(PmSource::Heap);
@@ -163,7 +163,7 @@ fn a_reader_beside_a_writer_is_told_how_to_look() {
     };
     let db = filled(dir.path(), options());
     assert!(busy().contains("look at it while it runs: strandline stats"), "{}", busy());
-    db.close();
+    db.close().expect("close");
     let _db = Db::open(dir.path(), options().inspect(false)).expect("open");
     assert!(busy().contains("with the option inspect"), "{}", busy());
 }
@@ -215,7 +215,7 @@ fn garbage_neither_panics_nor_stalls() {
 
     let _held = UnixStream::connect(socket(&dir)).expect("connects");
     let begun = Instant::now();
-    db.close();
+    db.close().expect("close");
     assert!(begun.elapsed() < Duration::from_secs(2), "a connection does not hold up the close");
 }
 
@@ -225,10 +225,10 @@ fn a_fork_leaves_the_socket_to_its_parent() {
     let db = filled(dir.path(), options());
     let other = db.clone();
     assert!(in_fork(|| {
-        other.close();
+        other.close().expect("close");
         true
     }));
     Inspector::connect(dir.path()).expect("still there").properties().expect("answers");
-    db.close();
+    db.close().expect("close");
     assert!(!socket(&dir).exists());
 }

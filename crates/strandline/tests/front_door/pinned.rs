@@ -7,7 +7,7 @@ use crate::common::{TempDir, assert_nothing_leaked, kind_of, numbered, small_lev
 
 /// What value `no` is in a round: some are long enough to lie outside their records.
 fn value(no: u64, round: u64) -> Vec<u8> {
-    let len = if no % 7 == 0 { 5000 } else { 20 + no as usize % 900 };
+    let len = if no.is_multiple_of(7) { 5000 } else { 20 + no as usize % 900 };
     let mut rng = Rng::new(no << 16 | round);
     (0..len).map(|_| rng.next() as u8).collect()
 }
