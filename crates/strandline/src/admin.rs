@@ -13,6 +13,7 @@ use base::{Error, ErrorKind, Result};
 use crate::caught::{caught, panicked};
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
+use crate::engine::job::Job;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
@@ -34,10 +35,6 @@ pub(crate) const ZONE_CHANGE_BYTES: u64 = 32;
 const SHORT_MAX: u32 = 100;
 
 impl Engine {
-    pub(crate) fn find_space(&self, name: &str) -> Option<Arc<KeyspaceState>> {
-        self.spaces.read().unwrap_or_else(PoisonError::into_inner).named(name).cloned()
-    }
-
     /// Makes a keyspace: the edit is durable before any record can name it.
     pub(crate) fn create_space(
         &self,
@@ -55,7 +52,7 @@ impl Engine {
             return Err(Error::new(kind, "create keyspace", text));
         }
         options.check()?;
-        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        let mut spaces = self.keyspaces.write();
         if spaces.named(name).is_some() {
             return Err(Error::new(
                 ErrorKind::Exists,
@@ -71,7 +68,7 @@ impl Engine {
         let _told = space.expiry.as_ref().map(Expiry::now);
         let space = Arc::new(space);
         let edit = self.edit(creation(id, name, options))?;
-        self.holders.count(1, 0);
+        self.space.holders.count(1, 0);
         spaces.insert(Arc::clone(&space));
         edit.end();
         Ok(space)
@@ -79,7 +76,7 @@ impl Engine {
 
     /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
     fn room_for_keyspace(&self, options: &KeyspaceOptions) -> Result<u32> {
-        let mut manifest = self.manifest();
+        let mut manifest = self.manifest.lock();
         // Twice its size: half is for runs.
         let made = NAME_BYTES_MAX as u64 + options_len(options);
         let wanted = |used| 2 * (used + made);
@@ -139,14 +136,14 @@ impl Engine {
         }
         let missing =
             || Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"));
-        let space = self.find_space(name).ok_or_else(missing)?;
+        let space = self.keyspaces.named(name).ok_or_else(missing)?;
         // No lock is held while what was reserved before is awaited: an ingest among that wants them.
         let last_seq = {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if space.dropped.swap(true, Relaxed) {
                 return Err(missing());
             }
-            let pass = self.gate.enter_to_switch();
+            let pass = self.sequence.sequencer.enter_to_switch();
             for subrange in space.subranges() {
                 let (bytes, last_seq) = subrange.front.close(&pass);
                 let active = Arc::clone(subrange.view.load().active());
@@ -157,7 +154,7 @@ impl Engine {
         };
         self.await_visible(last_seq)?;
         // No flush or merge of this keyspace may be under way while its zones are retired.
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.background.jobs();
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         let subranges = space.subranges();
         jobs.abandon(self, &space);
@@ -196,17 +193,17 @@ impl Engine {
         zones.values().for_each(|zone| zone.retire());
         runs.values().for_each(|run| run.set_replaced());
         tree.tables().for_each(|(_, table)| table.set_dropped());
-        self.spaces.write().unwrap_or_else(PoisonError::into_inner).remove(&space);
-        self.holders.count(0, subranges.len());
+        self.keyspaces.write().remove(&space);
+        self.space.holders.count(0, subranges.len());
         // Handles may keep the keyspace; they must not keep its zones.
         for subrange in &subranges {
             *subrange.clean_tail() = CleanTail::default();
-            self.usage.note_replaced(subrange);
+            self.lifetime.usage.note_replaced(subrange);
             self.empty(subrange);
         }
         edit.end();
         drop((runs, views, zones, tree));
-        self.bury();
+        self.reclaim();
         Ok(())
     }
 
@@ -225,12 +222,12 @@ impl Engine {
             Arc::new(Subrange::new(subrange.id, subrange.span.clone(), sources))
         };
         let routes = Arc::new(Routes::new(dropped.iter().map(again).collect()));
-        let pass = self.gate.enter_to_switch();
+        let pass = self.sequence.sequencer.enter_to_switch();
         let before = space.routes.swap(Arc::clone(&routes));
         drop(pass);
-        dropped.iter().for_each(|subrange| self.usage.note_replaced(subrange));
+        dropped.iter().for_each(|subrange| self.lifetime.usage.note_replaced(subrange));
         drop(before);
-        routes.subranges.iter().for_each(|subrange| self.holders.add(space, subrange));
+        routes.subranges.iter().for_each(|subrange| self.space.holders.add(space, subrange));
         space.dropped.store(false, Relaxed);
     }
 
@@ -239,7 +236,7 @@ impl Engine {
         self.check_writable("flush")?;
         // What is flushed later need not be waited for.
         let mut newest = Vec::new();
-        for space in self.spaces() {
+        for space in self.keyspaces.all() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
                 if subrange.front.bytes() > 0 {
@@ -276,7 +273,7 @@ impl Engine {
             let worked = match indexes {
                 Worked::Did => Worked::Did,
                 Worked::Short => {
-                    self.throttle.press();
+                    self.background.throttle.press();
                     // Records that leave for SSD make room.
                     self.work_on_levels(usize::MAX)?
                 }
@@ -286,7 +283,7 @@ impl Engine {
             if worked == Worked::Did {
                 continue;
             }
-            let trouble = self.last_background_error();
+            let trouble = self.background.errors.any();
             let refused = indexes == Worked::Short && worked != Worked::Busy;
             // What waits behind an ingest that waits here does not keep it from failing.
             let no_index = matches!(indexes, Worked::Idle | Worked::Blocked);
@@ -304,7 +301,7 @@ impl Engine {
     pub(crate) fn compact(&self) -> Result<()> {
         self.check_writable("compact")?;
         let mut damage = None;
-        for space in self.spaces() {
+        for space in self.keyspaces.all() {
             // What is damaged is left alone; the others go on, and it is told at the end.
             if space.damage.get().is_none() {
                 match self.compact_space(&space) {
@@ -326,7 +323,7 @@ impl Engine {
             return self.compact_down(space, (None, None), Depth::Deepest);
         }
         // The jobs are held throughout, so that no other thread changes the runs.
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.background.jobs();
         jobs.finish(self)?;
         // Of one run alone there is something to merge away where values expire.
         let least = if space.expiry.is_some() { 1 } else { 2 };
@@ -343,7 +340,7 @@ impl Engine {
             }
         }
         drop(jobs);
-        self.bury();
+        self.reclaim();
         Ok(())
     }
 

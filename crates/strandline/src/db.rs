@@ -53,7 +53,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.engine.process.holds() {
+        if self.engine.lifetime.process.holds() {
             return self.engine.close();
         }
         // A fork: threads are not there to be joined, and mapping, lock and files are the other process's. What memory
@@ -122,7 +122,7 @@ impl Db {
 
     pub(crate) fn from_engine(engine: Arc<Engine>) -> Result<Db> {
         let handle = Arc::new(Handle { engine });
-        let space = handle.engine.find_space("default").ok_or_else(|| {
+        let space = handle.engine.keyspaces.named("default").ok_or_else(|| {
             Error::corruption("open", "keyspace default is missing; restore a copy of the pool")
         })?;
         let default = Keyspace { handle: Arc::clone(&handle), space };
@@ -144,7 +144,7 @@ impl Db {
 
     /// Opens the keyspace called `name`; `NotFound` if there is none, `Corruption` if damage may have taken it.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        let space = self.engine().find_space(name).ok_or_else(|| {
+        let space = self.engine().keyspaces.named(name).ok_or_else(|| {
             let (kind, remedy) = match self.recovery().edits_lost {
                 true => (
                     ErrorKind::Corruption,
@@ -175,7 +175,7 @@ impl Db {
 
     /// Names of all keyspaces, in order of their making.
     pub fn keyspaces(&self) -> Vec<String> {
-        self.engine().spaces().iter().map(|space| space.name.clone()).collect()
+        self.engine().keyspaces.all().iter().map(|space| space.name.clone()).collect()
     }
 
     /// Drops a keyspace with everything in it; later use of its handles fails with `Closed`.

@@ -71,7 +71,10 @@ mod ring;
 mod signal;
 mod snapshot;
 mod socket;
+mod space;
 mod span;
+#[cfg(feature = "steps")]
+#[doc(hidden)]
 pub mod steps;
 mod throttle;
 mod tree;
@@ -84,7 +87,7 @@ pub use base::{Error, ErrorKind, Result, Seq, limits};
 pub use cache::CacheFigures;
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
-pub use compaction::figures::CompactionFigures;
+pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, PinnedValue, ReadOptions, Slice,
     Snapshot,

@@ -90,7 +90,7 @@ impl<'a> Write<'a> {
     /// W1. There must be a change, and all of them of one store.
     pub fn admit(changes: &[(&'a Keyspace, Change<'a>)]) -> Result<Write<'a>> {
         let engine = changes[0].0.engine_for_steps();
-        engine.stepped.store(true, std::sync::atomic::Ordering::Relaxed);
+        engine.background.stepped.store(true, std::sync::atomic::Ordering::Relaxed);
         let op = |&(space, change): &(&'a Keyspace, Change<'a>)| {
             if let (Change::Expire { key }, Some(expiry)) = (change, &space.space().expiry) {
                 let stored = expiry.stamp_expired(b"expired");
@@ -143,8 +143,8 @@ impl<'a> Write<'a> {
                 (StepState::Published(last_seq), Stepped::Did(Step::Publish))
             }
             StepState::Published(last_seq) => {
-                self.engine.ring.advance();
-                let visible = self.engine.ring.visible() >= last_seq;
+                self.engine.sequence.ring.advance();
+                let visible = self.engine.sequence.ring.visible() >= last_seq;
                 let stepped = if visible { Stepped::Acknowledged } else { Stepped::Unpublished };
                 (StepState::Published(last_seq), stepped)
             }
@@ -255,7 +255,7 @@ pub fn journaled(
 
 /// Last sequence number that readers see.
 pub fn visible(keyspace: &Keyspace) -> Seq {
-    keyspace.engine_for_steps().ring.visible()
+    keyspace.engine_for_steps().sequence.ring.visible()
 }
 
 /// Switches the active memtables of the keyspace; background work turns them into runs.
@@ -320,13 +320,13 @@ pub fn compactions(keyspace: &Keyspace) -> crate::CompactionFigures {
 
 /// Zones granted since the store was opened that had held records before.
 pub fn zones_regranted(keyspace: &Keyspace) -> u64 {
-    keyspace.engine_for_steps().zones_regranted()
+    keyspace.engine_for_steps().space.zones_regranted()
 }
 
 /// Asks background work to free as much space as it can: everything is flushed, merged and cleaned.
 pub fn reclaim(keyspace: &Keyspace) {
     let engine = keyspace.engine_for_steps();
-    engine.throttle.asked.store(true, std::sync::atomic::Ordering::Relaxed);
+    engine.background.throttle.asked.store(true, std::sync::atomic::Ordering::Relaxed);
     engine.end_round();
 }
 

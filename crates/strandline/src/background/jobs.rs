@@ -1,13 +1,14 @@
 //! Background work in bounded quanta, so that the background thread and writers in debt can share it.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use crate::caught::{self, caught, panicked};
 use crate::engine::Engine;
+use crate::engine::job::{Job, Jobs, WaitingJob};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::level0::flush::FlushJob;
@@ -19,16 +20,6 @@ use crate::quantum::{Progress, Worked};
 
 /// Entries that a merge is carried on by while memtables wait for commits, which come any moment.
 const MEANWHILE: usize = 4096;
-
-/// The work under way. A flush goes first, also before a merge that has begun: memtables that wait hold DRAM,
-/// and a merge may take long. Neither minds the other: a flush adds a run that is newer than any input of a merge.
-#[derive(Default)]
-pub(crate) struct Jobs {
-    flush: Option<FlushJob>,
-    /// All of one subrange. Each is of runs that came while the one before it was under way, and goes before it: a merge
-    /// may take long, and reads would suffer from what gathers meanwhile.
-    merges: Vec<RunMerge>,
-}
 
 /// Whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,19 +37,14 @@ enum Chosen {
 }
 
 impl Jobs {
-    /// Whether none is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.flush.is_none() && self.merges.is_empty()
-    }
-
     /// Sees to it that there is a job whose turn it is, if there is work at all.
     fn turn(&mut self, engine: &Engine) -> Option<Turn> {
         // What could not be flushed for want of space may fit once a merge has freed some.
-        if engine.out_of_space.load(Relaxed) && self.ensure_merge(engine) {
+        if engine.background.out_of_space.load(Relaxed) && self.ensure_merge(engine) {
             return Some(Turn::Merge);
         }
         if self.flush.is_none() {
-            self.flush = engine.choose_flush();
+            self.flush = engine.choose_flush().map(|flush| Box::new(flush) as Box<dyn Job>);
         }
         if self.flush.is_some() {
             Some(Turn::Flush)
@@ -69,10 +55,10 @@ impl Jobs {
 
     fn ensure_merge(&mut self, engine: &Engine) -> bool {
         let next = match self.merges.last() {
-            Some(last) => engine.choose_merge_beside(last),
+            Some(last) => engine.choose_merge_beside(&**last),
             None => engine.choose_merge(),
         };
-        self.merges.extend(next);
+        self.merges.extend(next.map(|merge| Box::new(merge) as Box<dyn WaitingJob>));
         !self.merges.is_empty()
     }
 
@@ -110,31 +96,22 @@ impl Jobs {
         }
         if let Some(error) = error.filter(|error| error.kind() == ErrorKind::Corruption) {
             // Merging on would meet the same damage. Reads go on, and writes as long as there is space.
-            engine.leave_alone(merge.space(), error);
+            engine.leave_alone(merge.keyspace(), error);
             self.merges.clear();
         }
     }
 
     /// Tells how far the merges under way have come.
     fn tell(&self, engine: &Engine) {
-        let passed = self.merges.iter().map(RunMerge::passed).sum();
-        let dram: usize = self.merges.iter().map(RunMerge::dram_bytes).sum();
-        engine.throttle.merging(passed, dram as u64);
-    }
-
-    pub(crate) fn is_flushing(&self) -> bool {
-        self.flush.is_some()
-    }
-
-    /// Where merges are under way.
-    pub(crate) fn merging(&self) -> Option<&Arc<Subrange>> {
-        self.merges.first().map(RunMerge::subrange)
+        let passed = self.merges.iter().map(|merge| merge.passed()).sum();
+        let dram: usize = self.merges.iter().map(|merge| merge.dram_bytes()).sum();
+        engine.background.throttle.merging(passed, dram as u64);
     }
 
     /// Gives up what is under way in `space`; nothing names what it has written.
     pub(crate) fn abandon(&mut self, engine: &Engine, space: &Arc<KeyspaceState>) {
-        self.flush.take_if(|flush| Arc::ptr_eq(flush.space(), space));
-        self.merges.retain(|merge| !Arc::ptr_eq(merge.space(), space));
+        self.flush.take_if(|flush| Arc::ptr_eq(flush.keyspace(), space));
+        self.merges.retain(|merge| !Arc::ptr_eq(merge.keyspace(), space));
         self.tell(engine);
     }
 
@@ -171,7 +148,7 @@ impl Engine {
     /// Does up to `quantum` entries of background work: on indexes in persistent memory first, because memtables
     /// that wait hold DRAM; on the levels where there is none of that, or another thread is at it.
     pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
-        if self.read_only {
+        if self.lifetime.read_only {
             return Ok(Worked::Idle);
         }
         self.check_writable("work")?;
@@ -186,7 +163,7 @@ impl Engine {
         }
         let indexes = indexes?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
-            self.throttle.asked.store(false, Relaxed);
+            self.background.throttle.asked.store(false, Relaxed);
         }
         Ok(match (indexes, levels) {
             (Worked::Idle, other) | (other, Worked::Idle) => other,
@@ -197,17 +174,14 @@ impl Engine {
 
     /// Carries the flush or the merge on by up to `quantum` entries.
     pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
-        let mut jobs = match self.jobs.try_lock() {
-            Ok(jobs) => jobs,
-            Err(TryLockError::Poisoned(jobs)) => jobs.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(Worked::Busy),
-        };
+        let Some(mut jobs) = self.background.try_jobs() else { return Ok(Worked::Busy) };
         // Up to here nothing but jobs that were just begun would be lost by a panic.
         let chosen = caught(|| self.choose_job(&mut jobs)).map_err(|said| panicked("index", &said));
-        let turn = match chosen.inspect_err(|error| self.set_flush_error(Some(error)))?? {
-            Chosen::Job(turn) => turn,
-            Chosen::Nothing(worked) => return Ok(worked),
-        };
+        let turn =
+            match chosen.inspect_err(|error| self.background.errors.set_flush(Some(error)))?? {
+                Chosen::Job(turn) => turn,
+                Chosen::Nothing(worked) => return Ok(worked),
+            };
         let waits = turn == Turn::Merge && self.awaits_commits();
         let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
         let stepped = jobs.step(turn, self, quantum);
@@ -217,19 +191,19 @@ impl Engine {
             return Ok(Worked::Did);
         }
         drop(jobs);
-        self.bury();
+        self.reclaim();
         self.update_reserve();
         self.update_debt();
         let progress = match stepped {
             JobStep::Ended(progress) => progress,
             JobStep::Panicked(error) => {
-                self.set_flush_error(Some(&error));
+                self.background.errors.set_flush(Some(&error));
                 return Err(error);
             }
         };
         match progress {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                self.out_of_space.store(true, Relaxed);
+                self.background.out_of_space.store(true, Relaxed);
                 // A merge under way may free what the flush wants.
                 Ok(if merging { Worked::Did } else { Worked::Short })
             }
@@ -241,8 +215,8 @@ impl Engine {
                 Err(error)
             }
             Ok(_) => {
-                self.out_of_space.store(false, Relaxed);
-                self.set_flush_error(None);
+                self.background.out_of_space.store(false, Relaxed);
+                self.background.errors.set_flush(None);
                 Ok(Worked::Did)
             }
         }
@@ -267,7 +241,7 @@ impl Engine {
     /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
     /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
     fn choose_flush(&self) -> Option<FlushJob> {
-        let spaces = self.holders.spaces();
+        let spaces = self.space.holders.spaces();
         spaces.iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
             let subranges = space.subranges();
             let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load()).collect();
@@ -293,9 +267,9 @@ impl Engine {
         if self.options.level0 != Level0Form::GlobalIndex {
             return None;
         }
-        for (space, subrange) in self.holders.now() {
+        for (space, subrange) in self.space.holders.now() {
             // Where there are levels, compactions free space; merges only keep runs few.
-            let debt = if self.can_drain() { 0 } else { self.throttle.urgency() };
+            let debt = if self.tables.is_some() { 0 } else { self.background.throttle.urgency() };
             let reclaimed = subrange.reclaimed.load(Relaxed);
             let need = Need { debt, reclaimed, runs_max: self.runs_max() };
             let merge = self.merge_free((&space, &subrange), need);
@@ -307,18 +281,19 @@ impl Engine {
     }
 
     fn runs_max(&self) -> usize {
-        if self.can_drain() { RUNS_ABOVE_LEVELS } else { RUNS_MAX }
+        if self.tables.is_some() { RUNS_ABOVE_LEVELS } else { RUNS_MAX }
     }
 
     /// A merge of runs that arrived during another merge of their subrange. Where space is owed, the older one ends first:
     /// it frees more.
-    fn choose_merge_beside(&self, other: &RunMerge) -> Option<RunMerge> {
-        let space_is_owed = self.throttle.urgency() > 0 || self.out_of_space.load(Relaxed);
+    fn choose_merge_beside(&self, other: &dyn WaitingJob) -> Option<RunMerge> {
+        let space_is_owed =
+            self.background.throttle.urgency() > 0 || self.background.out_of_space.load(Relaxed);
         if space_is_owed || !other.may_wait() {
             return None;
         }
         let need = Need { debt: 0, reclaimed: true, runs_max: self.runs_max() };
-        self.merge_free((other.space(), other.subrange()), need)
+        self.merge_free((other.keyspace(), other.subrange()), need)
     }
 
     /// A merge of runs that no job is at.
@@ -342,7 +317,7 @@ impl Engine {
     /// room, zones that stand ready where nothing is written go back: what may be written to them counts as taken.
     pub(crate) fn end_round(&self) {
         let files_are_full = self.files_are_full();
-        for (space, subrange) in self.holders.now() {
+        for (space, subrange) in self.space.holders.now() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if subrange.front.bytes() > 0 {
                 self.switch_memtable(&subrange);
@@ -352,8 +327,8 @@ impl Engine {
             subrange.reclaimed.store(false, Relaxed);
         }
         self.update_reserve();
-        self.bury();
-        self.throttle.unused.store(self.unused_bytes(), Relaxed);
-        self.throttle.rounds.fetch_add(1, Relaxed);
+        self.reclaim();
+        self.background.throttle.unused.store(self.space.unused_bytes(), Relaxed);
+        self.background.throttle.rounds.fetch_add(1, Relaxed);
     }
 }

@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_millis(200);
 
 /// Starts the threads. They end when the store is closed or dropped.
 pub(crate) fn start(engine: &Arc<Engine>) {
-    let mut workers = engine.workers.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut workers = engine.background.workers.lock().unwrap_or_else(PoisonError::into_inner);
     for number in 0..engine.options.background_threads {
         let weak = Arc::downgrade(engine);
         let name = format!("strandline-bg{number}");
@@ -64,7 +64,7 @@ struct Thread {
 impl Thread {
     /// Does a quantum of work, or waits if there is none; `false` once the store is closed or refuses writes.
     fn turn(&mut self, engine: &Engine) -> bool {
-        if engine.closed.load(Ordering::Acquire) || engine.poison.is_set() {
+        if engine.lifetime.closed.load(Ordering::Acquire) || engine.poison.is_set() {
             return false;
         }
         let worked = engine.work(QUANTUM).unwrap_or_else(|_noted| {
@@ -73,18 +73,18 @@ impl Thread {
             Worked::Short
         });
         let idle = worked != Worked::Did;
-        if idle && self.prefaulted < engine.prefault_to {
+        if idle && self.prefaulted < engine.background.prefault_to {
             // Work comes first: a step of prefaulting only when there is none.
             let more = engine.media.region.populate(self.prefaulted, PREFAULT_STEP);
             self.prefaulted =
-                if more { self.prefaulted + PREFAULT_STEP } else { engine.prefault_to };
+                if more { self.prefaulted + PREFAULT_STEP } else { engine.background.prefault_to };
         } else if idle {
-            let pressed = engine.throttle.has_waiters();
+            let pressed = engine.background.throttle.has_waiters();
             if pressed && matches!(worked, Worked::Idle | Worked::Short) {
                 engine.end_round();
             }
             let soon = pressed || matches!(worked, Worked::Busy | Worked::Blocked);
-            engine.signal.wait(&mut self.seen, if soon { PRESSED } else { IDLE });
+            engine.background.signal.wait(&mut self.seen, if soon { PRESSED } else { IDLE });
         }
         true
     }
@@ -95,7 +95,7 @@ impl Thread {
         while let Some(left) = until.checked_duration_since(Instant::now())
             && engine.check_writable("work").is_ok()
         {
-            engine.signal.wait(&mut self.seen, left);
+            engine.background.signal.wait(&mut self.seen, left);
         }
     }
 }

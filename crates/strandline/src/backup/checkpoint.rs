@@ -11,8 +11,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
@@ -46,7 +46,7 @@ impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
     pub(crate) fn checkpoint(&self, target: &Path) -> Result<Seq> {
         self.check_open("checkpoint")?;
-        if let Some(space) = self.spaces().iter().find(|space| space.lost.is_some()) {
+        if let Some(space) = self.keyspaces.all().iter().find(|space| space.lost.is_some()) {
             return Err(Error::corruption(
                 "checkpoint",
                 format!(
@@ -84,7 +84,7 @@ impl Engine {
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
         let (views, cut) = self.cut()?;
-        let now = self.manifest().state.clone();
+        let now = self.manifest.lock().state.clone();
         let mut state = ManifestState {
             floor: cut,
             keyspaces: Default::default(),
@@ -136,13 +136,13 @@ impl Engine {
     /// each shows everything up to it, and only memtables hold anything newer.
     fn cut(&self) -> Result<(Vec<PinnedKeyspace>, Seq)> {
         // No keyspace comes or goes meanwhile.
-        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        let spaces = self.keyspaces.read();
         loop {
             let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
             let views: Vec<PinnedKeyspace> = there.map(pin).collect();
             let seq = match planted::is(Bug::CheckpointUnpublished) {
-                true => self.gate.enter_to_switch().next_seq() - 1,
-                false => self.ring.visible(),
+                true => self.sequence.sequencer.enter_to_switch().next_seq() - 1,
+                false => self.sequence.ring.visible(),
             };
             let current = |(_, views): &PinnedKeyspace| {
                 // What is ingested is in a View before its number is published.
@@ -217,7 +217,7 @@ impl Engine {
             // A filter decides over the store, and would make the copy another one.
             hooks: Arc::new(space.hooks.without_filter()),
         };
-        let mut task = self.merges.submit(merge)?;
+        let mut task = self.background.merge_engine.submit(merge)?;
         loop {
             let polled = self.check_open("checkpoint").and_then(|()| task.poll(QUANTUM));
             match polled {

@@ -111,7 +111,7 @@ impl Engine {
         let fs = &*tables.shelf.fs;
         let each = |sum: u64, path: &PathBuf| Ok(sum.saturating_add(fs.open(path)?.len()));
         let len = paths.iter().try_fold(0, each)?;
-        if len <= self.room_for_writers() { Ok(()) } else { Err(self.no_space("ingest", len)) }
+        if len <= self.budget().file_room { Ok(()) } else { Err(self.no_space("ingest", len)) }
     }
 
     /// I2 to I5, as often as it takes.
@@ -189,7 +189,7 @@ impl Engine {
         }
         let last_seq = commit.publish(durable);
         self.await_visible(last_seq)?;
-        self.signal.raise();
+        self.background.signal.raise();
         Ok(Some(seq))
     }
 

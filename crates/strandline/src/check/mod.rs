@@ -44,7 +44,7 @@ pub struct CheckReport {
 pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     engine.check_open("check")?;
     let mut report =
-        CheckReport { damage: engine.recovery.damage.clone(), ..CheckReport::default() };
+        CheckReport { damage: engine.lifetime.recovered.damage.clone(), ..CheckReport::default() };
     report.space = engine.owners()?;
     let media = &*engine.media;
     report.damage.extend(media.pool.damaged_slots().into_iter().map(|(at, len)| Damage {
@@ -57,7 +57,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     if let Some(tables) = &engine.tables {
         check_owner(media, tables, &mut report)?;
     }
-    for space in engine.spaces() {
+    for space in engine.keyspaces.all() {
         for (level, table) in space.tree().tables() {
             check_table(level, table, &mut report);
         }

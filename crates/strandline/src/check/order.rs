@@ -64,7 +64,7 @@ pub(crate) fn check(
 
 /// All sources of the keys in `span`, the newest first; of tables, those behind it too.
 fn sources(engine: &Engine, span: &Span, view: &View) -> Result<Vec<StoreSource>> {
-    let (media, upto) = (&*engine.media, engine.ring.visible());
+    let (media, upto) = (&*engine.media, engine.sequence.ring.visible());
     let mut sources = Vec::new();
     for memtable in &view.memtables {
         sources.push(StoreSource::memtable(media, memtable, span, upto)?);

@@ -7,7 +7,7 @@
 //! than are found, a get reads what nothing else leads to, or a job lets go of it: then nothing is said of leaks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Result, Seq};
@@ -160,10 +160,11 @@ impl Engine {
 
     /// Zones whose words say that they are granted but which neither a memtable nor a run holds: those that a merge
     /// under way moves records to are among them.
+    #[cfg(feature = "steps")]
     pub(crate) fn leaked_zones(&self) -> u64 {
-        self.bury();
+        self.reclaim();
         let mut held = BTreeSet::new();
-        for (_, subrange) in self.subranges() {
+        for (_, subrange) in self.keyspaces.subranges() {
             let view = subrange.view.load();
             held.extend(view.memtables.iter().flat_map(|m| m.zones()).map(|zone| zone.no));
             held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
@@ -176,12 +177,13 @@ impl Engine {
 
     /// Tables that the manifest does not name, those that are being written or whose file or extent has yet to go among
     /// them.
+    #[cfg(feature = "steps")]
     pub(crate) fn leaked_tables(&self) -> Result<u64> {
         let Some(tables) = &self.tables else { return Ok(0) };
         // What stays counts as a leak.
         let _left = tables.remove_dead();
         let present = tables.shelf.present()?;
-        let manifest = self.manifest();
+        let manifest = self.manifest.lock();
         let named = manifest.state.files();
         let in_memory = manifest.state.tables().count() - named.len();
         let held = self.pm_tables().map_or(0, |memory| memory.count());
@@ -191,7 +193,7 @@ impl Engine {
 
     fn look_for_owners(&self) -> Result<SpaceReport> {
         // What is flushed or merged meanwhile has space that no View shows yet.
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = self.background.jobs();
         let before = self.moment();
         let (owned, reached) = self.owned();
         let mut report = SpaceReport { owned, ..SpaceReport::default() };
@@ -207,17 +209,17 @@ impl Engine {
     }
 
     fn moment(&self) -> Moment {
-        let compactions = self.compactions.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = self.gate.next_seq();
-        let in_flight = self.ring.visible() + 1 != next;
+        let compactions = self.background.compactions();
+        let next = self.sequence.sequencer.next_seq();
+        let in_flight = self.sequence.ring.visible() + 1 != next;
         // One call is the one that asks.
-        let used = self.usage.calls.get() > 1 || self.usage.holds.hold_space();
+        let used = self.lifetime.usage.calls.get() > 1 || self.lifetime.usage.holds.hold_space();
         let tables = self.tables.as_ref();
-        let moving = !self.graveyard.moving.is_zero()
+        let moving = !self.space.pending_free.moving.is_zero()
             || tables.is_some_and(|tables| !tables.moving.is_zero());
         let busy = in_flight || used || moving || !compactions.under_way.is_empty();
         let owners = Owners {
-            pool: self.graveyard.owners.get(),
+            pool: self.space.pending_free.owners.get(),
             tables: tables.map_or(0, |tables| tables.owners.get()),
         };
         Moment { next, space: self.media.pool.space(), owners, busy }
@@ -226,7 +228,7 @@ impl Engine {
     /// What is reachable, and by how many owners.
     fn owned(&self) -> (Vec<Owned>, Owners) {
         let mut owned = Vec::new();
-        for space in self.spaces() {
+        for space in self.keyspaces.all() {
             self.owned_by(&space, &mut |place, owner| owned.push(Owned { place, owner }));
         }
         self.add_held(&mut owned);
@@ -238,7 +240,7 @@ impl Engine {
         let mut own = |place, owner| owned.push(Owned { place, owner });
         let areas = self.media.pool.log_extents();
         areas.into_iter().flatten().for_each(|area| own(Place::Pool(area), Owner::Manifest));
-        let dead = self.graveyard.waiting();
+        let dead = self.space.pending_free.waiting();
         let zones = dead.zones.iter().map(|(no, _)| self.zone_place(*no));
         zones.for_each(|place| own(place, Owner::Going));
         dead.extents.iter().for_each(|extent| own(Place::Pool(*extent), Owner::Going));
@@ -248,7 +250,7 @@ impl Engine {
     /// Adds the zones that cleaning goes on filling, where no View shows them yet.
     fn add_held(&self, owned: &mut Vec<Owned>) {
         let known: BTreeSet<Place> = owned.iter().map(|owned| owned.place).collect();
-        for (_, subrange) in self.subranges() {
+        for (_, subrange) in self.keyspaces.subranges() {
             let zone = subrange.clean_tail().zone.as_ref().map(|zone| self.zone_place(zone.no));
             let beside = zone.filter(|place| !known.contains(place));
             owned.extend(beside.map(|place| Owned { place, owner: Owner::Going }));

@@ -8,9 +8,7 @@ use std::time::Instant;
 use base::Result;
 use base::planted::{self, Bug};
 
-use crate::compaction::inputs::Inputs;
 use crate::compaction::install::dead_zones;
-use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::policy::pick::{
@@ -18,7 +16,9 @@ use crate::compaction::policy::pick::{
 };
 use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
 use crate::compaction::policy::placement::{self, OutputTier};
-use crate::compaction::run::{Compaction, CompactionPart, Compactions};
+use crate::compaction::under_way::inputs::Inputs;
+use crate::compaction::under_way::level0_inputs::{KeyBounds, Level0Inputs};
+use crate::compaction::under_way::{Compaction, CompactionPart, Compactions};
 use crate::engine::Engine;
 use crate::fences::Side;
 use crate::iter::retention::{Older, Retention};
@@ -40,9 +40,6 @@ use crate::ttl::Expiry;
 
 /// Tables that go down, by level from the uppermost on.
 pub(crate) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
-
-/// Lowest and highest key.
-pub(crate) type KeyBounds = Option<(Vec<u8>, Vec<u8>)>;
 
 /// Positions of tables, by level from level 1 on, that make up a stretch of the keys: what overlaps any of them is
 /// among them.
@@ -113,21 +110,6 @@ pub(crate) struct Compactable<'v> {
 }
 
 impl Engine {
-    /// Bytes of persistent memory for level 0 of all keyspaces, what is on its way to tables included: what memtables, their
-    /// zones and the share of tables leave of what writers may fill without being slowed. If it had more, they would be
-    /// before any of it is due to leave.
-    pub(crate) fn level0_bytes(&self) -> u64 {
-        let capacity = self.media.pool.geometry().capacity();
-        // Merges cannot reclaim what tables take. More than they may they take where the options have changed.
-        let tables = self.pm_tables().map_or(0, |memory| memory.limit().max(memory.taken()));
-        let kept = match self.can_drain() {
-            true => self.kept_from_writers() + self.soft_headroom(),
-            false => 0,
-        };
-        let records = capacity.saturating_sub(self.filled_room() + tables + kept);
-        records.max(self.level0_least())
-    }
-
     /// Where tables that are written to level `into` belong.
     fn place_of(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> OutputTier {
         let mut bytes = [0; LEVELS];
@@ -137,16 +119,16 @@ impl Engine {
             into,
             base: targets(&bytes, level0_share).base,
             limit: self.pm_tables().map_or(0, |memory| memory.limit()),
-            waited_for: self.throttle.has_waiters(),
+            waited_for: self.background.throttle.has_waiters(),
         })
     }
 
     /// What each of so many subranges gives at once, if they are equal: one share more is on its way.
     pub(crate) fn level0_share(&self, subranges: usize) -> u64 {
         match self.options.level0 {
-            Level0Form::Sst => self.memtable_bytes_max() / subranges as u64,
+            Level0Form::Sst => self.budget().memtable_bytes / subranges as u64,
             Level0Form::GlobalIndex | Level0Form::IndexRuns => {
-                self.level0_bytes() / (subranges as u64 + 1)
+                self.budget().level0_bytes / (subranges as u64 + 1)
             }
         }
     }
@@ -154,7 +136,7 @@ impl Engine {
     /// All subranges that may be compacted, those first whose level 0 is to leave. The caller holds the compactions, so
     /// that none of them ends between this look at the tables and that at what is under way.
     pub(crate) fn candidates(&self) -> Vec<SubrangeCandidate> {
-        let mut all = self.subranges();
+        let mut all = self.keyspaces.subranges();
         all.retain(|(space, subrange)| {
             let left = space.damage.get().is_none() && !space.dropped.load(Relaxed);
             left && (subrange.holds_something() || !subrange.view.load().tree.is_empty())
@@ -162,10 +144,10 @@ impl Engine {
         let mut all: Vec<SubrangeCandidate> =
             all.into_iter().map(|(space, subrange)| self.candidate(space, subrange)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
-        let pressed = self.throttle.urgency() >= crate::throttle::FULL_DEBT;
+        let pressed = self.background.throttle.urgency() >= crate::throttle::FULL_DEBT;
         // What came down to more than files have room for could not leave at once.
         let files = self.tables.as_ref().map_or(0, |tables| tables.room.left(Writes::Levels));
-        let due = due(&facts, self.level0_bytes().min(files), pressed);
+        let due = due(&facts, self.budget().level0_bytes.min(files), pressed);
         due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
         all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
         all
@@ -186,7 +168,7 @@ impl Engine {
             Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
         };
         // Range deletions free files, but hold next to nothing.
-        let frees = self.throttle.has_waiters() && self.files_are_full();
+        let frees = self.background.throttle.has_waiters() && self.files_are_full();
         let has_runs = !leaving.runs.is_empty();
         let facts = SubrangeFacts {
             bytes: leaving.bytes(&subrange),
@@ -232,7 +214,7 @@ impl Engine {
             levels,
             arriving: arriving.collect(),
             level0_bytes: self.level0_share(space.routes.load().subranges.len()),
-            pressed: self.throttle.urgency() >= crate::throttle::FULL_DEBT,
+            pressed: self.background.throttle.urgency() >= crate::throttle::FULL_DEBT,
             room: self.room_facts(compactions),
         }
     }
@@ -304,7 +286,7 @@ impl Engine {
             space: Arc::clone(space),
             into,
             bounds: enclosing(
-                inputs.bounds(self)?,
+                inputs.bounds(&self.media)?,
                 compactions,
                 space,
                 view.tree.level(into),
@@ -325,7 +307,7 @@ impl Engine {
             }
             if planted::is(Bug::FreePmTableBeforeEdit) {
                 inputs.tables.iter().for_each(|(_, table)| table.plant_free());
-                self.bury();
+                self.reclaim();
             }
             let output = OutputOptions { place: to, writes, ..self.output_options(space, into) };
             let whole = Merge {
@@ -333,7 +315,7 @@ impl Engine {
                 ..self.merge_of((space, tables), inputs, &view.tree, output)?
             };
             for merge in self.split(whole) {
-                let task = self.merges.submit(merge)?;
+                let task = self.background.merge_engine.submit(merge)?;
                 compaction
                     .parts
                     .push(Mutex::new(CompactionPart { task: Some(task), made: Vec::new() }));
@@ -354,7 +336,7 @@ impl Engine {
         let span = inputs.span();
         let Level0Inputs { memtable, runs } = &inputs.leaving;
         let deeper = tree.below(usize::from(output.level));
-        let horizon = self.snapshots.horizon(&self.ring);
+        let horizon = self.sequence.horizon();
         Ok(Merge {
             media: Arc::clone(&self.media),
             tables: Arc::clone(tables),
@@ -387,16 +369,16 @@ impl Engine {
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(&space.options),
-            rate: self.rate.clone(),
+            rate: self.background.rate.clone(),
         }
     }
 
     /// Splits a merge by keys into as many parts as there are threads and whole tables to write.
     fn split(&self, merge: Merge) -> Vec<Merge> {
-        let bytes = self.merges.estimate(&merge).bytes;
+        let bytes = self.background.merge_engine.estimate(&merge).bytes;
         let most = (bytes / self.options.table_bytes.max(1)).max(1);
         let threads = (self.threads() as usize).min(most as usize);
-        let parts = threads.min(self.merges.caps().tasks_max);
+        let parts = threads.min(self.background.merge_engine.caps().tasks_max);
         let bounds = boundaries(&merge, parts);
         let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
         let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
-use crate::compaction::level0_inputs::Level0Inputs;
-use crate::compaction::run::{Compaction, WrittenBytes, lock};
+use crate::compaction::under_way::level0_inputs::Level0Inputs;
+use crate::compaction::under_way::{Compaction, WrittenBytes, lock};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
@@ -131,7 +131,9 @@ impl Engine {
         let (inputs, moved) = (&compaction.inputs, compaction.parts.is_empty());
         if let Some(memtable) = &inputs.leaving.memtable {
             memtable.busy.spend();
-            self.throttle.flushed(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
+            self.background
+                .throttle
+                .flushed(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
         }
         gone.iter().for_each(|run| run.set_replaced());
         if moved && planted::is(Bug::FreeMovedPmTable) {
@@ -158,7 +160,7 @@ impl Engine {
             return Ok(());
         }
         let (used, area) =
-            self.manifest_room(&mut self.manifest(), |used| (used + more).div_ceil(3) * 4)?;
+            self.manifest_room(&mut self.manifest.lock(), |used| (used + more).div_ceil(3) * 4)?;
         if used + more <= area / 4 * 3 {
             return Ok(());
         }
@@ -186,7 +188,7 @@ impl Engine {
         let subranges = space.subranges();
         let before = Arc::clone(&subranges[0].view.load().tree);
         let tree = {
-            let manifest = self.manifest();
+            let manifest = self.manifest.lock();
             let state = manifest.state.keyspaces.get(&space.id);
             state.map_or_else(Tree::default, |state| Tree::new(&state.levels, &before, made))
         };

@@ -8,9 +8,9 @@ use base::{Result, Seq};
 
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::{Compactable, Scope, Upper};
-use crate::compaction::level0_inputs::Level0Inputs;
 use crate::compaction::policy::pick::{Choice, place, slide};
-use crate::compaction::run::{Compaction, Compactions};
+use crate::compaction::under_way::level0_inputs::Level0Inputs;
+use crate::compaction::under_way::{Compaction, Compactions};
 use crate::engine::Engine;
 use crate::fences::Side;
 use crate::keyspace::KeyspaceState;
@@ -60,14 +60,14 @@ impl Engine {
         range: (Option<&[u8]>, Option<&[u8]>),
         depth: Depth,
     ) -> Result<()> {
-        let upto = self.ring.visible();
+        let upto = self.sequence.ring.visible();
         loop {
             self.check_writable("compact")?;
             if space.dropped.load(Relaxed) {
                 return Ok(());
             }
             let (begun, more) = {
-                let mut compactions = self.compactions();
+                let mut compactions = self.background.compactions();
                 let next = caught(|| self.next_by_hand(&compactions, space, range, depth, upto));
                 let next = next.map_err(|said| panicked("compact", &said))??;
                 let (begun, more) = match next {
@@ -85,8 +85,14 @@ impl Engine {
                 }
                 continue;
             };
-            self.signal.raise();
-            while self.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, &begun)) {
+            self.background.signal.raise();
+            while self
+                .background
+                .compactions()
+                .under_way
+                .iter()
+                .any(|each| Arc::ptr_eq(each, &begun))
+            {
                 self.check_writable("compact")?;
                 if self.carry_on(&begun, usize::MAX)?.is_none() {
                     self.pause("compact")?;
@@ -117,7 +123,7 @@ impl Engine {
                 continue;
             }
             let leaving = Level0Inputs { memtable: None, runs: view.runs.clone() };
-            let bounds = leaving.bounds(self, &subrange)?;
+            let bounds = leaving.bounds(&self.media, &subrange)?;
             let within = bounds.as_ref().is_some_and(|(low, high)| {
                 largest.is_none_or(|key| &low[..] <= key)
                     && smallest.is_none_or(|key| &high[..] >= key)

@@ -2,11 +2,10 @@
 //! carries out; the files here are the steps in between.
 
 pub(crate) mod begin;
-pub(crate) mod figures;
-mod inputs;
 pub(crate) mod install;
-mod level0_inputs;
 pub(crate) mod manual;
 pub(crate) mod merge;
+mod pick_level0;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod under_way;

@@ -10,8 +10,8 @@
 //! The order never varies: table synced or fenced, directory synced, edit durable, persistent memory freed. A failed
 //! compaction leaves its inputs as they are and is tried again.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use base::planted;
@@ -19,29 +19,18 @@ use base::{Error, ErrorKind, Result};
 
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::{Compactable, SubrangeCandidate};
-use crate::compaction::figures::CompactionFigures;
-use crate::compaction::inputs::Inputs;
-use crate::compaction::merge::engine::{MergeTask, Poll};
+use crate::compaction::merge::engine::Poll;
 use crate::compaction::policy::pick::{Choice, PickerInput, pick, pick_level0, pick_unfit};
+use crate::compaction::under_way::figures::CompactionFigures;
+use crate::compaction::under_way::{Compaction, Compactions, WrittenBytes, lock};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
-use crate::tree::space::NewTable;
 
 /// Compactions of level 0 that a compaction of deeper levels is taken to be for.
 const OTHERS_SPREAD: u32 = 3;
 /// How long a failed compaction is left alone.
 const RETRY: Duration = Duration::from_millis(200);
-
-/// What is under way, and what went wrong last.
-#[derive(Default)]
-pub(crate) struct Compactions {
-    pub(crate) under_way: Vec<Arc<Compaction>>,
-    failed_at: Option<Instant>,
-    /// What compactions of other levels have taken, as far as those of level 0 were not told.
-    others: Duration,
-    figures: CompactionFigures,
-}
 
 /// What came of a look for compactions that are due.
 enum DueWork {
@@ -52,89 +41,13 @@ enum DueWork {
     Failed,
 }
 
-/// A compaction under way.
-pub(crate) struct Compaction {
-    pub(crate) space: Arc<KeyspaceState>,
-    pub(crate) inputs: Inputs,
-    pub(crate) into: usize,
-    /// Lowest and highest key of all inputs.
-    pub(crate) bounds: (Vec<u8>, Vec<u8>),
-    pub(crate) parts: Vec<Mutex<CompactionPart>>,
-    /// Parts that are not done.
-    pub(crate) left: AtomicUsize,
-    /// Why it was given up.
-    pub(crate) failure: OnceLock<Error>,
-    pub(crate) entries: u64,
-    pub(crate) begun: Instant,
-}
-
-/// Bytes of tables that a compaction wrote.
-#[derive(Clone, Copy)]
-pub(crate) struct WrittenBytes {
-    files: u64,
-    memory: u64,
-}
-
-impl WrittenBytes {
-    pub(crate) fn of(made: &[NewTable]) -> WrittenBytes {
-        let of = |memory: bool| {
-            let there = made.iter().filter(|new| new.desc.extent.is_some() == memory);
-            there.map(|new| new.desc.len).sum()
-        };
-        WrittenBytes { files: of(false), memory: of(true) }
-    }
-}
-
-/// A range of the keys.
-#[derive(Default)]
-pub(crate) struct CompactionPart {
-    pub(crate) task: Option<Box<dyn MergeTask>>,
-    /// What was written, until it is installed.
-    pub(crate) made: Vec<NewTable>,
-}
-
-impl Compaction {
-    /// Entries that all parts have passed; parts that are being carried on are not asked.
-    fn passed(&self) -> u64 {
-        let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
-        tasks.map(|part| part.task.as_ref().map_or(0, |task| task.passed())).sum()
-    }
-
-    /// Counts what was done once it is installed.
-    fn count(&self, figures: &mut CompactionFigures, written: WrittenBytes, elapsed: Duration) {
-        if self.parts.is_empty() {
-            figures.moves += 1;
-            return;
-        }
-        if self.inputs.is_level0() {
-            figures.level0 += 1;
-        } else {
-            figures.levels += 1;
-        }
-        figures.parted += u64::from(self.parts.len() > 1);
-        figures.entries += self.entries;
-        figures.read_bytes += self.inputs.table_bytes();
-        figures.written_bytes += written.files;
-        figures.pm_written_bytes += written.memory;
-        figures.time += elapsed;
-    }
-}
-
-pub(crate) fn lock(part: &Mutex<CompactionPart>) -> MutexGuard<'_, CompactionPart> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Engine {
-    pub(crate) fn compactions(&self) -> MutexGuard<'_, Compactions> {
-        self.compactions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps compactions from beginning, if none of `space` is under way.
     pub(crate) fn hold_compactions(
         &self,
         space: &Arc<KeyspaceState>,
     ) -> Option<MutexGuard<'_, Compactions>> {
-        let compactions = self.compactions();
+        let compactions = self.background.compactions();
         let under_way = compactions.under_way.iter().any(|each| Arc::ptr_eq(&each.space, space));
         (!under_way).then_some(compactions)
     }
@@ -143,12 +56,12 @@ impl Engine {
     pub(crate) fn work_on_levels(&self, quantum: usize) -> Result<Worked> {
         let Some(tables) = &self.tables else { return Ok(Worked::Idle) };
         if let Err(error) = self.remove_dead_tables(tables) {
-            self.set_compaction_error(Some(&error));
+            self.background.errors.set_compaction(Some(&error));
         }
         tables.look_at_device();
         let mut failed = false;
         let mut under_way = {
-            let mut compactions = self.compactions();
+            let mut compactions = self.background.compactions();
             let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
             if !level0 {
                 match self.begin_due(&mut compactions, pick_level0) {
@@ -165,7 +78,7 @@ impl Engine {
                     return Ok(worked);
                 }
             }
-            let mut compactions = self.compactions();
+            let mut compactions = self.background.compactions();
             let most = self.threads() as usize;
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
@@ -246,19 +159,19 @@ impl Engine {
             return self.fail(compaction, error);
         }
         self.forget(compaction);
-        self.bury();
+        self.reclaim();
         self.update_reserve();
         self.update_debt();
-        self.out_of_space.store(false, Relaxed);
-        self.set_compaction_error(None);
+        self.background.out_of_space.store(false, Relaxed);
+        self.background.errors.set_compaction(None);
         Ok(Worked::Did)
     }
 
     fn forget(&self, compaction: &Arc<Compaction>) {
         if compaction.inputs.is_level0() {
-            self.throttle.draining(None);
+            self.background.throttle.draining(None);
         }
-        self.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
+        self.background.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
     }
 
     /// Gives a compaction up: its outputs go, its inputs stay. What the device refuses is tried again later;
@@ -270,8 +183,8 @@ impl Engine {
         // First of all, so that no thread waits for it any more.
         self.forget(compaction);
         self.give_up(compaction);
-        self.compactions().figures.failed += 1;
-        self.set_compaction_error(Some(&error));
+        self.background.compactions().figures.failed += 1;
+        self.background.errors.set_compaction(Some(&error));
         match error.kind() {
             _ if self.poison.is_set() => Err(error),
             ErrorKind::Corruption => {
@@ -279,8 +192,8 @@ impl Engine {
                 Ok(Worked::Did)
             }
             _ => {
-                self.compactions().failed_at = Some(Instant::now());
-                self.out_of_space.store(true, Relaxed);
+                self.background.compactions().failed_at = Some(Instant::now());
+                self.background.out_of_space.store(true, Relaxed);
                 Ok(Worked::Short)
             }
         }
@@ -289,7 +202,7 @@ impl Engine {
     /// Merges no more in a keyspace that is damaged: that would spread the damage, or lose the rest.
     pub(crate) fn leave_alone(&self, space: &KeyspaceState, damage: &Error) {
         let _first_wins = space.damage.set(damage.clone());
-        let _first_wins = self.damage_met.set(damage.to_string());
+        let _first_wins = self.background.errors.damage.set(damage.to_string());
     }
 
     /// Ends the parts of a compaction; what they made goes.
@@ -303,7 +216,7 @@ impl Engine {
 
     /// Gives up what is under way in `space`.
     pub(crate) fn abandon_compactions(&self, space: &Arc<KeyspaceState>) {
-        let under_way = self.compactions().under_way.clone();
+        let under_way = self.background.compactions().under_way.clone();
         for compaction in under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
             let _first_wins = compaction.failure.set(crate::keyspace::dropped(space));
             self.forget(compaction);
@@ -351,7 +264,7 @@ impl Engine {
             self.candidates()
         {
             let begin = || {
-                let bounds = leaving.bounds(self, &subrange)?;
+                let bounds = leaving.bounds(&self.media, &subrange)?;
                 let of = Compactable {
                     space: &space,
                     subrange: &subrange,
@@ -372,7 +285,7 @@ impl Engine {
                     compactions.failed_at = None;
                     if begun.parts.len() > 1 {
                         // Others may take parts.
-                        self.signal.raise();
+                        self.background.signal.raise();
                     }
                     return DueWork::Begun(begun);
                 }
@@ -380,7 +293,7 @@ impl Engine {
                     self.leave_alone(&space, &error);
                 }
                 Err(error) => {
-                    self.set_compaction_error(Some(&error));
+                    self.background.errors.set_compaction(Some(&error));
                     compactions.failed_at = Some(Instant::now());
                     came = DueWork::Failed;
                 }
@@ -392,13 +305,17 @@ impl Engine {
     /// Counts a compaction that was installed.
     pub(crate) fn count(&self, compaction: &Compaction, written: WrittenBytes, freed: u64) {
         let elapsed = compaction.begun.elapsed();
-        let mut compactions = self.compactions();
+        let mut compactions = self.background.compactions();
         compaction.count(&mut compactions.figures, written, elapsed);
         if compaction.inputs.is_level0() {
             // What it brings down keeps the threads busy on deeper levels before the next begins.
             let others = compactions.others / OTHERS_SPREAD;
             compactions.others -= others;
-            self.throttle.drained(compaction.entries, freed, elapsed + others / self.threads());
+            self.background.throttle.drained(
+                compaction.entries,
+                freed,
+                elapsed + others / self.threads(),
+            );
         } else {
             compactions.others += elapsed;
         }
@@ -410,13 +327,15 @@ impl Engine {
     }
 
     pub(crate) fn compaction_figures(&self) -> CompactionFigures {
-        self.compactions().figures
+        self.background.compactions().figures
     }
 
     /// Notes how far the compaction of level 0 under way has come, for the pace of writers.
     fn note_draining(&self, compaction: &Compaction) {
         if compaction.inputs.is_level0() {
-            self.throttle.draining(Some(compaction.entries.saturating_sub(compaction.passed())));
+            self.background
+                .throttle
+                .draining(Some(compaction.entries.saturating_sub(compaction.passed())));
         }
     }
 }
@@ -466,12 +385,12 @@ mod tests {
         }
         LATE.set(Some(late));
         steps::switch_memtable(db.default_keyspace());
-        let due = db.engine().begin_due(&mut db.engine().compactions(), |picture| {
+        let due = db.engine().begin_due(&mut db.engine().background.compactions(), |picture| {
             go_on();
             pick(picture)
         });
         if let DueWork::Begun(begun) = due {
-            db.engine().compactions().under_way.push(begun);
+            db.engine().background.compactions().under_way.push(begun);
         }
         go_on();
         while !db.work(64).expect("work") {}

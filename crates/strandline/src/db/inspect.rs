@@ -10,7 +10,7 @@ impl Db {
 
     /// The manifest's state as text: numbers to come, keyspaces with their runs and tables, zones.
     pub fn manifest_view(&self) -> String {
-        self.engine().manifest().state.to_string()
+        self.engine().manifest.lock().state.to_string()
     }
 
     /// Where zone `no` begins, what its header says, and how often it was filled since the pool was created; `None` if

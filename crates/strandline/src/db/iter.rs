@@ -240,8 +240,8 @@ impl Keyspace {
     pub(super) fn hold_moment(&self, at: Option<&Snapshot>) -> Result<PinnedSeq> {
         let engine = self.engine();
         let seq = match at {
-            Some(snapshot) => engine.snapshots.again(self.moment(snapshot)?),
-            None => engine.snapshots.take(&engine.ring),
+            Some(snapshot) => engine.sequence.snapshots.again(self.moment(snapshot)?),
+            None => engine.sequence.snapshots.take(&engine.sequence.ring),
         };
         Ok(PinnedSeq { handle: Arc::clone(&self.handle), seq })
     }

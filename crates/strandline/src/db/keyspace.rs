@@ -44,10 +44,12 @@ impl Keyspace {
         &self.handle.engine
     }
 
+    #[cfg(feature = "steps")]
     pub(crate) fn engine_for_steps(&self) -> &Engine {
         &self.handle.engine
     }
 
+    #[cfg(feature = "steps")]
     pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
         &self.space
     }

@@ -47,7 +47,7 @@ impl Db {
     /// Takes a snapshot.
     pub fn snapshot(&self) -> Snapshot {
         let engine = self.engine();
-        let seq = engine.snapshots.take(&engine.ring);
+        let seq = engine.sequence.snapshots.take(&engine.sequence.ring);
         let moment = PinnedSeq { handle: Arc::clone(&self.handle), seq };
         let hold = engine.hold(HoldKind::Snapshot).ok();
         Snapshot { moment, default: self.default_keyspace().clone(), _hold: hold }
@@ -110,6 +110,6 @@ impl Snapshot {
 
 impl Drop for PinnedSeq {
     fn drop(&mut self) {
-        self.handle.engine.snapshots.release(self.seq);
+        self.handle.engine.sequence.snapshots.release(self.seq);
     }
 }

@@ -115,7 +115,7 @@ impl Db {
 
     /// What the open found and did.
     pub fn recovery(&self) -> &Report {
-        &self.handle.engine.recovery
+        &self.handle.engine.lifetime.recovered
     }
 
     /// The memory under the pool, with its counters.

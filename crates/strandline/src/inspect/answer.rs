@@ -42,7 +42,7 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
     match question {
         Question::Stats => {
             member(&mut out, "properties", &Properties::gather(engine));
-            member(&mut out, "recovery", &engine.recovery);
+            member(&mut out, "recovery", &engine.lifetime.recovered);
         }
         Question::Lsm => member(&mut out, "properties", &Properties::gather(engine)),
         Question::Pool => {
@@ -52,7 +52,7 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
             member(&mut out, "view", &pool.view().to_string());
         }
         Question::Explain { keyspace, key } => {
-            let space = engine.find_space(keyspace).ok_or_else(|| {
+            let space = engine.keyspaces.named(keyspace).ok_or_else(|| {
                 let text = format!("no keyspace {keyspace}; see `strandline keyspace list`");
                 Error::new(ErrorKind::NotFound, "inspect", text)
             })?;

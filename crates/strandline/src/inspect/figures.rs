@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::CacheFigures;
-use crate::compaction::figures::CompactionFigures;
+use crate::compaction::under_way::figures::CompactionFigures;
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,

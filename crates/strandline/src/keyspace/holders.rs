@@ -91,14 +91,14 @@ mod tests {
         let space = db.create_keyspace("other").expect("create");
         space.put(b"key", b"value").expect("put");
         let (engine, space) = (db.engine(), space.space());
-        let listed = || engine.holders.spaces().iter().any(|each| each.id == space.id);
+        let listed = || engine.space.holders.spaces().iter().any(|each| each.id == space.id);
         assert!(listed());
         // A rotation, cut off in the middle.
         let admin = space.admin.lock().expect("free");
         let subrange = &space.subranges()[0];
         let number = subrange.view.load().number;
         let (bytes, last_seq) = {
-            let pass = engine.gate.enter_to_switch();
+            let pass = engine.sequence.sequencer.enter_to_switch();
             assert!(subrange.front.spare(&pass).is_none());
             subrange.front.switch_memtable(&pass, number)
         };

@@ -11,8 +11,8 @@ pub(crate) mod write_head;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
 use base::{Error, ErrorKind, Result};
@@ -90,14 +90,59 @@ impl Routes {
     }
 }
 
-/// All keyspaces, by identifier and by name.
+/// The keyspaces of an open store.
 #[derive(Default)]
 pub(crate) struct Keyspaces {
+    map: RwLock<KeyspaceMap>,
+    /// Deleted entries that scans have passed.
+    pub scans_passed: AtomicU64,
+}
+
+impl Keyspaces {
+    pub(crate) fn new(map: KeyspaceMap) -> Keyspaces {
+        Keyspaces { map: RwLock::new(map), scans_passed: AtomicU64::new(0) }
+    }
+
+    /// Keeps keyspaces from being made and dropped.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, KeyspaceMap> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, KeyspaceMap> {
+        self.map.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<KeyspaceState>> {
+        self.read().get(id).cloned()
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<KeyspaceState>> {
+        self.read().named(name).cloned()
+    }
+
+    /// In the order of identifiers.
+    pub(crate) fn all(&self) -> Vec<Arc<KeyspaceState>> {
+        self.read().values().cloned().collect()
+    }
+
+    /// All subranges as they are now, with their keyspaces.
+    pub(crate) fn subranges(&self) -> Vec<(Arc<KeyspaceState>, Arc<Subrange>)> {
+        let of = |space: Arc<KeyspaceState>| {
+            let subranges = space.subranges();
+            subranges.into_iter().map(move |subrange| (Arc::clone(&space), subrange))
+        };
+        self.all().into_iter().flat_map(of).collect()
+    }
+}
+
+/// Keyspaces by identifier and by name.
+#[derive(Default)]
+pub(crate) struct KeyspaceMap {
     by_id: BTreeMap<u32, Arc<KeyspaceState>>,
     by_name: BTreeMap<String, u32>,
 }
 
-impl Keyspaces {
+impl KeyspaceMap {
     pub(crate) fn insert(&mut self, space: Arc<KeyspaceState>) {
         self.by_name.insert(space.name.clone(), space.id);
         self.by_id.insert(space.id, space);

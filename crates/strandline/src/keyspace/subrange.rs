@@ -18,6 +18,13 @@ use crate::memtable::Memtable;
 use crate::record::zone::Zone;
 use crate::span::Span;
 
+/// What zones call a subrange by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubrangeName {
+    pub keyspace: u32,
+    pub subrange: u32,
+}
+
 /// State of a subrange that is open in this process.
 pub(crate) struct Subrange {
     /// Its number in the keyspace (I-CUT-1).

@@ -49,6 +49,7 @@ pub(crate) struct SegmentRoom {
 
 impl SegmentRoom {
     /// Whether the segment begins a zone that was granted ahead.
+    #[cfg(feature = "steps")]
     pub(crate) fn switched(&self) -> bool {
         self.switch
     }

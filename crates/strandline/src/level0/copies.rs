@@ -9,7 +9,7 @@ use pmem::{InFlight, Site};
 use pool::ZoneKind;
 
 use crate::engine::{Claim, Engine};
-use crate::keyspace::subrange::CleanTail;
+use crate::keyspace::subrange::{CleanTail, SubrangeName};
 use crate::record::format::{self, Kind, Role, Shape, ZoneBinding};
 use crate::record::store::{Entry, Leaf, Media, hash};
 use crate::record::zone::Zone;
@@ -17,8 +17,7 @@ use crate::record::zone::Zone;
 /// Writes the copies.
 pub(crate) struct Copies {
     base_seq: Seq,
-    /// Keyspace and subrange.
-    whose: (u32, u32),
+    whose: SubrangeName,
     /// Zones granted.
     pub targets: Vec<Arc<Zone>>,
     /// Where the next copy goes.
@@ -46,7 +45,7 @@ impl NewRecord<'_> {
 
 impl Copies {
     /// Nothing is written yet; goes on where `tail` ends, in a zone of the caller's inputs. Numbers begin at `base_seq`.
-    pub(crate) fn new(whose: (u32, u32), base_seq: Seq, tail: CleanTail) -> Copies {
+    pub(crate) fn new(whose: SubrangeName, base_seq: Seq, tail: CleanTail) -> Copies {
         Copies { base_seq, whose, targets: Vec::new(), tail, written: 0, stage: Vec::new() }
     }
 

@@ -17,10 +17,11 @@ use base::Result;
 use base::planted::{self, Bug};
 
 use crate::engine::Engine;
+use crate::engine::job::Job;
 use crate::iter::ahead::BATCH_KEYS;
 use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
-use crate::keyspace::subrange::{CleanTail, Subrange};
+use crate::keyspace::subrange::{CleanTail, Subrange, SubrangeName};
 use crate::keyspace::view::View;
 use crate::level0::copies::Copies;
 use crate::level0::fold::{Extents, Folder, OPERANDS_MIN};
@@ -59,37 +60,6 @@ impl FlushJob {
         memtable.busy.take().then(|| FlushJob { space, memtable, building: None })
     }
 
-    pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
-        &self.space
-    }
-
-    /// Carries the flush on by about `quantum` entries.
-    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
-        if self.space.dropped.load(Relaxed) {
-            return Ok(Progress::Done);
-        }
-        let mut building = match self.building.take() {
-            Some(building) => building,
-            None => self.building(engine),
-        };
-        planted::step("flush");
-        building.retention.older = older_than_memtables(&views(&self.sharers()));
-        let mut done = 0;
-        while done < quantum {
-            let keys = BATCH_KEYS.min(quantum - done);
-            let (count, end) = building.advance(engine, self, keys)?;
-            done += count.max(1);
-            if end {
-                self.install(engine, building)?;
-                return Ok(Progress::Done);
-            }
-        }
-        // Meanwhile what is older may go, and its space with it.
-        building.retention.older = Older::Unknown;
-        self.building = Some(building);
-        Ok(Progress::More)
-    }
-
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
     fn building(&self, engine: &Engine) -> Building {
         planted::step("begin a flush");
@@ -99,18 +69,19 @@ impl FlushJob {
         let newest = views.iter().filter_map(|view| view.runs.first());
         let above = newest.map(|run| run.desc.order + 1).max().unwrap_or(0);
         let name = RunName {
-            id: engine.next_run_id(),
+            id: engine.manifest.next_run_id(),
             keyspace: self.space.id,
             order: self.memtable.order.max(above),
         };
         let extents = self.memtable.extents();
-        let horizon = engine.snapshots.horizon(&engine.ring);
-        let whose = (self.space.id, sharers.first().map_or(0, |subrange| subrange.id));
+        let horizon = engine.sequence.horizon();
+        let subrange = sharers.first().map_or(0, |subrange| subrange.id);
+        let whose = SubrangeName { keyspace: self.space.id, subrange };
         let base_seq = self.memtable.zones().iter().map(|zone| zone.base_seq).min();
         Building {
             builder: RunBuilder::new(
                 &engine.media,
-                &engine.graveyard,
+                &engine.space.pending_free,
                 name,
                 self.memtable.index.len() as u64,
             ),
@@ -198,9 +169,41 @@ impl FlushJob {
         edit.end();
         self.space.recut_due.store(true, Relaxed);
         // Level 0 may be due.
-        engine.signal.raise();
-        engine.throttle.flushed(self.memtable.bytes.load(Relaxed), begun.elapsed());
+        engine.background.signal.raise();
+        engine.background.throttle.flushed(self.memtable.bytes.load(Relaxed), begun.elapsed());
         Ok(())
+    }
+}
+
+impl Job for FlushJob {
+    fn keyspace(&self) -> &Arc<KeyspaceState> {
+        &self.space
+    }
+
+    fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        if self.space.dropped.load(Relaxed) {
+            return Ok(Progress::Done);
+        }
+        let mut building = match self.building.take() {
+            Some(building) => building,
+            None => self.building(engine),
+        };
+        planted::step("flush");
+        building.retention.older = older_than_memtables(&views(&self.sharers()));
+        let mut done = 0;
+        while done < quantum {
+            let keys = BATCH_KEYS.min(quantum - done);
+            let (count, end) = building.advance(engine, self, keys)?;
+            done += count.max(1);
+            if end {
+                self.install(engine, building)?;
+                return Ok(Progress::Done);
+            }
+        }
+        // Meanwhile what is older may go, and its space with it.
+        building.retention.older = Older::Unknown;
+        self.building = Some(building);
+        Ok(Progress::More)
     }
 }
 

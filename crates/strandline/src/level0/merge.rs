@@ -16,11 +16,12 @@ use base::planted::{self, Bug};
 use pmem::{InFlight, Site};
 
 use crate::compaction::install::dead_zones;
+use crate::engine::job::{Job, WaitingJob};
 use crate::engine::{Claim, Engine};
 use crate::iter::merging::MergingIterator;
 use crate::iter::retention::{Older, Retention};
 use crate::iter::run::{Checked, RunSource};
-use crate::keyspace::subrange::{CleanTail, Subrange};
+use crate::keyspace::subrange::{CleanTail, Subrange, SubrangeName};
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::level0::copies::{Copies, NewRecord};
@@ -85,13 +86,14 @@ impl RunMerge {
         choice: std::ops::Range<usize>,
         inputs: Marked,
     ) -> RunMerge {
+        let whose = SubrangeName { keyspace: space.id, subrange: subrange.id };
         let full = choice.end == view.runs.len() && choice.start == 0;
         let span = &subrange.span;
         let entries = inputs.iter().map(|run| run.entries_within(span)).sum();
         let order = inputs.iter().map(|run| run.desc.order).max().unwrap_or(0);
-        let name = RunName { id: engine.next_run_id(), keyspace: space.id, order };
+        let name = RunName { id: engine.manifest.next_run_id(), keyspace: space.id, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
-        let horizon = engine.snapshots.horizon(&engine.ring);
+        let horizon = engine.sequence.horizon();
         let base_seq = inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0);
         // Only a merge of all runs goes on in a zone that an earlier one left: its inputs name it.
         let tail =
@@ -100,7 +102,12 @@ impl RunMerge {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
             merging: None,
-            builder: Some(RunBuilder::new(&engine.media, &engine.graveyard, name, entries)),
+            builder: Some(RunBuilder::new(
+                &engine.media,
+                &engine.space.pending_free,
+                name,
+                entries,
+            )),
             retention: Retention {
                 ranges: union(&inputs, span, &horizon),
                 horizon,
@@ -111,7 +118,7 @@ impl RunMerge {
             versions: Vec::new(),
             last: None,
             cleaner: Cleaner::new(engine, space, subrange, &inputs, full.then_some(&tail)),
-            copies: Copies::new((space.id, subrange.id), base_seq, tail),
+            copies: Copies::new(whose, base_seq, tail),
             left: 0,
             full,
             inputs,
@@ -133,79 +140,6 @@ impl RunMerge {
         // Once they are marked, they stay where they are.
         let there = subrange.reads(None, &inputs);
         there.then(|| RunMerge::new(engine, space, subrange, view, choice, inputs))
-    }
-
-    pub(crate) fn subrange(&self) -> &Arc<Subrange> {
-        &self.subrange
-    }
-
-    pub(crate) fn space(&self) -> &Arc<KeyspaceState> {
-        &self.space
-    }
-
-    /// How long it has been under way, less what went before it.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    /// So much of the time since it began was another merge's.
-    pub(crate) fn leave_out(&mut self, others: Duration) {
-        self.begun += others;
-    }
-
-    /// A merge of so many entries went before it: it gets on by some before the next does, or it would never end where
-    /// much is written.
-    pub(crate) fn has_let_by(&mut self, entries: u64) {
-        self.waits_from = self.passed() + entries / OWN_SHARE;
-    }
-
-    /// Whether another may go before it.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.passed() >= self.waits_from
-    }
-
-    /// Entries in its inputs.
-    pub(crate) fn entries(&self) -> u64 {
-        self.entries
-    }
-
-    /// Entries that are behind it.
-    pub(crate) fn passed(&self) -> u64 {
-        let sources = self.merging.iter().flat_map(MergingIterator::sources);
-        sources.map(RunSource::passed).sum()
-    }
-
-    /// DRAM that the new run takes so far.
-    pub(crate) fn dram_bytes(&self) -> usize {
-        self.builder.as_ref().map_or(0, RunBuilder::dram_bytes)
-    }
-
-    /// Carries the merge on by about `quantum` entries.
-    pub(crate) fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
-        if self.space.dropped.load(Relaxed) {
-            return Ok(Progress::Done);
-        }
-        planted::step("merge");
-        self.retention.older = self.older();
-        let mut moved = engine.media.region.nothing_in_flight(Site::Clean);
-        for _ in 0..quantum {
-            let Some(entry) = self.next(&engine.media)? else {
-                self.emit(engine, &mut moved)?;
-                let _durable = engine.media.region.fence(moved);
-                self.install(engine)?;
-                return Ok(Progress::Done);
-            };
-            if engine.media.ascends(self.last.as_ref(), &entry)? {
-                self.emit(engine, &mut moved)?;
-            }
-            self.last = Some(entry);
-            self.versions.push(entry);
-        }
-        // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
-        let _durable = engine.media.region.fence(moved);
-        // Meanwhile what is older may go, and its space with it.
-        self.retention.older = Older::Unknown;
-        Ok(Progress::More)
     }
 
     /// What is older than the inputs now. It was so from the beginning, in the same place or another.
@@ -330,7 +264,7 @@ impl RunMerge {
         }
         let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
         let gained = freed.saturating_sub(self.copies.written);
-        engine.throttle.merged(self.entries, gained, self.elapsed());
+        engine.background.throttle.merged(self.entries, gained, self.elapsed());
         self.space.recut_due.store(true, Relaxed);
         Ok(())
     }
@@ -348,6 +282,74 @@ impl RunMerge {
     }
 }
 
+impl Job for RunMerge {
+    fn keyspace(&self) -> &Arc<KeyspaceState> {
+        &self.space
+    }
+
+    fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        if self.space.dropped.load(Relaxed) {
+            return Ok(Progress::Done);
+        }
+        planted::step("merge");
+        self.retention.older = self.older();
+        let mut moved = engine.media.region.nothing_in_flight(Site::Clean);
+        for _ in 0..quantum {
+            let Some(entry) = self.next(&engine.media)? else {
+                self.emit(engine, &mut moved)?;
+                let _durable = engine.media.region.fence(moved);
+                self.install(engine)?;
+                return Ok(Progress::Done);
+            };
+            if engine.media.ascends(self.last.as_ref(), &entry)? {
+                self.emit(engine, &mut moved)?;
+            }
+            self.last = Some(entry);
+            self.versions.push(entry);
+        }
+        // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
+        let _durable = engine.media.region.fence(moved);
+        // Meanwhile what is older may go, and its space with it.
+        self.retention.older = Older::Unknown;
+        Ok(Progress::More)
+    }
+}
+
+impl WaitingJob for RunMerge {
+    fn subrange(&self) -> &Arc<Subrange> {
+        &self.subrange
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn leave_out(&mut self, others: Duration) {
+        self.begun += others;
+    }
+
+    fn has_let_by(&mut self, entries: u64) {
+        self.waits_from = self.passed() + entries / OWN_SHARE;
+    }
+
+    fn may_wait(&self) -> bool {
+        self.passed() >= self.waits_from
+    }
+
+    fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    fn passed(&self) -> u64 {
+        let sources = self.merging.iter().flat_map(MergingIterator::sources);
+        sources.map(RunSource::passed).sum()
+    }
+
+    fn dram_bytes(&self) -> usize {
+        self.builder.as_ref().map_or(0, RunBuilder::dram_bytes)
+    }
+}
+
 /// Zones of `inputs`, all runs of a subrange, that may be cleaned. One that other subranges need becomes free only when
 /// they have moved what is theirs, too: that is worth it if a writer or a flush waits, since then all of them are
 /// merged. They go by all that lives there, so that they choose alike. Of a run that some of them have left already too
@@ -360,7 +362,7 @@ fn known_zones(
 ) -> Vec<ZoneFacts> {
     let own = space.left_for_good(subrange, inputs);
     let freed: BTreeSet<u32> = dead_zones(&own).iter().map(|zone| zone.no).collect();
-    let waited_for = engine.throttle.urgency() >= FULL_DEBT;
+    let waited_for = engine.background.throttle.urgency() >= FULL_DEBT;
     let mut known: BTreeMap<u32, ZoneFacts> = BTreeMap::new();
     for used in inputs.iter().flat_map(|run| &run.zones) {
         let no = used.zone.no;
@@ -425,7 +427,8 @@ impl Cleaner {
         inputs: &[Arc<Run>],
         full: Option<&CleanTail>,
     ) -> Cleaner {
-        let (room, wanted) = engine.cleaning_budget();
+        let budget = engine.budget();
+        let (room, wanted) = (budget.cleaning_room, budget.cleaning_gain);
         let zones = match full {
             Some(tail) if wanted > 0 => {
                 let filling = tail.zone.as_ref().map(|zone| zone.no);

@@ -43,7 +43,7 @@ impl Engine {
     /// a merge is under way; no flush is.
     pub(crate) fn recut(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
         let mut limits = None;
-        for space in self.spaces() {
+        for space in self.keyspaces.all() {
             if !space.recut_due.swap(false, Relaxed) || space.damage.get().is_some() {
                 continue;
             }
@@ -75,13 +75,14 @@ impl Engine {
     }
 
     /// As [`Engine::replace_subranges`], unless a flush is under way.
+    #[cfg(feature = "steps")]
     pub(crate) fn replace_by_hand(
         &self,
         space: &KeyspaceState,
         old: &[Arc<Subrange>],
         keys: &[Vec<u8>],
     ) -> Result<bool> {
-        let Ok(jobs) = self.jobs.try_lock() else { return Ok(false) };
+        let Some(jobs) = self.background.try_jobs() else { return Ok(false) };
         if jobs.is_flushing() {
             return Ok(false);
         }
@@ -100,7 +101,7 @@ impl Engine {
         SubrangeLimits {
             fixed: self.subranges_fixed(),
             adaptive: (zones as usize / ZONES_EACH).clamp(1, SUBRANGES_MAX),
-            level0_bytes: self.level0_bytes(),
+            level0_bytes: self.budget().level0_bytes,
             zone_len: self.media.pool.geometry().zone_len(),
         }
     }
@@ -119,10 +120,10 @@ impl Engine {
 
     /// Brings the heat of the subranges up to date when enough was written.
     fn note_heat(&self) {
-        let subranges = self.holders.now();
+        let subranges = self.space.holders.now();
         let written: Vec<u64> = subranges.iter().map(|(_, subrange)| subrange.written()).collect();
         let all: u64 = written.iter().sum();
-        if all < self.level0_bytes() / 8 {
+        if all < self.budget().level0_bytes / 8 {
             return;
         }
         for ((_, subrange), written) in subranges.iter().zip(written) {
@@ -142,7 +143,7 @@ impl Engine {
     ) -> Result<bool> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         // No compaction begins meanwhile that would install to a subrange that is no more.
-        let compactions = self.compactions();
+        let compactions = self.background.compactions();
         let is_old = |subrange: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, subrange));
         let busy = merging.is_some_and(is_old)
             || compactions
@@ -191,9 +192,9 @@ impl Engine {
         spares.iter().for_each(|zone| zone.retire());
         let fresh = &routes.subranges[here..here + keys.len() + 1];
         self.leave_empty(fresh);
-        self.holders.count(fresh.len(), old.len());
-        if let Some(space) = self.space(space.id) {
-            fresh.iter().for_each(|subrange| self.holders.add(&space, subrange));
+        self.space.holders.count(fresh.len(), old.len());
+        if let Some(space) = self.keyspaces.get(space.id) {
+            fresh.iter().for_each(|subrange| self.space.holders.add(&space, subrange));
         }
         edit.into_iter().for_each(Unended::end);
         drop(compactions);
@@ -203,7 +204,7 @@ impl Engine {
 
     /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
     fn next_subrange(&self, space: &KeyspaceState, keys: &[Vec<u8>]) -> Option<u32> {
-        let mut manifest = self.manifest();
+        let mut manifest = self.manifest.lock();
         let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
         // Twice its size: half is for runs.
         let wanted = |used| 2 * (used + more as u64);
@@ -251,7 +252,7 @@ impl Engine {
     ) -> Vec<Arc<crate::record::zone::Zone>> {
         let geometry = self.media.pool.geometry();
         let mut spares = Vec::new();
-        let pass = self.gate.enter_to_switch();
+        let pass = self.sequence.sequencer.enter_to_switch();
         for (subrange, view) in old.iter().zip(views) {
             let spare = subrange.front.spare(&pass).and_then(|start| geometry.zone_of(start));
             spares.extend(spare.and_then(|no| view.active().pop_zone(no)));
@@ -264,7 +265,7 @@ impl Engine {
         }
         let before = space.routes.swap(routes);
         drop(pass);
-        old.iter().for_each(|subrange| self.usage.note_replaced(subrange));
+        old.iter().for_each(|subrange| self.lifetime.usage.note_replaced(subrange));
         drop(before);
         spares
     }

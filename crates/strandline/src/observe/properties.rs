@@ -9,8 +9,8 @@ use base::Seq;
 use pmem::{Durability, JournalFigures, StatsSnapshot};
 
 use crate::cache::CacheFigures;
-use crate::compaction::figures::CompactionFigures;
 use crate::compaction::policy::pick::targets;
+use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
@@ -251,11 +251,11 @@ impl Properties {
         let region = &engine.media.region;
         let space = engine.media.pool.space();
         let keyspaces: Vec<KeyspaceProperties> =
-            engine.spaces().iter().map(|space| keyspace(engine, space)).collect();
+            engine.keyspaces.all().iter().map(|space| keyspace(engine, space)).collect();
         let held = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum::<u64>();
         let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
         let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.charged);
-        let dram_bytes = held + cached + engine.throttle.building();
+        let dram_bytes = held + cached + engine.background.throttle.building();
         let (hook_failures, hook_failure) = engine.hooks.failures().so_far();
         Properties {
             durability: region.durability(),
@@ -265,22 +265,22 @@ impl Properties {
             flush_instruction: region.flush_instruction().to_owned(),
             pm_capacity: space.total,
             pm_free: space.free,
-            pm_headroom: engine.headroom(),
+            pm_headroom: engine.budget().headroom,
             zone_bytes: engine.media.pool.geometry().zone_len(),
             zones_free: space.free_zones,
             zones: space.zones,
-            visible_seq: engine.ring.visible(),
-            snapshots: engine.snapshots.len(),
-            scans_passed: engine.scans_passed.load(Relaxed),
+            visible_seq: engine.sequence.ring.visible(),
+            snapshots: engine.sequence.snapshots.len(),
+            scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
             persisted: region.stats(),
             dram_bytes,
             dram_budget: engine.options.dram_budget,
             anonymous_bytes: anonymous_bytes(),
-            debt: engine.throttle.debt(),
-            upkeep_looks: engine.holders.looked_at(),
-            slowed: engine.throttle.slept(),
+            debt: engine.background.throttle.debt(),
+            upkeep_looks: engine.space.holders.looked_at(),
+            slowed: engine.background.throttle.slept(),
             ssd,
-            damage_met: engine.damage_met.get().cloned(),
+            damage_met: engine.background.errors.damage.get().cloned(),
             hook_failures,
             inspected_at: engine.window.path(),
             inspect_failure: engine.window.failure(),
@@ -301,7 +301,7 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
         pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),
         cache: tables.cache.figures(),
         compactions: engine.compaction_figures(),
-        trouble: engine.last_background_error().map(|error| error.to_string()),
+        trouble: engine.background.errors.any().map(|error| error.to_string()),
     }
 }
 
@@ -345,7 +345,7 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
             .map(|subrange| subrange_properties(subrange, zone_bytes))
             .collect(),
         memtable_range_deletes: memtables.iter().map(|m| m.deletes.len()).sum(),
-        level0_target: engine.level0_bytes().saturating_sub(level0_share),
+        level0_target: engine.budget().level0_bytes.saturating_sub(level0_share),
         levels: levels(&space.tree(), level0_share),
     }
 }

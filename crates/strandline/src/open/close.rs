@@ -43,7 +43,7 @@ pub(crate) struct Call<'e>(&'e Engine);
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.0.usage.calls.end();
+        self.0.lifetime.usage.calls.end();
         self.0.leave();
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct StoreHold {
 
 impl Drop for StoreHold {
     fn drop(&mut self) {
-        self.engine.usage.holds.end(self.kind);
+        self.engine.lifetime.usage.holds.end(self.kind);
         self.engine.leave();
     }
 }
@@ -64,7 +64,7 @@ impl Drop for StoreHold {
 impl Engine {
     /// Begins a call, if the store is not closed.
     pub(crate) fn call(&self, operation: &'static str) -> Result<Call<'_>> {
-        self.usage.calls.begin();
+        self.lifetime.usage.calls.begin();
         let call = Call(self);
         self.check_open_in_order(operation)?;
         Ok(call)
@@ -73,7 +73,7 @@ impl Engine {
     /// Keeps the store from being closed, if it is not.
     pub(crate) fn hold(self: &Arc<Self>, kind: HoldKind) -> Result<StoreHold> {
         self.check_open("read")?;
-        if self.usage.holds.begin(kind) {
+        if self.lifetime.usage.holds.begin(kind) {
             return Ok(StoreHold { engine: Arc::clone(self), kind });
         }
         Err(closed("read"))
@@ -95,8 +95,8 @@ impl Engine {
             let text = format!("{named} in use; drop what is in use, then close the store again");
             Error::new(ErrorKind::Busy, "close", text)
         };
-        if self.process.holds() {
-            self.usage.holds.close().map_err(refused)?;
+        if self.lifetime.process.holds() {
+            self.lifetime.usage.holds.close().map_err(refused)?;
         }
         self.close();
         Ok(())
@@ -105,12 +105,12 @@ impl Engine {
     /// Stops background work and refuses everything from now on; then lets others open the store, as soon as nothing of
     /// it is in use. What is durable stays so; nothing needs to be written.
     pub(crate) fn close(&self) {
-        if !self.process.holds() {
+        if !self.lifetime.process.holds() {
             return;
         }
-        if !self.closed.swap(true, SeqCst) {
+        if !self.lifetime.closed.swap(true, SeqCst) {
             self.stop();
-            self.stopped.store(true, SeqCst);
+            self.lifetime.stopped.store(true, SeqCst);
         }
         self.let_go_soon();
     }
@@ -119,7 +119,7 @@ impl Engine {
     fn let_go_soon(&self) {
         let until = Instant::now() + CALLS_END;
         while !self.leave_to_others() && Instant::now() < until {
-            if self.usage.calls.is_zero() && !self.usage.holds.is_zero() {
+            if self.lifetime.usage.calls.is_zero() && !self.lifetime.usage.holds.is_zero() {
                 return;
             }
             std::thread::sleep(WAIT_STEP);
@@ -127,16 +127,16 @@ impl Engine {
     }
 
     fn stop(&self) {
-        self.rate.iter().for_each(|rate| rate.lift());
-        self.signal.raise();
+        self.background.rate.iter().for_each(|rate| rate.lift());
+        self.background.signal.raise();
         self.window.shut();
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.background.workers.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.drain(..) {
             // A panic in one was caught and poisoned the store.
             let _ended = worker.join();
         }
         if let Some(tables) = &self.tables
-            && !self.read_only
+            && !self.lifetime.read_only
         {
             // What stays is removed by the next open.
             let _left = self.remove_dead_tables(tables);
@@ -148,28 +148,30 @@ impl Engine {
 
     /// The last to leave a closed store lets others in.
     fn leave(&self) {
-        if self.closed.load(SeqCst) && self.is_idle() {
+        if self.lifetime.closed.load(SeqCst) && self.is_idle() {
             let _in_use_elsewhere = self.leave_to_others();
         }
     }
 
     /// Lets others open the store if nothing of it is in use; tells whether they may.
     fn leave_to_others(&self) -> bool {
-        if !self.process.holds() {
+        if !self.lifetime.process.holds() {
             // The lock is the parent's: given up here, it would be given up there.
             return true;
         }
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*gone && self.is_idle() && self.leave_views() {
+        let mut released = self.lifetime.released();
+        if !*released && self.is_idle() && self.leave_views() {
             self.media.let_go();
-            *gone = true;
+            *released = true;
         }
-        *gone
+        *released
     }
 
     /// Whether background work has ended, and no call or hold is left.
     fn is_idle(&self) -> bool {
-        self.stopped.load(SeqCst) && self.usage.calls.is_zero() && self.usage.holds.is_zero()
+        self.lifetime.stopped.load(SeqCst)
+            && self.lifetime.usage.calls.is_zero()
+            && self.lifetime.usage.holds.is_zero()
     }
 
     /// Closes all fronts and puts empty Views behind them; tells whether no other View is in use. No call is under way that
@@ -182,14 +184,14 @@ impl Engine {
                 fronts.entry(front.as_ptr().addr()).or_insert(ClosedHead { front, subrange: None });
             held.subrange = held.subrange.take().or(subrange);
         };
-        for space in self.spaces() {
+        for space in self.keyspaces.all() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
                 self.empty(&subrange);
                 add(Arc::downgrade(&subrange.front), Some(subrange));
             }
         }
-        self.usage.each_replaced(|replaced| {
+        self.lifetime.usage.each_replaced(|replaced| {
             let subrange = replaced.subrange.upgrade();
             subrange.iter().for_each(|subrange| self.empty(subrange));
             add(replaced.front.clone(), subrange);
@@ -199,7 +201,7 @@ impl Engine {
 
     /// Readers and writers find no View of a subrange current from now on.
     pub(crate) fn empty(&self, subrange: &Subrange) {
-        let pass = self.gate.enter_to_switch();
+        let pass = self.sequence.sequencer.enter_to_switch();
         let _unused = subrange.front.close(&pass);
         drop(pass);
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));

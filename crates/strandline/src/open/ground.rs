@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
 use pmem::{FileLock, OpenMode, PoolFile, Prefault, Region};
-use pool::{Format, Pool};
+use pool::Format;
+#[cfg(feature = "steps")]
+use pool::Pool;
 use ssd::Fs;
 
 use crate::admin::ZONE_CHANGE_BYTES;
@@ -133,6 +135,7 @@ fn begins_blank(path: &Path) -> std::io::Result<bool> {
 
 /// Ground that the caller made, for simulators: one file system, and one region that is the memory of any pool. A file
 /// stands for the pool's name.
+#[cfg(feature = "steps")]
 pub struct Given {
     /// Where names, log and tables are.
     pub fs: Arc<dyn Fs>,
@@ -144,6 +147,7 @@ pub struct Given {
     pub id: u64,
 }
 
+#[cfg(feature = "steps")]
 impl Ground for Given {
     fn names(&self) -> Arc<dyn Fs> {
         Arc::clone(&self.fs)

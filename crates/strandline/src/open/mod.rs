@@ -455,15 +455,15 @@ fn assemble(
         check_level0(&options, shelf.is_some())?;
     }
     let cache = options.block_cache.min(options.dram_budget / 2);
-    let graveyard = Arc::new(PendingFree::default());
-    let memory = PmTables::new(&media, &graveyard, options.pm_tables);
+    let pending_free = Arc::new(PendingFree::default());
+    let memory = PmTables::new(&media, &pending_free, options.pm_tables);
     let room = FileRoom::new(options.ssd_size, options.table_bytes);
     let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(
         &media,
-        (&replay.payloads, graveyard),
+        (&replay.payloads, pending_free),
         (tables, damage),
         read_only,
         threads,
@@ -472,7 +472,8 @@ fn assemble(
     if !read_only {
         // What compactions write must be read again.
         let named = |space: &Arc<KeyspaceState>| space.options.compression;
-        let kinds = recovered.spaces.values().filter_map(named);
+        let keyspaces = recovered.keyspaces.all();
+        let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
     let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered)?);
@@ -480,7 +481,7 @@ fn assemble(
     engine.plant_old_tail();
     if !read_only {
         if let Some(tables) = &engine.tables {
-            tables.room.note_found(engine.coming_to(&tables.room));
+            tables.room.note_found(engine.budget().coming_to_files);
         }
         engine.update_debt();
         if engine.options.background_threads > 0 {
@@ -498,15 +499,15 @@ impl Engine {
         if !planted::is(Bug::AppendToOldTail) {
             return;
         }
-        for (_, subrange) in self.subranges() {
+        for (_, subrange) in self.keyspaces.subranges() {
             let view = subrange.view.load();
             let zone = view.memtables.get(1).and_then(|memtable| memtable.zones().pop());
             let Some(zone) = zone else { continue };
-            let sealed = match self.manifest().state.zones.get(&zone.no) {
+            let sealed = match self.manifest.lock().state.zones.get(&zone.no) {
                 Some((_, crate::manifest::edit::Fate::Live { sealed, .. })) => *sealed,
                 _ => continue,
             };
-            let pass = self.gate.enter_to_switch();
+            let pass = self.sequence.sequencer.enter_to_switch();
             subrange.front.set_spare_from(&pass, &zone, zone.start + sealed);
             drop(pass);
             view.active().push_zone(zone);

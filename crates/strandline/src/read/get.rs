@@ -41,7 +41,7 @@ impl Pinning {
     #[inline]
     pub(crate) fn begin(engine: &Engine, space: &KeyspaceState, key: &[u8]) -> Pinning {
         if planted::is(Bug::SequenceBeforeView) {
-            Pinning { view: None, seq: Some(engine.ring.visible()) }
+            Pinning { view: None, seq: Some(engine.sequence.ring.visible()) }
         } else {
             Pinning { view: Some(view_of(space, key)), seq: None }
         }
@@ -57,7 +57,7 @@ impl Pinning {
     ) -> Option<(Guard<Arc<View>>, Seq)> {
         match (self.view, self.seq) {
             (Some(view), None) => {
-                let seq = engine.ring.visible();
+                let seq = engine.sequence.ring.visible();
                 view.is_current().then_some((view, seq))
             }
             (_, seq) => Some((view_of(space, key), seq.unwrap_or(0))),
@@ -300,7 +300,7 @@ impl Engine {
                 views.push((subrange.view.load(), done..behind));
                 done = behind;
             }
-            let seq = self.ring.visible();
+            let seq = self.sequence.ring.visible();
             if views.iter().all(|(view, _)| view.is_current()) {
                 return Ok((views, seq));
             }

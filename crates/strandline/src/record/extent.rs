@@ -15,7 +15,7 @@ use crate::record::zone::PendingFree;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnDrop {
     /// It waits to be made free.
-    Buried,
+    FreedLater,
     /// It was given back, or stays taken, since an edit names it.
     Left,
 }
@@ -23,30 +23,34 @@ enum OnDrop {
 /// The owner of an extent.
 pub(crate) struct ExtentHold {
     extent: Extent,
-    graveyard: Arc<PendingFree>,
+    pending_free: Arc<PendingFree>,
     end: OnDrop,
 }
 
 impl ExtentHold {
     /// Takes `len` bytes of the pool.
-    pub(crate) fn take(pool: &Pool, graveyard: &Arc<PendingFree>, len: u64) -> Option<ExtentHold> {
-        let _moving = graveyard.moving.raised();
-        Some(ExtentHold::new(pool.take_extent(len)?, graveyard))
+    pub(crate) fn take(
+        pool: &Pool,
+        pending_free: &Arc<PendingFree>,
+        len: u64,
+    ) -> Option<ExtentHold> {
+        let _moving = pending_free.moving.raised();
+        Some(ExtentHold::new(pool.take_extent(len)?, pending_free))
     }
 
     /// Says, after an open, that `extent` is in use.
     pub(crate) fn claim(
         pool: &Pool,
-        graveyard: &Arc<PendingFree>,
+        pending_free: &Arc<PendingFree>,
         extent: Extent,
     ) -> Result<ExtentHold> {
         pool.claim_extent(extent)?;
-        Ok(ExtentHold::new(extent, graveyard))
+        Ok(ExtentHold::new(extent, pending_free))
     }
 
-    fn new(extent: Extent, graveyard: &Arc<PendingFree>) -> ExtentHold {
-        graveyard.owners.begin();
-        ExtentHold { extent, graveyard: Arc::clone(graveyard), end: OnDrop::Buried }
+    fn new(extent: Extent, pending_free: &Arc<PendingFree>) -> ExtentHold {
+        pending_free.owners.begin();
+        ExtentHold { extent, pending_free: Arc::clone(pending_free), end: OnDrop::FreedLater }
     }
 
     /// Its name.
@@ -77,15 +81,15 @@ impl ExtentHold {
 
     /// A planted bug: it is free although something lies in it, which must [`ExtentHold::leave`] it later.
     pub(crate) fn plant_free(&self) {
-        self.graveyard.bury_extent(self.extent);
+        self.pending_free.free_later(self.extent);
     }
 }
 
 impl Drop for ExtentHold {
     fn drop(&mut self) {
-        if self.end == OnDrop::Buried {
-            self.graveyard.bury_extent(self.extent);
+        if self.end == OnDrop::FreedLater {
+            self.pending_free.free_later(self.extent);
         }
-        self.graveyard.owners.end();
+        self.pending_free.owners.end();
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Zone {
     /// Runs that the manifest has and that name records here.
     named_by: AtomicU32,
     retired: AtomicBool,
-    graveyard: Arc<PendingFree>,
+    pending_free: Arc<PendingFree>,
 }
 
 /// Space that nothing in memory names any more, waiting to be made free by the thread that next needs space.
@@ -39,7 +39,7 @@ pub(crate) struct PendingFree {
     pub(crate) moving: Count,
 }
 
-/// Contents of the graveyard.
+/// What waits to be made free.
 #[derive(Clone, Default)]
 pub(crate) struct Dead {
     /// Zone number and incarnation.
@@ -63,7 +63,7 @@ impl PendingFree {
     }
 
     /// Only the owner of an extent gives it away ([`crate::record::extent`]).
-    pub(crate) fn bury_extent(&self, extent: Extent) {
+    pub(crate) fn free_later(&self, extent: Extent) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).extents.push(extent);
     }
 }
@@ -74,9 +74,9 @@ impl Zone {
         incarnation: u64,
         range: std::ops::Range<u64>,
         base_seq: Seq,
-        graveyard: &Arc<PendingFree>,
+        pending_free: &Arc<PendingFree>,
     ) -> Arc<Zone> {
-        graveyard.owners.begin();
+        pending_free.owners.begin();
         Arc::new(Zone {
             no,
             incarnation,
@@ -85,7 +85,7 @@ impl Zone {
             base_seq,
             named_by: AtomicU32::new(0),
             retired: AtomicBool::new(false),
-            graveyard: Arc::clone(graveyard),
+            pending_free: Arc::clone(pending_free),
         })
     }
 
@@ -108,14 +108,14 @@ impl Zone {
     /// (I-ZONE-2).
     pub(crate) fn retire(&self) {
         if !self.retired.swap(true, Ordering::Release) {
-            self.graveyard.dying.fetch_add(1, Ordering::Relaxed);
+            self.pending_free.dying.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Marks that a durable edit names this zone after all.
     pub(crate) fn keep(&self) {
         if self.retired.swap(false, Ordering::Release) {
-            self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
+            self.pending_free.dying.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -123,10 +123,10 @@ impl Zone {
 impl Drop for Zone {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
-            let mut dead = self.graveyard.dead.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut dead = self.pending_free.dead.lock().unwrap_or_else(PoisonError::into_inner);
             dead.zones.push((self.no, self.incarnation));
-            self.graveyard.dying.fetch_sub(1, Ordering::Relaxed);
+            self.pending_free.dying.fetch_sub(1, Ordering::Relaxed);
         }
-        self.graveyard.owners.end();
+        self.pending_free.owners.end();
     }
 }

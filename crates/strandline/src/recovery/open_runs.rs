@@ -23,15 +23,15 @@ use crate::tree::Tree;
 /// Zones by number, and extents of values by place, each claimed once: several runs may name one.
 pub(crate) struct Zones<'m> {
     media: &'m Media,
-    graveyard: Arc<PendingFree>,
+    pending_free: Arc<PendingFree>,
     pub(crate) known: BTreeMap<u32, Arc<Zone>>,
     extents: BTreeMap<u64, Arc<ExtentHold>>,
 }
 
 impl Zones<'_> {
-    pub(crate) fn new<'m>(media: &'m Media, graveyard: &Arc<PendingFree>) -> Zones<'m> {
-        let graveyard = Arc::clone(graveyard);
-        Zones { media, graveyard, known: BTreeMap::new(), extents: BTreeMap::new() }
+    pub(crate) fn new<'m>(media: &'m Media, pending_free: &Arc<PendingFree>) -> Zones<'m> {
+        let pending_free = Arc::clone(pending_free);
+        Zones { media, pending_free, known: BTreeMap::new(), extents: BTreeMap::new() }
     }
 
     /// Claims the extent of a value.
@@ -39,7 +39,7 @@ impl Zones<'_> {
         if let Some(hold) = self.extents.get(&extent.at).filter(|hold| hold.extent() == extent) {
             return Ok(Arc::clone(hold));
         }
-        let hold = Arc::new(ExtentHold::claim(&self.media.pool, &self.graveyard, extent)?);
+        let hold = Arc::new(ExtentHold::claim(&self.media.pool, &self.pending_free, extent)?);
         self.extents.insert(extent.at, Arc::clone(&hold));
         Ok(hold)
     }
@@ -55,7 +55,7 @@ impl Zones<'_> {
         let incarnation = header.incarnation();
         let _first = self.media.set_zone(no, incarnation, header.base_seq);
         let range = start..start + pool.geometry().zone_len();
-        let zone = Zone::new(no, incarnation, range, header.base_seq, &self.graveyard);
+        let zone = Zone::new(no, incarnation, range, header.base_seq, &self.pending_free);
         self.known.insert(no, Arc::clone(&zone));
         Ok(zone)
     }
@@ -87,7 +87,8 @@ pub(crate) fn open_runs<'s>(
 }
 
 fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run> {
-    let claim = |extent: &pool::Extent| ExtentHold::claim(&media.pool, &zones.graveyard, *extent);
+    let claim =
+        |extent: &pool::Extent| ExtentHold::claim(&media.pool, &zones.pending_free, *extent);
     let space: Vec<ExtentHold> = desc.extents().map(claim).collect::<Result<_>>()?;
     let (fences, meta) = load_meta(media, desc)?;
     let mut uses = Vec::with_capacity(meta.zones.len());

@@ -37,7 +37,7 @@ pub(crate) struct Rebuild<'r> {
     pub media: &'r Media,
     pub memtables: &'r BTreeMap<ZoneOwner, Arc<Memtable>>,
     pub decided: &'r RecoveryPlan,
-    pub graveyard: &'r Arc<PendingFree>,
+    pub pending_free: &'r Arc<PendingFree>,
     pub read_only: bool,
     /// There is damage: what is whole is taken singly.
     pub salvage: bool,
@@ -198,7 +198,7 @@ impl Rebuild<'_> {
                     })
                     .map(|(reference, len)| pool::Extent { at: reference.at, len })
                     .ok_or_else(|| media.damaged(found.at))?;
-                let hold = ExtentHold::claim(&media.pool, self.graveyard, extent)?;
+                let hold = ExtentHold::claim(&media.pool, self.pending_free, extent)?;
                 memtable.hold_extent(Arc::new(hold));
             }
         }

@@ -21,7 +21,7 @@ use pool::{ZoneHeader, ZoneKind};
 
 use crate::hooks::{Advance, RecoveryStep};
 use crate::keyspace::plugged::StoreHooks;
-use crate::keyspace::{KeyspaceState, Keyspaces};
+use crate::keyspace::{KeyspaceMap, KeyspaceState, Keyspaces};
 use crate::level0::run::RunDesc;
 use crate::manifest::edit::Fate;
 use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, file};
@@ -107,18 +107,18 @@ impl CandidateZone {
 /// An open store's parts, ready to be put together.
 pub(crate) struct Recovered {
     pub manifest: Manifest,
-    pub spaces: Keyspaces,
+    pub keyspaces: Keyspaces,
     pub visible: Seq,
-    pub graveyard: Arc<PendingFree>,
+    pub pending_free: Arc<PendingFree>,
     pub tables: Option<Arc<Tables>>,
     pub report: Report,
 }
 
-/// Recovers from a pool whose manifest log holds `payloads`, and whose dead space goes to the graveyard; `lost` is what its
+/// Recovers from a pool whose manifest log holds `payloads`, and whose dead space waits there to become free; `lost` is what its
 /// memory was not given back.
 pub(crate) fn recover(
     media: &Arc<Media>,
-    (payloads, graveyard): (&[Vec<u8>], Arc<PendingFree>),
+    (payloads, pending_free): (&[Vec<u8>], Arc<PendingFree>),
     (tables, lost): (Option<Arc<Tables>>, Vec<Damage>),
     read_only: bool,
     threads: usize,
@@ -132,7 +132,7 @@ pub(crate) fn recover(
     if !read_only {
         let _durable = media.pool.flush_log()?;
     }
-    let mut zones = Zones::new(media, &graveyard);
+    let mut zones = Zones::new(media, &pending_free);
     let (mut runs, broken) = open_runs(media, &state, &mut zones)?;
     let candidates = candidates(media, &state, &zones);
 
@@ -178,7 +178,7 @@ pub(crate) fn recover(
         media,
         memtables: &memtables,
         decided: &decided,
-        graveyard: &graveyard,
+        pending_free: &pending_free,
         read_only,
         salvage,
         threads,
@@ -205,7 +205,7 @@ pub(crate) fn recover(
         let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
         report.tables_swept = close(media, closing, tables.as_deref())?;
     }
-    let mut spaces = Keyspaces::default();
+    let mut keyspaces = KeyspaceMap::default();
     for (id, keyspace) in &state.keyspaces {
         let own = memtables.range((*id, 0)..=(*id, u32::MAX));
         let memtables = own.filter(|(_, memtable)| !memtable.is_empty());
@@ -218,12 +218,13 @@ pub(crate) fn recover(
         let lost = decided.lost_from(*id);
         let plugged = (&keyspace.options, hooks);
         let space = KeyspaceState::new(*id, &keyspace.name, plugged, subranges, lost);
-        spaces.insert(Arc::new(space));
+        keyspaces.insert(Arc::new(space));
     }
     report.cut = decided.cut;
     report.elapsed = begun.elapsed();
     let manifest = Manifest::new(state);
-    Ok(Recovered { manifest, spaces, visible: decided.cut, graveyard, tables, report })
+    let keyspaces = Keyspaces::new(keyspaces);
+    Ok(Recovered { manifest, keyspaces, visible: decided.cut, pending_free, tables, report })
 }
 
 fn refuse(media: &Media, damage: &[Damage]) -> Error {

@@ -193,10 +193,10 @@ impl Left {
         // they had is not in the memory that was made of them.
         let tables = engine.tables.as_ref().map(|tables| tables.dir());
         let is_table = |file: &Path| tables.is_some_and(|dir| file.parent() == Some(dir));
-        let damage = engine.recovery.damage.iter();
+        let damage = engine.lifetime.recovered.damage.iter();
         let elsewhere = damage.filter(|damage| !damage.file.as_deref().is_some_and(is_table));
         lost.extend(elsewhere.map(lost_anywhere));
-        for space in engine.spaces() {
+        for space in engine.keyspaces.all() {
             let sources = self.keyspaces.entry(space.name.clone()).or_default();
             sources.options = space.options.clone();
             for subrange in space.subranges() {
@@ -315,7 +315,7 @@ impl Left {
 
     fn write_to(self, engine: &Engine, report: &mut RepairReport) -> Result<()> {
         for (name, sources) in self.keyspaces {
-            let space = match engine.find_space(&name) {
+            let space = match engine.keyspaces.named(&name) {
                 Some(space) => space,
                 None => engine.create_space(&name, &sources.options)?,
             };

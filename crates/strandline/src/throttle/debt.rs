@@ -21,12 +21,11 @@ pub(crate) struct BackgroundState {
     /// Room in zones that are being filled.
     pub fronts: u64,
     pub zone_len: u64,
-    pub capacity: u64,
     /// How many there are, and in the keyspace that has most.
     pub subranges: u64,
     pub subranges_max: u64,
-    /// Records leave for SSD.
-    pub drains: bool,
+    /// Compactions bring records to SSD.
+    pub compacts: bool,
     /// Memtables that wait to be flushed, in the subrange that has most.
     pub waiting: u64,
     /// How many may before writers are slowed fully.
@@ -41,7 +40,7 @@ pub(crate) struct BackgroundState {
     pub dram_budget: u64,
     pub dram_memtables: u64,
     pub dram_runs: u64,
-    /// Largest memtable that the options allow.
+    /// Records at which a memtable is flushed at the latest.
     pub memtable_bytes: u64,
 }
 
@@ -61,12 +60,6 @@ pub(crate) struct Debt {
     pub index_bytes: u64,
     /// Bytes of records at which it is.
     pub memtable_bytes: u64,
-}
-
-/// Bytes of records at which a memtable is flushed at the latest, where the options allow `bytes`. Level 0 must have room
-/// beside memtables that fill and wait: all of it twice where it drains to SSD.
-pub(crate) fn memtable_bytes_max(bytes: u64, capacity: u64, drains: bool) -> u64 {
-    bytes.min(capacity / if drains { 16 } else { 4 })
 }
 
 /// Decides what writers owe.
@@ -92,12 +85,12 @@ pub(crate) fn decide(state: &BackgroundState) -> Debt {
     let available = state.headroom + state.fronts;
     let kept = (2 * state.zone_len).min(available / 4 * 3);
     let shares = 2 * state.subranges.max(1);
-    let most = memtable_bytes_max(state.memtable_bytes, state.capacity, state.drains);
     // With little space left a memtable must be flushed, and its dead records reclaimed, while there is some.
     // It ends just before a zone does, because the rest of that zone is lost to it.
     // The subranges of a keyspace share what one memtable would have.
-    let most =
-        (most / state.subranges_max.max(1)).max(state.zone_len - state.zone_len / 64).min(most);
+    let most = (state.memtable_bytes / state.subranges_max.max(1))
+        .max(state.zone_len - state.zone_len / 64)
+        .min(state.memtable_bytes);
     let half = available / shares / state.zone_len * state.zone_len;
     let little = (half.max(state.zone_len) - state.zone_len / 64).min(most);
     Debt {
@@ -123,10 +116,9 @@ mod tests {
             headroom: 800 * MIB,
             fronts: 6 * MIB,
             zone_len: 4 * MIB,
-            capacity: 1024 * MIB,
             subranges: 1,
             subranges_max: 1,
-            drains: false,
+            compacts: false,
             waiting: 0,
             waiting_max: 4,
             runs: 3,
@@ -180,8 +172,7 @@ mod tests {
     #[test]
     fn memtables_end_early_where_space_is_short() {
         let size = |state: BackgroundState| decide(&state).memtable_bytes;
-        assert_eq!(size(BackgroundState { capacity: 128 * MIB, ..idle() }), 32 * MIB);
-        assert_eq!(size(BackgroundState { capacity: 128 * MIB, drains: true, ..idle() }), 8 * MIB);
+        assert_eq!(size(BackgroundState { memtable_bytes: 8 * MIB, ..idle() }), 8 * MIB);
         // Half of what is left, in whole zones, less a little.
         let zone = 4 * MIB;
         assert_eq!(size(BackgroundState { headroom: 60 * MIB, ..idle() }), 32 * MIB - zone / 64);

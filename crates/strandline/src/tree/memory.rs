@@ -18,7 +18,7 @@ use crate::record::zone::PendingFree;
 /// What tables take of the pool, and may take.
 pub(crate) struct PmTables {
     media: Arc<Media>,
-    graveyard: Arc<PendingFree>,
+    pending_free: Arc<PendingFree>,
     /// Bytes that they may take by the options.
     share: u64,
     /// Bytes that they may take as things are.
@@ -33,10 +33,14 @@ pub(crate) struct PmTables {
 
 impl PmTables {
     /// Tables that take at most `percent` of the pool.
-    pub(crate) fn new(media: &Arc<Media>, graveyard: &Arc<PendingFree>, percent: u32) -> PmTables {
+    pub(crate) fn new(
+        media: &Arc<Media>,
+        pending_free: &Arc<PendingFree>,
+        percent: u32,
+    ) -> PmTables {
         PmTables {
             media: Arc::clone(media),
-            graveyard: Arc::clone(graveyard),
+            pending_free: Arc::clone(pending_free),
             share: media.pool.geometry().capacity() / 100 * u64::from(percent),
             limit: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -56,6 +60,7 @@ impl PmTables {
     }
 
     /// Tables, those whose last reader has yet to leave included.
+    #[cfg(feature = "steps")]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
@@ -63,11 +68,6 @@ impl PmTables {
     /// Bytes that tables may take.
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
-    }
-
-    /// Bytes that tables may take and do not.
-    pub(crate) fn unused(&self) -> u64 {
-        self.limit().saturating_sub(self.taken())
     }
 
     /// Has tables take no more than `most` bytes in all, and leave so many zones free that are needed now.
@@ -99,7 +99,7 @@ impl PmTables {
             return None;
         }
         let pool = &self.media.pool;
-        let hold = ExtentHold::take(pool, &self.graveyard, len)?;
+        let hold = ExtentHold::take(pool, &self.pending_free, len)?;
         let mut taken = self.owned(hold.extent(), Some(hold));
         // Others may have taken some at the same time.
         let kept = self.kept.load(Relaxed);
@@ -112,7 +112,7 @@ impl PmTables {
 
     /// Says, after an open, that a table lies in `extent`.
     pub(crate) fn claim(self: &Arc<PmTables>, extent: Extent) -> Result<PmExtent> {
-        let claim = || ExtentHold::claim(&self.media.pool, &self.graveyard, extent);
+        let claim = || ExtentHold::claim(&self.media.pool, &self.pending_free, extent);
         let hold = if planted::is(Bug::ForgetPmTableExtent) { None } else { Some(claim()?) };
         Ok(self.owned(extent, hold))
     }

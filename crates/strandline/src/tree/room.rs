@@ -133,7 +133,7 @@ impl FileRoom {
 
     /// Bytes of files that `len` bytes of records take, about, where blocks are not compressed.
     pub(crate) fn in_files(&self, len: u64) -> u64 {
-        len + len.div_ceil(self.cut_at()) * TABLE_OVERHEAD
+        bytes_in_files(len, self.cut_at())
     }
 
     /// Bytes of zones that stand ready for writers which are not counted as to come to files: otherwise a store with room for
@@ -180,6 +180,11 @@ impl FileRoom {
         };
         self.over.most.fetch_min(most, Relaxed);
     }
+}
+
+/// Bytes of files that `len` bytes of records take, about, in tables cut at `cut_at`.
+pub(crate) fn bytes_in_files(len: u64, cut_at: u64) -> u64 {
+    len + len.div_ceil(cut_at) * TABLE_OVERHEAD
 }
 
 #[cfg(test)]

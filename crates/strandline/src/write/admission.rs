@@ -11,7 +11,7 @@ use pool::ZoneKind;
 
 use crate::engine::{Claim, Engine};
 use crate::keyspace::KeyspaceState;
-use crate::keyspace::subrange::Subrange;
+use crate::keyspace::subrange::{Subrange, SubrangeName};
 use crate::keyspace::view::View;
 use crate::memtable::Memtable;
 use crate::quantum::Worked;
@@ -30,8 +30,8 @@ impl Engine {
     pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
         if self.options.background_threads > 0 {
             // The background thread has the work in hand; a writer that took it over might meet its long end.
-            self.throttle.slow(bytes);
-        } else if self.throttle.debt() >= HELP_DEBT {
+            self.background.throttle.slow(bytes);
+        } else if self.background.throttle.debt() >= HELP_DEBT {
             // Sleeping would drain nothing.
             let _worked = self.help()?;
         }
@@ -48,13 +48,13 @@ impl Engine {
     /// Whether the active memtable's index has taken its share of DRAM.
     #[inline]
     pub(crate) fn has_full_index(&self, active: &Memtable) -> bool {
-        active.dram_bytes() >= self.throttle.index_bytes.load(Relaxed)
+        active.dram_bytes() >= self.background.throttle.index_bytes.load(Relaxed)
     }
 
     /// Bytes of records at which a memtable of `space` is flushed.
     #[inline]
     pub(crate) fn memtable_bytes(&self, space: &KeyspaceState) -> u64 {
-        self.throttle.memtable_bytes.load(Relaxed).min(space.memtable_bytes)
+        self.background.throttle.memtable_bytes.load(Relaxed).min(space.memtable_bytes)
     }
 
     /// Whether the active memtable should be flushed.
@@ -75,7 +75,7 @@ impl Engine {
             let _enough_for_now = self.refill(space, &subrange, Claim::Put)?;
         }
         let memtable_bytes = self.memtable_bytes(space);
-        subrange.front.look(&self.gate.enter_to_switch(), memtable_bytes);
+        subrange.front.look(&self.sequence.sequencer.enter_to_switch(), memtable_bytes);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Engine {
             self.switch_memtable(subrange);
             self.update_reserve();
             self.update_debt();
-            self.signal.raise();
+            self.background.signal.raise();
         }
     }
 
@@ -105,7 +105,7 @@ impl Engine {
         let next = View { number: view.number + 1, memtables, ..(*view).clone() };
         let next = Arc::new(next);
         let geometry = self.media.pool.geometry();
-        let pass = self.gate.enter_to_switch();
+        let pass = self.sequence.sequencer.enter_to_switch();
         // Commits that find the new number put their records into the new memtable, so a reader that
         // sees such a commit sees a number that its old View does not have (R1).
         if let Some(start) = subrange.front.spare(&pass)
@@ -125,7 +125,7 @@ impl Engine {
     /// the keyspace.
     pub(crate) fn give_spare_back(&self, subrange: &Subrange) {
         let view = subrange.view.load();
-        let pass = self.gate.enter_to_switch();
+        let pass = self.sequence.sequencer.enter_to_switch();
         let spare = subrange.front.take_spare(&pass);
         drop(pass);
         let zone = spare.and_then(|start| self.media.pool.geometry().zone_of(start));
@@ -154,26 +154,26 @@ impl Engine {
             // A put may have it once there is enough for deletes elsewhere.
             let free = claim == Claim::Delete || self.may_grant(Claim::Put);
             if free && claim == Claim::Put {
-                front.release_reserved(&self.gate.enter_to_switch());
+                front.release_reserved(&self.sequence.sequencer.enter_to_switch());
             }
             return Ok(free);
         }
-        let base_seq = self.gate.next_seq();
+        let base_seq = self.sequence.sequencer.next_seq();
         let reserved = claim == Claim::Delete && !self.may_grant(Claim::Put);
-        let whose = (space.id, subrange.id);
+        let whose = SubrangeName { keyspace: space.id, subrange: subrange.id };
         let Some(zone) = self.grant(ZoneKind::Memtable, claim, whose, base_seq) else {
             self.update_debt();
             return Ok(false);
         };
         let view = subrange.view.load();
         view.active().push_zone(Arc::clone(&zone));
-        let pass = self.gate.enter_to_switch();
+        let pass = self.sequence.sequencer.enter_to_switch();
         front.set_spare(&pass, &zone, reserved);
         drop(pass);
-        if let Some(space) = self.space(space.id) {
-            self.holders.add(&space, subrange);
+        if let Some(space) = self.keyspaces.get(space.id) {
+            self.space.holders.add(&space, subrange);
         }
-        self.throttle.granted.fetch_add(1, Relaxed);
+        self.background.throttle.granted.fetch_add(1, Relaxed);
         self.update_debt();
         Ok(true)
     }
@@ -195,7 +195,7 @@ impl Engine {
     pub(crate) fn await_extent(&self, len: u64) -> Result<ExtentHold> {
         self.await_space(len, || {
             let extent = self.take_value_extent(len);
-            self.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
+            self.background.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
             Ok(extent)
         })
     }
@@ -208,27 +208,29 @@ impl Engine {
         len: u64,
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let (_waiting, _call) = (self.throttle.wait(len), self.call("write")?);
-        let (mut begun, mut granted) = (self.throttle.rounds.load(Relaxed), u64::MAX);
+        let (_waiting, _call) = (self.background.throttle.wait(len), self.call("write")?);
+        let (mut begun, mut granted) = (self.background.throttle.rounds.load(Relaxed), u64::MAX);
         let mut most_unused = 0;
         let since = Instant::now();
         loop {
             // Taken before the attempt, which then had what these rounds gained, and others did not get.
-            let rounds = self.throttle.rounds.load(Relaxed);
-            let (now, unused) =
-                (self.throttle.granted.load(Relaxed), self.throttle.unused.load(Relaxed));
+            let rounds = self.background.throttle.rounds.load(Relaxed);
+            let (now, unused) = (
+                self.background.throttle.granted.load(Relaxed),
+                self.background.throttle.unused.load(Relaxed),
+            );
             if let Some(got) = attempt()? {
                 return Ok(got);
             }
             self.check_writable("write")?;
-            self.throttle.press();
-            self.throttle.want(len);
+            self.background.throttle.press();
+            self.background.throttle.want(len);
             // The first of two rounds may have been under way already.
             if rounds >= begun + 2 {
                 // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
                 // may stay for ever.
                 let frees_soon = self.options.background_threads > 0
-                    && self.graveyard.awaits_readers()
+                    && self.space.pending_free.awaits_readers()
                     && since.elapsed() < READERS_LEAVE;
                 if now == granted && unused <= most_unused && !frees_soon {
                     return Err(self.no_space("write", len));
@@ -237,14 +239,14 @@ impl Engine {
                 most_unused = most_unused.max(unused);
             }
             if self.options.background_threads > 0 {
-                self.signal.raise();
+                self.background.signal.raise();
                 self.pause("write")?;
                 continue;
             }
             match self.help()? {
                 Worked::Did => {}
                 Worked::Idle | Worked::Short => self.end_round(),
-                Worked::Blocked if self.stepped.load(Relaxed) => self.end_round(),
+                Worked::Blocked if self.background.is_stepped() => self.end_round(),
                 Worked::Busy | Worked::Blocked => self.pause("write")?,
             }
         }
@@ -253,9 +255,9 @@ impl Engine {
     #[cold]
     pub(crate) fn no_space(&self, operation: &'static str, len: u64) -> Error {
         let space = self.media.pool.space();
-        let full = self.tables.as_ref().filter(|_| self.room_for_writers() < len);
+        let full = self.tables.as_ref().filter(|_| self.budget().file_room < len);
         // What failed for want of room in files failed for that.
-        let trouble = self.last_background_error();
+        let trouble = self.background.errors.any();
         let trouble = trouble.filter(|each| full.is_none() || each.kind() != ErrorKind::NoSpace);
         if let Some(trouble) = trouble {
             return Error::new(
@@ -298,30 +300,30 @@ impl Engine {
     pub(crate) fn update_debt(&self) {
         let state = self.state_of_work();
         let debt = debt::decide(&state);
-        self.throttle.set_debt(debt.space, debt.all);
-        let seconds = if state.drains {
+        self.background.throttle.set_debt(debt.space, debt.all);
+        let seconds = if state.compacts {
             // As much again lies in the level that the runs go to.
-            self.throttle.drain_time(2 * state.run_entries)
+            self.background.throttle.drain_time(2 * state.run_entries)
         } else {
-            self.throttle.merge_time(state.memtable_entries + state.run_entries)
+            self.background.throttle.merge_time(state.memtable_entries + state.run_entries)
         };
-        self.throttle.set_pace(debt.available, seconds, debt.backlog, debt.scarce);
-        self.throttle.index_bytes.store(debt.index_bytes, Relaxed);
-        self.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
+        self.background.throttle.set_pace(debt.available, seconds, debt.backlog, debt.scarce);
+        self.background.throttle.index_bytes.store(debt.index_bytes, Relaxed);
+        self.background.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
     }
 
     /// Gathers what the debt depends on.
     fn state_of_work(&self) -> BackgroundState {
         let geometry = self.media.pool.geometry();
+        let budget = self.budget();
         let mut state = BackgroundState {
-            soft_headroom: self.soft_headroom(),
-            headroom: self.headroom(),
+            soft_headroom: budget.soft_headroom,
+            headroom: budget.headroom,
             fronts: 0,
             zone_len: geometry.zone_len(),
-            capacity: geometry.capacity(),
-            subranges: self.holders.subranges(),
+            subranges: self.space.holders.subranges(),
             subranges_max: 1,
-            drains: self.can_drain(),
+            compacts: self.tables.is_some(),
             waiting: 0,
             waiting_max: u64::from(self.options.immutable_memtables_max),
             runs: 0,
@@ -329,11 +331,11 @@ impl Engine {
             run_entries: 0,
             dram_budget: self.options.dram_budget - self.cache_bytes(),
             dram_memtables: 0,
-            dram_runs: self.throttle.building(),
-            memtable_bytes: self.options.memtable_bytes,
+            dram_runs: self.background.throttle.building(),
+            memtable_bytes: budget.memtable_bytes,
         };
         let (mut memtables, mut runs) = (BTreeSet::new(), BTreeSet::new());
-        for (space, subrange) in &self.holders.now() {
+        for (space, subrange) in &self.space.holders.now() {
             let view = subrange.view.load();
             state.subranges_max =
                 state.subranges_max.max(space.routes.load().subranges.len() as u64);

@@ -94,13 +94,13 @@ impl Engine {
     /// the writers of older commits, then sleeps; it never burns a time slice on a descheduled writer.
     #[inline]
     pub(crate) fn await_visible(&self, seq: Seq) -> Result<()> {
-        if self.ring.visible() >= seq { Ok(()) } else { self.wait_visible(seq) }
+        if self.sequence.ring.visible() >= seq { Ok(()) } else { self.wait_visible(seq) }
     }
 
     #[cold]
     fn wait_visible(&self, seq: Seq) -> Result<()> {
         for round in 0_u32.. {
-            if self.ring.has_published(seq) {
+            if self.sequence.ring.has_published(seq) {
                 return Ok(());
             }
             match round {
@@ -276,7 +276,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     #[inline]
     fn prepare(&self, bytes: u64) -> Result<()> {
         let engine = self.engine;
-        if engine.throttle.debt() != 0 {
+        if engine.background.throttle.debt() != 0 {
             engine.pay(bytes)?;
         }
         for group in &self.groups {
@@ -354,8 +354,8 @@ impl<'e, 'a> Commit<'e, 'a> {
         debug_assert_eq!(self.phase, Phase::Admitted);
         let engine = self.engine;
         // A moment early: other writers keep its line busy, and it is waited for together with the gate's.
-        self.published = engine.ring.visible();
-        let mut pass = engine.gate.enter(&engine.ring).ok_or(Lack::Slot)?;
+        self.published = engine.sequence.ring.visible();
+        let mut pass = engine.sequence.sequencer.enter(&engine.sequence.ring).ok_or(Lack::Slot)?;
         let count = self.ops.len() as u64;
         let last_seq = pass.next_seq() + count - 1;
         for group in &mut self.groups {
@@ -419,7 +419,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         #[cfg(feature = "planted")]
         if planted::is(Bug::PublishBeforeFence) {
             let _indexed = self.index();
-            self.engine.ring.leap(self.last_seq());
+            self.engine.sequence.ring.leap(self.last_seq());
         }
         flight
     }
@@ -493,11 +493,11 @@ impl<'e, 'a> Commit<'e, 'a> {
             vacating.vacate(self.engine, &self.ops, last_seq);
         }
         if let Some(ticket) = self.ticket {
-            self.engine.ring.complete(ticket, durable);
+            self.engine.sequence.ring.complete(ticket, durable);
         }
         #[cfg(feature = "planted")]
         if planted::is(Bug::PublishOutOfOrder) {
-            self.engine.ring.leap(last_seq);
+            self.engine.sequence.ring.leap(last_seq);
         }
         last_seq
     }
@@ -513,6 +513,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     /// Whether all of the commit's segments began in a zone granted ahead.
+    #[cfg(feature = "steps")]
     pub(crate) fn switched_zone(&self) -> bool {
         self.groups.iter().any(|group| group.room.is_some_and(|room| room.switched()))
     }
@@ -540,7 +541,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         });
         // If not even that is durable, the commit's fate is unknown: it is never passed.
         match (region.try_fence(flight), self.ticket) {
-            (Ok(durable), Some(ticket)) => self.engine.ring.complete(ticket, durable),
+            (Ok(durable), Some(ticket)) => self.engine.sequence.ring.complete(ticket, durable),
             (Ok(_), None) => {}
             (Err(error), _) => self.engine.poison.set(error),
         }

@@ -45,7 +45,7 @@ impl<'a> Vacating<'a> {
         if planted::is(Bug::VacancyAnnouncedLate) {
             *self = Vacating::announce_all(ops);
         }
-        let oldest = engine.snapshots.oldest(&engine.ring);
+        let oldest = engine.sequence.snapshots.oldest(&engine.sequence.ring);
         for (space, token) in self.0.drain(..) {
             space.vacancies.vacate(token, last_seq, oldest);
         }

@@ -35,7 +35,7 @@ pub(crate) struct RunName {
 /// leaves nothing behind.
 pub(crate) struct RunBuilder {
     media: Arc<Media>,
-    graveyard: Arc<PendingFree>,
+    pending_free: Arc<PendingFree>,
     name: RunName,
     seed: u64,
     entries: u64,
@@ -56,14 +56,14 @@ impl RunBuilder {
     /// A builder for at most `entries_max` entries.
     pub(crate) fn new(
         media: &Arc<Media>,
-        graveyard: &Arc<PendingFree>,
+        pending_free: &Arc<PendingFree>,
         name: RunName,
         entries_max: u64,
     ) -> RunBuilder {
         let blocks = entries_max.div_ceil(BLOCK_ENTRIES as u64);
         RunBuilder {
             media: Arc::clone(media),
-            graveyard: Arc::clone(graveyard),
+            pending_free: Arc::clone(pending_free),
             name,
             seed: run_seed(media, name.id),
             entries: 0,
@@ -72,7 +72,7 @@ impl RunBuilder {
             pending: Vec::with_capacity(BLOCK_ENTRIES),
             last_key: None,
             batch: Vec::with_capacity(BATCH_BLOCKS * BLOCK_LEN),
-            blocks: PieceWriter::new(media, graveyard, blocks * BLOCK_LEN as u64),
+            blocks: PieceWriter::new(media, pending_free, blocks * BLOCK_LEN as u64),
             blocks_written: 0,
             fences: FencesBuilder::default(),
             filter: FilterBuilder::new(entries_max),
@@ -171,8 +171,8 @@ impl RunBuilder {
         };
         let meta_bytes = encode_meta(&fences, &meta);
         let filter_bytes = self.filter.finish(|line| line_seed(self.seed, line));
-        let mut filter = PieceWriter::new(&media, &self.graveyard, filter_bytes.len() as u64);
-        let mut meta_pieces = PieceWriter::new(&media, &self.graveyard, meta_bytes.len() as u64);
+        let mut filter = PieceWriter::new(&media, &self.pending_free, filter_bytes.len() as u64);
+        let mut meta_pieces = PieceWriter::new(&media, &self.pending_free, meta_bytes.len() as u64);
         let _durable = filter.push(&filter_bytes)?;
         let durable = meta_pieces.push(&meta_bytes)?;
         let mut space = Vec::new();

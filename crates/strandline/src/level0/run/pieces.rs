@@ -51,7 +51,7 @@ impl Pieces {
 /// Writes a stream; whole lines at a time, extents taken as needed.
 pub(crate) struct PieceWriter {
     media: Arc<Media>,
-    graveyard: Arc<PendingFree>,
+    pending_free: Arc<PendingFree>,
     extents: Vec<ExtentHold>,
     /// Bytes written.
     len: u64,
@@ -63,12 +63,12 @@ pub(crate) struct PieceWriter {
 impl PieceWriter {
     pub(crate) fn new(
         media: &Arc<Media>,
-        graveyard: &Arc<PendingFree>,
+        pending_free: &Arc<PendingFree>,
         expected: u64,
     ) -> PieceWriter {
         PieceWriter {
             media: Arc::clone(media),
-            graveyard: Arc::clone(graveyard),
+            pending_free: Arc::clone(pending_free),
             extents: Vec::new(),
             len: 0,
             expected,
@@ -102,7 +102,7 @@ impl PieceWriter {
         let geometry = self.media.pool.geometry();
         let want = self.expected.max(at_least).min(geometry.zone_len());
         let len = want.next_multiple_of(geometry.grain_len());
-        let taken = ExtentHold::take(&self.media.pool, &self.graveyard, len);
+        let taken = ExtentHold::take(&self.media.pool, &self.pending_free, len);
         let hold = taken.ok_or_else(|| {
             Error::new(
                 ErrorKind::NoSpace,

@@ -98,7 +98,7 @@ impl Scan {
     #[cold]
     fn tell_stretch(&mut self) {
         let (engine, entries) = (&*self.engine, self.stretch.entries);
-        engine.scans_passed.fetch_add(entries, Relaxed);
+        engine.keyspaces.scans_passed.fetch_add(entries, Relaxed);
         // What has expired is gone for this scan, not yet for one that began before.
         if entries >= WORTH_A_VACANCY && self.space.lost.is_none() && self.now.is_none() {
             let edge = match as_slice(&self.far) {
@@ -107,9 +107,9 @@ impl Scan {
                 }
                 _ => None,
             };
-            let oldest = engine.snapshots.oldest(&engine.ring);
+            let oldest = engine.sequence.snapshots.oldest(&engine.sequence.ring);
             self.stretch.tell(edge, self.direction, self.at, |walked| {
-                let next_seq = || engine.gate.enter_to_switch().next_seq();
+                let next_seq = || engine.sequence.sequencer.enter_to_switch().next_seq();
                 self.space.vacancies.walked(walked, oldest, next_seq);
             });
         }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use base::Result;
 
-use crate::compaction::begin::KeyBounds;
-use crate::compaction::level0_inputs::Level0Inputs;
-use crate::engine::Engine;
+use crate::compaction::under_way::level0_inputs::{KeyBounds, Level0Inputs};
 use crate::keyspace::subrange::Subrange;
 use crate::level0::run::Run;
 use crate::manifest::edit::{Fate, VersionEdit};
 use crate::ranges::Ranges;
+use crate::record::store::Media;
 use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
 use crate::span::Span;
@@ -97,9 +96,9 @@ impl Inputs {
     }
 
     /// Lowest and highest key.
-    pub(crate) fn bounds(&self, engine: &Engine) -> Result<(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn bounds(&self, media: &Media) -> Result<(Vec<u8>, Vec<u8>)> {
         let of_level0: KeyBounds = match &self.subrange {
-            Some(subrange) => self.leaving.bounds(engine, subrange)?,
+            Some(subrange) => self.leaving.bounds(media, subrange)?,
             None => None,
         };
         let tables = self.tables.iter().map(|(_, table)| &table.desc);

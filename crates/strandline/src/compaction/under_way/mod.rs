@@ -1,0 +1,104 @@
+//! What compactions are under way, and what they have done.
+
+pub(crate) mod figures;
+pub(crate) mod inputs;
+pub(crate) mod level0_inputs;
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use base::Error;
+
+use crate::compaction::merge::engine::MergeTask;
+use crate::compaction::under_way::figures::CompactionFigures;
+use crate::compaction::under_way::inputs::Inputs;
+use crate::keyspace::KeyspaceState;
+use crate::tree::space::NewTable;
+
+/// What is under way, and what went wrong last.
+#[derive(Default)]
+pub(crate) struct Compactions {
+    pub(crate) under_way: Vec<Arc<Compaction>>,
+    pub(crate) failed_at: Option<Instant>,
+    /// What compactions of other levels have taken, as far as those of level 0 were not told.
+    pub(crate) others: Duration,
+    pub(crate) figures: CompactionFigures,
+}
+
+/// A compaction under way.
+pub(crate) struct Compaction {
+    pub(crate) space: Arc<KeyspaceState>,
+    pub(crate) inputs: Inputs,
+    pub(crate) into: usize,
+    /// Lowest and highest key of all inputs.
+    pub(crate) bounds: (Vec<u8>, Vec<u8>),
+    pub(crate) parts: Vec<Mutex<CompactionPart>>,
+    /// Parts that are not done.
+    pub(crate) left: AtomicUsize,
+    /// Why it was given up.
+    pub(crate) failure: OnceLock<Error>,
+    pub(crate) entries: u64,
+    pub(crate) begun: Instant,
+}
+
+/// Bytes of tables that a compaction wrote.
+#[derive(Clone, Copy)]
+pub(crate) struct WrittenBytes {
+    files: u64,
+    memory: u64,
+}
+
+impl WrittenBytes {
+    pub(crate) fn of(made: &[NewTable]) -> WrittenBytes {
+        let of = |memory: bool| {
+            let there = made.iter().filter(|new| new.desc.extent.is_some() == memory);
+            there.map(|new| new.desc.len).sum()
+        };
+        WrittenBytes { files: of(false), memory: of(true) }
+    }
+}
+
+/// A range of the keys.
+#[derive(Default)]
+pub(crate) struct CompactionPart {
+    pub(crate) task: Option<Box<dyn MergeTask>>,
+    /// What was written, until it is installed.
+    pub(crate) made: Vec<NewTable>,
+}
+
+impl Compaction {
+    /// Entries that all parts have passed; parts that are being carried on are not asked.
+    pub(crate) fn passed(&self) -> u64 {
+        let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
+        tasks.map(|part| part.task.as_ref().map_or(0, |task| task.passed())).sum()
+    }
+
+    /// Counts what was done once it is installed.
+    pub(crate) fn count(
+        &self,
+        figures: &mut CompactionFigures,
+        written: WrittenBytes,
+        elapsed: Duration,
+    ) {
+        if self.parts.is_empty() {
+            figures.moves += 1;
+            return;
+        }
+        if self.inputs.is_level0() {
+            figures.level0 += 1;
+        } else {
+            figures.levels += 1;
+        }
+        figures.parted += u64::from(self.parts.len() > 1);
+        figures.entries += self.entries;
+        figures.read_bytes += self.inputs.table_bytes();
+        figures.written_bytes += written.files;
+        figures.pm_written_bytes += written.memory;
+        figures.time += elapsed;
+    }
+}
+
+pub(crate) fn lock(part: &Mutex<CompactionPart>) -> MutexGuard<'_, CompactionPart> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}

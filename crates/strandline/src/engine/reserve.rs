@@ -1,0 +1,94 @@
+//! What zones and extents the parts of a store may take of its space, and when dead ones become free.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Seq;
+use base::planted::{self, Bug};
+use pool::ZoneKind;
+
+use crate::caught::{caught, panicked};
+use crate::engine::Engine;
+use crate::keyspace::subrange::SubrangeName;
+use crate::record::extent::ExtentHold;
+use crate::record::zone::Zone;
+use crate::space::budget::{self, Claim, SpaceBudget};
+use crate::tree::room::FileRoom;
+
+impl Engine {
+    /// Who leaves how much space to whom, as things are.
+    pub(crate) fn budget(&self) -> SpaceBudget {
+        let budget = budget::decide(&self.space.figures(self.background.throttle.urgency()));
+        if planted::is(Bug::KeepAllAfterRecovery) && self.space.was_recovered() {
+            return SpaceBudget { put_reserve: u32::MAX, ..budget };
+        }
+        budget
+    }
+
+    /// Computes anew what is kept for index tables, and with it what tables in persistent memory may take.
+    pub(crate) fn update_reserve(&self) {
+        self.space.measure_indexes(self.sequence.snapshots.len() as u64 + 1);
+        if let Some(memory) = self.pm_tables() {
+            let budget = self.budget();
+            memory.restrict(budget.pm_tables, u64::from(budget.put_reserve));
+        }
+    }
+
+    /// Frees what nothing names any more. A store that is poisoned frees nothing: an edit that failed may name what was let go
+    /// of, and only the next open knows. Nor does one that is closed: the next open finds out what is free.
+    pub(crate) fn reclaim(&self) {
+        if self.poison.is_set() || self.lifetime.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(said) = caught(|| self.space.reclaim()) {
+            // Which of it is free is not known any more.
+            self.poison.set(panicked("free space", &said));
+        }
+    }
+
+    /// Whether there is a zone that `claim` may have.
+    pub(crate) fn may_grant(&self, claim: Claim) -> bool {
+        self.reclaim();
+        let budget = self.budget();
+        let has_room = claim != Claim::Put || budget.file_room > 0;
+        has_room && self.media.pool.space().free_zones > budget.reserved_zones(claim)
+    }
+
+    /// Grants a zone for records from `base_seq` on, if `claim` may have one.
+    pub(crate) fn grant(
+        &self,
+        kind: ZoneKind,
+        claim: Claim,
+        whose: SubrangeName,
+        base_seq: Seq,
+    ) -> Option<Arc<Zone>> {
+        if self.may_grant(claim) { self.space.grant(kind, whose, base_seq) } else { None }
+    }
+
+    /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
+    pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
+        self.reclaim();
+        let budget = self.budget();
+        if !self.has_file_room(&budget, len) {
+            return None;
+        }
+        let pool = &self.media.pool;
+        let hold = ExtentHold::take(pool, &self.space.pending_free, len)?;
+        if pool.space().free_zones < budget.put_reserve {
+            hold.give_back_unwritten(pool);
+            return None;
+        }
+        Some(hold)
+    }
+
+    /// Whether files have room for `len` bytes more of records; for some at all, where that is 0.
+    fn has_file_room(&self, budget: &SpaceBudget, len: u64) -> bool {
+        let room = self.tables.as_ref().map(|tables| &tables.room);
+        budget.file_room >= room.map_or(0, |room: &FileRoom| room.in_files(len)).max(1)
+    }
+
+    /// Whether writers are refused for want of room in files, or the one that waits for most would be.
+    pub(crate) fn files_are_full(&self) -> bool {
+        !self.has_file_room(&self.budget(), self.background.throttle.wanted())
+    }
+}

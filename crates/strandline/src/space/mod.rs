@@ -1,0 +1,216 @@
+//! The space of an open store: zones that are granted, what waits to become free, and what is kept for whom.
+
+pub(crate) mod budget;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::planted::{self, Bug};
+use base::{LINE, Seq};
+use pool::{ZoneHeader, ZoneKind};
+
+use crate::keyspace::holders::Holders;
+use crate::keyspace::subrange::SubrangeName;
+use crate::level0::run::build::{run_bytes_max, separator_bytes};
+use crate::manifest::edit::VersionEdit;
+use crate::record::store::Media;
+use crate::record::zone::{PendingFree, Zone};
+use crate::space::budget::{FileFigures, FreedBy, IndexNeeds, PmTableFigures, SpaceFigures};
+use crate::tree::room::FileRoom;
+use crate::tree::tables::Tables;
+
+/// Zones and extents of an open store.
+pub(crate) struct Space {
+    media: Arc<Media>,
+    tables: Option<Arc<Tables>>,
+    /// Largest memtable that the options allow.
+    memtable_bytes: u64,
+    /// Counts opens, so that no two of them grant a zone under the same name.
+    epoch: u32,
+    /// What nothing names any more.
+    pub pending_free: Arc<PendingFree>,
+    /// What is free and is to be told by the next edit.
+    forgotten: Mutex<Vec<VersionEdit>>,
+    /// What holds persistent memory beside tables.
+    pub holders: Holders,
+    /// Bytes that only flushes and merges may take, so that they can always go on.
+    indexes: Mutex<IndexNeeds>,
+    grants: AtomicU32,
+    regrants: AtomicU64,
+}
+
+impl Space {
+    pub(crate) fn new(
+        media: &Arc<Media>,
+        tables: Option<&Arc<Tables>>,
+        pending_free: Arc<PendingFree>,
+        memtable_bytes: u64,
+        epoch: u32,
+    ) -> Space {
+        Space {
+            media: Arc::clone(media),
+            tables: tables.cloned(),
+            memtable_bytes,
+            epoch,
+            pending_free,
+            forgotten: Mutex::default(),
+            holders: Holders::default(),
+            indexes: Mutex::default(),
+            grants: AtomicU32::new(0),
+            regrants: AtomicU64::new(0),
+        }
+    }
+
+    /// How records leave persistent memory, if they do.
+    pub(crate) fn freed_by(&self) -> FreedBy {
+        if self.tables.is_some() { FreedBy::Compactions } else { FreedBy::Merges }
+    }
+
+    /// Whether the store was there before this open.
+    pub(crate) fn was_recovered(&self) -> bool {
+        self.epoch > 1
+    }
+
+    /// What a budget is made of; `urgency` is the throttle's.
+    pub(crate) fn figures(&self, urgency: u32) -> SpaceFigures {
+        let geometry = self.media.pool.geometry();
+        let space = self.media.pool.space();
+        let tables = self.tables.as_deref();
+        let memory = tables.and_then(|tables| tables.memory.as_ref());
+        SpaceFigures {
+            zone_len: geometry.zone_len(),
+            zones: geometry.zones(),
+            free_zones: space.free_zones,
+            capacity: geometry.capacity(),
+            used: space.total - space.free,
+            freed_by: self.freed_by(),
+            subranges: self.holders.subranges(),
+            memtable_bytes: self.memtable_bytes,
+            indexes: *self.indexes.lock().unwrap_or_else(PoisonError::into_inner),
+            pm_tables: memory
+                .map(|memory| PmTableFigures { limit: memory.limit(), taken: memory.taken() }),
+            files: tables.map(|tables| FileFigures {
+                for_writers: tables.room.for_writers(),
+                taken: tables.room.taken(),
+                slack: tables.room.slack(),
+                cut_at: tables.room.cut_at(),
+            }),
+            urgency,
+        }
+    }
+
+    /// Computes anew what index tables may come to need, with so many readers. Called before each grant, so a memtable never
+    /// outgrows what is kept for its table by more than that zone's records.
+    pub(crate) fn measure_indexes(&self, readers: u64) {
+        let geometry = self.media.pool.geometry();
+        let grain = geometry.grain_len();
+        let mut needs = IndexNeeds::default();
+        let mut keep = |table: u64| {
+            needs.flushes += table;
+            needs.longest_flush = needs.longest_flush.max(table);
+        };
+        let mut longest_merge = 0;
+        // Several subranges may share a memtable, which becomes one run.
+        let mut seen = BTreeSet::new();
+        // The active memtable's zone, and the spare one, are still to be filled.
+        let coming = 2 * geometry.zone_len();
+        let holders = self.holders.now();
+        for (_, subrange) in &holders {
+            let view = subrange.view.load();
+            let (mut entries, mut fences) = (0, 0);
+            for memtable in &view.memtables {
+                let records = memtable.index.len() as u64;
+                let separators = separator_bytes(memtable.bytes.load(Relaxed));
+                entries += records;
+                fences += separators;
+                if seen.insert(Arc::as_ptr(memtable)) {
+                    let deletes = &memtable.deletes;
+                    let deletes = deletes.run_bytes_max() * readers.min(deletes.len() as u64);
+                    keep(run_bytes_max(records, separators, grain) + deletes);
+                }
+            }
+            let active = subrange.front.bytes() + coming;
+            keep(run_bytes_max(coming / LINE as u64, separator_bytes(active), grain));
+            // A merge may be of everything that the subrange has.
+            for run in &view.runs {
+                entries += run.entries();
+                fences += run.desc.meta.len;
+            }
+            longest_merge = longest_merge.max(run_bytes_max(entries, fences, grain));
+        }
+        // Each subrange that holds nothing may begin at any moment.
+        let fresh = run_bytes_max(coming / LINE as u64, separator_bytes(coming), grain);
+        needs.flushes += fresh * self.holders.subranges().saturating_sub(holders.len() as u64);
+        needs.longest_flush = needs.longest_flush.max(fresh);
+        needs.longest_merge = longest_merge;
+        *self.indexes.lock().unwrap_or_else(PoisonError::into_inner) = needs;
+    }
+
+    /// Grants a zone for records from `base_seq` on, if there is one: its header is durable, so W2 may hand out its space
+    /// without persisting anything.
+    pub(crate) fn grant(
+        &self,
+        kind: ZoneKind,
+        whose: SubrangeName,
+        base_seq: Seq,
+    ) -> Option<Arc<Zone>> {
+        let pool = &self.media.pool;
+        let _moving = self.pending_free.moving.raised();
+        let no = pool.take_zone()?;
+        let count = self.grants.fetch_add(1, Relaxed);
+        let (epoch, grant) = match planted::is(Bug::ReuseIncarnation) {
+            true => (1, no),
+            false => (self.epoch, count),
+        };
+        let SubrangeName { keyspace, subrange } = whose;
+        let header = ZoneHeader { kind, epoch, grant, keyspace, subrange, base_seq };
+        let _durable = pool.grant(no, &header);
+        let geometry = pool.geometry();
+        let start = geometry.zone_at(no);
+        let held_records = self.media.set_zone(no, header.incarnation(), base_seq);
+        self.regrants.fetch_add(u64::from(held_records), Relaxed);
+        let range = start..start + geometry.zone_len();
+        Some(Zone::new(no, header.incarnation(), range, base_seq, &self.pending_free))
+    }
+
+    /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
+    pub(crate) fn reclaim(&self) {
+        let _moving = self.pending_free.moving.raised();
+        let dead = self.pending_free.take();
+        if dead.zones.is_empty() && dead.extents.is_empty() {
+            return;
+        }
+        planted::step("free space");
+        let pool = &self.media.pool;
+        for (no, incarnation) in dead.zones {
+            let _durable = pool.clear_zone(no);
+            pool.release_zone(no);
+            self.forgotten().push(VersionEdit::ForgetZone { no, incarnation });
+        }
+        for extent in dead.extents {
+            pool.release_extent(extent);
+        }
+    }
+
+    /// What is free since the last edit, which is told by the next; the caller clears it once that is durable.
+    pub(crate) fn forgotten(&self) -> MutexGuard<'_, Vec<VersionEdit>> {
+        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A figure that rises by each byte that reclaiming frees, in the pool, in zones that cleaning goes on filling, or in
+    /// files. Only its change means anything.
+    pub(crate) fn unused_bytes(&self) -> u64 {
+        let holders = self.holders.now();
+        let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();
+        let room = self.tables.as_ref().map(|tables| &tables.room);
+        let files = room.filter(|room| room.limit() < u64::MAX).map_or(0, FileRoom::untaken);
+        self.media.pool.space().free + tails + files
+    }
+
+    /// Zones granted since the store was opened that had held records before.
+    #[cfg(feature = "steps")]
+    pub(crate) fn zones_regranted(&self) -> u64 {
+        self.regrants.load(Relaxed)
+    }
+}
