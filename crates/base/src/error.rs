@@ -14,7 +14,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The store is in use, by another process or handle, or a close finds iterators, snapshots or pinned values left; end that use,
-    /// then try again.
+    /// then try again. Or a write that was asked not to wait would have to; nothing is written, try again later.
     Busy,
     /// The call's arguments are wrong; change them.
     InvalidArgument,

@@ -13,6 +13,7 @@ mod read_options;
 mod slice;
 mod snapshot;
 mod upkeep;
+mod write_options;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use range::IntoRange;
 pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
+pub use write_options::WriteOptions;
 
 use crate::engine::Engine;
 use crate::hooks::Hooks;

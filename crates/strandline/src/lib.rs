@@ -90,7 +90,7 @@ pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, PinnedValue, ReadOptions, Slice,
-    Snapshot,
+    Snapshot, WriteOptions,
 };
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,

@@ -18,6 +18,7 @@ use crate::tree::tables::TableDir;
 use crate::wal::{self, Setting};
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
+use crate::write::slowdown::Slowdown;
 use crate::{Batch, Db, Hooks, Keyspace, Options, WalSync};
 
 /// A change of a key, or of a range of them.
@@ -104,7 +105,8 @@ impl<'a> Write<'a> {
             };
             Op::given(space.space(), kind, key, value)
         };
-        let commit = Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()))?;
+        let commit =
+            Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()), Slowdown::Allowed)?;
         Ok(Write { engine, state: StepState::Admitted(commit) })
     }
 
@@ -174,7 +176,7 @@ impl<'a> Write<'a> {
 
 /// As [`Db::write`], of one change at least; tells the number of the last.
 pub fn write(db: &Db, batch: &Batch) -> Result<Seq> {
-    db.engine().commit_numbered(&mut db.ops(batch)?)
+    db.engine().commit_numbered(&mut db.ops(batch)?, Slowdown::Allowed)
 }
 
 /// A point read that is carried on step by step.

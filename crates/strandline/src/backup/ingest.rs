@@ -37,6 +37,7 @@ use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
+use crate::write::slowdown::Slowdown;
 
 /// Times that a number is taken: older writes may come to the same keys in the moment before.
 const ATTEMPTS: u32 = 16;
@@ -158,7 +159,7 @@ impl Engine {
         made: &mut Vec<NewTable>,
     ) -> Result<Option<Seq>> {
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
-        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing))?;
+        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing), Slowdown::Allowed)?;
         {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result, Seq};
 
 use super::range::{Bounds, prefixed};
-use super::{Cursor, Handle, IntoRange, Iter, Keys, ReadOptions, Snapshot};
+use super::{Cursor, Handle, IntoRange, Iter, Keys, ReadOptions, Snapshot, WriteOptions};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
@@ -15,6 +15,7 @@ use crate::read::scan::Scan;
 use crate::record::format::Kind;
 use crate::ttl::Expiry;
 use crate::write::op::Op;
+use crate::write::slowdown::Slowdown;
 
 /// A keyspace of an open store: a named set of keys with an order of its own. Clones are of the same keyspace.
 #[derive(Clone)]
@@ -93,7 +94,53 @@ impl Keyspace {
     }
 
     fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        self.engine().commit(&mut [Op::given(&self.space, kind, key, value)])
+        self.engine().commit(&mut [Op::given(&self.space, kind, key, value)], Slowdown::Allowed)
+    }
+
+    /// As [`Keyspace::put`], in the way that `options` say.
+    ///
+    /// # Errors
+    /// As [`Db::write_with`](crate::Db::write_with).
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.change_with(Kind::Put, key.as_ref(), value.as_ref(), options)
+    }
+
+    /// As [`Keyspace::delete`], in the way that `options` say.
+    ///
+    /// # Errors
+    /// As [`Db::write_with`](crate::Db::write_with).
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.change_with(Kind::Delete, key.as_ref(), &[], options)
+    }
+
+    /// As [`Keyspace::merge`], in the way that `options` say.
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`] and [`Db::write_with`](crate::Db::write_with).
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.space.check_operand(key, operand)?;
+        self.change_with(Kind::Merge, key, operand, options)
+    }
+
+    fn change_with(
+        &self,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        options.commit(self.engine(), &mut [Op::given(&self.space, kind, key, value)])
     }
 
     /// The value of `key`, copied out and verified.

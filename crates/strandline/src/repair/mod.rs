@@ -38,6 +38,7 @@ use crate::snapshot::Horizon;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 use crate::write::op::Op;
+use crate::write::slowdown::Slowdown;
 
 const REPAIR: &str = "repair";
 
@@ -408,6 +409,6 @@ impl<'e> Pending<'e> {
         let ops =
             entries.iter().map(|entry| Op::new(self.space, op(entry), &entry.key, &entry.value));
         let mut ops: Vec<Op<'_>> = ops.collect();
-        self.engine.commit(&mut ops)
+        self.engine.commit(&mut ops, Slowdown::Allowed)
     }
 }

@@ -260,6 +260,16 @@ impl Throttle {
         self.slept_ns.fetch_add(waited, Relaxed);
     }
 
+    /// As [`Throttle::slow`] for a commit that does not wait: `false` if it would have to, and it takes no place then.
+    pub(crate) fn passes(&self, bytes: u64) -> bool {
+        let late = self.due_ns.load(Relaxed) >= self.now() + STEP_MIN_NS;
+        if self.debt() > FREE_DEBT && late {
+            return false;
+        }
+        self.place(bytes);
+        true
+    }
+
     /// When a commit of `bytes` is due, if it must keep a pace. Commits queue up in time, whichever thread makes them.
     fn place(&self, bytes: u64) -> Option<u64> {
         let debt = self.debt();
@@ -298,6 +308,10 @@ mod tests {
         throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, false);
         let first = throttle.place(100_000).expect("due");
         let second = throttle.place(0).expect("due");
+        throttle.place(300_000).expect("due");
+        let due = throttle.due_ns.load(Relaxed);
+        assert!(!throttle.passes(1), "its time is 20 ms away");
+        assert_eq!(throttle.due_ns.load(Relaxed), due, "and it takes none");
         assert!((6_600_000..6_700_000).contains(&(second - first)), "{}", second - first);
         // The same space has to last a shorter time once part of it is done.
         throttle.merging(25_000, 0);

@@ -18,6 +18,8 @@ use crate::quantum::Worked;
 use crate::record::extent::ExtentHold;
 use crate::throttle::HELP_DEBT;
 use crate::throttle::debt::{self, BackgroundState};
+use crate::write::op::Op;
+use crate::write::slowdown::Slowdown;
 
 /// For how long a writer waits for others to leave what they read.
 const READERS_LEAVE: Duration = Duration::from_millis(100);
@@ -25,10 +27,16 @@ const READERS_LEAVE: Duration = Duration::from_millis(100);
 const QUANTUM: usize = 512;
 
 impl Engine {
-    /// Pays back-pressure for a commit of `bytes`.
+    /// Pays back-pressure for a commit of `bytes`; `Busy` if that takes time which the commit does not give.
     #[cold]
-    pub(crate) fn pay(&self, bytes: u64) -> Result<()> {
-        if self.options.background_threads > 0 {
+    pub(crate) fn pay(&self, bytes: u64, slowdown: Slowdown) -> Result<()> {
+        let threads = self.options.background_threads > 0;
+        if slowdown == Slowdown::Refused {
+            let throttle = &self.background.throttle;
+            let due = if threads { throttle.passes(bytes) } else { throttle.debt() < HELP_DEBT };
+            return if due { Ok(()) } else { Err(self.busy("background work is behind")) };
+        }
+        if threads {
             // The background thread has the work in hand; a writer that took it over might meet its long end.
             self.background.throttle.slow(bytes);
         } else if self.background.throttle.debt() >= HELP_DEBT {
@@ -178,22 +186,23 @@ impl Engine {
         Ok(true)
     }
 
-    /// Waits until a zone with room for `len` bytes stands ready where `key` is, doing background work meanwhile.
+    /// Waits until a zone with room for `len` bytes stands ready where the key of `op` is, doing background work meanwhile.
     pub(crate) fn await_zone(
         &self,
-        space: &KeyspaceState,
-        key: &[u8],
+        op: &Op<'_>,
         claim: Claim,
         len: u64,
+        slowdown: Slowdown,
     ) -> Result<()> {
         debug_assert!(len <= self.media.pool.geometry().zone_len());
-        let refill = || Ok(self.refill(space, &space.subrange_of(key), claim)?.then_some(()));
-        self.await_space(len, refill)
+        let subrange = || op.space.subrange_of(op.stored_key());
+        let refill = || Ok(self.refill(op.space, &subrange(), claim)?.then_some(()));
+        self.await_space(len, slowdown, refill)
     }
 
     /// Waits until an extent of `len` bytes can be had.
-    pub(crate) fn await_extent(&self, len: u64) -> Result<ExtentHold> {
-        self.await_space(len, || {
+    pub(crate) fn await_extent(&self, len: u64, slowdown: Slowdown) -> Result<ExtentHold> {
+        self.await_space(len, slowdown, || {
             let extent = self.take_value_extent(len);
             self.background.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
             Ok(extent)
@@ -202,12 +211,17 @@ impl Engine {
 
     /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when full rounds
     /// of reclaiming gain nothing and no writer gets any: then live bytes do not fit. The caller pins no View,
-    /// which would hold on to what is to be reclaimed.
+    /// which would hold on to what is to be reclaimed. A commit that may not be slowed has one attempt.
     fn await_space<T>(
         &self,
         len: u64,
+        slowdown: Slowdown,
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
+        if slowdown == Slowdown::Refused {
+            let _call = self.call("write")?;
+            return attempt()?.ok_or_else(|| self.busy_for_space(len));
+        }
         let (_waiting, _call) = (self.background.throttle.wait(len), self.call("write")?);
         let (mut begun, mut granted) = (self.background.throttle.rounds.load(Relaxed), u64::MAX);
         let mut most_unused = 0;

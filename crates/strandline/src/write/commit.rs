@@ -28,6 +28,7 @@ use crate::record::format::{self, Kind, Role, Segment, Shape, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::op::{Op, Ops, Stored, check_limits, operand_too_long};
+use crate::write::slowdown::Slowdown;
 use crate::write::vacate::{Vacating, fill_vacancy};
 
 /// The part of a commit that goes to one subrange.
@@ -64,22 +65,27 @@ pub(crate) struct Commit<'e, 'a> {
     vacating: Option<Vacating<'a>>,
     /// How often it waited for zones.
     zone_waits: u32,
+    slowdown: Slowdown,
 }
 
 impl Engine {
     /// Commits `ops` as one: W1 to W5, returning when the commit is visible.
     #[inline]
-    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>]) -> Result<()> {
+    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], slowdown: Slowdown) -> Result<()> {
         if ops.is_empty() {
             return self.check_writable("write");
         }
-        self.commit_numbered(ops).map(|_last_seq| ())
+        self.commit_numbered(ops, slowdown).map(|_last_seq| ())
     }
 
     /// As [`Engine::commit`], of one change at least; tells the number of the last.
     #[inline]
-    pub(crate) fn commit_numbered<'a>(&self, ops: &'a mut [Op<'a>]) -> Result<Seq> {
-        let mut commit = Commit::admit(self, Ops::Borrowed(ops))?;
+    pub(crate) fn commit_numbered<'a>(
+        &self,
+        ops: &'a mut [Op<'a>],
+        slowdown: Slowdown,
+    ) -> Result<Seq> {
+        let mut commit = Commit::admit(self, Ops::Borrowed(ops), slowdown)?;
         while let Err(lack) = commit.reserve() {
             commit.mend(lack)?;
         }
@@ -126,7 +132,11 @@ impl Engine {
 impl<'e, 'a> Commit<'e, 'a> {
     /// W1: checks limits and moves long values out; pays back-pressure.
     #[inline]
-    pub(crate) fn admit(engine: &'e Engine, mut ops: Ops<'a>) -> Result<Commit<'e, 'a>> {
+    pub(crate) fn admit(
+        engine: &'e Engine,
+        mut ops: Ops<'a>,
+        slowdown: Slowdown,
+    ) -> Result<Commit<'e, 'a>> {
         engine.check_writable("write")?;
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
@@ -136,7 +146,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
             op.place = place as u32;
             if op.stored_value().len() as u64 > value_max && op.kind != Kind::RangeDelete {
-                engine.move_value_out(op)?;
+                engine.move_value_out(op, slowdown)?;
             }
         }
         let mut commit = Commit {
@@ -148,6 +158,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             number: 0,
             published: 0,
             zone_waits: 0,
+            slowdown,
             indexed: false,
             vacating: None,
         };
@@ -277,7 +288,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     fn prepare(&self, bytes: u64) -> Result<()> {
         let engine = self.engine;
         if engine.background.throttle.debt() != 0 {
-            engine.pay(bytes)?;
+            engine.pay(bytes, self.slowdown)?;
         }
         for group in &self.groups {
             let op = &self.ops[group.ops.start];
@@ -329,7 +340,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                     .collect();
                 for (first, len) in wanted {
                     let op = &self.ops[first];
-                    self.engine.await_zone(op.space, op.stored_key(), claim, len)?;
+                    self.engine.await_zone(op, claim, len, self.slowdown)?;
                 }
                 self.group();
             }

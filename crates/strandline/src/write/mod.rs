@@ -4,4 +4,5 @@ mod admission;
 pub(crate) mod commit;
 mod long_values;
 pub(crate) mod op;
+pub(crate) mod slowdown;
 mod vacate;

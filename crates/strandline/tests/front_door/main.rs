@@ -9,3 +9,4 @@ mod closing;
 mod iterators;
 mod pinned;
 mod snapshots;
+mod write_options;
