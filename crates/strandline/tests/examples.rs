@@ -5,10 +5,14 @@
 mod backup;
 #[path = "../examples/cache.rs"]
 mod cache;
+#[path = "../examples/counter.rs"]
+mod counter;
 #[path = "../examples/event_store.rs"]
 mod event_store;
 #[path = "../examples/queue.rs"]
 mod queue;
+#[path = "../examples/time_series.rs"]
+mod time_series;
 
 #[track_caller]
 fn runs(main: impl FnOnce() -> Result<(), Box<dyn std::error::Error>>) {
@@ -33,4 +37,14 @@ fn a_cache() {
 #[test]
 fn backups() {
     runs(backup::main);
+}
+
+#[test]
+fn counters() {
+    runs(counter::main);
+}
+
+#[test]
+fn a_time_series() {
+    runs(time_series::main);
 }
