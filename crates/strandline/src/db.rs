@@ -42,6 +42,18 @@ use crate::options::Options;
 use crate::tree::tables::TableDir;
 
 /// An open store. Clones share it; it is closed by [`Db::close`] or when the last handle goes.
+///
+/// ```
+/// use strandline::{Db, Options, PmSource};
+///
+/// # fn main() -> strandline::Result<()> {
+/// let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// let db = Db::open("unused-for-heap", options)?;
+/// let other = db.clone();
+/// std::thread::spawn(move || other.put("apple", "red")).join().expect("no panic")?;
+/// assert!(db.contains_key("apple")?);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,

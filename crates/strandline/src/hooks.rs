@@ -12,6 +12,22 @@ use base::{Error, ErrorKind, Result};
 use crate::caught::caught;
 
 /// What an application plugs into a store. None of it is stored: every open must bring it again.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use strandline::operators::BuiltInOperator;
+/// use strandline::{Db, Hooks, KeyspaceOptions, Options, PmSource};
+///
+/// # fn main() -> strandline::Result<()> {
+/// let hooks = Hooks::default().named_merge_operator("total", Arc::new(BuiltInOperator::Add));
+/// let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// let db = Db::open_with("unused-for-heap", options, hooks)?;
+/// let sales = db.create_keyspace_with("sales", KeyspaceOptions::new().merge_operator("total"))?;
+/// sales.merge("apples", 12_u64.to_le_bytes())?;
+/// assert_eq!(sales.get("apples")?, Some(12_u64.to_le_bytes().to_vec()));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Hooks {
@@ -91,6 +107,32 @@ impl Hooks {
 /// An operator that makes no sense of operands, or panics, fails the read with an error of kind `Hook`. A compaction
 /// leaves the operands as they are, counts that in [`Properties::hook_failures`](crate::Properties::hook_failures), and
 /// goes on with all other keys; the operands are combined later, by an operator that can.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use strandline::{Db, Hooks, MergeOperator, Options, PmSource};
+///
+/// /// The longest of all values that a key was given.
+/// struct Longest;
+///
+/// impl MergeOperator for Longest {
+///     fn merge(&self, _: &str, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+///         let all = existing.into_iter().chain(operands.iter().copied());
+///         all.max_by_key(|value| value.len()).map(<[u8]>::to_vec)
+///     }
+/// }
+///
+/// # fn main() -> strandline::Result<()> {
+/// let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// let hooks = Hooks::default().merge_operator(Arc::new(Longest));
+/// let db = Db::open_with("unused-for-heap", options, hooks)?;
+/// for word in ["plum", "pomegranate", "pear"] {
+///     db.merge("p", word)?;
+/// }
+/// assert_eq!(db.get("p")?.as_deref(), Some(&b"pomegranate"[..]));
+/// # Ok(()) }
+/// ```
 pub trait MergeOperator: Send + Sync {
     /// The value that `existing`, if there was one, and `operands`, oldest first, come to; `None` if they make no
     /// sense, which a reader gets as an error of kind `Hook`.
@@ -128,6 +170,33 @@ pub trait MergeOperator: Send + Sync {
 ///
 /// A filter that panics has decided nothing: the value stays, and the panic is counted in
 /// [`Properties::hook_failures`](crate::Properties::hook_failures).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use strandline::{CompactionFilter, Db, Decision, Hooks, Options};
+///
+/// /// Drops values that are marked as drafts.
+/// struct NoDrafts;
+///
+/// impl CompactionFilter for NoDrafts {
+///     fn decide(&self, _keyspace: &str, _level: usize, _key: &[u8], value: &[u8]) -> Decision {
+///         if value.starts_with(b"draft:") { Decision::Remove } else { Decision::Keep }
+///     }
+/// }
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let folder = std::env::temp_dir().join(format!("strandline-doc-filter-{}", std::process::id()));
+/// let hooks = Hooks::default().compaction_filter(Arc::new(NoDrafts));
+/// let db = Db::open_with(&folder, Options::default().pm_size(16 << 20), hooks)?;
+/// db.put("letter", "draft: Dear")?;
+/// db.put("poem", "Whose woods")?;
+/// db.compact()?;
+/// assert!(!db.contains_key("letter")? && db.contains_key("poem")?);
+/// # drop(db);
+/// # std::fs::remove_dir_all(&folder).expect("gone");
+/// # Ok(()) }
+/// ```
 pub trait CompactionFilter: Send + Sync {
     /// What becomes of `value` on its way to `level`.
     fn decide(&self, keyspace: &str, level: usize, key: &[u8], value: &[u8]) -> Decision;
@@ -136,6 +205,35 @@ pub trait CompactionFilter: Send + Sync {
 /// Tells the time to keyspaces with a [time to live](crate::KeyspaceOptions::ttl), for tests above all.
 ///
 /// A store never goes back behind a time that it was told: a clock that falls stands still until it has caught up.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// use strandline::{Clock, Db, Hooks, KeyspaceOptions, Options, PmSource};
+///
+/// /// Seconds that a test moves on.
+/// struct Seconds(AtomicU64);
+///
+/// impl Clock for Seconds {
+///     fn now(&self) -> Duration {
+///         Duration::from_secs(self.0.load(Ordering::Relaxed))
+///     }
+/// }
+///
+/// # fn main() -> strandline::Result<()> {
+/// let clock = Arc::new(Seconds(AtomicU64::new(1_000)));
+/// let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// let db = Db::open_with("unused-for-heap", options, Hooks::default().clock(clock.clone()))?;
+/// let minute = KeyspaceOptions::new().ttl(Duration::from_secs(60));
+/// let sessions = db.create_keyspace_with("sessions", minute)?;
+/// sessions.put("ada", "logged in")?;
+/// assert!(sessions.contains_key("ada")?);
+/// clock.0.fetch_add(61, Ordering::Relaxed);
+/// assert!(!sessions.contains_key("ada")?);
+/// # Ok(()) }
+/// ```
 pub trait Clock: Send + Sync {
     /// The time since 1970.
     fn now(&self) -> std::time::Duration;

@@ -23,6 +23,20 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// What a check saw.
+///
+/// ```
+/// # use strandline::{Db, Options, PmSource};
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// # let db = Db::open("unused-for-heap", options)?;
+/// db.put("apple", "red")?;
+/// let report = db.check()?;
+/// assert_eq!(report.records, 1);
+/// for place in &report.damage {
+///     println!("{place:?}");
+/// }
+/// # assert!(report.damage.is_empty());
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {

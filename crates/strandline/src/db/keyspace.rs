@@ -18,6 +18,18 @@ use crate::write::op::Op;
 use crate::write::slowdown::Slowdown;
 
 /// A keyspace of an open store: a named set of keys with an order of its own. Clones are of the same keyspace.
+///
+/// ```
+/// # use strandline::{Db, Options, PmSource};
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// # let db = Db::open("unused-for-heap", options)?;
+/// let stock = db.create_keyspace("stock")?;
+/// stock.put("apple", "12")?;
+/// assert_eq!(stock.get("apple")?.as_deref(), Some(&b"12"[..]));
+/// assert_eq!(db.get("apple")?, None); // that is another keyspace: "default"
+/// assert_eq!(db.keyspaces(), ["default", "stock"]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) handle: Arc<Handle>,

@@ -21,6 +21,17 @@ use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 
 /// Figures about an open store.
+///
+/// ```
+/// # use strandline::{Db, Options, PmSource};
+/// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+/// # let db = Db::open("unused-for-heap", options)?;
+/// db.put("apple", "red")?;
+/// let properties = db.properties();
+/// println!("{} of {} bytes are free", properties.pm_free, properties.pm_capacity);
+/// assert_eq!(properties.keyspaces[0].memtable_records, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Properties {

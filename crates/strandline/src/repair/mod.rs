@@ -43,6 +43,22 @@ use crate::write::slowdown::Slowdown;
 const REPAIR: &str = "repair";
 
 /// What a repair saved and what it could not.
+///
+/// ```
+/// use strandline::{Db, Options, repair};
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let folder = std::env::temp_dir().join(format!("strandline-doc-repair-{}", std::process::id()));
+/// let options = Options::default().pm_size(16 << 20);
+/// let db = Db::open(folder.join("store"), options.clone())?;
+/// db.put("apple", "red")?;
+/// drop(db);
+/// let report = repair(folder.join("store"), folder.join("repaired"), options.clone())?;
+/// assert_eq!((report.records, report.lost.len()), (1, 0));
+/// assert!(Db::open(folder.join("repaired"), options)?.contains_key("apple")?);
+/// # std::fs::remove_dir_all(&folder).expect("gone");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
