@@ -8,7 +8,7 @@
 //! | [`cli`] | the command line: commands, and which options each takes |
 //! | [`cmd`] | one file for each command |
 //! | [`render`], [`progress`] | what several commands print |
-//! | [`look`] | looks at a store, whether it is open elsewhere or not |
+//! | [`look`], [`watch`] | look at a store, whether it is open elsewhere or not: once, and again and again |
 //! | [`context`] | opens the store as the command needs it |
 //! | [`store_args`], [`opening`], [`output`], [`input`] | options of the store; progress of an open; printed and read lines |
 //! | [`text`], [`failure`], [`stderr`], [`human`] | bytes as text, exit codes and errors, notes, numbers |
@@ -29,6 +29,7 @@ mod scripts;
 mod stderr;
 mod store_args;
 mod text;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -53,7 +53,7 @@ pub struct Inspector {
 pub(crate) fn held_by_writer(dir: &Path, busy: &Error) -> Error {
     let how = match reach(dir) {
         Ok(_) => {
-            "or look at it while it runs: strandline stats, lsm, pool and explain do, and strandline::Inspector"
+            "or look at it while it runs: strandline stats, top, lsm, pool and explain do, and strandline::Inspector"
         }
         Err(_) => "or open it there with the option inspect, to look at it while it runs",
     };

@@ -334,7 +334,7 @@ pub const TABLE: &[Row] = &[
         unit: "true or false",
         default: "false",
         doc: "Whether other processes of the same user, and root, may look at the store while it is open for writing: \
-              a socket `inspect.sock` in its directory answers strandline stats, lsm, pool and explain. Nothing is \
+              a socket `inspect.sock` in its directory answers strandline stats, top, lsm, pool and explain. Nothing is \
               changed through it. On in the command. Not with pm=heap.",
     },
 ];

@@ -28,6 +28,7 @@ mod reproduce;
 mod scan;
 mod sst;
 mod stats;
+mod top;
 mod zone;
 
 use clap::Subcommand;
@@ -60,6 +61,8 @@ pub enum Command {
     Export(export::ExportArgs),
     /// Print figures about the store
     Stats,
+    /// Draw the store as it runs: throughput, stalls, levels, space, background work
+    Top(top::TopArgs),
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
     /// Draw where each keyspace has its data: memtables, runs, levels
@@ -123,6 +126,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Dump(args) => dump::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Stats => stats::run(context),
+        Command::Top(args) => top::run(context, &args),
         Command::Pool => pool::run(context),
         Command::Lsm(args) => lsm::run(context, &args),
         Command::Manifest => manifest::run(context),

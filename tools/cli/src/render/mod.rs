@@ -4,3 +4,6 @@ pub mod damage;
 pub mod options;
 pub mod persisted;
 pub mod record;
+pub mod top;
+mod top_levels;
+mod top_rates;

@@ -43,6 +43,7 @@ fn calls_of(path: &str) -> Calls {
         "dump" => calls(&["dump"], ("NotFound", 3, &["dump", "--keyspace", "none"])),
         "export" => calls(&["export"], ("NotFound", 3, &["export", "--keyspace", "none"])),
         "stats" => calls(&["stats"], ("Usage", 2, &["stats", "--hex"])),
+        "top" => calls(&["top"], ("Usage", 2, &["top", "--interval", "0"])),
         "pool" => calls(&["pool"], ("NotFound", 3, &["pool", "--db", NO_STORE])),
         "lsm" => calls(&["lsm", "--files"], ("NotFound", 3, &["lsm", "--db", NO_STORE])),
         "manifest" => calls(&["manifest"], ("NotFound", 3, &["manifest", "--db", NO_STORE])),

@@ -26,11 +26,18 @@ impl Running {
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         stderr.read_line(&mut told).expect("text");
         assert!(told.starts_with("line 1: "), "{told}");
-        for at in 0..3000_u32 {
+        let mut running = Running { child, input: Some(input), _stderr: stderr };
+        running.write(3000);
+        running
+    }
+
+    /// Gives it `records` records to write.
+    fn write(&mut self, records: u32) {
+        let input = self.input.as_mut().expect("it runs");
+        for at in 0..records {
             writeln!(input, "ff{at:06x}\t{at:064x}").expect("taken");
         }
         input.flush().expect("taken");
-        Running { child, input: Some(input), _stderr: stderr }
     }
 
     fn end(mut self) {
@@ -100,4 +107,53 @@ fn a_store_without_the_option_says_so() {
     let running = Running::load(&store, &["--inspect", "false"]);
     store.run(&["stats"]).failed(3, "with the option inspect");
     running.end();
+}
+
+/// A running store is drawn with the rates of an interval, and a closed one without.
+#[test]
+fn top_draws_a_running_store_and_a_closed_one() {
+    let store = Store::filled(2000, &[]);
+    let top = ["top", "--once", "--interval", "0.2"];
+    let closed = store.run(&top).ok().text();
+    assert!(closed.lines().next().is_some_and(|line| line.ends_with("no process has it open")));
+    assert!(!closed.contains("refused"), "{closed}");
+    let mut running = Running::load(&store, &[]);
+    await_key(&store);
+
+    let drawn = store.run(&top).ok().text();
+    assert!(drawn.lines().next().is_some_and(|line| line.ends_with("  running")), "{drawn}");
+    let drops_name = |text: &str| headings(text)[1..].iter().map(|head| head.to_string()).collect();
+    let (drawn_heads, closed_heads): (Vec<String>, Vec<String>) =
+        (drops_name(&drawn), drops_name(&closed));
+    assert_eq!(drawn_heads, closed_heads);
+    assert!(!drawn.contains('\x1b'), "plain text: {drawn}");
+
+    // While `top` waits for its interval, records are written: it counts them.
+    let watching = store.spawn(&["top", "--json", "--interval", "2"]);
+    std::thread::sleep(Duration::from_millis(700));
+    running.write(5000);
+    let ended = watching.wait_with_output().expect("ends");
+    let json: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(json["running"], true, "{json}");
+    assert!(json["per_second"]["writes"].as_f64() > Some(0.0), "{json}");
+    assert!(json["per_second"]["pm_bytes"].as_f64() > Some(0.0), "{json}");
+    assert!(json["seconds"].as_f64() >= Some(2.0), "{json}");
+
+    // The process ends meanwhile.
+    let watching = store.spawn(&["top", "--once", "--interval", "3"]);
+    std::thread::sleep(Duration::from_millis(700));
+    running.end();
+    let ended = watching.wait_with_output().expect("ends");
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(text.contains("the process that had it open is gone"), "{text}");
+}
+
+#[test]
+fn top_needs_a_terminal_or_draws_once() {
+    let store = Store::filled(10, &[]);
+    store.run(&["top"]).failed(2, "--once");
+    assert_eq!(store.run(&["top", "--once", "--interval", "0"]).code, 2);
+    // It holds no store that no process has open: one picture, and it is free.
+    store.run(&["top", "--once"]).ok();
+    store.run(&["put", "k", "v"]).ok();
 }
