@@ -1,3 +1,5 @@
 //! What a store shows of itself.
 
+#[cfg(feature = "metrics")]
+mod metrics;
 pub mod properties;

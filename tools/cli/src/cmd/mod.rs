@@ -60,7 +60,7 @@ pub enum Command {
     /// Print all keyspaces with their records so that load --format export makes them again
     Export(export::ExportArgs),
     /// Print figures about the store
-    Stats,
+    Stats(stats::StatsArgs),
     /// Draw the store as it runs: throughput, stalls, levels, space, background work
     Top(top::TopArgs),
     /// Print what the pool says of itself: superblock, log, map of the zones
@@ -125,7 +125,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Load(args) => load::run(context, args),
         Command::Dump(args) => dump::run(context, &args),
         Command::Export(args) => export::run(context, &args),
-        Command::Stats => stats::run(context),
+        Command::Stats(args) => stats::run(context, &args),
         Command::Top(args) => top::run(context, &args),
         Command::Pool => pool::run(context),
         Command::Lsm(args) => lsm::run(context, &args),

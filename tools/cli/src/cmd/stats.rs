@@ -1,5 +1,6 @@
 //! `stats`: figures about the store, as it stands after recovery or as it runs.
 
+use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
     JournalFigures, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site,
@@ -15,10 +16,22 @@ use crate::output::Out;
 use crate::render::damage::damage_json;
 use crate::render::persisted::persisted_json;
 
-pub fn run(context: &Context) -> Outcome {
+#[derive(Args)]
+pub struct StatsArgs {
+    /// Print the figures as text that Prometheus reads
+    #[arg(long)]
+    prometheus: bool,
+}
+
+pub fn run(context: &Context, args: &StatsArgs) -> Outcome {
+    if args.prometheus && context.json {
+        return Err(Failure::Usage("--prometheus and --json are two forms; choose one".into()));
+    }
     let (figures, recovery) = Look::at(context)?.stats()?;
     let mut out = Out::new();
-    if context.json {
+    if args.prometheus {
+        out.bytes(figures.prometheus().as_bytes())?;
+    } else if context.json {
         out.json(&to_json(&figures, &recovery))?;
     } else {
         print(&figures, &recovery, &mut out)?;

@@ -91,6 +91,16 @@ fn a_running_store_answers_like_a_closed_one() {
     assert_eq!(lsm["keyspaces"][0]["name"], "default");
     assert!(store.run(&["pool", "--json"]).ok().json()["wear"]["most"].as_f64() > Some(0.0));
 
+    let metrics = store.run(&["stats", "--prometheus"]).ok().text();
+    assert!(metrics.contains("\nstrandline_pm_capacity_bytes ") && metrics.ends_with("# EOF\n"));
+    let fences = metrics.lines().find_map(|line| line.strip_prefix("strandline_pm_fences_total "));
+    let fences = fences.and_then(|fences| fences.parse::<u64>().ok());
+    assert!(
+        fences >= stats["persisted"]["fences"].as_u64(),
+        "of the process that runs: {fences:?}"
+    );
+    assert_eq!(store.run(&["stats", "--prometheus", "--json"]).code, 2);
+
     assert_eq!(store.run(&["explain", "get", "absent"]).code, 1);
     store.run(&["explain", "--keyspace", "nope", "get", "k"]).failed(3, "no keyspace nope");
     // What is not asked over the socket says how to look.

@@ -1,0 +1,346 @@
+//! The figures as text that Prometheus reads.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::observe::properties::{KeyspaceProperties, Properties, SsdProperties};
+
+/// What all names begin with.
+const PREFIX: &str = "strandline";
+
+impl Properties {
+    /// The figures as text in the format [OpenMetrics](https://prometheus.io/docs/specs/om/open_metrics_spec/), which
+    /// Prometheus reads: give it for a scrape. All names begin with `strandline_`; sizes are in bytes, times in seconds.
+    /// Counters, whose names end in `_total`, begin at zero when the store is opened. Figures of a keyspace
+    /// have the label `keyspace`, those of a level also `level`; `level="0"` are the index runs.
+    ///
+    /// Takes the cargo feature `metrics`.
+    ///
+    /// ```
+    /// use strandline::{Db, Options};
+    ///
+    /// # fn main() -> strandline::Result<()> {
+    /// # let folder = std::env::temp_dir().join(format!("strandline-doc-metrics-{}", std::process::id()));
+    /// let db = Db::open(&folder, Options::default().pm_size(16 << 20))?;
+    /// db.put("apple", "red")?;
+    /// let text = db.properties().prometheus();
+    /// assert!(text.contains("strandline_memtable_records{keyspace=\"default\"} 1\n"));
+    /// # db.close();
+    /// # std::fs::remove_dir_all(&folder).expect("gone");
+    /// # Ok(()) }
+    /// ```
+    pub fn prometheus(&self) -> String {
+        let mut registry = Registry::with_prefix(PREFIX);
+        registry.register_collector(Box::new(Scrape(self.clone())));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap_or_else(|_| unreachable!("a string takes all text"));
+        text
+    }
+}
+
+/// The figures of one scrape.
+#[derive(Debug)]
+struct Scrape(Properties);
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut figures = store(&self.0);
+        figures.extend(media(&self.0));
+        figures.extend(self.0.ssd.as_ref().map(ssd).into_iter().flatten());
+        figures.extend(keyspaces(&self.0.keyspaces));
+        figures.iter().try_for_each(|figure| figure.encode(&mut encoder))
+    }
+}
+
+/// A figure: what it is called, what it means, and its values.
+struct Figure {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    kind: MetricType,
+    samples: Vec<Sample>,
+}
+
+/// A value of a figure, and what it is the value of.
+struct Sample {
+    labels: Vec<(&'static str, String)>,
+    value: Number,
+}
+
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(u64),
+    Real(f64),
+}
+
+impl Figure {
+    fn new(kind: MetricType, name: &'static str, help: &'static str) -> Figure {
+        Figure { name, help, unit: None, kind, samples: Vec::new() }
+    }
+
+    /// A figure that rises and falls.
+    fn gauge(name: &'static str, help: &'static str) -> Figure {
+        Figure::new(MetricType::Gauge, name, help)
+    }
+
+    /// A figure that only rises while the store is open.
+    fn counter(name: &'static str, help: &'static str) -> Figure {
+        Figure::new(MetricType::Counter, name, help)
+    }
+
+    fn in_unit(self, unit: Unit) -> Figure {
+        Figure { unit: Some(unit), ..self }
+    }
+
+    /// Its only value.
+    fn is(mut self, value: u64) -> Figure {
+        self.samples.push(Sample { labels: Vec::new(), value: Number::Whole(value) });
+        self
+    }
+
+    /// Its only value, which is a fraction.
+    fn real(mut self, value: f64) -> Figure {
+        self.samples.push(Sample { labels: Vec::new(), value: Number::Real(value) });
+        self
+    }
+
+    /// A value for each keyspace.
+    fn of_each(
+        mut self,
+        keyspaces: &[KeyspaceProperties],
+        value: impl Fn(&KeyspaceProperties) -> u64,
+    ) -> Figure {
+        self.samples.extend(keyspaces.iter().map(|keyspace| Sample {
+            labels: vec![("keyspace", keyspace.name.clone())],
+            value: Number::Whole(value(keyspace)),
+        }));
+        self
+    }
+
+    /// A value for each level that has data.
+    fn of_levels(
+        mut self,
+        keyspaces: &[KeyspaceProperties],
+        value: impl Fn(&LevelFigures) -> u64,
+    ) -> Figure {
+        for keyspace in keyspaces {
+            self.samples.extend(levels(keyspace).map(|level| Sample {
+                labels: vec![
+                    ("keyspace", keyspace.name.clone()),
+                    ("level", level.level.to_string()),
+                ],
+                value: Number::Whole(value(&level)),
+            }));
+        }
+        self
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut metric =
+            encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), self.kind)?;
+        self.samples.iter().try_for_each(|sample| {
+            if sample.labels.is_empty() {
+                sample.value.encode(self.kind, &mut metric)
+            } else {
+                sample.value.encode(self.kind, &mut metric.encode_family(&sample.labels)?)
+            }
+        })
+    }
+}
+
+impl Number {
+    fn encode(self, kind: MetricType, metric: &mut MetricEncoder<'_>) -> fmt::Result {
+        match (kind, self) {
+            (MetricType::Counter, Number::Whole(value)) => {
+                metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            }
+            (MetricType::Counter, Number::Real(value)) => {
+                metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            }
+            (_, Number::Whole(value)) => metric.encode_gauge(&value),
+            (_, Number::Real(value)) => metric.encode_gauge(&value),
+        }
+    }
+}
+
+/// What is told of a level.
+struct LevelFigures {
+    level: usize,
+    files: u64,
+    entries: u64,
+    bytes: u64,
+    pm_bytes: u64,
+}
+
+/// Level 0, whose index runs lie in persistent memory with their records, and all levels with tables.
+fn levels(keyspace: &KeyspaceProperties) -> impl Iterator<Item = LevelFigures> + '_ {
+    let bytes = keyspace.runs.iter().map(|run| run.record_bytes + run.index_bytes).sum();
+    let runs = LevelFigures {
+        level: 0,
+        files: keyspace.runs.len() as u64,
+        entries: keyspace.runs.iter().map(|run| run.entries).sum(),
+        bytes,
+        pm_bytes: bytes,
+    };
+    std::iter::once(runs).chain(keyspace.levels.iter().map(|level| LevelFigures {
+        level: level.level,
+        files: level.tables.len() as u64,
+        entries: level.entries(),
+        bytes: level.bytes(),
+        pm_bytes: level.pm_bytes(),
+    }))
+}
+
+/// Space, memory and the pace of writers.
+fn store(now: &Properties) -> Vec<Figure> {
+    let (gauge, counter) = (Figure::gauge, Figure::counter);
+    let mut figures = vec![
+        gauge("pm_capacity", "Persistent memory for data.")
+            .in_unit(Unit::Bytes)
+            .is(now.pm_capacity),
+        gauge("pm_free", "Persistent memory that is free.").in_unit(Unit::Bytes).is(now.pm_free),
+        gauge("pm_headroom", "Persistent memory that writers may take before space is reclaimed.")
+            .in_unit(Unit::Bytes)
+            .is(now.pm_headroom),
+        gauge("zones", "Zones of the pool.").is(now.zones.into()),
+        gauge("zones_free", "Zones that are wholly free.").is(now.zones_free.into()),
+        gauge("dram", "Memory that indexes and the block cache hold.")
+            .in_unit(Unit::Bytes)
+            .is(now.dram_bytes),
+        gauge("dram_budget", "Memory that they may hold.").in_unit(Unit::Bytes).is(now.dram_budget),
+        gauge("visible_seq", "Last sequence number that readers see.").is(now.visible_seq),
+        gauge("snapshots", "Open snapshots and iterators.").is(now.snapshots as u64),
+        gauge("debt_ratio", "How much writers are slowed: from 0, not at all, to 1.")
+            .real(f64::from(now.debt) / 1000.0),
+        gauge("writes_refused", "1 if writes are refused, else 0.")
+            .is(now.refusing_writes.is_some().into()),
+        gauge("damage_met", "1 if a background merge met damage, else 0.")
+            .is(now.damage_met.is_some().into()),
+        counter("slowed", "Time that writers were slowed, all together.")
+            .in_unit(Unit::Seconds)
+            .real(now.slowed.as_secs_f64()),
+        counter("scans_passed", "Deleted entries that scans have passed.").is(now.scans_passed),
+        counter("hook_failures", "Calls of merge operators and compaction filters that failed.")
+            .is(now.hook_failures),
+    ];
+    if let Some(bytes) = now.anonymous_bytes {
+        let help = "Memory of the whole process that maps no file.";
+        figures.push(gauge("process_anonymous", help).in_unit(Unit::Bytes).is(bytes));
+    }
+    figures
+}
+
+/// What was written to persistent memory, and to the log.
+fn media(now: &Properties) -> Vec<Figure> {
+    let (gauge, counter, persisted) = (Figure::gauge, Figure::counter, &now.persisted);
+    let mut figures = vec![
+        counter("pm_stored", "Bytes written to persistent memory with ordinary stores.")
+            .in_unit(Unit::Bytes)
+            .is(persisted.bytes_stored),
+        counter("pm_streamed", "Bytes written to persistent memory with non-temporal stores.")
+            .in_unit(Unit::Bytes)
+            .is(persisted.bytes_streamed),
+        counter("pm_media", "Bytes that reached the media: whole lines flushed or streamed.")
+            .in_unit(Unit::Bytes)
+            .is(persisted.media_bytes()),
+        counter("pm_lines_flushed", "Cache lines flushed.").is(persisted.lines_flushed),
+        counter("pm_fences", "Fences.").is(persisted.fences),
+    ];
+    if let Some(wal) = &now.wal {
+        figures.extend([
+            gauge("wal_segments", "Files of the log.").is(wal.segments),
+            gauge("wal_size", "Bytes of the log's files.").in_unit(Unit::Bytes).is(wal.bytes),
+            gauge("wal_live", "Bytes of the log that a recovery would need.")
+                .in_unit(Unit::Bytes)
+                .is(wal.live_bytes),
+            counter("wal_written", "Bytes written to the log.")
+                .in_unit(Unit::Bytes)
+                .is(wal.written_bytes),
+            counter("wal_writes", "Writes of the log.").is(wal.writes),
+            counter("wal_syncs", "Syncs of a file of the log.").is(wal.syncs),
+        ]);
+    }
+    figures
+}
+
+/// The levels of tables together, the block cache, compactions.
+fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
+    let (gauge, counter) = (Figure::gauge, Figure::counter);
+    let (cache, compactions) = (&ssd.cache, &ssd.compactions);
+    let bytes = Unit::Bytes;
+    vec![
+        gauge("ssd_files", "Bytes of all files.").in_unit(bytes.clone()).is(ssd.bytes),
+        gauge("ssd_limit", "Bytes that files may take; 0: what the device has.")
+            .in_unit(bytes.clone())
+            .is(ssd.limit),
+        gauge("pm_tables", "Persistent memory that tables take.")
+            .in_unit(bytes.clone())
+            .is(ssd.pm_bytes),
+        gauge("pm_tables_limit", "Persistent memory that tables may take.")
+            .in_unit(bytes.clone())
+            .is(ssd.pm_limit),
+        gauge("block_cache", "Bytes that the block cache takes.")
+            .in_unit(bytes.clone())
+            .is(cache.charged),
+        gauge("block_cache_budget", "Bytes that it may take.")
+            .in_unit(bytes.clone())
+            .is(cache.budget),
+        counter("block_cache_hits", "Blocks that were looked up and found.").is(cache.hits),
+        counter("block_cache_misses", "Blocks that were looked up and had to be read.")
+            .is(cache.misses),
+        counter("block_cache_evictions", "Blocks that made room for others.").is(cache.evictions),
+        gauge("background_failing", "1 if the last compaction failed, else 0.")
+            .is(ssd.trouble.is_some().into()),
+        counter("compactions_level0", "Compactions of level 0.").is(compactions.level0),
+        counter("compactions_levels", "Compactions of other levels.").is(compactions.levels),
+        counter("compactions_moves", "Tables that only moved.").is(compactions.moves),
+        counter("compactions_failed", "Compactions that failed.").is(compactions.failed),
+        counter("compaction_entries", "Entries that compactions read.").is(compactions.entries),
+        counter("compaction_read", "Bytes of tables that compactions read.")
+            .in_unit(bytes.clone())
+            .is(compactions.read_bytes),
+        counter("compaction_written", "Bytes of tables that compactions wrote to files.")
+            .in_unit(bytes.clone())
+            .is(compactions.written_bytes),
+        counter("compaction_pm_written", "Bytes of tables that they wrote to persistent memory.")
+            .in_unit(bytes)
+            .is(compactions.pm_written_bytes),
+        counter("compaction", "Time of compactions from begin to end, all together.")
+            .in_unit(Unit::Seconds)
+            .real(compactions.time.as_secs_f64()),
+    ]
+}
+
+fn keyspaces(all: &[KeyspaceProperties]) -> Vec<Figure> {
+    let gauge = Figure::gauge;
+    vec![
+        gauge("memtables", "Memtables, the active one included.")
+            .of_each(all, |of| of.memtables as u64),
+        gauge("memtable_records", "Versions in memtables.").of_each(all, |of| of.memtable_records),
+        gauge("memtable", "Bytes of records in memtables.")
+            .in_unit(Unit::Bytes)
+            .of_each(all, |of| of.memtable_bytes),
+        gauge("memtable_index", "Memory of the memtables' indexes.")
+            .in_unit(Unit::Bytes)
+            .of_each(all, |of| of.index_dram_bytes),
+        gauge("run_fences", "Memory of the index runs' fences.")
+            .in_unit(Unit::Bytes)
+            .of_each(all, |of| of.fences_dram_bytes),
+        gauge("subranges", "Subranges.").of_each(all, |of| of.subranges.len() as u64),
+        gauge("level_files", "Index runs of level 0, or tables of a level.")
+            .of_levels(all, |level| level.files),
+        gauge("level_entries", "Entries, deletions included.")
+            .of_levels(all, |level| level.entries),
+        gauge("level", "Bytes of a level.")
+            .in_unit(Unit::Bytes)
+            .of_levels(all, |level| level.bytes),
+        gauge("level_pm", "Bytes of a level that lie in persistent memory.")
+            .in_unit(Unit::Bytes)
+            .of_levels(all, |level| level.pm_bytes),
+    ]
+}
