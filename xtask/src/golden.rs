@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::Seq;
+
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{Batch, Db, Hooks, IngestOptions, Keyspace, MergeOperator, Options};
 use testkit::golden::pack::{self, Entry};
@@ -182,7 +184,7 @@ fn ingest(db: &Db, file: &PathBuf) -> Result<(), String> {
     let options = WriterOptions { external: true, ..WriterOptions::default() };
     let mut writer = Writer::new(Vec::new(), options);
     for (key, value) in (0..INGESTED).map(golden::ingested) {
-        writer.add(&key, 0, EntryKind::Value, &value).map_err(|error| error.to_string())?;
+        writer.add(&key, Seq::ZERO, EntryKind::Value, &value).map_err(|error| error.to_string())?;
     }
     let (bytes, _) = writer.finish().map_err(|error| error.to_string())?;
     std::fs::write(file, bytes).map_err(|error| error.to_string())?;

@@ -11,12 +11,10 @@ pub mod error;
 pub mod limits;
 pub mod planted;
 pub mod random;
+pub mod seq;
 
 pub use error::{Error, ErrorKind, Result};
-
-/// A sequence number: every key written gets its own, in commit order. The number of a commit is
-/// the sequence number of its first key. Zero is never assigned.
-pub type Seq = u64;
+pub use seq::{AtomicSeq, Seq};
 
 /// Bytes in one cache line, the unit in which persistent memory is flushed.
 pub const LINE: usize = 64;

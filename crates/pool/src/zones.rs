@@ -226,7 +226,7 @@ fn encode(pool_id: u64, no: u32, header: &ZoneHeader) -> [u64; 4] {
             ZoneKind::Clean => 2,
         };
     let owner = u64::from(header.subrange) << 32 | u64::from(header.keyspace);
-    let fields = [header.incarnation(), owner, header.base_seq];
+    let fields = [header.incarnation(), owner, header.base_seq.get()];
     let sum = checksum(pool_id, no, tag, fields);
     [u64::from(sum) << 32 | u64::from(tag), fields[0], fields[1], fields[2]]
 }
@@ -251,7 +251,7 @@ fn decode(pool_id: u64, no: u32, words: [u64; 4]) -> HeaderState {
         grant: incarnation as u32,
         keyspace: owner as u32,
         subrange: (owner >> 32) as u32,
-        base_seq,
+        base_seq: base::Seq::new(base_seq),
     })
 }
 
@@ -265,7 +265,7 @@ mod tests {
         grant: 4,
         keyspace: 5,
         subrange: 6,
-        base_seq: 7,
+        base_seq: base::Seq::new(7),
     };
 
     #[test]

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
-use base::Result;
 use base::random::Rng;
+use base::{Result, Seq};
 use sst::{
     Block, Blocks, Compression, EntryKind, Handle, Layout, Role, SEQ_MAX, Table, Writer,
     WriterOptions,
@@ -75,7 +75,7 @@ fn rate(entries: u64, mut run: impl FnMut()) -> f64 {
 fn write(entries: u64, options: &WriterOptions) -> Vec<u8> {
     let mut writer = Writer::new(Vec::with_capacity(140 * entries as usize), options.clone());
     for i in 0..entries {
-        writer.add(&key(2 * i), i, EntryKind::Value, &VALUE).expect("in order");
+        writer.add(&key(2 * i), Seq::new(i), EntryKind::Value, &VALUE).expect("in order");
     }
     writer.finish().expect("memory takes everything").0
 }

@@ -5,14 +5,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::Result;
+use base::{Result, Seq};
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{Block, Role};
 use crate::blocks::Blocks;
 use crate::handle::{BLOCK_TRAILER, Handle};
 use crate::index::IndexCursor;
-use crate::key::{EntryKind, SEQ_MAX, Target, split};
+use crate::key::{EntryKind, SEQ_MAX, Target, seq_of, split};
 use crate::layout::Layout;
 use crate::properties::name;
 use crate::table::Table;
@@ -106,11 +106,11 @@ struct Seen {
     stored_bytes: u64,
     key_bytes: u64,
     value_bytes: u64,
-    seqs: Option<(u64, u64)>,
+    seqs: Option<(Seq, Seq)>,
 }
 
 impl Seen {
-    fn seq(&mut self, seq: u64) {
+    fn seq(&mut self, seq: Seq) {
         let (min, max) = self.seqs.unwrap_or((seq, seq));
         self.seqs = Some((min.min(seq), max.max(seq)));
     }
@@ -229,7 +229,7 @@ impl<'t, B: Blocks> Check<'t, B> {
         seen.entries += 1;
         seen.key_bytes += cursor.key().len() as u64;
         seen.value_bytes += cursor.value_range().len() as u64;
-        seen.seq(trailer >> 8);
+        seen.seq(seq_of(trailer));
         let kind = self.table.kind(trailer, cursor.block());
         match self.noted(at, kind)? {
             Some(EntryKind::Delete | EntryKind::SingleDelete) => self.seen.deletions += 1,
@@ -281,7 +281,7 @@ impl<'t, B: Blocks> Check<'t, B> {
                 self.found(None, format!("property {name} says {told}, the table has {found}"));
             }
         }
-        let (min, max) = seen.seqs.unwrap_or((0, SEQ_MAX));
+        let (min, max) = seen.seqs.unwrap_or((Seq::ZERO, SEQ_MAX));
         let low = properties.min_seq.is_some_and(|told| min < told);
         let high = properties.max_seq.is_some_and(|told| max > told);
         if seen.seqs.is_some() && table.layout().global_seq().is_none() && (low || high) {

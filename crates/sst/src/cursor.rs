@@ -9,7 +9,7 @@ use crate::block::Role;
 use crate::block::cursor::BlockCursor;
 use crate::blocks::Blocks;
 use crate::index::IndexCursor;
-use crate::key::{EntryKind, Target, split};
+use crate::key::{EntryKind, Target, seq_of, split};
 use crate::table::Table;
 
 /// A place among the entries of a table. Owns what it needs; every move tells its own error, after which
@@ -27,7 +27,7 @@ pub struct Cursor<B> {
 impl<B: Blocks> Cursor<B> {
     pub(crate) fn new(table: Arc<Table<B>>) -> Self {
         let (data, kind) = (BlockCursor::nowhere(), EntryKind::Delete);
-        Self { table, index: None, data, seq: 0, kind }
+        Self { table, index: None, data, seq: Seq::ZERO, kind }
     }
 
     /// The table that it moves over.
@@ -71,7 +71,7 @@ impl<B: Blocks> Cursor<B> {
             Some(target) => self.seek_to(&target)?,
             // Behind all entries of the key, whatever number is stored.
             None => {
-                self.seek_to(&Target::at(key, 0))?;
+                self.seek_to(&Target::at(key, Seq::ZERO))?;
                 while self.valid() && self.key() == key {
                     self.next()?;
                 }
@@ -84,7 +84,7 @@ impl<B: Blocks> Cursor<B> {
     pub fn seek_for_prev(&mut self, key: &[u8], seq: Seq) -> Result<()> {
         let target = match self.table.layout().global_seq() {
             None => Target::behind(key, seq),
-            Some(global) if global >= seq => Target::behind(key, 0),
+            Some(global) if global >= seq => Target::behind(key, Seq::ZERO),
             Some(_) => Target { user: key, trailer: u64::MAX },
         };
         self.seek_to(&target)?;
@@ -191,7 +191,7 @@ impl<B: Blocks> Cursor<B> {
             return Ok(());
         }
         let (_, word) = split(self.data.key());
-        self.seq = self.table.layout().global_seq().unwrap_or(word >> 8);
+        self.seq = self.table.layout().global_seq().unwrap_or(seq_of(word));
         match self.table.kind(word, self.data.block()) {
             Ok(kind) => self.kind = kind,
             Err(error) => {

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use base::Seq;
+
 use crate::block::Block;
 use crate::block::cursor::BlockCursor;
 use crate::footer::{FOOTER_LEN, Footer};
@@ -91,7 +93,7 @@ pub fn table(data: &[u8], verify: bool) {
     }
 }
 
-type FuzzEntry = (Vec<u8>, u64, Vec<u8>);
+type FuzzEntry = (Vec<u8>, Seq, Vec<u8>);
 
 /// All entries one way, where none of them is damaged. Asks for some of them on the way.
 fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<FuzzEntry>> {
@@ -156,7 +158,7 @@ fn block(data: &[u8], role: Role, verify: bool) {
     }
     let keys = there.iter().map(|(key, _)| split(key).0).chain([&b""[..], stored]);
     for user in keys.take(64) {
-        for seq in [0, SEQ_MAX] {
+        for seq in [Seq::ZERO, SEQ_MAX] {
             _ = cursor.seek(&Target::at(user, seq));
             _ = cursor.find(&Target::behind(user, seq));
         }

@@ -9,7 +9,7 @@ use base::Seq;
 use base::bytes::{common_prefix, compare};
 
 /// Largest sequence number that an internal key can hold.
-pub const SEQ_MAX: Seq = (1 << 56) - 1;
+pub const SEQ_MAX: Seq = Seq::new((1 << 56) - 1);
 
 /// Bytes behind the user key: the sequence number times 256 plus the kind, little-endian.
 pub(crate) const TRAILER_LEN: usize = 8;
@@ -72,7 +72,13 @@ pub struct RangeDelete {
 /// Sequence number and kind in one word, as the trailer of an internal key holds them.
 #[inline]
 pub(crate) fn trailer(seq: Seq, kind: u8) -> u64 {
-    seq << 8 | u64::from(kind)
+    seq.get() << 8 | u64::from(kind)
+}
+
+/// The sequence number that a trailer holds.
+#[inline]
+pub(crate) fn seq_of(trailer: u64) -> Seq {
+    Seq::new(trailer >> 8)
 }
 
 /// User key and trailer of an internal key. What is shorter than a trailer counts as a user key.
@@ -95,12 +101,12 @@ impl<'a> Target<'a> {
     /// Before all entries of `user` with a sequence number of at most `seq`.
     #[inline]
     pub fn at(user: &'a [u8], seq: Seq) -> Self {
-        Self { user, trailer: seq.min(SEQ_MAX) << 8 | ABOVE_KINDS }
+        Self { user, trailer: seq.min(SEQ_MAX).get() << 8 | ABOVE_KINDS }
     }
 
     /// Behind all entries of `user` with a sequence number of at least `seq`.
     pub fn behind(user: &'a [u8], seq: Seq) -> Self {
-        Self { user, trailer: seq.min(SEQ_MAX) << 8 }
+        Self { user, trailer: seq.min(SEQ_MAX).get() << 8 }
     }
 
     /// How the internal key `stored` stands to this place.
@@ -147,13 +153,13 @@ mod tests {
 
     #[test]
     fn newest_first() {
-        let older = internal(b"k", 3);
-        assert_eq!(Target::at(b"k", 5).order_of(&older), Ordering::Greater);
-        assert_eq!(Target::at(b"k", 3).order_of(&older), Ordering::Greater);
-        assert_eq!(Target::at(b"k", 2).order_of(&older), Ordering::Less);
-        assert_eq!(Target::behind(b"k", 3).order_of(&older), Ordering::Less);
-        assert_eq!(Target::at(b"j", 0).order_of(&older), Ordering::Greater);
-        assert_eq!(Target::at(b"kk", 9).order_of(&older), Ordering::Less);
+        let older = internal(b"k", Seq::new(3));
+        assert_eq!(Target::at(b"k", Seq::new(5)).order_of(&older), Ordering::Greater);
+        assert_eq!(Target::at(b"k", Seq::new(3)).order_of(&older), Ordering::Greater);
+        assert_eq!(Target::at(b"k", Seq::new(2)).order_of(&older), Ordering::Less);
+        assert_eq!(Target::behind(b"k", Seq::new(3)).order_of(&older), Ordering::Less);
+        assert_eq!(Target::at(b"j", Seq::ZERO).order_of(&older), Ordering::Greater);
+        assert_eq!(Target::at(b"kk", Seq::new(9)).order_of(&older), Ordering::Less);
     }
 
     #[test]
@@ -175,7 +181,7 @@ mod tests {
         let mut out = Vec::new();
         for (i, low) in words.iter().enumerate() {
             for high in &words[i + 1..] {
-                let last = internal(low, 7);
+                let last = internal(low, Seq::new(7));
                 separator(&last, high, &mut out);
                 let (user, word) = split(&out);
                 assert!(user < *high, "{low:?} {high:?} {user:?}");
@@ -184,7 +190,7 @@ mod tests {
                 assert!(user.len() <= low.len());
             }
         }
-        separator(&internal(b"the quick", 1), b"the who", &mut out);
+        separator(&internal(b"the quick", Seq::new(1)), b"the who", &mut out);
         assert_eq!(split(&out).0, b"the r");
     }
 

@@ -10,21 +10,22 @@
 //!
 //! ```
 //! use std::sync::Arc;
+//! use base::Seq;
 //! use sst::{EntryKind, Layout, SEQ_MAX, Table, Uncached, Writer, WriterOptions};
 //!
 //! # fn main() -> base::Result<()> {
 //! let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-//! writer.add(b"apple", 7, EntryKind::Value, b"red")?;
-//! writer.add(b"apple", 3, EntryKind::Value, b"green")?;
-//! writer.add(b"pear", 5, EntryKind::Delete, b"")?;
+//! writer.add(b"apple", Seq::new(7), EntryKind::Value, b"red")?;
+//! writer.add(b"apple", Seq::new(3), EntryKind::Value, b"green")?;
+//! writer.add(b"pear", Seq::new(5), EntryKind::Delete, b"")?;
 //! let (file, summary) = writer.finish()?;
 //! assert_eq!((summary.entries, summary.len), (3, file.len() as u64));
 //!
 //! let layout = Arc::new(Layout::open(&file)?);
 //! let table = Arc::new(Table::new(layout, Uncached(file)));
 //! let newest = table.get(b"apple", SEQ_MAX)?.expect("it is there");
-//! assert_eq!((newest.seq, newest.value()), (7, &b"red"[..]));
-//! assert_eq!(table.get(b"apple", 6)?.expect("it was there").value(), b"green");
+//! assert_eq!((newest.seq, newest.value()), (Seq::new(7), &b"red"[..]));
+//! assert_eq!(table.get(b"apple", Seq::new(6))?.expect("it was there").value(), b"green");
 //!
 //! let mut cursor = table.cursor();
 //! cursor.seek(b"b", SEQ_MAX)?;

@@ -128,9 +128,9 @@ impl Properties {
             },
         };
         let global_seq = match raw.get(name::GLOBAL_SEQ) {
-            None => 0,
+            None => Seq::ZERO,
             Some(bytes) => match bytes.as_slice().try_into() {
-                Ok(word) => u64::from_le_bytes(word),
+                Ok(word) => Seq::new(u64::from_le_bytes(word)),
                 Err(_) => return Err(format!("property {} is no word", name::GLOBAL_SEQ)),
             },
         };
@@ -154,8 +154,8 @@ impl Properties {
             file_number: count(name::FILE_NUMBER)?,
             column_family_name: text(name::COLUMN_FAMILY_NAME),
             creation_time: count(name::CREATION_TIME)?,
-            min_seq: number(name::MIN_SEQ)?,
-            max_seq: number(name::MAX_SEQ)?,
+            min_seq: number(name::MIN_SEQ)?.map(Seq::new),
+            max_seq: number(name::MAX_SEQ)?.map(Seq::new),
             external_version: word(name::EXTERNAL_VERSION)?,
             global_seq,
             raw,

@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::filter;
 use crate::handle::Handle;
 use crate::index::IndexCursor;
-use crate::key::{EntryKind, RangeDelete, Target, foreign_kind, split};
+use crate::key::{EntryKind, RangeDelete, Target, foreign_kind, seq_of, split};
 use crate::layout::{Filter, Layout};
 
 /// A table that can be asked: a layout, and a way to get its blocks.
@@ -83,23 +83,23 @@ impl<B: Blocks> Table<B> {
         &self.blocks
     }
 
-    /// The newest entry of `key` whose sequence number is at most `at`. Range deletions are not looked at.
-    pub fn get(&self, key: &[u8], at: Seq) -> Result<Option<Hit>> {
-        if self.may_contain(key)? { self.find(key, at) } else { Ok(None) }
+    /// The newest entry of `key` whose sequence number is at most `snapshot`. Range deletions are not looked at.
+    pub fn get(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
+        if self.may_contain(key)? { self.find(key, snapshot) } else { Ok(None) }
     }
 
     /// As [`Table::get`], without asking the filter.
-    pub fn find(&self, key: &[u8], at: Seq) -> Result<Option<Hit>> {
-        match self.search(key, at)? {
+    pub fn find(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
+        match self.search(key, snapshot)? {
             Some(search) => self.finish(search),
             None => Ok(None),
         }
     }
 
-    /// The first half of [`Table::find`], which reads no data; `None` where no entry is visible at `at`.
+    /// The first half of [`Table::find`], which reads no data; `None` where no entry is visible at `snapshot`.
     #[inline]
-    pub fn search<'k>(&self, key: &'k [u8], at: Seq) -> Result<Option<Search<'k>>> {
-        let Some(target) = self.place(key, at) else { return Ok(None) };
+    pub fn search<'k>(&self, key: &'k [u8], snapshot: Seq) -> Result<Option<Search<'k>>> {
+        let Some(target) = self.place(key, snapshot) else { return Ok(None) };
         let mut index = IndexCursor::new(self)?;
         index.seek(self, &target)?;
         Ok(Some(Search { target, index, block: None }))
@@ -125,13 +125,13 @@ impl<B: Blocks> Table<B> {
         Ok(None)
     }
 
-    /// Where entries of `key` begin that are visible at `at`; `None` where none can be.
+    /// Where entries of `key` begin that are visible at `snapshot`; `None` where none can be.
     #[inline]
-    pub(crate) fn place<'k>(&self, key: &'k [u8], at: Seq) -> Option<Target<'k>> {
+    pub(crate) fn place<'k>(&self, key: &'k [u8], snapshot: Seq) -> Option<Target<'k>> {
         match self.layout.global_seq() {
-            None => Some(Target::at(key, at)),
+            None => Some(Target::at(key, snapshot)),
             // What is stored is another number than what counts.
-            Some(seq) => (seq <= at).then(|| Target::at(key, crate::SEQ_MAX)),
+            Some(seq) => (seq <= snapshot).then(|| Target::at(key, crate::SEQ_MAX)),
         }
     }
 
@@ -141,7 +141,7 @@ impl<B: Blocks> Table<B> {
             return Ok(None);
         }
         let kind = self.kind(word, data.block())?;
-        let seq = self.layout.global_seq().unwrap_or(word >> 8);
+        let seq = self.layout.global_seq().unwrap_or(seq_of(word));
         Ok(Some(Hit { seq, kind, block: data.block().clone(), range: data.value_range() }))
     }
 

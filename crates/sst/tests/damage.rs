@@ -4,6 +4,7 @@ mod common;
 
 use std::path::Path;
 
+use base::Seq;
 use base::random::Rng;
 use common::{Entry, Model, all, open, write};
 use sst::{Checksum, Compression, EntryKind, IndexKind, RangeDelete, Writer, WriterOptions};
@@ -25,9 +26,11 @@ fn ours(options: WriterOptions) -> Vec<u8> {
     for i in 0..40_u64 {
         let kind = if i % 9 == 0 { EntryKind::Delete } else { EntryKind::Value };
         let value = if i % 9 == 0 { String::new() } else { "value ".repeat(i as usize % 7) };
-        writer.add(format!("key{i:03}").as_bytes(), 100 - i, kind, value.as_bytes()).unwrap();
+        writer
+            .add(format!("key{i:03}").as_bytes(), Seq::new(100 - i), kind, value.as_bytes())
+            .unwrap();
     }
-    writer.add_range_delete(b"key010", b"key020", 7).unwrap();
+    writer.add_range_delete(b"key010", b"key020", Seq::new(7)).unwrap();
     writer.finish().unwrap().0
 }
 
@@ -119,7 +122,7 @@ fn swapped_blocks() {
 #[test]
 fn the_check_sees_more_than_checksums() {
     let model: Model = (0..50_u8)
-        .map(|i| ((vec![i], std::cmp::Reverse(1)), (EntryKind::Value, vec![i; 40])))
+        .map(|i| ((vec![i], std::cmp::Reverse(Seq::new(1))), (EntryKind::Value, vec![i; 40])))
         .collect();
     let (good, _) = write(&model, small());
     assert_eq!(open(good.clone()).unwrap().verify().unwrap(), []);
@@ -131,7 +134,7 @@ fn the_check_sees_more_than_checksums() {
     assert!(found[0].what.contains("checksum") && found[0].offset == Some(0), "{found:?}");
     // A filter that knows other keys, with its right checksum.
     let other: Model = (0..50_u8)
-        .map(|i| ((vec![i + 100], std::cmp::Reverse(1)), (EntryKind::Value, vec![i; 40])))
+        .map(|i| ((vec![i + 100], std::cmp::Reverse(Seq::new(1))), (EntryKind::Value, vec![i; 40])))
         .collect();
     let (other, summary) = write(&other, small());
     let from = summary.data_bytes as usize;

@@ -5,7 +5,7 @@ mod common;
 use std::cmp::Reverse;
 use std::path::Path;
 
-use base::ErrorKind;
+use base::{ErrorKind, Seq};
 use common::{Key, MemTable, Model, all, entry, open};
 use sst::{Checksum, Compression, EntryKind, Layout, RangeDelete, SEQ_MAX};
 
@@ -23,14 +23,14 @@ fn value(i: u64, life: u64) -> Vec<u8> {
 fn wanted() -> Vec<(Vec<u8>, EntryKind, Vec<u8>)> {
     let mut model = Model::new();
     for i in 0..COUNT {
-        model.insert((key(i), Reverse(1)), (EntryKind::Value, value(i, 1)));
+        model.insert((key(i), Reverse(Seq::new(1))), (EntryKind::Value, value(i, 1)));
         if i % 7 == 0 {
-            model.insert((key(i), Reverse(2)), (EntryKind::Value, value(i, 2)));
+            model.insert((key(i), Reverse(Seq::new(2))), (EntryKind::Value, value(i, 2)));
         }
         if i % 11 == 0 {
             // No reader sees an overwrite between snapshot and deletion.
-            model.remove(&(key(i), Reverse(2)));
-            model.insert((key(i), Reverse(3)), (EntryKind::Delete, Vec::new()));
+            model.remove(&(key(i), Reverse(Seq::new(2))));
+            model.insert((key(i), Reverse(Seq::new(3))), (EntryKind::Delete, Vec::new()));
         }
     }
     model.into_iter().map(|((key, _), (kind, value))| (key, kind, value)).collect()
@@ -125,7 +125,7 @@ fn external_tables() {
     let wanted: Vec<_> = (0..COUNT).map(|i| (key(i), EntryKind::Value, value(i, 1))).collect();
     for name in ["v5-external", "v6-external"] {
         let table = table(name);
-        assert_eq!(table.layout().global_seq(), Some(0), "{name}");
+        assert_eq!(table.layout().global_seq(), Some(Seq::new(0)), "{name}");
         assert_eq!(table.layout().properties().external_version, Some(2), "{name}");
         examine(name, &table, &wanted);
     }
@@ -192,7 +192,7 @@ fn filters_are_the_same_bytes() {
     let theirs = read("v5-external");
     let mut writer = sst::Writer::new(Vec::new(), sst::WriterOptions::default());
     for i in 0..COUNT {
-        writer.add(&key(i), 0, EntryKind::Value, &value(i, 1)).unwrap();
+        writer.add(&key(i), Seq::ZERO, EntryKind::Value, &value(i, 1)).unwrap();
     }
     let (ours, summary) = writer.finish().unwrap();
     // Ours stands right behind the data.
@@ -221,12 +221,12 @@ fn our_bytes() {
     for i in 0..20 {
         let kind = if i % 6 == 5 { EntryKind::Delete } else { EntryKind::Value };
         let value = if i % 6 == 5 { Vec::new() } else { value(i, 1) };
-        writer.add(&key(i), 100 + i, kind, &value).unwrap();
+        writer.add(&key(i), Seq::new(100 + i), kind, &value).unwrap();
         if i % 6 == 5 {
-            writer.add(&key(i), 50 + i, EntryKind::Merge, b"operand").unwrap();
+            writer.add(&key(i), Seq::new(50 + i), EntryKind::Merge, b"operand").unwrap();
         }
     }
-    writer.add_range_delete(&key(3), &key(5), 90).unwrap();
+    writer.add_range_delete(&key(3), &key(5), Seq::new(90)).unwrap();
     let (bytes, _) = writer.finish().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ours.sst");
     if !path.exists() {

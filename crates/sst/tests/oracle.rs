@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use base::Seq;
 use base::random::Rng;
 use common::{Model, options, write};
 use sst::{EntryKind, FileSink, Writer, WriterOptions};
@@ -49,7 +50,7 @@ fn model(seed: u64) -> Model {
         let deletes = matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
         let len = if deletes { 0 } else { random.below(200) as usize };
         let value = (0..len).map(|i| (i as u64 * random.below(3)) as u8).collect();
-        model.insert((key, Reverse(random.below(1 << 20))), (kind, value));
+        model.insert((key, Reverse(Seq::new(random.below(1 << 20)))), (kind, value));
     }
     model
 }
@@ -99,9 +100,9 @@ fn sst_dump_notices_damage() {
 fn sst_dump_sees_range_deletions() {
     let place = tempfile::tempdir().unwrap();
     let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-    writer.add(b"m", 9, EntryKind::Value, b"v").unwrap();
+    writer.add(b"m", Seq::new(9), EntryKind::Value, b"v").unwrap();
     for (begin, end, seq) in [("p", "q", 3), ("a", "c", 5), ("a", "z", 8)] {
-        writer.add_range_delete(begin.as_bytes(), end.as_bytes(), seq).unwrap();
+        writer.add_range_delete(begin.as_bytes(), end.as_bytes(), Seq::new(seq)).unwrap();
     }
     let path = place.path().join("000001.sst");
     std::fs::write(&path, writer.finish().unwrap().0).unwrap();
@@ -120,7 +121,7 @@ fn sst_dump_sees_range_deletions() {
 fn sst_dump_reads_range_deletions_alone() {
     let place = tempfile::tempdir().unwrap();
     let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-    writer.add_range_delete(b"a", b"c", 5).unwrap();
+    writer.add_range_delete(b"a", b"c", Seq::new(5)).unwrap();
     let path = place.path().join("000001.sst");
     std::fs::write(&path, writer.finish().unwrap().0).unwrap();
     let args = ["--command=check", "--verify_checksum"];
@@ -145,9 +146,11 @@ fn ldb_repairs_a_folder() {
     };
     let mut writer = Writer::new(Vec::new(), options);
     for i in 0..1000 {
-        writer.add(format!("k{i:05}").as_bytes(), 7 + i, EntryKind::Value, b"value").unwrap();
+        writer
+            .add(format!("k{i:05}").as_bytes(), Seq::new(7 + i), EntryKind::Value, b"value")
+            .unwrap();
     }
-    writer.add_range_delete(b"k00100", b"k00200", 5000).unwrap();
+    writer.add_range_delete(b"k00100", b"k00200", Seq::new(5000)).unwrap();
     std::fs::write(place.path().join("000012.sst"), writer.finish().unwrap().0).unwrap();
     let db = format!("--db={}", place.path().display());
     let ldb = |command: &str| Command::new("ldb").arg(&db).arg(command).output().ok();
@@ -194,7 +197,9 @@ fn million_keys() {
     for i in 0..count {
         let tail = if i % 50 == 0 { i as usize * 37 % 300 } else { 0 };
         let key = format!("{i:09}{}", "x".repeat(tail));
-        writer.add(key.as_bytes(), 0, EntryKind::Value, format!("v{i}").as_bytes()).unwrap();
+        writer
+            .add(key.as_bytes(), Seq::ZERO, EntryKind::Value, format!("v{i}").as_bytes())
+            .unwrap();
     }
     let (sink, summary) = writer.finish().unwrap();
     sink.sync().unwrap();
@@ -225,7 +230,9 @@ fn ingested_in_every_shape() {
         for i in 0..count {
             let tail = if i % 50 == 0 { i as usize * 37 % 300 } else { 0 };
             let key = format!("{i:09}{}", "x".repeat(tail));
-            writer.add(key.as_bytes(), 0, EntryKind::Value, format!("v{i}").as_bytes()).unwrap();
+            writer
+                .add(key.as_bytes(), Seq::ZERO, EntryKind::Value, format!("v{i}").as_bytes())
+                .unwrap();
         }
         let path = place.path().join("table.sst");
         std::fs::write(&path, writer.finish().unwrap().0).unwrap();

@@ -4,6 +4,8 @@ mod common;
 
 use std::cmp::Reverse;
 
+use base::Seq;
+
 use common::{Key, Model, all, entry, open, options, write};
 use proptest::prelude::*;
 use sst::{EntryKind, SEQ_MAX, Writer, WriterOptions};
@@ -26,7 +28,8 @@ fn kinds() -> impl Strategy<Value = EntryKind> {
 }
 
 fn models() -> impl Strategy<Value = Model> {
-    let seqs = prop_oneof![0..20_u64, Just(SEQ_MAX), any::<u32>().prop_map(u64::from)];
+    let seqs = prop_oneof![0..20_u64, Just(SEQ_MAX.get()), any::<u32>().prop_map(u64::from)]
+        .prop_map(Seq::new);
     let values = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..20),
         (0..400_usize).prop_map(|len| vec![7; len]),
@@ -43,7 +46,7 @@ proptest! {
     fn reads_what_was_written(
         model in models(),
         pick in any::<u64>(),
-        probes in proptest::collection::vec((keys(), 0..25_u64), 20),
+        probes in proptest::collection::vec((keys(), (0..25_u64).prop_map(Seq::new)), 20),
     ) {
         let (bytes, summary) = write(&model, options(pick));
         prop_assert_eq!(summary.len, bytes.len() as u64);
@@ -99,56 +102,63 @@ proptest! {
 fn disorder_is_refused() {
     let add = |steps: &[(&[u8], u64)]| {
         let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-        steps.iter().try_for_each(|(key, seq)| writer.add(key, *seq, EntryKind::Value, b""))
+        steps
+            .iter()
+            .try_for_each(|(key, seq)| writer.add(key, Seq::new(*seq), EntryKind::Value, b""))
     };
     assert!(add(&[(b"a", 5), (b"a", 4), (b"b", 9)]).is_ok());
     for steps in [
         &[(&b"b"[..], 1_u64), (&b"a"[..], 1)][..],
         &[(b"a", 4), (b"a", 5)],
         &[(b"a", 4), (b"a", 4)],
-        &[(b"a", SEQ_MAX + 1)],
+        &[(b"a", SEQ_MAX.get() + 1)],
     ] {
         assert_eq!(add(steps).unwrap_err().kind(), base::ErrorKind::InvalidArgument);
     }
     let external = WriterOptions { external: true, ..WriterOptions::default() };
     let mut writer = Writer::new(Vec::new(), external);
-    assert!(writer.add(b"a", 1, EntryKind::Value, b"").is_err());
-    assert!(writer.add(b"a", 0, EntryKind::Value, b"").is_ok());
-    assert!(writer.add_range_delete(b"b", b"b", 0).is_err());
+    assert!(writer.add(b"a", Seq::new(1), EntryKind::Value, b"").is_err());
+    assert!(writer.add(b"a", Seq::ZERO, EntryKind::Value, b"").is_ok());
+    assert!(writer.add_range_delete(b"b", b"b", Seq::ZERO).is_err());
 }
 
 #[test]
 fn range_deletions_come_back_sorted() {
     let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-    writer.add(b"m", 9, EntryKind::Value, b"v").unwrap();
+    writer.add(b"m", Seq::new(9), EntryKind::Value, b"v").unwrap();
     for (begin, end, seq) in [("p", "q", 3), ("a", "c", 5), ("a", "z", 8), ("a", "b", 5)] {
-        writer.add_range_delete(begin.as_bytes(), end.as_bytes(), seq).unwrap();
+        writer.add_range_delete(begin.as_bytes(), end.as_bytes(), Seq::new(seq)).unwrap();
     }
     let (bytes, summary) = writer.finish().unwrap();
     assert_eq!((summary.smallest.as_slice(), summary.largest.as_slice()), (&b"a"[..], &b"z"[..]));
-    assert_eq!((summary.min_seq, summary.max_seq, summary.range_deletes), (3, 9, 3));
+    assert_eq!(
+        (summary.min_seq, summary.max_seq, summary.range_deletes),
+        (Seq::new(3), Seq::new(9), 3)
+    );
     let table = open(bytes.clone()).unwrap();
     let found = table.layout().range_deletes(&bytes).unwrap();
     let found: Vec<_> =
-        found.iter().map(|range| (range.begin[0], range.end[0], range.seq)).collect();
+        found.iter().map(|range| (range.begin[0], range.end[0], range.seq.get())).collect();
     assert_eq!(found, [(b'a', b'z', 8), (b'a', b'c', 5), (b'p', b'q', 3)]);
 }
 
 #[test]
 fn a_global_number_stands_for_all() {
     let model = Model::from_iter(
-        ["a", "b", "c"].map(|key| ((key.into(), Reverse(0)), (EntryKind::Value, key.into()))),
+        ["a", "b", "c"]
+            .map(|key| ((key.into(), Reverse(Seq::ZERO)), (EntryKind::Value, key.into()))),
     );
     let external = WriterOptions { external: true, ..WriterOptions::default() };
     let (bytes, _) = write(&model, external);
     let layout = sst::Layout::open(&bytes).unwrap();
-    assert_eq!(layout.global_seq(), Some(0));
-    let layout = std::sync::Arc::new(layout.with_global_seq(50));
+    assert_eq!(layout.global_seq(), Some(Seq::new(0)));
+    let layout = std::sync::Arc::new(layout.with_global_seq(Seq::new(50)));
     let table = std::sync::Arc::new(sst::Table::new(layout, sst::Uncached(bytes)));
-    assert!(table.get(b"b", 49).unwrap().is_none());
-    assert_eq!(table.get(b"b", 50).unwrap().unwrap().seq, 50);
+    assert!(table.get(b"b", Seq::new(49)).unwrap().is_none());
+    assert_eq!(table.get(b"b", Seq::new(50)).unwrap().unwrap().seq, Seq::new(50));
     let mut cursor = table.cursor();
     let mut at = |key: &[u8], seq, back: bool| {
+        let seq = Seq::new(seq);
         if back { cursor.seek_for_prev(key, seq) } else { cursor.seek(key, seq) }.unwrap();
         cursor.valid().then(|| cursor.key()[0])
     };
@@ -171,7 +181,7 @@ fn without_entries() {
         assert_eq!(table.verify().unwrap(), []);
 
         let mut writer = Writer::new(Vec::new(), options);
-        writer.add_range_delete(b"a", b"b", 1).unwrap();
+        writer.add_range_delete(b"a", b"b", Seq::new(1)).unwrap();
         let table = open(writer.finish().unwrap().0).unwrap();
         assert_eq!(all(&table).unwrap(), []);
         assert_eq!(table.range_deletes().unwrap().len(), 1);
@@ -196,7 +206,7 @@ fn in_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.sst");
     let mut writer = Writer::new(sst::FileSink::create(&path).unwrap(), WriterOptions::default());
-    writer.add(b"key", 1, EntryKind::Value, b"value").unwrap();
+    writer.add(b"key", Seq::new(1), EntryKind::Value, b"value").unwrap();
     let (sink, summary) = writer.finish().unwrap();
     sink.sync().unwrap();
     assert!(sst::FileSink::create(&path).is_err(), "never over something else");
@@ -204,10 +214,10 @@ fn in_files() {
     let layout = std::sync::Arc::new(sst::Layout::open(&file).unwrap());
     assert_eq!(layout.name(), path.display().to_string());
     let table = sst::Table::new(layout.clone(), sst::Uncached(file));
-    assert_eq!(table.get(b"key", 1).unwrap().unwrap().value(), b"value");
+    assert_eq!(table.get(b"key", Seq::new(1)).unwrap().unwrap().value(), b"value");
     // The file shrinks while it is open: an error of the system, not of the table.
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10).unwrap();
-    assert_eq!(table.get(b"key", 1).unwrap_err().kind(), base::ErrorKind::Io);
+    assert_eq!(table.get(b"key", Seq::new(1)).unwrap_err().kind(), base::ErrorKind::Io);
     assert!(sst::Layout::open(&sst::FileReader::open(&path).unwrap()).is_err());
     assert!(summary.len > 10);
     std::fs::remove_file(&path).unwrap();

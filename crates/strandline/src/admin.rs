@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::limits::NAME_BYTES_MAX;
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 
 use crate::caught::{caught, panicked};
 use crate::compaction::manual::Depth;
@@ -372,7 +372,7 @@ fn options_len(options: &KeyspaceOptions) -> u64 {
     }
     let options = Box::new(options.clone());
     let changes = vec![VersionEdit::SetOptions { keyspace: u32::MAX, options }];
-    Edit { floor: 0, changes }.encode().len() as u64
+    Edit { floor: Seq::ZERO, changes }.encode().len() as u64
 }
 
 fn no_room() -> Error {

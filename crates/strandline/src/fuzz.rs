@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::LINE;
+use base::{LINE, Seq};
 use pmem::{Region, Site};
 use pool::{Format, Pool};
 use ssd::{Disk, Fs, Memory};
@@ -51,7 +51,7 @@ pub fn edit(data: &[u8]) {
 }
 
 const ZONE: Format = Format { zone_len: 4 << 10, manifest_len: 512 };
-const BASE_SEQ: u64 = 1_000;
+const BASE_SEQ: Seq = Seq::new(1_000);
 
 thread_local! {
     static MEDIA: OnceCell<Media> = const { OnceCell::new() };
@@ -96,10 +96,10 @@ fn scan_records(media: &Media, zone: &[u8]) {
     let start = media.pool.geometry().zone_at(0);
     let end = start + zone.len() as u64;
     let _dirty = media.region.copy(Site::Record, start, zone);
-    let scan = scan_zone::scan(media, start, end, 0);
-    for cut in [0, BASE_SEQ + 10, u64::MAX] {
+    let scan = scan_zone::scan(media, start, end, Seq::ZERO);
+    for cut in [Seq::ZERO, BASE_SEQ + 10, Seq::MAX] {
         let mut keys = 0;
-        let replayed = scan_zone::replay(media, start..end, &scan, cut, cut == u64::MAX, |found| {
+        let replayed = scan_zone::replay(media, start..end, &scan, cut, cut == Seq::MAX, |found| {
             keys += found.key(media).len() + found.value(media).len();
             Ok(())
         });
@@ -232,8 +232,8 @@ mod tests {
             keyspace: 0,
             order: 2,
             entries: 15,
-            min_seq: 1,
-            max_seq: 20,
+            min_seq: Seq::new(1),
+            max_seq: Seq::new(20),
             blocks: pieces.clone(),
             filter: pieces.clone(),
             meta: pieces,
@@ -249,15 +249,15 @@ mod tests {
             entries: 7,
             deletions: 1,
             range_deletes: 1,
-            min_seq: 1,
-            max_seq: 6,
-            global_seq: 0,
+            min_seq: Seq::new(1),
+            max_seq: Seq::new(6),
+            global_seq: Seq::ZERO,
             smallest: b"a".to_vec(),
             largest: b"m".to_vec(),
             ends_before: true,
         };
         let split = vec![(1, Vec::new()), (2, b"k".to_vec())];
-        let on = |changes: Vec<VersionEdit>| Edit { floor: 7, changes }.encode();
+        let on = |changes: Vec<VersionEdit>| Edit { floor: Seq::new(7), changes }.encode();
         let subranges = VersionEdit::Subranges { keyspace: 0, old: vec![0], new: split };
         let add = VersionEdit::AddRun { run: Box::new(run), subranges: vec![1, 2] };
         let zone = |fate| VersionEdit::Zone { no: 1, incarnation: 1 << 32, fate };
@@ -335,7 +335,10 @@ mod tests {
         let meta = run::Meta {
             zones: vec![(1, 1 << 32, 640)],
             extents: vec![Extent { at: 4096, len: 512 }],
-            ranges: Ranges::new(&[delete(b"a", b"k", 5), delete(b"c", b"z", 9)]),
+            ranges: Ranges::new(&[
+                delete(b"a", b"k", Seq::new(5)),
+                delete(b"c", b"z", Seq::new(9)),
+            ]),
         };
         write("run_meta", "whole", &run::encode_meta(&fences.finish(), &meta));
     }

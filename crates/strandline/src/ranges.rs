@@ -137,9 +137,9 @@ impl Ranges {
     #[inline]
     pub(crate) fn newest(&self, key: &[u8], at: Seq) -> Seq {
         if self.is_empty() {
-            return 0;
+            return Seq::ZERO;
         }
-        self.covering(key, at).map_or(0, |stretch| stretch.seq)
+        self.covering(key, at).map_or(Seq::ZERO, |stretch| stretch.seq)
     }
 
     /// The keys around `key` that the newest deletion of it covers that is not younger than `at`. It may cover others
@@ -249,8 +249,8 @@ fn needed(open: &OpenRanges, horizon: &Horizon) -> Vec<Seq> {
 mod tests {
     use super::*;
 
-    fn delete(begin: &str, end: &str, seq: Seq) -> RangeDelete {
-        RangeDelete { begin: begin.into(), end: end.into(), seq }
+    fn delete(begin: &str, end: &str, seq: u64) -> RangeDelete {
+        RangeDelete { begin: begin.into(), end: end.into(), seq: Seq::new(seq) }
     }
 
     fn shown(ranges: &Ranges) -> String {
@@ -279,13 +279,14 @@ mod tests {
             ("h", 99, 0),
             ("m", 3, 3),
         ] {
-            assert_eq!(ranges.newest(key.as_bytes(), at), newest, "{key} at {at}");
+            let found = ranges.newest(key.as_bytes(), Seq::new(at));
+            assert_eq!(found, Seq::new(newest), "{key} at {at}");
         }
-        assert_eq!(ranges.next_above(b"e", 4, None), Some(5));
-        assert_eq!(ranges.next_above(b"e", 5, None), Some(9));
-        assert_eq!(ranges.next_above(b"e", 5, Some(7)), Some(7));
-        assert_eq!(ranges.next_above(b"z", 5, Some(7)), Some(7));
-        assert_eq!(ranges.seqs(), Some((3, 9)));
+        assert_eq!(ranges.next_above(b"e", Seq::new(4), None), Some(Seq::new(5)));
+        assert_eq!(ranges.next_above(b"e", Seq::new(5), None), Some(Seq::new(9)));
+        assert_eq!(ranges.next_above(b"e", Seq::new(5), Some(Seq::new(7))), Some(Seq::new(7)));
+        assert_eq!(ranges.next_above(b"z", Seq::new(5), Some(Seq::new(7))), Some(Seq::new(7)));
+        assert_eq!(ranges.seqs(), Some((Seq::new(3), Seq::new(9))));
         assert_eq!(ranges.bounds(), Some((&b"b"[..], &b"n"[..])));
     }
 
@@ -294,7 +295,7 @@ mod tests {
         let ranges = Ranges::new(&[delete("b", "f", 5), delete("d", "h", 9)]);
         assert_eq!(shown(&ranges.clip(Some(b"c"), Some(b"e"))), "c-d:[5] d-e:[9, 5]");
         assert_eq!(shown(&ranges.clip(Some(b"h"), None)), "");
-        assert_eq!(shown(&ranges.retain(|_, seq, _| seq == 9)), "d-h:[9]");
+        assert_eq!(shown(&ranges.retain(|_, seq, _| seq == Seq::new(9))), "d-h:[9]");
         assert_eq!(shown(&ranges.retain(|_, _, newer| newer.is_none())), "b-d:[5] d-h:[9]");
     }
 }

@@ -129,21 +129,24 @@ mod tests {
 
     #[test]
     fn the_horizon_keeps_what_some_reader_may_need() {
-        let horizon = Horizon { stamps: vec![100, 50, 20] };
-        assert!(horizon.keeps(7, None));
-        assert!(horizon.keeps(90, Some(101)), "a reader may stand at 100");
-        assert!(horizon.keeps(101, Some(102)), "later readers may stand anywhere");
-        assert!(!horizon.keeps(60, Some(100)));
-        assert!(horizon.keeps(40, Some(60)));
-        assert!(!horizon.keeps(21, Some(49)));
-        assert!(horizon.keeps(20, Some(50)));
-        assert!(!horizon.keeps(5, Some(20)));
+        let horizon = Horizon { stamps: [100, 50, 20].map(Seq::new).to_vec() };
+        let keeps = |seq, newer: Option<u64>| horizon.keeps(Seq::new(seq), newer.map(Seq::new));
+        assert!(keeps(7, None));
+        assert!(keeps(90, Some(101)), "a reader may stand at 100");
+        assert!(keeps(101, Some(102)), "later readers may stand anywhere");
+        assert!(!keeps(60, Some(100)));
+        assert!(keeps(40, Some(60)));
+        assert!(!keeps(21, Some(49)));
+        assert!(keeps(20, Some(50)));
+        assert!(!keeps(5, Some(20)));
     }
 
     #[test]
     fn operands_come_to_one_between_snapshots() {
-        let horizon = Horizon { stamps: vec![100, 50, 20] };
-        let stretch = |versions: &[(Seq, bool)]| horizon.stretch(versions, |version| *version);
+        let horizon = Horizon { stamps: [100, 50, 20].map(Seq::new).to_vec() };
+        let stretch = |versions: &[(u64, bool)]| {
+            horizon.stretch(versions, |(seq, operand)| (Seq::new(*seq), *operand))
+        };
         assert_eq!(stretch(&[(90, true), (80, true), (51, true), (50, true)]), 3);
         assert_eq!(stretch(&[(50, true), (40, false), (30, true)]), 2, "a value ends it");
         assert_eq!(stretch(&[(102, true), (101, true)]), 1, "later readers may stand anywhere");

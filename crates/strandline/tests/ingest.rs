@@ -13,7 +13,7 @@ use common::{
 };
 use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Rule};
 use sst::{EntryKind, Writer, WriterOptions};
-use strandline::{Batch, Db, ErrorKind, IngestOptions, ReadOptions, SsdSource};
+use strandline::{Batch, Db, ErrorKind, IngestOptions, ReadOptions, Seq, SsdSource};
 use testkit::Rng;
 
 /// One entry of a table: a value, or a deletion.
@@ -64,7 +64,7 @@ fn all(db: &Db) -> Contents {
     dump(db.default_keyspace(), &ReadOptions::default())
 }
 
-fn ingest(db: &Db, paths: &[PathBuf]) -> strandline::Result<u64> {
+fn ingest(db: &Db, paths: &[PathBuf]) -> strandline::Result<Seq> {
     db.ingest(db.default_keyspace(), paths, IngestOptions::default())
 }
 
@@ -188,13 +188,13 @@ fn what_cannot_be_taken_is_refused_without_effect() {
     flipped[20] ^= 1;
     let plain = {
         let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-        writer.add(b"k", 7, EntryKind::Value, b"v").expect("add");
+        writer.add(b"k", Seq::new(7), EntryKind::Value, b"v").expect("add");
         writer.finish().expect("finish").0
     };
     let merge = {
         let options = WriterOptions { external: true, ..WriterOptions::default() };
         let mut writer = Writer::new(Vec::new(), options);
-        writer.add(b"k", 0, EntryKind::Merge, b"v").expect("add");
+        writer.add(b"k", Seq::ZERO, EntryKind::Merge, b"v").expect("add");
         writer.finish().expect("finish").0
     };
     let long = external(&[(vec![b'k'; (64 << 10) + 1], None)], &[]);

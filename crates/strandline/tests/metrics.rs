@@ -85,7 +85,7 @@ fn the_text_says_what_the_figures_say() {
     let parsed = parse(&now.prometheus());
     parsed.is("strandline_pm_capacity_bytes", now.pm_capacity);
     parsed.is("strandline_pm_free_bytes", now.pm_free);
-    parsed.is("strandline_visible_seq", now.visible_seq);
+    parsed.is("strandline_visible_seq", now.visible_seq.get());
     parsed.is("strandline_pm_media_bytes_total", now.persisted.media_bytes());
     parsed.is("strandline_pm_fences_total", now.persisted.fences);
     parsed.is("strandline_writes_refused", 0);

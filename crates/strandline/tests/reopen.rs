@@ -12,7 +12,7 @@ use common::{
 };
 use strandline::{
     Batch, CompactionFilter, Db, Decision, ErrorKind, Hooks, Options, PmSource, ReadOptions,
-    RecoveryProgress, RecoveryStep, steps,
+    RecoveryProgress, RecoveryStep, Seq, steps,
 };
 use testkit::Rng;
 
@@ -22,7 +22,7 @@ fn cycle(options: Options, pool: u64, cycles: u64, puts: u64) {
     let empty = open().properties().pm_free;
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut rng = Rng::new(cycles);
-    let mut last_seq = 0;
+    let mut last_seq = Seq::ZERO;
     for cycle in 0..cycles {
         let db = open();
         assert_nothing_leaked(&db, &format!("cycle {cycle}"));

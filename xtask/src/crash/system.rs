@@ -474,7 +474,7 @@ impl System for Engine {
     }
 
     fn cut(&self, store: &Store) -> u64 {
-        store.db.recovery().cut
+        store.db.recovery().cut.get()
     }
 
     fn leaks(&self, store: &Store) -> u64 {
@@ -557,7 +557,7 @@ fn step_commit(store: &Store, commit: &mut Committing<'_>) -> Result<Progress> {
         Ok(Stepped::Did(Step::Reserve { number, switched_zone })) => {
             store.probe.borrow_mut().zone_switches += u64::from(switched_zone);
             store.in_flight.set(store.in_flight.get() + 1);
-            Ok(Progress::Reserved(number))
+            Ok(Progress::Reserved(number.get()))
         }
         Ok(Stepped::Did(Step::Copy)) => {
             *nap = if store.turn(2) == 0 { WRITER_NAP } else { 0 };

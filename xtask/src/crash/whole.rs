@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 use pmem::Region;
 use sim::beside::Kind;
 use sim::check::Fold;
@@ -205,7 +205,7 @@ pub fn ingest(store: &Store, db: &Db, incoming: &mut Incoming) -> Result<Progres
     match db.ingest(space, &[path], IngestOptions::default().move_files(*moves)) {
         Ok(seq) => {
             store.probe.borrow_mut().ingested += 1;
-            Ok(Progress::At(seq))
+            Ok(Progress::At(seq.get()))
         }
         Err(error) if refused(&error) => Ok(Progress::Refused),
         Err(error) => Err(error),
@@ -218,11 +218,11 @@ pub fn external(writes: &[Change]) -> Result<Vec<u8>> {
     for write in writes {
         match write {
             Change::Put { key, value, .. } => {
-                writer.add(key, 0, EntryKind::Value, &value.bytes())?;
+                writer.add(key, Seq::ZERO, EntryKind::Value, &value.bytes())?;
             }
-            Change::Delete { key, .. } => writer.add(key, 0, EntryKind::Delete, &[])?,
+            Change::Delete { key, .. } => writer.add(key, Seq::ZERO, EntryKind::Delete, &[])?,
             Change::DeleteRange { from, to, .. } if from < to => {
-                writer.add_range_delete(from, to, 0)?;
+                writer.add_range_delete(from, to, Seq::ZERO)?;
             }
             _ => {}
         }
@@ -236,7 +236,7 @@ pub fn checkpoint(store: &Store, db: &Db, number: u32) -> Result<Progress> {
     match db.checkpoint(copy(number)) {
         Ok(seq) => {
             store.probe.borrow_mut().checkpoints += 1;
-            Ok(Progress::At(seq))
+            Ok(Progress::At(seq.get()))
         }
         Err(error) if error.kind() == ErrorKind::Exists => Ok(Progress::Refused),
         Err(error) => Err(error),

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use base::Seq;
+
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
     Batch, Cursor, Db, ErrorKind, IngestOptions, Keyspace, ReadOptions, Result, Snapshot,
@@ -215,7 +217,7 @@ impl<'g> Guest<'g> {
         for no in (from..KEYS.min(from + 40)).filter(|no| no % 2 == 0) {
             self.version += 1;
             let value = stamp(WRITER, no, self.version, 100);
-            writer.add(&key(no), 0, EntryKind::Value, &value)?;
+            writer.add(&key(no), Seq::ZERO, EntryKind::Value, &value)?;
             puts.push((key(no), value));
         }
         if puts.is_empty() {

@@ -71,7 +71,7 @@ const HEADER: ZoneHeader = ZoneHeader {
     grant: 1,
     keyspace: 0,
     subrange: 0,
-    base_seq: 1,
+    base_seq: base::Seq::new(1),
 };
 
 #[test]

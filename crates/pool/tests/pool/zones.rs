@@ -11,7 +11,7 @@ pub fn header(no: u32) -> ZoneHeader {
         grant: no + 1,
         keyspace: 2,
         subrange: 3,
-        base_seq: 1000 + u64::from(no),
+        base_seq: base::Seq::new(1000 + u64::from(no)),
     }
 }
 

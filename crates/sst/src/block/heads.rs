@@ -109,13 +109,15 @@ impl Block {
 mod tests {
     use std::sync::Arc;
 
+    use base::Seq;
+
     use super::super::build::BlockBuilder;
     use super::super::cursor::BlockCursor;
     use super::super::{Shape, Values};
     use super::*;
     use crate::key::trailer;
 
-    fn internal(user: &[u8], seq: u64) -> Vec<u8> {
+    fn internal(user: &[u8], seq: Seq) -> Vec<u8> {
         [user, &trailer(seq, 1).to_le_bytes()].concat()
     }
 
@@ -124,7 +126,7 @@ mod tests {
         users.dedup();
         let mut builder = BlockBuilder::new(1);
         for user in &users {
-            for seq in [9, 4] {
+            for seq in [9, 4].map(Seq::new) {
                 builder.add(&internal(user, seq), b"");
             }
         }
@@ -141,7 +143,7 @@ mod tests {
             [user.clone(), [&user[..], b"\0"].concat(), [&user[..], b"\xff"].concat(), cut]
         });
         for user in around.chain([vec![], vec![0xff; 40]]) {
-            for seq in [0, 4, 6, 9, 10] {
+            for seq in [0, 4, 6, 9, 10].map(Seq::new) {
                 let target = Target::at(&user, seq);
                 let found = with.restart_before(&target).unwrap();
                 assert_eq!(found, without.restart_before(&target).unwrap(), "{user:?} {seq}");
@@ -167,7 +169,7 @@ mod tests {
     fn damaged_keys_have_no_heads() {
         let mut builder = BlockBuilder::new(1);
         for i in 0..40_u64 {
-            builder.add(&internal(&[b'k', i as u8], 1), b"");
+            builder.add(&internal(&[b'k', i as u8], Seq::new(1)), b"");
         }
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);

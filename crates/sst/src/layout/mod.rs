@@ -13,7 +13,7 @@ use crate::compression::{self, Dictionary};
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER, Handle};
 use crate::io::ReadAt;
-use crate::key::{RANGE_DELETE, RangeDelete, split};
+use crate::key::{RANGE_DELETE, RangeDelete, seq_of, split};
 use crate::properties::Properties;
 
 /// Longest block after decompression, unless the caller says otherwise.
@@ -286,7 +286,7 @@ impl Layout {
             if trailer as u8 != RANGE_DELETE {
                 return Err(self.damaged(block.offset(), "another kind among range deletions"));
             }
-            let seq = self.global_seq.unwrap_or(trailer >> 8);
+            let seq = self.global_seq.unwrap_or(seq_of(trailer));
             found.push(RangeDelete { begin: begin.to_vec(), end, seq });
         }
         found.sort_by(|a, b| a.begin.cmp(&b.begin).then(b.seq.cmp(&a.seq)));

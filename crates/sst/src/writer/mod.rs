@@ -200,7 +200,7 @@ impl<S: Sink> Writer<S> {
             let what = format!("an entry of {len} bytes, more than {ENTRY_MAX}; split the value");
             return Err(Error::new(ErrorKind::LimitExceeded, WRITE, what));
         }
-        let seq_max = if self.options.external { 0 } else { SEQ_MAX };
+        let seq_max = if self.options.external { Seq::ZERO } else { SEQ_MAX };
         if seq > seq_max {
             let what = format!("sequence number {seq}, more than {seq_max} in this table");
             return Err(Error::new(ErrorKind::InvalidArgument, WRITE, what));
@@ -381,7 +381,7 @@ impl<S: Sink> Writer<S> {
                 .number(name::FILTER_ENTRIES, entries as u64);
         }
         if let Some((min, max)) = counts.seqs {
-            all.number(name::MIN_SEQ, min).number(name::MAX_SEQ, max);
+            all.number(name::MIN_SEQ, min.get()).number(name::MAX_SEQ, max.get());
         }
         if !options.db_id.is_empty() {
             all.text(name::DB_ID, &options.db_id);

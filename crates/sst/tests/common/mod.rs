@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::Seq;
 use sst::{
     Checksum, Compression, Cursor, EntryKind, IndexKind, Layout, Summary, Table, Uncached, Writer,
     WriterOptions,
 };
 
 /// User key, then newest first.
-pub type Key = (Vec<u8>, std::cmp::Reverse<u64>);
+pub type Key = (Vec<u8>, std::cmp::Reverse<Seq>);
 /// All entries of a table in their order.
 pub type Model = BTreeMap<Key, (EntryKind, Vec<u8>)>;
 /// One of them.

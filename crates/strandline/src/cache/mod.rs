@@ -210,6 +210,7 @@ impl Drop for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Seq;
     use sst::{Blocks, EntryKind, Handle, Layout, Role, SEQ_MAX, Table, Writer, WriterOptions};
 
     /// A table in memory that is read through a cache.
@@ -232,7 +233,9 @@ mod tests {
         let mut writer = Writer::new(Vec::new(), WriterOptions::default());
         for i in 0..KEYS {
             let key = format!("{i:08}");
-            writer.add(key.as_bytes(), 1, EntryKind::Value, &[id as u8; 100]).expect("add");
+            writer
+                .add(key.as_bytes(), Seq::new(1), EntryKind::Value, &[id as u8; 100])
+                .expect("add");
         }
         let bytes: Arc<[u8]> = writer.finish().expect("finish").0.into();
         let layout = Layout::open(&bytes).expect("open");

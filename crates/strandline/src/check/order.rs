@@ -87,7 +87,7 @@ mod tests {
 
     use crate::iter::source::InternalKey;
 
-    type Versions = &'static [(&'static [u8], Seq)];
+    type Versions = &'static [(&'static [u8], u64)];
 
     struct Listed(Versions);
 
@@ -95,7 +95,7 @@ mod tests {
         type Context = ();
 
         fn head<'s>(&'s self, (): &'s ()) -> Option<InternalKey<'s>> {
-            self.0.first().map(|&(key, seq)| InternalKey { key, seq })
+            self.0.first().map(|&(key, seq)| InternalKey { key, seq: Seq::new(seq) })
         }
 
         fn advance(&mut self, (): &()) -> Result<()> {

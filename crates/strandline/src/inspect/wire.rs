@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::Seq;
 use serde_json::Value;
 
 /// JSON as it is written, up to a limit.
@@ -123,6 +124,16 @@ macro_rules! whole_numbers {
     )+};
 }
 whole_numbers!(u32, u64, usize);
+
+impl Wire for Seq {
+    fn put(&self, out: &mut Sink) {
+        self.get().put(out);
+    }
+
+    fn take(value: &Value) -> Option<Seq> {
+        value.as_u64().map(Seq::new)
+    }
+}
 
 impl Wire for i32 {
     fn put(&self, out: &mut Sink) {

@@ -86,6 +86,8 @@ impl<S: Source> MergingIterator<S> {
 mod tests {
     use std::cell::Cell;
 
+    use base::Seq;
+
     use super::*;
     use crate::iter::source::InternalKey;
 
@@ -97,7 +99,7 @@ mod tests {
 
         fn head<'s>(&'s self, looks: &'s Cell<usize>) -> Option<InternalKey<'s>> {
             looks.set(looks.get() + 1);
-            self.0.last().map(|(key, seq)| InternalKey { key, seq: *seq })
+            self.0.last().map(|(key, seq)| InternalKey { key, seq: Seq::new(*seq) })
         }
 
         fn advance(&mut self, _: &Cell<usize>) -> Result<()> {
@@ -118,7 +120,7 @@ mod tests {
         let mut passed = Vec::new();
         while let (Some(source), Some(rank)) = (merging.source(), merging.rank()) {
             let head = source.head(looks).expect("it stands on an entry");
-            passed.push((head.key.to_vec(), head.seq, rank));
+            passed.push((head.key.to_vec(), head.seq.get(), rank));
             merging.advance(looks).expect("nothing fails");
         }
         passed

@@ -331,7 +331,7 @@ impl SourceCursor {
         let CursorSource::Memtable { memtable, last } = &mut self.source else { return };
         let held = self.batch.len();
         let direction = self.direction;
-        let versions = Versions::At(self.at);
+        let versions = Versions::At(self.at.get());
         let end =
             memtable.index.scan(media, from, direction, versions, self.ahead, &mut self.batch);
         self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));

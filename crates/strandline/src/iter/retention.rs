@@ -197,9 +197,10 @@ mod tests {
     }
 
     fn retention(stamps: &[u64], deleted: &[u64], older: Older) -> Retention {
-        let delete = |seq: &u64| RangeDelete { begin: "a".into(), end: "m".into(), seq: *seq };
+        let delete =
+            |seq: &u64| RangeDelete { begin: "a".into(), end: "m".into(), seq: Seq::new(*seq) };
         let deletes: Vec<RangeDelete> = deleted.iter().map(delete).collect();
-        let horizon = Horizon::at(stamps.to_vec());
+        let horizon = Horizon::at(stamps.iter().copied().map(Seq::new).collect());
         Retention { horizon, now: None, ranges: Ranges::new(&deletes), older }
     }
 
@@ -213,7 +214,7 @@ mod tests {
                 "d" => EntryKind::Delete,
                 _ => EntryKind::Merge,
             };
-            (version, seq.parse().expect("a number"), kind)
+            (version, Seq::new(seq.parse().expect("a number")), kind)
         });
         let mut left: Vec<_> = parsed
             .filter(|(_, seq, kind)| retention.keeps(&mut judged, b"b", *seq, *kind))
@@ -257,9 +258,9 @@ mod tests {
         let above = retention(&[100, 5], &[], Older::Unknown);
         assert_eq!(kept(&above, "9d 4d 2p"), "9d 4d");
 
-        let seqs = |older, stamps: &[u64]| -> Vec<Seq> {
+        let seqs = |older, stamps: &[u64]| -> Vec<u64> {
             let kept = retention(stamps, &[9, 7, 4], older).ranges();
-            kept.deletes().map(|delete| delete.seq).collect()
+            kept.deletes().map(|delete| delete.seq.get()).collect()
         };
         assert_eq!(seqs(Older::Unknown, &[100]), [9]);
         assert_eq!(seqs(Older::Unknown, &[100, 8]), [9, 7]);

@@ -76,6 +76,7 @@ impl Holders {
 
 #[cfg(test)]
 mod tests {
+    use base::Seq;
     use pmem::Region;
 
     use crate::options::Options;
@@ -102,7 +103,7 @@ mod tests {
             assert!(subrange.front.spare(&pass).is_none());
             subrange.front.switch_memtable(&pass, number)
         };
-        assert!(bytes > 0 && last_seq > 0);
+        assert!(bytes > 0 && last_seq > Seq::ZERO);
         assert!(!subrange.holds_something() && listed());
         drop(admin);
         assert!(!listed());

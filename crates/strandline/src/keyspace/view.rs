@@ -96,18 +96,18 @@ impl View {
     pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
         let memtables = self.memtables.iter().map(|memtable| memtable.deletes.newest(key, at));
         let runs = self.runs.iter().map(|run| run.ranges.newest(key, at));
-        let newest = memtables.chain(runs).max().unwrap_or(0);
-        if newest > 0 {
+        let newest = memtables.chain(runs).max().unwrap_or(Seq::ZERO);
+        if newest > Seq::ZERO {
             return Ok(newest);
         }
         // Upper levels are newer.
         for (_, level) in self.tree.levels() {
             let deleted = level.newest_delete(key, at)?;
-            if deleted > 0 {
+            if deleted > Seq::ZERO {
                 return Ok(deleted);
             }
         }
-        Ok(0)
+        Ok(Seq::ZERO)
     }
 
     /// Rank of the first run among all sources, from the newest on.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
-use base::Seq;
+use base::{AtomicSeq, Seq};
 
 use crate::padded::Padded;
 use crate::record::zone::Zone;
@@ -25,16 +25,16 @@ pub(crate) struct WriteHead {
 struct Fill {
     tail: AtomicU64,
     end: AtomicU64,
-    base_seq: AtomicU64,
+    base_seq: AtomicSeq,
     bytes: AtomicU64,
     /// Last sequence number reserved in the active memtable; 0 if none was.
-    last_seq: AtomicU64,
+    last_seq: AtomicSeq,
     spare_start: AtomicU64,
     /// The zone being filled, and the spare one, came out of the reserve for deletes.
     tail_reserved: AtomicBool,
     spare_reserved: AtomicBool,
     spare_end: AtomicU64,
-    spare_base_seq: AtomicU64,
+    spare_base_seq: AtomicSeq,
 }
 
 /// Space that W2 found for a segment, not yet taken.
@@ -246,7 +246,7 @@ impl WriteHead {
         self.fill.end.store(0, Relaxed);
         self.fill.tail_reserved.store(false, Relaxed);
         self.number.store(view_number, std::sync::atomic::Ordering::Release);
-        (self.fill.bytes.swap(0, Relaxed), self.fill.last_seq.swap(0, Relaxed))
+        (self.fill.bytes.swap(0, Relaxed), self.fill.last_seq.swap(Seq::ZERO, Relaxed))
     }
 
     /// Refuses writers and readers from now on: their keys are in other subranges now, or in none. Returns the bytes

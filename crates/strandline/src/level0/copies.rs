@@ -79,7 +79,7 @@ impl Copies {
     ) -> Result<(Entry, InFlight<'r>)> {
         let (at, shape) = (self.tail.at, copy.shape());
         let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
-        let wide = copy.seq.wrapping_sub(base_seq) > shape.narrow_max();
+        let wide = copy.seq.wrapping_distance(base_seq) > shape.narrow_max();
         let len = shape.len(wide);
         let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { copy.seq };
         self.stage.clear();

@@ -13,8 +13,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use art::{Direction, Versions};
-use base::Result;
 use base::planted::{self, Bug};
+use base::{Result, Seq};
 
 use crate::engine::Engine;
 use crate::engine::job::Job;
@@ -92,7 +92,7 @@ impl FlushJob {
                 older: Older::Unknown,
             },
             extents: extents.into_iter().map(|hold| (hold.extent().at, hold)).collect(),
-            copies: Copies::new(whose, base_seq.unwrap_or(0), CleanTail::default()),
+            copies: Copies::new(whose, base_seq.unwrap_or(Seq::ZERO), CleanTail::default()),
             left: 0,
             last: None,
             begun: Instant::now(),

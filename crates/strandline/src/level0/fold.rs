@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::Result;
 use base::limits::VALUE_BYTES_MAX;
 use base::planted::{self, Bug};
+use base::{Result, Seq};
 use pmem::Site;
 
 use crate::engine::{Claim, Engine};
@@ -94,7 +94,7 @@ impl Folder<'_> {
         let oldest = operands.last().map_or(seq, |oldest| oldest.seq);
         let deleted = self.retention.ranges.newest(key, oldest);
         let known = below.is_some()
-            || deleted > behind.map_or(0, |behind| behind.seq)
+            || deleted > behind.map_or(Seq::ZERO, |behind| behind.seq)
             || (behind.is_none() && !self.retention.older.may_hold(media, key))
             || planted::is(Bug::FoldWithoutBase);
         let Some(folded) = self.ask(key, operands, below, known) else { return Ok(None) };

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::Result;
 use base::planted::{self, Bug};
+use base::{Result, Seq};
 use pmem::{InFlight, Site};
 
 use crate::compaction::install::dead_zones;
@@ -94,7 +94,7 @@ impl RunMerge {
         let name = RunName { id: engine.manifest.next_run_id(), keyspace: space.id, order };
         let holds = inputs.iter().flat_map(|run| run.extents.iter());
         let horizon = engine.sequence.horizon();
-        let base_seq = inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(0);
+        let base_seq = inputs.iter().map(|run| run.desc.min_seq).min().unwrap_or(Seq::ZERO);
         // Only a merge of all runs goes on in a zone that an earlier one left: its inputs name it.
         let tail =
             if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };

@@ -129,8 +129,14 @@ fn pieces(reader: &mut Reader<'_>) -> Option<Pieces> {
 }
 
 fn put_run(out: &mut Vec<u8>, run: &RunDesc) {
-    for word in [run.id, u64::from(run.keyspace), run.order, run.entries, run.min_seq, run.max_seq]
-    {
+    for word in [
+        run.id,
+        u64::from(run.keyspace),
+        run.order,
+        run.entries,
+        run.min_seq.get(),
+        run.max_seq.get(),
+    ] {
         put_varint(out, word);
     }
     put_pieces(out, &run.blocks);
@@ -145,8 +151,8 @@ fn run(reader: &mut Reader<'_>) -> Option<RunDesc> {
         keyspace: id32(reader)?,
         order: reader.varint()?,
         entries: reader.varint()?,
-        min_seq: reader.varint()?,
-        max_seq: reader.varint()?,
+        min_seq: Seq::new(reader.varint()?),
+        max_seq: Seq::new(reader.varint()?),
         blocks: pieces(reader)?,
         filter: pieces(reader)?,
         meta: pieces(reader)?,
@@ -201,9 +207,9 @@ fn put_table(out: &mut Vec<u8>, table: &TableDesc, keys: &mut BoundKeys) {
         table.entries,
         table.deletions,
         table.range_deletes,
-        table.min_seq,
-        table.max_seq,
-        table.global_seq,
+        table.min_seq.get(),
+        table.max_seq.get(),
+        table.global_seq.get(),
     ] {
         put_varint(out, word);
     }
@@ -227,9 +233,9 @@ fn table<'r>(
         entries: reader.varint()?,
         deletions: reader.varint()?,
         range_deletes: reader.varint()?,
-        min_seq: reader.varint()?,
-        max_seq: reader.varint()?,
-        global_seq: reader.varint()?,
+        min_seq: Seq::new(reader.varint()?),
+        max_seq: Seq::new(reader.varint()?),
+        global_seq: Seq::new(reader.varint()?),
         smallest: key(reader)?,
         largest: key(reader)?,
         ends_before: match reader.u8()? {
@@ -451,7 +457,7 @@ impl VersionEdit {
 impl Edit {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        put_varint(&mut out, self.floor);
+        put_varint(&mut out, self.floor.get());
         put_varint(&mut out, self.changes.len() as u64);
         let mut keys = BoundKeys::default();
         for change in &self.changes {
@@ -463,7 +469,7 @@ impl Edit {
     /// Decodes an edit; total, and nothing may follow it.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Edit> {
         let mut reader = Reader::new(bytes);
-        let floor = reader.varint().filter(|floor| *floor <= SEQ_MAX)?;
+        let floor = reader.varint().map(Seq::new).filter(|floor| *floor <= SEQ_MAX)?;
         let count = reader.varint()?;
         let (mut changes, mut keys) = (Vec::new(), BoundKeys::default());
         for _ in 0..count {

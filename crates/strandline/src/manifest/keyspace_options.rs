@@ -92,6 +92,8 @@ pub(super) fn take(reader: &mut Reader<'_>) -> Option<KeyspaceOptions> {
 
 #[cfg(test)]
 mod tests {
+    use base::Seq;
+
     use super::*;
     use crate::manifest::creation;
     use crate::manifest::edit::Edit;
@@ -109,8 +111,10 @@ mod tests {
 
     #[test]
     fn options_of_a_keyspace_come_back_and_none_change_nothing() {
-        let edit =
-            |options: &KeyspaceOptions| Edit { floor: 0, changes: creation(1, "a", options) };
+        let edit = |options: &KeyspaceOptions| Edit {
+            floor: Seq::ZERO,
+            changes: creation(1, "a", options),
+        };
         let plain = edit(&KeyspaceOptions::new()).encode();
         assert_eq!(plain, [0, 1, 2, 1, 1, b'a'], "as every version wrote it");
         let whole = edit(&all_options());

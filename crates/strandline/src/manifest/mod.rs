@@ -355,8 +355,7 @@ impl Manifest {
         floor: Seq,
         changes: Vec<VersionEdit>,
     ) -> Result<Durable> {
-        let floor =
-            if planted::is(Bug::FloorWithoutSequence) { floor.saturating_sub(1) } else { floor };
+        let floor = if planted::is(Bug::FloorWithoutSequence) { floor.previous() } else { floor };
         let edit = Edit { floor, changes };
         let before = self.state.before(&edit);
         let concerned: Vec<u32> = before.keyspaces.keys().copied().collect();
@@ -406,7 +405,7 @@ impl Manifest {
         for id in std::mem::take(&mut self.resized) {
             let Some(keyspace) = self.state.keyspaces.get(&id) else { continue };
             let changes = keyspace.snapshot(id);
-            let bytes = Edit { floor: 0, changes }.encode().len() as u64;
+            let bytes = Edit { floor: Seq::ZERO, changes }.encode().len() as u64;
             self.sizes.insert(id, bytes);
             self.known_bytes += bytes;
         }
@@ -427,8 +426,8 @@ mod tests {
             keyspace: 0,
             order: id,
             entries: 7,
-            min_seq: 1,
-            max_seq: 9,
+            min_seq: Seq::new(1),
+            max_seq: Seq::new(9),
             blocks: pieces(4096),
             filter: pieces(8192),
             meta: pieces(12_288),
@@ -446,9 +445,9 @@ mod tests {
             sum: 7,
             entries: 10,
             deletions: 1,
-            min_seq: 2,
-            max_seq: 20,
-            global_seq: 0,
+            min_seq: Seq::new(2),
+            max_seq: Seq::new(20),
+            global_seq: Seq::ZERO,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
             range_deletes: 0,
@@ -460,7 +459,7 @@ mod tests {
     fn a_snapshot_rebuilds_the_state() {
         let mut state = ManifestState::fresh();
         let edit = Edit {
-            floor: 42,
+            floor: Seq::new(42),
             changes: vec![
                 VersionEdit::Epoch(3),
                 VersionEdit::CreateKeyspace { id: 1, name: "other".into() },
@@ -497,7 +496,7 @@ mod tests {
         state.apply_edit(&edit).expect("applies");
         let again = ManifestState::replay(&[state.encode_snapshot()]).expect("replays");
         assert_eq!(again, state);
-        assert_eq!((again.next_run, again.next_keyspace, again.floor), (7, 2, 42));
+        assert_eq!((again.next_run, again.next_keyspace, again.floor), (7, 2, Seq::new(42)));
         let keyspace = &again.keyspaces[&0];
         assert_eq!(keyspace.next_subrange(), 3);
         assert_eq!(keyspace.runs[&5].subranges, BTreeSet::from([2]));
@@ -508,11 +507,11 @@ mod tests {
     fn what_an_edit_changed_can_be_taken_back() {
         let mut state = ManifestState::fresh();
         let create = |id| VersionEdit::CreateKeyspace { id, name: format!("keyspace {id}") };
-        let edit = Edit { floor: 1, changes: vec![create(1), create(2)] };
+        let edit = Edit { floor: Seq::new(1), changes: vec![create(1), create(2)] };
         state.apply_edit(&edit).expect("applies");
         let as_it_was = state.clone();
         let edit = Edit {
-            floor: 9,
+            floor: Seq::new(9),
             changes: vec![
                 create(3),
                 VersionEdit::DropKeyspace { id: 1 },
@@ -535,7 +534,10 @@ mod tests {
         let mut manifest = Manifest::new(ManifestState::fresh());
         for id in 1..100 {
             let create = VersionEdit::CreateKeyspace { id, name: format!("keyspace {id}") };
-            manifest.state.apply_edit(&Edit { floor: 0, changes: vec![create] }).expect("applies");
+            manifest
+                .state
+                .apply_edit(&Edit { floor: Seq::ZERO, changes: vec![create] })
+                .expect("applies");
             manifest.forget_size(id);
             let whole = manifest.state.encode_snapshot().len() as u64;
             let keyspaces = u64::from(id) + 1;
@@ -554,12 +556,12 @@ mod tests {
     fn contradictions_and_random_bytes_are_refused() {
         let mut state = ManifestState::fresh();
         let leave = VersionEdit::LeaveRun { keyspace: 0, id: 9, subrange: 0 };
-        let leave = Edit { floor: 0, changes: vec![leave] };
+        let leave = Edit { floor: Seq::ZERO, changes: vec![leave] };
         assert_eq!(state.apply_edit(&leave), Err("a subrange leaves a run that it has"));
         let replace = |state: &mut ManifestState, old: &[u32], new: &[(u32, &[u8])]| {
             let new = new.iter().map(|(id, lower)| (*id, lower.to_vec())).collect();
             let change = VersionEdit::Subranges { keyspace: 0, old: old.to_vec(), new };
-            state.clone().apply_edit(&Edit { floor: 0, changes: vec![change.clone()] })?;
+            state.clone().apply_edit(&Edit { floor: Seq::ZERO, changes: vec![change.clone()] })?;
             state.apply(&change)
         };
         assert_eq!(replace(&mut state, &[0], &[(1, b""), (2, b"d"), (3, b"m")]), Ok(()));
@@ -582,7 +584,7 @@ mod tests {
         assert_eq!(lowers, [(&b""[..].to_vec(), &1), (&b"d"[..].to_vec(), &4)]);
         let twice = [table(1, b"a", b"c"), table(2, b"c", b"c")];
         let changes = twice.map(|table| VersionEdit::AddTable(Box::new(table))).to_vec();
-        let overlap = state.apply_edit(&Edit { floor: 0, changes });
+        let overlap = state.apply_edit(&Edit { floor: Seq::ZERO, changes });
         assert_eq!(overlap, Err("tables of a level are disjoint"));
         let good = ManifestState::fresh().encode_snapshot();
         for at in 0..good.len() {

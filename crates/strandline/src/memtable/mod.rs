@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use art::{Art, Direction, Versions};
-use base::Seq;
+use base::{AtomicSeq, Seq};
 
 use crate::busy::Busy;
 use crate::record::extent::ExtentHold;
@@ -31,7 +31,7 @@ pub(crate) struct Memtable {
     /// Bytes reserved in the zones; known once the memtable takes no more.
     pub bytes: AtomicU64,
     /// Highest sequence number reserved here; known once the memtable takes no more.
-    pub last_seq: AtomicU64,
+    pub last_seq: AtomicSeq,
     /// A flush or a compaction under way reads it.
     pub busy: Busy,
     /// Its keys were cut in several subranges since it began.
@@ -47,7 +47,7 @@ impl Memtable {
             zones: Mutex::default(),
             extents: Mutex::default(),
             bytes: AtomicU64::new(0),
-            last_seq: AtomicU64::new(0),
+            last_seq: AtomicSeq::default(),
             busy: Busy::default(),
             shared: AtomicBool::new(false),
         }
@@ -98,7 +98,7 @@ impl Memtable {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.last_seq.load(Relaxed) == 0
+        self.last_seq.load(Relaxed) == Seq::ZERO
     }
 
     /// DRAM for the index and range deletions.
@@ -124,7 +124,7 @@ impl Memtable {
     /// Brings the way to `keys` and their records towards the cache, all at once.
     pub(crate) fn prefetch(&self, media: &Media, keys: &[&[u8]], at: Seq) {
         let mut leaves = Vec::with_capacity(keys.len());
-        self.index.get_many(keys, at, &mut leaves);
+        self.index.get_many(keys, at.get(), &mut leaves);
         leaves.into_iter().flatten().for_each(|leaf| media.prefetch(Leaf(leaf)));
     }
 
@@ -137,7 +137,7 @@ impl Memtable {
         hash: u64,
         at: Seq,
     ) -> base::Result<Option<Entry>> {
-        let Some(leaf) = self.index.get(key, at).map(Leaf) else { return Ok(None) };
+        let Some(leaf) = self.index.get(key, at.get()).map(Leaf) else { return Ok(None) };
         if !leaf.may_be(hash) {
             return Ok(None);
         }
@@ -168,7 +168,7 @@ impl Memtable {
         at: Seq,
         mut visit: impl FnMut(Entry) -> base::Result<ControlFlow<()>>,
     ) -> base::Result<()> {
-        let mut leaves = self.index.versions(key, at).map(Leaf);
+        let mut leaves = self.index.versions(key, at.get()).map(Leaf);
         let mut batch = Vec::with_capacity(WALK_BATCH);
         loop {
             batch.extend(leaves.by_ref().take(WALK_BATCH));

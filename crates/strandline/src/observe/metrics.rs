@@ -213,7 +213,7 @@ fn store(now: &Properties) -> Vec<Figure> {
             .in_unit(Unit::Bytes)
             .is(now.dram_bytes),
         gauge("dram_budget", "Memory that they may hold.").in_unit(Unit::Bytes).is(now.dram_budget),
-        gauge("visible_seq", "Last sequence number that readers see.").is(now.visible_seq),
+        gauge("visible_seq", "Last sequence number that readers see.").is(now.visible_seq.get()),
         gauge("snapshots", "Open snapshots and iterators.").is(now.snapshots as u64),
         gauge("debt_ratio", "How much writers are slowed: from 0, not at all, to 1.")
             .real(f64::from(now.debt) / 1000.0),

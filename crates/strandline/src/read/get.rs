@@ -60,7 +60,7 @@ impl Pinning {
                 let seq = engine.sequence.ring.visible();
                 view.is_current().then_some((view, seq))
             }
-            (_, seq) => Some((view_of(space, key), seq.unwrap_or(0))),
+            (_, seq) => Some((view_of(space, key), seq.unwrap_or(Seq::ZERO))),
         }
     }
 }
@@ -194,7 +194,7 @@ impl Engine {
         // Sources go from new to old, so the first that knows of the key answers, be it by a range deletion.
         let verdict = |found: Option<Entry>, deleted: Seq| match found {
             Some(entry) if entry.seq > deleted => Some(Found::Record(entry)),
-            _ if deleted > 0 => Some(Found::RangeDeleted(deleted)),
+            _ if deleted > Seq::ZERO => Some(Found::RangeDeleted(deleted)),
             _ => None,
         };
         for memtable in &view.memtables {

@@ -153,6 +153,6 @@ impl<'m> Chain<'m> {
     }
 
     fn is_over(&self, deleted: Seq) -> bool {
-        self.ended || deleted > 0
+        self.ended || deleted > Seq::ZERO
     }
 }

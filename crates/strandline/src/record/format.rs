@@ -175,7 +175,7 @@ pub(crate) fn encode(
     let wide_tag = if place.wide { WIDE_TAG } else { 0 };
     out.extend_from_slice(&[0; 5]);
     out.push(shape.kind as u8 | wide_tag | role_bits << ROLE_SHIFT);
-    let delta = seq.wrapping_sub(place.base_seq);
+    let delta = seq.wrapping_distance(place.base_seq);
     let distance = number - published.min(number);
     match (shape.role, place.wide) {
         (Role::Solo, false) => {
@@ -187,13 +187,13 @@ pub(crate) fn encode(
             out.extend_from_slice(&(distance.min(UNKNOWN_U32) as u32).to_le_bytes());
         }
         (Role::Solo | Role::First(_), true) => {
-            out.extend_from_slice(&seq.to_le_bytes());
+            out.extend_from_slice(&seq.get().to_le_bytes());
             out.extend_from_slice(&(distance.min(UNKNOWN_U32) as u32).to_le_bytes());
         }
         (Role::Follower | Role::Moved, false) => {
             out.extend_from_slice(&delta.to_le_bytes()[..4]);
         }
-        (Role::Follower | Role::Moved, true) => out.extend_from_slice(&seq.to_le_bytes()),
+        (Role::Follower | Role::Moved, true) => out.extend_from_slice(&seq.get().to_le_bytes()),
     }
     put_varint(out, key.len() as u64);
     put_varint(out, shape.value_len as u64);
@@ -289,7 +289,7 @@ impl RecordHead {
         let role_bits = tag >> ROLE_SHIFT & 0x3;
         let mut reader = Reader::new(&bytes[6..]);
         let seq = if wide {
-            reader.u64()?
+            Seq::new(reader.u64()?)
         } else if role_bits < 2 {
             let low = reader.take(3)?;
             let delta = u64::from(low[0]) | u64::from(low[1]) << 8 | u64::from(low[2]) << 16;
@@ -413,13 +413,21 @@ mod tests {
                 for (key_len, value_len) in [(0, 0), (1, 1), (16, 100), (127, 129), (300, 20_000)] {
                     let shape = Shape { kind: Kind::Put, role, key_len, value_len };
                     let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
-                    let place = ZoneBinding { seed: 77, base_seq: 1_000, wide };
+                    let place = ZoneBinding { seed: 77, base_seq: Seq::new(1_000), wide };
                     let mut bytes = Vec::new();
-                    encode(&mut bytes, &shape, place, 1_500, 1_490, &key, &value);
+                    encode(
+                        &mut bytes,
+                        &shape,
+                        place,
+                        Seq::new(1_500),
+                        Seq::new(1_490),
+                        &key,
+                        &value,
+                    );
                     assert_eq!(bytes.len() as u64, shape.len(wide));
-                    let head = RecordHead::decode(&bytes, 77, 1_000).expect("decodes");
+                    let head = RecordHead::decode(&bytes, 77, Seq::new(1_000)).expect("decodes");
                     assert!(head.verify(&bytes, 77));
-                    assert_eq!((head.seq, head.role, head.void), (1_500, role, false));
+                    assert_eq!((head.seq, head.role, head.void), (Seq::new(1_500), role, false));
                     assert_eq!(head.key(&bytes), &key[..]);
                     let value_at = head.key_at + key_len;
                     assert_eq!(&bytes[value_at..value_at + value_len], &value[..]);
@@ -428,17 +436,17 @@ mod tests {
                         && !matches!(role, Role::First(_))
                         && key_len < 128
                         && value_len < 16_384;
-                    let brief = ShortHeader::verified(&bytes, 77, 1_000);
+                    let brief = ShortHeader::verified(&bytes, 77, Seq::new(1_000));
                     assert_eq!(brief.is_some(), common, "{shape:?}");
                     let brief = brief.unwrap_or(head.brief());
-                    assert_eq!(brief.seq, 1_500);
+                    assert_eq!(brief.seq, Seq::new(1_500));
                     assert_eq!(brief.key_at as usize, head.key_at);
                     assert_eq!(
                         (brief.key_len as usize, brief.value_len as usize),
                         (key_len, value_len)
                     );
                     if matches!(role, Role::Solo | Role::First(_)) {
-                        assert_eq!(head.published, Some(1_490));
+                        assert_eq!(head.published, Some(Seq::new(1_490)));
                     }
                 }
             }
@@ -457,15 +465,15 @@ mod tests {
     fn no_changed_byte_passes() {
         let shape = Shape { kind: Kind::Put, role: Role::Solo, key_len: 16, value_len: 100 };
         let mut bytes = Vec::new();
-        let place = ZoneBinding { seed: 5, base_seq: 9, wide: false };
-        encode(&mut bytes, &shape, place, 10, 9, &[1; 16], &[2; 100]);
+        let place = ZoneBinding { seed: 5, base_seq: Seq::new(9), wide: false };
+        encode(&mut bytes, &shape, place, Seq::new(10), Seq::new(9), &[1; 16], &[2; 100]);
         for at in 0..bytes.len() {
             for flip in [0x01, 0x40, 0x80, 0xff] {
                 let mut bad = bytes.clone();
                 bad[at] ^= flip;
-                let brief = ShortHeader::verified(&bad, 5, 9);
+                let brief = ShortHeader::verified(&bad, 5, Seq::new(9));
                 assert!(brief.is_none(), "byte {at}");
-                let Some(head) = RecordHead::decode(&bad, 5, 9) else { continue };
+                let Some(head) = RecordHead::decode(&bad, 5, Seq::new(9)) else { continue };
                 assert!(head.len() > bad.len() || !head.verify(&bad, 5), "byte {at}");
             }
         }
@@ -480,9 +488,9 @@ mod tests {
         encode(
             &mut bytes,
             &shape,
-            ZoneBinding { seed, base_seq: 1, wide: false },
-            1,
-            0,
+            ZoneBinding { seed, base_seq: Seq::new(1), wide: false },
+            Seq::new(1),
+            Seq::ZERO,
             b"apple",
             b"red",
         );
@@ -493,27 +501,28 @@ mod tests {
         word.copy_from_slice(&bytes[..8]);
         bytes[..8].copy_from_slice(&voided(u64::from_le_bytes(word)).to_le_bytes());
         assert_eq!(bytes[4..6], [0xbd, 0x41]);
-        let head = RecordHead::decode(&bytes, seed, 1).expect("decodes");
+        let head = RecordHead::decode(&bytes, seed, Seq::new(1)).expect("decodes");
         assert!(head.void && head.verify(&bytes, seed));
     }
 
     #[test]
     fn zeros_and_other_places_do_not_decode() {
-        assert!(RecordHead::decode(&[0; 64], 5, 9).is_none());
+        assert!(RecordHead::decode(&[0; 64], 5, Seq::new(9)).is_none());
         let shape = Shape { kind: Kind::Delete, role: Role::Solo, key_len: 3, value_len: 0 };
         let mut bytes = Vec::new();
         encode(
             &mut bytes,
             &shape,
-            ZoneBinding { seed: 5, base_seq: 9, wide: false },
-            10,
-            9,
+            ZoneBinding { seed: 5, base_seq: Seq::new(9), wide: false },
+            Seq::new(10),
+            Seq::new(9),
             b"key",
             b"",
         );
         let passes = (0..10_000_u64)
             .filter(|seed| {
-                RecordHead::decode(&bytes, *seed, 9).is_some_and(|head| head.verify(&bytes, *seed))
+                RecordHead::decode(&bytes, *seed, Seq::new(9))
+                    .is_some_and(|head| head.verify(&bytes, *seed))
             })
             .count();
         assert_eq!(passes, 1);

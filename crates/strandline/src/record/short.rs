@@ -105,21 +105,21 @@ mod tests {
         let bytes = |kind| {
             let shape = Shape { kind, role: Role::Solo, key_len: 16, value_len: 500 };
             let (place, mut bytes) =
-                (ZoneBinding { seed: 5, base_seq: 9, wide: false }, Vec::new());
-            encode(&mut bytes, &shape, place, 10, 9, &[1; 16], &[2; 500]);
+                (ZoneBinding { seed: 5, base_seq: Seq::new(9), wide: false }, Vec::new());
+            encode(&mut bytes, &shape, place, Seq::new(10), Seq::new(9), &[1; 16], &[2; 500]);
             bytes
         };
         let put = bytes(Kind::Put);
         let passes = |at: usize, flip: u8| {
             let changed = put.iter().enumerate().map(|(i, b)| if i == at { b ^ flip } else { *b });
-            ShortHeader::glanced(&changed.collect::<Vec<u8>>(), 5, 9).is_some()
+            ShortHeader::glanced(&changed.collect::<Vec<u8>>(), 5, Seq::new(9)).is_some()
         };
         let in_head = (4..13).flat_map(|at| (1..=255).map(move |flip| (at, flip)));
         let passed = in_head.filter(|(at, flip)| passes(*at, *flip)).count();
         assert!(passed < 9 * 255 / 100, "{passed} changed heads pass");
         assert!((16..put.len()).all(|at| passes(at, 1)), "key and value are not looked at");
         for kind in [Kind::Delete, Kind::Merge, Kind::PutExtent, Kind::RangeDelete] {
-            assert!(ShortHeader::glanced(&bytes(kind), 5, 9).is_none(), "{kind:?}");
+            assert!(ShortHeader::glanced(&bytes(kind), 5, Seq::new(9)).is_none(), "{kind:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::bytes::compare;
 use base::checksum::{key_hash, mix, sum64};
 use base::planted::{self, Bug};
-use base::{Error, LINE, Result, Seq};
+use base::{AtomicSeq, Error, LINE, Result, Seq};
 use pmem::{Owner, Region};
 use pool::Pool;
 
@@ -69,7 +69,7 @@ impl Leaf {
 struct ZoneFact {
     /// Seed of the zone's checksums; 0 while the zone holds no records.
     seed: AtomicU64,
-    base_seq: AtomicU64,
+    base_seq: AtomicSeq,
 }
 
 /// The pool with what is needed to decode the records in it.
@@ -223,7 +223,7 @@ impl Media {
     /// The same if the zone had this `incarnation`; sequence numbers in it mean nothing.
     pub(crate) fn verified_under(&self, at: u64, incarnation: u64) -> Option<(RecordHead, &[u8])> {
         // What was published lies at most 32 bits before a record's number.
-        const ANY_BASE: Seq = 1 << 40;
+        const ANY_BASE: Seq = Seq::new(1 << 40);
         let seed = record_seed(self.zone_seed(incarnation), at);
         self.verified_with(at, seed, ANY_BASE)
     }
@@ -419,7 +419,7 @@ impl art::Records for Media {
 
     #[inline]
     fn seq(&self, leaf: u64) -> u64 {
-        self.head(Leaf(leaf).at()).map_or(0, |(head, _)| head.seq)
+        self.head(Leaf(leaf).at()).map_or(0, |(head, _)| head.seq.get())
     }
 }
 
@@ -482,17 +482,17 @@ mod tests {
                 let format = Format { zone_len: 64 << 10, ..Format::for_len(region.len()) };
                 let pool = Pool::create(Arc::clone(&region), format, 5, b"").expect("pool");
                 let media = Media::new(pool, Arc::clone(&region), None);
-                media.set_zone(0, 9, 1);
+                media.set_zone(0, 9, Seq::new(1));
                 let at = media.pool.geometry().zone_at(0);
                 let (seed, base_seq) = media.place(at).expect("a zone with records");
                 let shape = Shape { kind: Kind::Put, role, key_len: 3, value_len: len };
                 let mut bytes = Vec::new();
                 let place = ZoneBinding { seed, base_seq, wide: false };
-                encode(&mut bytes, &shape, place, 2, 1, b"key", &vec![7; len]);
+                encode(&mut bytes, &shape, place, Seq::new(2), Seq::new(1), b"key", &vec![7; len]);
                 let _not_flushed = region.copy(Site::Record, at, &bytes);
                 domain.at.store(at, Relaxed);
                 let entry = media.entry(Leaf::new(at, bytes.len() as u64, 0)).expect("not damaged");
-                assert_eq!((entry.seq, media.key(&entry)), (2, &b"key"[..]));
+                assert_eq!((entry.seq, media.key(&entry)), (Seq::new(2), &b"key"[..]));
                 let head = media.verified(at).expect("nor here").0;
                 voided_at += u32::from(head.void);
             }

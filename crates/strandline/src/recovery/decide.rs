@@ -29,15 +29,15 @@ impl Present {
     }
 
     fn mark(&mut self, first: Seq, count: u64) {
-        for seq in first..first.saturating_add(count) {
-            let Some(at) = seq.checked_sub(self.floor + 1) else { continue };
+        for number in first.get()..first.get().saturating_add(count) {
+            let Some(at) = Seq::new(number).checked_distance(self.floor.next()) else { continue };
             let Some(word) = self.words.get_mut((at / 64) as usize) else { return };
             *word |= 1 << (at % 64);
         }
     }
 
     fn unmark(&mut self, seq: Seq) {
-        if let Some(at) = seq.checked_sub(self.floor + 1)
+        if let Some(at) = seq.checked_distance(self.floor.next())
             && let Some(word) = self.words.get_mut((at / 64) as usize)
         {
             *word &= !(1 << (at % 64));
@@ -54,10 +54,11 @@ impl Present {
     /// The highest number up to `limit` that is not marked.
     fn last_missing(&self, limit: Seq) -> Option<Seq> {
         let is_marked = |seq: Seq| {
-            let at = seq - self.floor - 1;
+            let at = seq - self.floor.next();
             self.words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 != 0)
         };
-        (self.floor + 1..=limit).rev().find(|seq| !is_marked(*seq))
+        let above = self.floor.get() + 1..=limit.get();
+        above.rev().map(Seq::new).find(|seq| !is_marked(*seq))
     }
 
     /// The highest number marked.
@@ -112,7 +113,8 @@ pub(crate) fn decide(
     let mut decision = RecoveryPlan { cut, voided, ..RecoveryPlan::default() };
     let beyond = |scan: &&ZoneScan| scan.newest.is_some_and(|newest| newest > cut);
     decision.survivors = scans.iter().filter(beyond).count() as u64;
-    let published = scans.iter().filter_map(|scan| scan.published).max().unwrap_or(0).max(floor);
+    let published =
+        scans.iter().filter_map(|scan| scan.published).max().unwrap_or(Seq::ZERO).max(floor);
     decision.note_gaps(media, candidates, scans, published, &mut present);
     if published > cut {
         decision.note_missing(media, candidates, scans, published, &present);

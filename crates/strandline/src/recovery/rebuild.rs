@@ -189,7 +189,7 @@ impl Rebuild<'_> {
         memtable.prefetch(media, &keys, Seq::MAX);
         for (found, key) in records.iter().zip(&keys) {
             let leaf = Leaf::new(found.at, found.len, hash(key));
-            let indexed = memtable.index.insert(media, key, found.seq, leaf.0);
+            let indexed = memtable.index.insert(media, key, found.seq.get(), leaf.0);
             indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))?;
             if found.kind == Kind::PutExtent {
                 let extent = ExtentRef::decode(found.value(media))

@@ -59,7 +59,7 @@ impl Ring {
             slots: (0..SLOTS).map(|_| AtomicU64::new(before_the_first)).collect(),
             head: Padded(RingHead {
                 published: AtomicU64::new(0),
-                visible: AtomicU64::new(visible),
+                visible: AtomicU64::new(visible.get()),
             }),
         }
     }
@@ -67,7 +67,7 @@ impl Ring {
     /// Highest sequence number that readers may see.
     #[inline]
     pub(crate) fn visible(&self) -> Seq {
-        self.head.visible.load(Ordering::Acquire)
+        Seq::new(self.head.visible.load(Ordering::Acquire))
     }
 
     /// The first ticket whose slot is not free yet (I-RING-3).
@@ -82,7 +82,7 @@ impl Ring {
     /// W5: this commit is durable and indexed. Publishes everything contiguous (I-RING-1).
     #[inline]
     pub(crate) fn complete(&self, ticket: Ticket, _proof: Durable) {
-        let word = ticket.last_seq << 1 | lap(ticket.no);
+        let word = ticket.last_seq.get() << 1 | lap(ticket.no);
         self.slot(ticket.no).store(word, Ordering::Release);
         self.advance();
     }
@@ -123,7 +123,7 @@ impl Ring {
     /// A planted bug's way past I-RING-1: makes `last_seq` visible although older commits are open.
     #[cfg(feature = "planted")]
     pub(crate) fn leap(&self, last_seq: Seq) {
-        self.head.visible.fetch_max(last_seq, Ordering::AcqRel);
+        self.head.visible.fetch_max(last_seq.get(), Ordering::AcqRel);
     }
 }
 
@@ -140,25 +140,28 @@ mod tests {
     #[test]
     fn visible_moves_in_commit_order_only() {
         let region = Region::heap(4096, None).expect("heap");
-        let (ring, gate) = (Ring::new(10), Sequencer::new(11));
+        let (ring, gate) = (Ring::new(Seq::new(10)), Sequencer::new(Seq::new(11)));
         let tickets: Vec<_> = (0..3)
             .map(|_| {
                 let mut pass = gate.enter(&ring).expect("room");
                 pass.take(2)
             })
             .collect();
-        assert_eq!(tickets.iter().map(|taken| taken.1).collect::<Vec<_>>(), [11, 13, 15]);
+        assert_eq!(
+            tickets.iter().map(|taken| taken.1).collect::<Vec<_>>(),
+            [11, 13, 15].map(Seq::new)
+        );
         ring.complete(tickets[2].0, proof(&region));
         ring.complete(tickets[1].0, proof(&region));
-        assert_eq!(ring.visible(), 10);
+        assert_eq!(ring.visible(), Seq::new(10));
         ring.complete(tickets[0].0, proof(&region));
-        assert_eq!(ring.visible(), 16);
+        assert_eq!(ring.visible(), Seq::new(16));
     }
 
     #[test]
     fn the_ring_is_refused_when_full_and_reusable_for_ever() {
         let region = Region::heap(4096, None).expect("heap");
-        let (ring, gate) = (Ring::new(0), Sequencer::new(1));
+        let (ring, gate) = (Ring::new(Seq::ZERO), Sequencer::new(Seq::new(1)));
         let mut open = std::collections::VecDeque::new();
         for _ in 0..SLOTS {
             open.push_back(gate.enter(&ring).expect("room").take(1).0);
@@ -166,7 +169,7 @@ mod tests {
         assert!(gate.enter(&ring).is_none());
         for round in 0..3 * SLOTS as u64 {
             ring.complete(open.pop_front().expect("open"), proof(&region));
-            assert_eq!(ring.visible(), round + 1);
+            assert_eq!(ring.visible(), Seq::new(round + 1));
             open.push_back(gate.enter(&ring).expect("room").take(1).0);
         }
     }

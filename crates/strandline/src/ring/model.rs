@@ -8,6 +8,7 @@
 //! with relaxed stores before it completes: who sees a number published and does not see its mark has found
 //! I-RING-1 broken.
 
+use base::Seq;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
@@ -37,7 +38,7 @@ impl World {
     /// wait for a third for ever.
     fn reserve(&self, count: u64) -> Option<(Ticket, u64)> {
         let (ticket, number) = self.gate.enter(&self.ring)?.take(count);
-        Some((ticket, number + count - 1))
+        Some((ticket, (number + count - 1).get()))
     }
 
     /// W3 to W5, without the acknowledgement.
@@ -60,7 +61,7 @@ impl World {
 
     /// I-RING-1 and I-RING-2: what is visible is marked, and no less than `before`. Returns what is visible.
     fn look(&self, before: u64) -> u64 {
-        let visible = self.ring.visible();
+        let visible = self.ring.visible().get();
         assert!(visible >= before, "visible fell from {before} to {visible}");
         for seq in 1..=visible {
             assert_eq!(self.marks[seq as usize].load(Relaxed), 1, "{seq} is not complete");
@@ -77,8 +78,8 @@ fn check(preemptions: usize, model: impl Fn(&Arc<World>) + Send + Sync + 'static
     builder.max_branches = 10_000;
     builder.check(move || {
         let world = World {
-            ring: Ring::new(0),
-            gate: Sequencer::new(1),
+            ring: Ring::new(Seq::ZERO),
+            gate: Sequencer::new(Seq::new(1)),
             marks: std::array::from_fn(|_| AtomicU64::new(0)),
             region: std::sync::Arc::clone(&region),
         };
@@ -167,7 +168,7 @@ fn what_completes_beside_a_void_commit_is_published_by_who_waits_for_it() {
         let void = spawn(world, move |world| world.complete(second, 1));
         world.complete(first, 1);
         void.join().unwrap();
-        assert!(world.ring.has_published(2));
+        assert!(world.ring.has_published(Seq::new(2)));
         world.look(2);
     });
 }

@@ -28,7 +28,7 @@ impl Sequencer {
     pub(crate) fn new(next_seq: Seq) -> Sequencer {
         Sequencer {
             locked: AtomicBool::new(false),
-            next_seq: AtomicU64::new(next_seq),
+            next_seq: AtomicU64::new(next_seq.get()),
             next_ticket: AtomicU64::new(0),
             room_until: AtomicU64::new(0),
         }
@@ -74,7 +74,7 @@ impl Sequencer {
 
     /// The sequence number that the next commit will begin at; exact only inside the gate.
     pub(crate) fn next_seq(&self) -> Seq {
-        self.next_seq.load(Ordering::Relaxed)
+        Seq::new(self.next_seq.load(Ordering::Relaxed))
     }
 }
 
@@ -82,15 +82,15 @@ impl SequencerGuard<'_> {
     /// First sequence number of the commit that would be taken now.
     #[inline]
     pub(crate) fn next_seq(&self) -> Seq {
-        self.gate.next_seq.load(Ordering::Relaxed)
+        Seq::new(self.gate.next_seq.load(Ordering::Relaxed))
     }
 
     /// Takes `count` sequence numbers; returns the commit's ticket and number.
     #[inline]
     pub(crate) fn take(&mut self, count: u64) -> (Ticket, Seq) {
         let gate = self.gate;
-        let number = gate.next_seq.load(Ordering::Relaxed);
-        gate.next_seq.store(number + count, Ordering::Relaxed);
+        let number = self.next_seq();
+        gate.next_seq.store((number + count).get(), Ordering::Relaxed);
         let no = gate.next_ticket.load(Ordering::Relaxed);
         gate.next_ticket.store(no + 1, Ordering::Relaxed);
         (Ticket { no, last_seq: number + count - 1 }, number)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 use ssd::Read;
 use sst::{EntryKind, Layout, ReadAt, Uncached};
 
@@ -63,9 +63,9 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         entries: 0,
         deletions: 0,
         range_deletes: 0,
-        min_seq: 0,
-        max_seq: 0,
-        global_seq: 0,
+        min_seq: Seq::ZERO,
+        max_seq: Seq::ZERO,
+        global_seq: Seq::ZERO,
         smallest: Vec::new(),
         largest: Vec::new(),
         ends_before: false,

@@ -90,12 +90,12 @@ impl Level {
     /// Number of the newest range deletion of `key` in its table that is not younger than `at`; 0 if there is none.
     #[inline]
     pub(crate) fn deleted_in(&self, table: &Table, key: &[u8], at: Seq) -> Result<Seq> {
-        if self.has_ranges { Ok(table.ranges()?.newest(key, at)) } else { Ok(0) }
+        if self.has_ranges { Ok(table.ranges()?.newest(key, at)) } else { Ok(Seq::ZERO) }
     }
 
     /// Number of the newest range deletion of `key` here that is not younger than `at`; 0 if there is none.
     pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
-        self.table_of(key).map_or(Ok(0), |table| self.deleted_in(table, key, at))
+        self.table_of(key).map_or(Ok(Seq::ZERO), |table| self.deleted_in(table, key, at))
     }
 
     /// The keys around `key` that the newest range deletion of it here covers that is not younger than `at`.
@@ -128,7 +128,7 @@ pub(crate) fn verdict(hit: Option<Hit>, deleted: Seq) -> Option<Found> {
     match hit {
         // All that one file brought has one number: its range deletions spare its keys.
         Some(hit) if hit.seq >= deleted => Some(Found::Table(hit)),
-        _ if deleted > 0 => Some(Found::RangeDeleted(deleted)),
+        _ if deleted > Seq::ZERO => Some(Found::RangeDeleted(deleted)),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 use sst::Layout;
 
 use super::ahead::Ahead;
@@ -150,7 +150,7 @@ impl Table {
             _ => error,
         })?;
         // Tables that come from elsewhere do not know their number.
-        let numbered = self.desc.global_seq == 0;
+        let numbered = self.desc.global_seq == Seq::ZERO;
         let properties = layout.properties();
         if (numbered && properties.file_number != self.desc.id)
             || properties.entries != self.desc.entries + self.desc.range_deletes
@@ -158,7 +158,7 @@ impl Table {
             return Err(lost("is not the table that the manifest names"));
         }
         let layout = match self.desc.global_seq {
-            0 => layout,
+            Seq::ZERO => layout,
             seq => layout.with_global_seq(seq),
         };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);

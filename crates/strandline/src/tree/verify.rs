@@ -42,6 +42,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
+    use base::Seq;
     use ssd::{Fs, Memory};
 
     use super::*;
@@ -68,11 +69,11 @@ mod tests {
             sum: sum.value(),
             range_deletes: 0,
             ends_before: false,
-            global_seq: 0,
+            global_seq: Seq::ZERO,
             entries: 1,
             deletions: 0,
-            min_seq: 1,
-            max_seq: 1,
+            min_seq: Seq::new(1),
+            max_seq: Seq::new(1),
             smallest: Vec::new(),
             largest: Vec::new(),
         };

@@ -126,7 +126,7 @@ impl LevelIterator {
                 Bound::Unbounded => cursor.first()?,
                 Bound::Included(key) => cursor.seek(key, at)?,
                 Bound::Excluded(key) => {
-                    cursor.seek(key, 0)?;
+                    cursor.seek(key, Seq::ZERO)?;
                     while cursor.valid() && cursor.key() == key {
                         cursor.next()?;
                     }
@@ -178,7 +178,7 @@ impl LevelIterator {
         if let Some(cursor) = self.open(table.min(self.within.end.saturating_sub(1)))? {
             match from {
                 Bound::Unbounded => cursor.last()?,
-                Bound::Included(key) => cursor.seek_for_prev(key, 0)?,
+                Bound::Included(key) => cursor.seek_for_prev(key, Seq::ZERO)?,
                 Bound::Excluded(key) => cursor.seek_for_prev(key, SEQ_MAX)?,
             }
         }

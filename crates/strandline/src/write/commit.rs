@@ -155,8 +155,8 @@ impl<'e, 'a> Commit<'e, 'a> {
             groups: SmallVec::new(),
             phase: Phase::Admitted,
             ticket: None,
-            number: 0,
-            published: 0,
+            number: Seq::ZERO,
+            published: Seq::ZERO,
             zone_waits: 0,
             slowdown,
             indexed: false,
@@ -473,7 +473,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 memtable.hold_extent(Arc::clone(hold));
             }
             if op.kind != Kind::RangeDelete && indexed.is_ok() {
-                indexed = memtable.index.insert(media, op.key, seq, leaf.0);
+                indexed = memtable.index.insert(media, op.key, seq.get(), leaf.0);
             }
         });
         indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))

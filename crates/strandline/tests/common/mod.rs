@@ -12,7 +12,7 @@ use ssd::Fs;
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
     Batch, Cursor, Db, ErrorKind, Hooks, IngestOptions, Keyspace, LostRange, MergeOperator,
-    Options, ReadOptions, Region, Snapshot, steps,
+    Options, ReadOptions, Region, Seq, Snapshot, steps,
 };
 use testkit::{Change, Model, Moment, Move, Op, Rng, Transcript, Value, Walk};
 
@@ -213,10 +213,10 @@ pub fn external(changes: &[(Vec<u8>, Option<Vec<u8>>)], ranges: &[(Vec<u8>, Vec<
     let mut writer = Writer::new(Vec::new(), options);
     for (key, value) in changes {
         let kind = if value.is_some() { EntryKind::Value } else { EntryKind::Delete };
-        writer.add(key, 0, kind, value.as_deref().unwrap_or_default()).expect("add");
+        writer.add(key, Seq::ZERO, kind, value.as_deref().unwrap_or_default()).expect("add");
     }
     for (from, to) in ranges {
-        writer.add_range_delete(from, to, 0).expect("add");
+        writer.add_range_delete(from, to, Seq::ZERO).expect("add");
     }
     writer.finish().expect("finish").0
 }

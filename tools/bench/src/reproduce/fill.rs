@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use base::Seq;
+
 use pmem::Region;
 use pool::{Extent, Format, Pool, ZoneHeader, ZoneKind};
 
@@ -73,6 +75,7 @@ fn used(pool: &Pool) -> u64 {
 /// Makes zone `no` a memtable's, durably.
 pub(crate) fn grant(pool: &Pool, no: u32) {
     let kind = ZoneKind::Memtable;
-    let header = ZoneHeader { kind, epoch: 1, grant: no, keyspace: 0, subrange: 0, base_seq: 0 };
+    let header =
+        ZoneHeader { kind, epoch: 1, grant: no, keyspace: 0, subrange: 0, base_seq: Seq::ZERO };
     let _durable = pool.grant(no, &header);
 }

@@ -19,7 +19,7 @@ pub fn run(context: &Context, args: &CheckpointArgs) -> Outcome {
     let dir = args.dir.display();
     context.report(
         format_args!("{dir} holds everything up to sequence number {seq}"),
-        &json!({ "dir": dir.to_string(), "seq": seq }),
+        &json!({ "dir": dir.to_string(), "seq": seq.get() }),
     )?;
     Ok(OK)
 }

@@ -30,7 +30,7 @@ pub fn run(context: &Context, args: &IngestArgs) -> Outcome {
     let files = args.files.len() as u64;
     context.report(
         format_args!("{} ingested with sequence number {seq}", human::plural(files, "file")),
-        &json!({ "files": files, "seq": seq }),
+        &json!({ "files": files, "seq": seq.get() }),
     )?;
     Ok(OK)
 }

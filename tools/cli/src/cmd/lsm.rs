@@ -163,8 +163,8 @@ fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {
             "range_deletes": run.range_deletes,
             "record_bytes": run.record_bytes,
             "index_bytes": run.index_bytes,
-            "min_seq": run.min_seq,
-            "max_seq": run.max_seq,
+            "min_seq": run.min_seq.get(),
+            "max_seq": run.max_seq.get(),
         })
     });
     let subranges = keyspace.subranges.iter().map(|part| {
@@ -215,7 +215,7 @@ fn table_json(table: &TableProperties, form: Form) -> Value {
         "range_deletes": table.range_deletes,
         "smallest": form.json(&table.smallest),
         "largest": form.json(&table.largest),
-        "min_seq": table.min_seq,
-        "max_seq": table.max_seq,
+        "min_seq": table.min_seq.get(),
+        "max_seq": table.max_seq.get(),
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 use sst::{EntryKind, FileReader, Layout, ReadAt, Table, Uncached};
+use strandline::Seq;
 
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
@@ -154,9 +155,9 @@ fn properties_json(layout: &Layout) -> Value {
         "deletions": properties.deletions,
         "merges": properties.merges,
         "range_deletes": properties.range_deletes,
-        "global_seq": layout.global_seq(),
-        "min_seq": properties.min_seq,
-        "max_seq": properties.max_seq,
+        "global_seq": layout.global_seq().map(Seq::get),
+        "min_seq": properties.min_seq.map(Seq::get),
+        "max_seq": properties.max_seq.map(Seq::get),
         "external_version": properties.external_version,
         "raw_key_size": properties.raw_key_size,
         "raw_value_size": properties.raw_value_size,
@@ -188,12 +189,12 @@ fn scan(
 fn line(
     out: &mut Out,
     context: &Context,
-    (key, seq, kind, value): (&[u8], u64, &str, &[u8]),
+    (key, seq, kind, value): (&[u8], Seq, &str, &[u8]),
 ) -> Result<(), Failure> {
     let form: Form = context.form;
     if context.json {
         let (key, value) = (form.json(key), form.json(value));
-        return out.json(&json!({ "key": key, "seq": seq, "kind": kind, "value": value }));
+        return out.json(&json!({ "key": key, "seq": seq.get(), "kind": kind, "value": value }));
     }
     out.line(format_args!("{}\t{seq}\t{kind}\t{}", form.text(key), form.text(value)))
 }

@@ -283,7 +283,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "budget": figures.dram_budget,
             "anonymous": figures.anonymous_bytes,
         },
-        "visible_seq": figures.visible_seq,
+        "visible_seq": figures.visible_seq.get(),
         "snapshots": figures.snapshots,
         "scans_passed": figures.scans_passed,
         "debt": figures.debt,
@@ -302,7 +302,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "records": report.records,
             "survivors_dropped": report.survivors_dropped,
             "zones_swept": report.zones_swept,
-            "cut": report.cut,
+            "cut": report.cut.get(),
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
         },
         "persisted": persisted_json(&figures.persisted),
@@ -367,8 +367,8 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
                 "index_bytes": run.index_bytes,
                 "record_bytes": run.record_bytes,
                 "zones": run.zones,
-                "min_seq": run.min_seq,
-                "max_seq": run.max_seq,
+                "min_seq": run.min_seq.get(),
+                "max_seq": run.max_seq.get(),
             })
         })
         .collect();

@@ -114,7 +114,7 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
             "epoch": header.epoch,
             "grant": header.grant,
             "incarnation": header.incarnation(),
-            "base_seq": header.base_seq,
+            "base_seq": header.base_seq.get(),
         }),
     }
 }

@@ -55,7 +55,7 @@ pub fn rates_json(picture: &Picture) -> Value {
         "seconds": picture.before.as_ref().map(|(_, over)| over.as_secs_f64()),
         "per_second": picture.rates().map(Rates::to_json),
         "debt": now.debt,
-        "visible_seq": now.visible_seq,
+        "visible_seq": now.visible_seq.get(),
         "space": fills(now).iter().map(|fill| json!({
             "name": fill.name,
             "used_bytes": fill.used,

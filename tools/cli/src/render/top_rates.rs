@@ -41,7 +41,7 @@ impl Rates {
         let hits = |of: &Properties| of.ssd.as_ref().map_or(0, |ssd| ssd.cache.hits);
         let misses = |of: &Properties| of.ssd.as_ref().map_or(0, |ssd| ssd.cache.misses);
         Rates {
-            writes: rate(&|of| of.visible_seq),
+            writes: rate(&|of| of.visible_seq.get()),
             pm_bytes: rate(&|of| of.persisted.media_bytes()),
             log_bytes: rate(&|of| of.wal.as_ref().map_or(0, |wal| wal.written_bytes)),
             ssd_bytes: rate(&|of| of.ssd.as_ref().map_or(0, |ssd| ssd.compactions.written_bytes)),

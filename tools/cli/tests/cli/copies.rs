@@ -27,8 +27,10 @@ fn external_tables_are_ingested() {
         Vec::new(),
         sst::WriterOptions { external: true, ..sst::WriterOptions::default() },
     );
-    writer.add(b"key00001", 0, sst::EntryKind::Value, b"ingested").expect("add");
-    writer.add(b"key00002", 0, sst::EntryKind::Delete, b"").expect("add");
+    writer
+        .add(b"key00001", strandline::Seq::ZERO, sst::EntryKind::Value, b"ingested")
+        .expect("add");
+    writer.add(b"key00002", strandline::Seq::ZERO, sst::EntryKind::Delete, b"").expect("add");
     let file = store.dir().join("x.sst");
     std::fs::write(&file, writer.finish().expect("finish").0).expect("written");
     store.run(&["ingest", "x.sst", "x.sst"]).failed(2, "overlap");

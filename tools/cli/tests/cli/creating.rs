@@ -61,7 +61,7 @@ fn commands_that_bring_records_make_a_store_where_they_are_told() {
             Vec::new(),
             sst::WriterOptions { external: true, ..sst::WriterOptions::default() },
         );
-        writer.add(b"a", 0, sst::EntryKind::Value, b"1").expect("add");
+        writer.add(b"a", strandline::Seq::ZERO, sst::EntryKind::Value, b"1").expect("add");
         writer.finish().expect("finish").0
     };
     for args in [

@@ -117,7 +117,7 @@ fn store() -> Store {
         Vec::new(),
         sst::WriterOptions { external: true, ..sst::WriterOptions::default() },
     );
-    writer.add(b"t", 0, sst::EntryKind::Value, b"1").expect("add");
+    writer.add(b"t", strandline::Seq::ZERO, sst::EntryKind::Value, b"1").expect("add");
     std::fs::write(store.dir().join("table.sst"), writer.finish().expect("finish").0)
         .expect("written");
     store

@@ -104,7 +104,7 @@ impl<'a> Crowd<'a> {
             match steps::write(self.db, &batch) {
                 Ok(number) => {
                     let during = During { begun, done: self.pm.mark() };
-                    notes.commits.push(Commit { writes, number, during });
+                    notes.commits.push(Commit { writes, number: number.get(), during });
                 }
                 Err(error) if refused(&error) => notes.refused += 1,
                 Err(error) if self.was_dropped(&error, &writes) => {}
@@ -227,7 +227,7 @@ impl<'a> Crowd<'a> {
                 let begun = self.pm.mark();
                 let number = self.db.checkpoint(copy(id))?;
                 let during = During { begun, done: self.pm.mark() };
-                notes.copies.push(Copy { id, number, during });
+                notes.copies.push(Copy { id, number: number.get(), during });
                 Ok(())
             }
         }
@@ -251,7 +251,12 @@ impl<'a> Crowd<'a> {
         let number = steps::visible(self.db.default_keyspace());
         let during = During { begun, done: self.pm.mark() };
         *self.spare() = made;
-        notes.edits.push(Edit { writes: vec![write], number, numbered: false, during });
+        notes.edits.push(Edit {
+            writes: vec![write],
+            number: number.get(),
+            numbered: false,
+            during,
+        });
         Ok(())
     }
 
@@ -268,7 +273,7 @@ impl<'a> Crowd<'a> {
         let begun = self.pm.mark();
         let number = self.db.ingest(&self.always[usize::from(keyspace)], &[path], options)?;
         let during = During { begun, done: self.pm.mark() };
-        notes.edits.push(Edit { writes, number, numbered: true, during });
+        notes.edits.push(Edit { writes, number: number.get(), numbered: true, during });
         Ok(())
     }
 }

@@ -104,6 +104,6 @@ impl Setup {
             }
             false => 0,
         };
-        Ok(Shown { cut: db.recovery().cut, state, leaks })
+        Ok(Shown { cut: db.recovery().cut.get(), state, leaks })
     }
 }

@@ -267,7 +267,7 @@ impl Output {
             deletions: summary.deletions,
             min_seq: summary.min_seq,
             max_seq: summary.max_seq,
-            global_seq: 0,
+            global_seq: Seq::ZERO,
             smallest: self.lower_bound(&summary.smallest),
             largest,
         };

@@ -1,3 +1,5 @@
+use base::Seq;
+
 use crate::keyspace::vacancies::*;
 
 /// Everything that is known, as text.
@@ -12,9 +14,11 @@ fn shown(vacancies: &Vacancies) -> String {
     certain.chain(announced).collect::<Vec<_>>().join(" ")
 }
 
-fn walk(vacancies: &Vacancies, begin: &str, end: &str, at: Seq, next_seq: Seq) {
+fn walk(vacancies: &Vacancies, begin: &str, end: &str, at: u64, next_seq: u64) {
     let (begin, end) = (begin.as_bytes(), end.as_bytes());
-    vacancies.walked(&Walked { begin, end, at, entries: 1_000 }, 0, || next_seq);
+    vacancies.walked(&Walked { begin, end, at: Seq::new(at), entries: 1_000 }, Seq::ZERO, || {
+        Seq::new(next_seq)
+    });
 }
 
 fn delete(vacancies: &Vacancies, begin: &str, end: &str) -> Token {
@@ -53,7 +57,7 @@ fn a_range_deletion_that_is_given_up_leaves_what_was_known() {
     let first = delete(&vacancies, "d", "m");
     vacancies.fill(b"f");
     assert_eq!(shown(&vacancies), "d-f? f\\x00-m?");
-    vacancies.vacate(first, 7, 0);
+    vacancies.vacate(first, Seq::new(7), Seq::ZERO);
     assert_eq!(shown(&vacancies), "d-f@7 f\\x00-m@7");
     let second = delete(&vacancies, "a", "z");
     vacancies.withdraw(second);
@@ -67,7 +71,7 @@ fn scans_jump_over_vacancies_that_their_snapshots_see() {
     let vacancies = Vacancies::default();
     for (begin, end, since) in [("b", "f", 10), ("f", "k", 20), ("m", "p", 10)] {
         let token = delete(&vacancies, begin, end);
-        vacancies.vacate(token, since, 0);
+        vacancies.vacate(token, Seq::new(since), Seq::ZERO);
     }
     let known = vacancies.known().expect("some");
     let behind = |key: &str, at| known.behind(key.as_bytes(), at).map(<[u8]>::escape_ascii);
@@ -85,6 +89,7 @@ fn scans_jump_over_vacancies_that_their_snapshots_see() {
         ("p", 10, "", "m"),
         ("q", 99, "", ""),
     ] {
+        let at = Seq::new(at);
         assert_eq!((&*behind(key, at), &*before(key, at)), (forward, backward), "{key} at {at}");
     }
 }
@@ -98,14 +103,18 @@ fn neighbours_join_when_no_snapshot_tells_them_apart_and_the_least_worth_make_wa
     }
     let count = || vacancies.known.load().vacancies.len();
     assert_eq!(count(), VACANCIES_MAX);
-    let least = Walked { begin: b"9990", end: b"9995", at: 100, entries: 999 };
-    vacancies.walked(&least, 0, || 101);
+    let least = Walked { begin: b"9990", end: b"9995", at: Seq::new(100), entries: 999 };
+    vacancies.walked(&least, Seq::ZERO, || Seq::new(101));
     assert!(!shown(&vacancies).contains("9990"), "it is worth less than each that is known");
-    vacancies.walked(&Walked { entries: 1_001, ..least }, 0, || 101);
+    vacancies.walked(&Walked { entries: 1_001, ..least }, Seq::ZERO, || Seq::new(101));
     assert_eq!(count(), VACANCIES_MAX);
     assert!(shown(&vacancies).contains("9990-9995@100"));
     // What makes a vacancy longer is taken in however little it is.
-    vacancies.walked(&Walked { begin: b"9995", end: b"9996", at: 110, entries: 1 }, 110, || 111);
+    vacancies.walked(
+        &Walked { begin: b"9995", end: b"9996", at: Seq::new(110), entries: 1 },
+        Seq::new(110),
+        || Seq::new(111),
+    );
     assert!(shown(&vacancies).contains("9990-9996@110"), "{}", shown(&vacancies));
 }
 
@@ -113,10 +122,13 @@ fn neighbours_join_when_no_snapshot_tells_them_apart_and_the_least_worth_make_wa
 fn a_vacancy_that_is_put_into_again_and_again_goes() {
     let vacancies = Vacancies::default();
     let token = delete(&vacancies, "a", "z");
-    vacancies.vacate(token, 1, 0);
+    vacancies.vacate(token, Seq::new(1), Seq::ZERO);
     for i in 0..UNCOUNTED / CUT_COST {
         assert!(!vacancies.is_empty());
         vacancies.fill(format!("k{i:03}").as_bytes());
     }
-    assert_eq!(vacancies.known().map(|known| known.behind(b"x", 9).is_some()), Some(false));
+    assert_eq!(
+        vacancies.known().map(|known| known.behind(b"x", Seq::new(9)).is_some()),
+        Some(false)
+    );
 }

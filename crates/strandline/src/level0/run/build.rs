@@ -68,7 +68,7 @@ impl RunBuilder {
             seed: run_seed(media, name.id),
             entries: 0,
             min_seq: Seq::MAX,
-            max_seq: 0,
+            max_seq: Seq::ZERO,
             pending: Vec::with_capacity(BLOCK_ENTRIES),
             last_key: None,
             batch: Vec::with_capacity(BATCH_BLOCKS * BLOCK_LEN),

@@ -154,7 +154,7 @@ pub(crate) fn encode_meta(fences: &Fences, meta: &Meta) -> Vec<u8> {
     let deletes: Vec<RangeDelete> = meta.ranges.deletes().collect();
     put_varint(&mut out, deletes.len() as u64);
     for delete in deletes {
-        put_varint(&mut out, delete.seq);
+        put_varint(&mut out, delete.seq.get());
         for key in [delete.begin, delete.end] {
             put_varint(&mut out, key.len() as u64);
             out.extend_from_slice(&key);
@@ -189,7 +189,7 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Option<(Fences, Meta)> {
     }
     let mut deletes = Vec::new();
     for _ in 0..reader.varint()? {
-        let seq = reader.varint()?;
+        let seq = Seq::new(reader.varint()?);
         let mut key = || -> Option<Vec<u8>> {
             let len = usize::try_from(reader.varint()?).ok()?;
             Some(reader.take(len)?.to_vec())

@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use base::Seq;
+use base::{AtomicSeq, Seq};
 use sst::RangeDelete;
 
 use crate::ranges::{Ranges, Stretch};
@@ -58,7 +58,7 @@ struct History {
 /// The moment after a deletion.
 #[derive(Default)]
 struct TreeVersion {
-    seq: AtomicU64,
+    seq: AtomicSeq,
     /// Which tree it has.
     root: AtomicU32,
     /// Number of the deletion's bounds.
@@ -151,7 +151,7 @@ impl Deletes {
 
     /// Takes all moments from number `from` on back, which no reader looks at.
     fn take_back(&self, from: Seq) -> Vec<Placed> {
-        let (stays, len) = (self.count(from.saturating_sub(1)), self.count(Seq::MAX));
+        let (stays, len) = (self.count(from.previous()), self.count(Seq::MAX));
         let taken = (stays..len).map(|position| {
             let moment = self.history().moments.at(position);
             Placed {
@@ -217,9 +217,9 @@ impl Deletes {
     #[inline]
     pub(crate) fn newest(&self, key: &[u8], at: Seq) -> Seq {
         if self.history.get().is_none() {
-            return 0;
+            return Seq::ZERO;
         }
-        self.covering(key, at).map_or(0, |stretch| stretch.seq)
+        self.covering(key, at).map_or(Seq::ZERO, |stretch| stretch.seq)
     }
 
     /// The keys around `key` that the newest deletion of it covers that is not younger than `at`. It may cover others
@@ -235,7 +235,7 @@ impl Deletes {
         let Some(history) = self.history.get() else { return false };
         // Those up to `below` need not be visible yet.
         let _writing = self.lock();
-        let root = history.root(self.count(below.saturating_sub(1)));
+        let root = history.root(self.count(below.previous()));
         let (last, next) = history.trees.around(&**history, root, from);
         // Of two neighbouring stretches one at least is covered.
         last.is_some_and(|edge| edge.newest != 0)

@@ -14,8 +14,8 @@ fn key(no: u64) -> Vec<u8> {
     format!("{no:08}").into_bytes()
 }
 
-fn delete(begin: u64, end: u64, seq: Seq) -> RangeDelete {
-    RangeDelete { begin: key(begin), end: key(end), seq }
+fn delete(begin: u64, end: u64, seq: u64) -> RangeDelete {
+    RangeDelete { begin: key(begin), end: key(end), seq: Seq::new(seq) }
 }
 
 /// What each deletion covers, by its number.
@@ -49,11 +49,11 @@ fn a_range_deletion_costs_a_few_steps_whatever_it_overlaps() {
         let mut rng = Rng::new(1);
         let read = steps::of(|| {
             for _ in 0..1000 {
-                deletes.newest(&key(rng.below(2 * MANY)), 1 + rng.below(MANY));
+                deletes.newest(&key(rng.below(2 * MANY)), Seq::new(1 + rng.below(MANY)));
             }
         });
         assert!(read < 1000 * 120, "{name}: {} steps a look-up", read / 1000);
-        let needed = deletes.needed(&Horizon::only(MANY));
+        let needed = deletes.needed(&Horizon::only(Seq::new(MANY)));
         assert!(needed.len() as u64 <= 2 * MANY, "{name}: {} pieces", needed.len());
     }
 }
@@ -66,15 +66,15 @@ fn a_batch_of_old_numbers_goes_in_at_once() {
         deletes.add((0..MANY / 2).rev().map(|no| delete(no, 2 * MANY - no, no + 1)).collect());
     });
     assert!(steps < 600 * MANY, "{} steps each", steps / MANY);
-    assert_eq!(deletes.newest(&key(MANY / 4), 10), 10);
-    assert_eq!(deletes.newest(&key(MANY / 4), Seq::MAX), MANY / 4 + 1);
+    assert_eq!(deletes.newest(&key(MANY / 4), Seq::new(10)), Seq::new(10));
+    assert_eq!(deletes.newest(&key(MANY / 4), Seq::MAX), Seq::new(MANY / 4 + 1));
 }
 
 fn newest(all: &[RangeDelete], key: &[u8], at: Seq) -> Seq {
     let covers = |delete: &&RangeDelete| {
         &delete.begin[..] <= key && key < &delete.end[..] && delete.seq <= at
     };
-    all.iter().filter(covers).map(|delete| delete.seq).max().unwrap_or(0)
+    all.iter().filter(covers).map(|delete| delete.seq).max().unwrap_or(Seq::ZERO)
 }
 
 /// Each query is answered as by a look at all deletions one by one.
@@ -84,7 +84,7 @@ fn check(deletes: &Deletes, all: &[RangeDelete], at: Seq, keys: u64) {
         let expected = newest(all, &key, at);
         assert_eq!(deletes.newest(&key, at), expected, "key {no} at {at}");
         match deletes.covering(&key, at) {
-            None => assert_eq!(expected, 0),
+            None => assert_eq!(expected, Seq::ZERO),
             Some(Stretch { begin, end, seq }) => {
                 assert!(begin <= &key[..] && &key[..] < end && seq == expected);
                 let same =
@@ -93,7 +93,7 @@ fn check(deletes: &Deletes, all: &[RangeDelete], at: Seq, keys: u64) {
             }
         }
         let far = self::key(no + 2);
-        let touched = (no..=no + 2).any(|no| newest(all, &self::key(no), at) > 0);
+        let touched = (no..=no + 2).any(|no| newest(all, &self::key(no), at) > Seq::ZERO);
         assert_eq!(deletes.touches(&key, &far, at + 1), touched, "keys {no} to {}", no + 2);
     }
 }
@@ -128,10 +128,10 @@ fn every_snapshot_sees_what_it_should_in_whatever_order_deletions_come() {
             }
         }
         for _ in 0..8 {
-            check(&deletes, &all, rng.below(seq + 2), keys);
+            check(&deletes, &all, Seq::new(rng.below(seq + 2)), keys);
         }
         check(&deletes, &all, Seq::MAX - 1, keys);
-        let covered = (0..keys).filter(|no| newest(&all, &key(*no), Seq::MAX) > 0);
+        let covered = (0..keys).filter(|no| newest(&all, &key(*no), Seq::MAX) > Seq::ZERO);
         let ends = covered.clone().min().zip(covered.max());
         let bounds = ends.map(|(first, last)| (key(first), key(last + 1)));
         let found = deletes.bounds().map(|(begin, end)| (begin.to_vec(), end.to_vec()));
@@ -149,11 +149,11 @@ fn needed_pieces_answer_every_reader_and_name_no_more() {
         let all: Vec<RangeDelete> =
             (1..=seqs).map(|seq| delete(rng.below(keys), rng.below(keys), seq)).collect();
         deletes.add(all.clone());
-        let ring = crate::ring::Ring::new(seqs);
+        let ring = crate::ring::Ring::new(Seq::new(seqs));
         let snapshots = crate::snapshot::Snapshots::default();
-        let mut readers = vec![seqs];
+        let mut readers = vec![Seq::new(seqs)];
         for _ in 0..rng.below(4) {
-            let reader = rng.below(seqs);
+            let reader = Seq::new(rng.below(seqs));
             snapshots.again(reader);
             readers.push(reader);
         }
@@ -190,7 +190,7 @@ fn readers_see_whole_moments_while_writers_race() {
                         let seq = next.fetch_add(1, Ordering::Relaxed);
                         deletes.add(vec![delete(seq % 100, seq % 100 + 50, seq)]);
                         if seq.is_multiple_of(7) {
-                            deletes.remove(seq..=seq);
+                            deletes.remove(Seq::new(seq)..=Seq::new(seq));
                         }
                         done[seq as usize].store(1, Ordering::Release);
                     }
@@ -205,7 +205,8 @@ fn readers_see_whole_moments_while_writers_race() {
                         (seq % 100..seq % 100 + 50).contains(&no) && !seq.is_multiple_of(7)
                     };
                     let expected = (1..=at).rev().find(covers).unwrap_or(0);
-                    assert_eq!(deletes.newest(&key(no), at), expected, "key {no} at {at}");
+                    let found = deletes.newest(&key(no), Seq::new(at));
+                    assert_eq!(found, Seq::new(expected), "key {no} at {at}");
                 }
             }
         });
