@@ -19,7 +19,7 @@ pub struct Case {
     pub sabotage: Option<Planted>,
     /// The operations, in the order in which each thread takes its own.
     pub ops: Vec<Op>,
-    /// Which thread takes the next step; see [`Schedule`](crate::run::Schedule).
+    /// Which thread takes the next step; see [`Turns`](crate::run::Turns).
     pub schedule: Vec<u8>,
     /// Whether what is usually sampled (crashes inside crashes, work after recovery) is done at every
     /// other chance. Failures are shrunk so, since what a sample hits changes with every operation.
