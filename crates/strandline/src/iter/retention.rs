@@ -16,7 +16,7 @@ use crate::record::store::{Entry, Media, hash};
 use crate::snapshot::Horizon;
 use crate::tree::Tree;
 use crate::tree::level::Level;
-use crate::ttl::Now;
+use crate::ttl::{Now, STAMP_LEN};
 
 /// What readers may need of the inputs, and what they hide of older sources.
 #[derive(Clone)]
@@ -127,7 +127,7 @@ impl Retention {
     /// `Corruption`: a record that decides what is kept is damaged. A put that is the only version is kept, whatever its
     /// value is.
     pub(crate) fn reduce(&self, media: &Media, versions: &mut Vec<Entry>) -> Result<()> {
-        if versions.len() > 1 || !self.ranges.is_empty() || self.now.is_some() {
+        if versions.len() > 1 || !self.ranges.is_empty() {
             // They were read by their headers: who drops a version reads all of it first.
             versions.iter().for_each(|version| media.prefetch(version.leaf()));
             for version in &mut *versions {
@@ -168,8 +168,14 @@ impl Retention {
         kind
     }
 
+    /// The same of a record. No checksum speaks for its time alone, so one that seems to have expired is read whole.
     fn says_record(&self, media: &Media, version: &Entry) -> EntryKind {
-        self.says(version.kind.of_entry(), || media.value(version).ok())
+        let kind = version.kind.of_entry();
+        let seems = self.says(kind, || media.value_front::<STAMP_LEN>(version));
+        if seems == kind {
+            return kind;
+        }
+        self.says(kind, || media.recheck(version).and_then(|whole| media.value(&whole)).ok())
     }
 
     /// The range deletions that must be kept.

@@ -347,6 +347,14 @@ impl Media {
         if entry.kind == Kind::PutExtent { self.extent_value(entry.at, value) } else { Ok(value) }
     }
 
+    /// The first `N` bytes of a value, which no checksum was asked about.
+    pub(crate) fn value_front<const N: usize>(&self, entry: &Entry) -> Option<&[u8]> {
+        let Some(extent) = self.extent_of(entry) else { return self.stored_value(entry).get(..N) };
+        let end = extent.at.checked_add(extent.len)?;
+        let within = extent.len >= N as u64 && end <= self.region.len();
+        within.then(|| self.region.bytes(extent.at, N))
+    }
+
     /// The bytes behind the key of a checked record: its value, or where its value is.
     pub(crate) fn stored_value(&self, entry: &Entry) -> &[u8] {
         let at = entry.at + u64::from(entry.key_at) + u64::from(entry.key_len);
