@@ -5,6 +5,10 @@
 //!
 //! **I-TTL-1** The clock of a store does not fall, and begins where an edit of the manifest left it: what one merge took for
 //! expired, so does all that follows.
+//!
+//! So one jump forward of the system's clock stops expiry until the real time catches up: the store keeps the time it was
+//! told, values put meanwhile expire that much later, and no open undoes it, even once every keyspace with a time to live
+//! is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

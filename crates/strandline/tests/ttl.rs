@@ -268,6 +268,29 @@ fn the_clock_does_not_fall() {
     assert_eq!(db.keyspace("cache").expect("keyspace").iter().count(), 0);
 }
 
+/// The time that a store was told outlives the keyspaces that it was told for: else what a later one puts would expire at an
+/// open.
+#[test]
+fn the_clock_goes_on_after_the_last_keyspace_with_a_time_to_live_is_dropped() {
+    let (dir, hand) = (TempDir::new("ttl-dropped"), hand());
+    let open = || Db::open_with(dir.path(), options(SsdSource::Auto), hooks(&hand)).expect("open");
+    let db = open();
+    expiring(&db).put("key", "value").expect("put");
+    hand.pass(1_000_000);
+    db.flush().expect("an edit keeps the time");
+    db.drop_keyspace("cache").expect("drop");
+    db.close().expect("close");
+    hand.0.store(1_000_000, SeqCst);
+    let db = open();
+    expiring(&db).put("key", "value").expect("put");
+    db.close().expect("close");
+    let db = open();
+    let cache = db.keyspace("cache").expect("keyspace");
+    assert!(cache.get("key").expect("get").is_some(), "no time has passed since it was put");
+    hand.0.store(2_000_100, SeqCst);
+    assert_eq!(cache.get("key").expect("get"), None, "counted from the time that the store was told");
+}
+
 #[test]
 fn an_iterator_has_one_time() {
     let (dir, hand) = (TempDir::new("ttl-iterator"), hand());

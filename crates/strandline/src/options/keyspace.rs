@@ -39,6 +39,8 @@ pub struct KeyspaceOptions {
     /// iterators too, which judge by the time when they read. The space comes back as memtables are flushed, runs merged and
     /// tables compacted; [`Db::compact`](crate::Db::compact) asks for it. Each value takes 8 bytes more. Such a keyspace
     /// takes no operands and no files from elsewhere.
+    ///
+    /// The store's clock never falls. If the system's jumps forward once, nothing expires until the real time catches up.
     pub ttl: Option<Duration>,
     /// Name of the merge operator: one of [`BuiltInOperator`](crate::operators::BuiltInOperator), or of
     /// [`Hooks::merge_operators`](crate::Hooks::merge_operators).

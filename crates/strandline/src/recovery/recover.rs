@@ -193,12 +193,7 @@ pub(crate) fn recover(
     let before = state.clone();
     state.floor = decided.cut;
     state.epoch += 1;
-    if state.keyspaces.values().any(|keyspace| keyspace.options.ttl.is_some()) {
-        if !planted::is(Bug::ClockFallsAtOpen) {
-            hooks.clock().raise(state.clock);
-        }
-        state.clock = hooks.clock().now().millis();
-    }
+    continue_clock(&mut state, hooks);
     state.zones.retain(|no, (_, fate)| *fate == Fate::Frozen && zones.known.contains_key(no));
     state.zones.extend(rebuilt.live);
     if !read_only {
@@ -225,6 +220,16 @@ pub(crate) fn recover(
     let manifest = Manifest::new(state);
     let keyspaces = Keyspaces::new(keyspaces);
     Ok(Recovered { manifest, keyspaces, visible: decided.cut, pending_free, tables, report })
+}
+
+/// The store's clock goes on from where an edit left it (I-TTL-1). So it does where no keyspace has a time to live any more:
+/// one that is created later judges by it, and so does the next open.
+fn continue_clock(state: &mut ManifestState, hooks: &StoreHooks) {
+    let left_at = if planted::is(Bug::ClockFallsAtOpen) { 0 } else { state.clock };
+    hooks.clock().raise(left_at);
+    if state.keyspaces.values().any(|keyspace| keyspace.options.ttl.is_some()) {
+        state.clock = hooks.clock().now().millis();
+    }
 }
 
 fn refuse(media: &Media, damage: &[Damage]) -> Error {
