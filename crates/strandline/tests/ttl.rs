@@ -288,7 +288,11 @@ fn the_clock_goes_on_after_the_last_keyspace_with_a_time_to_live_is_dropped() {
     let cache = db.keyspace("cache").expect("keyspace");
     assert!(cache.get("key").expect("get").is_some(), "no time has passed since it was put");
     hand.0.store(2_000_100, SeqCst);
-    assert_eq!(cache.get("key").expect("get"), None, "counted from the time that the store was told");
+    assert_eq!(
+        cache.get("key").expect("get"),
+        None,
+        "counted from the time that the store was told"
+    );
 }
 
 #[test]
