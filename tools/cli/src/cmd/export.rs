@@ -8,15 +8,20 @@ use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::input::EXPORT_VERSION;
 use crate::output::Out;
+use crate::render::keyspace::options_json;
 use crate::render::record::RecordPrinter;
 
 #[derive(Args)]
 #[command(after_help = "\
 Lines:
-  {\"export\": 1}                              first: the version of this format
-  {\"keyspace\": \"NAME\"}                     before the records of a keyspace
-  {\"key\": ..., \"value\": ...}               a record; bytes that are not UTF-8 are {\"hex\": \"...\"}
-  {\"end\": {\"keyspaces\": N, \"records\": N}}  last: without it the export is not whole
+  {\"export\": 1}                                first: the version of this format
+  {\"keyspace\": \"NAME\", \"options\": {...}}      before the records of a keyspace; its options are those of
+                                               keyspace create
+  {\"key\": ..., \"value\": ...}                 a record; bytes that are not UTF-8 are {\"hex\": \"...\"}
+  {\"end\": {\"keyspaces\": N, \"records\": N}}    last: without it the export is not whole
+
+Values of a keyspace with a time to live begin it anew when they are loaded. Options of the store, such as
+--pm-size, are not exported.
 
 Example:
   strandline export --db a | strandline load --db b --create --format export")]
@@ -36,7 +41,8 @@ pub fn run(context: &Context, _args: &ExportArgs) -> Outcome {
     out.json(&json!({ "export": EXPORT_VERSION }))?;
     let mut records = 0;
     for keyspace in &keyspaces {
-        out.json(&json!({ "keyspace": keyspace.name() }))?;
+        let options = options_json(keyspace.options());
+        out.json(&json!({ "keyspace": keyspace.name(), "options": options }))?;
         records += write_records(keyspace, &mut printer, &mut out)?;
     }
     out.json(&json!({ "end": { "keyspaces": keyspaces.len(), "records": records } }))?;

@@ -1,14 +1,13 @@
 //! `keyspace list|create|drop`.
 
-use std::fmt::Write;
-
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use strandline::{Db, KeyspaceOptions};
 
 use crate::context::{Context, CreateArg, IfMissing};
 use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
+use crate::render::keyspace::{self, described, options_json};
 
 #[derive(Args)]
 pub struct KeyspaceArgs {
@@ -73,12 +72,13 @@ pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
             let keyspace = db.create_keyspace_with(name, options)?;
             context.report(
                 format_args!("created keyspace {}", described(name, keyspace.options())),
-                &json!({ "created": name, "options": json_of(keyspace.options()) }),
+                &json!({ "created": name, "options": options_json(keyspace.options()) }),
             )?;
         }
         KeyspaceCommand::Drop { name } => {
             context.write(IfMissing::Fail)?.drop_keyspace(name)?;
-            context.report(format_args!("dropped keyspace {name}"), &json!({ "dropped": name }))?;
+            let line = format!("dropped keyspace {}", keyspace::name(name));
+            context.report(line, &json!({ "dropped": name }))?;
         }
     }
     Ok(OK)
@@ -91,7 +91,7 @@ fn list(context: &Context, db: &Db) -> Result<(), Failure> {
     for name in &names {
         let keyspace = db.keyspace(name)?;
         if context.json {
-            options.insert(name.clone(), json_of(keyspace.options()));
+            options.insert(name.clone(), options_json(keyspace.options()));
         } else {
             out.line(described(name, keyspace.options()))?;
         }
@@ -100,19 +100,4 @@ fn list(context: &Context, db: &Db) -> Result<(), Failure> {
         out.json(&json!({ "keyspaces": names, "options": options }))?;
     }
     out.finish()
-}
-
-/// The name, and behind a tab the options, if there are any.
-fn described(name: &str, options: &KeyspaceOptions) -> String {
-    let mut line = name.to_owned();
-    if !options.is_empty() {
-        // Writing to a string does not fail.
-        let _written = write!(line, "\t{options}");
-    }
-    line
-}
-
-/// Options that are set, in text form.
-pub fn json_of(options: &KeyspaceOptions) -> Value {
-    options.entries().into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect()
 }

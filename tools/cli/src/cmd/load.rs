@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde_json::json;
 use strandline::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use strandline::{Batch, Db, ErrorKind, Keyspace};
+use strandline::{Batch, Db, ErrorKind, Keyspace, KeyspaceOptions};
 
 use crate::context::{Context, CreateArg};
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
@@ -19,6 +19,7 @@ use crate::human;
 use crate::input::{Columns, InputFormat, Line, Lines, ParsedLine, Ranges, RecordParser};
 use crate::output::Out;
 use crate::progress::Progress;
+use crate::render::keyspace;
 use crate::render::persisted::persisted_json;
 
 const INPUT_BUFFER: usize = 1 << 20;
@@ -70,6 +71,8 @@ pub fn run(context: &Context, args: LoadArgs) -> Outcome {
         bytes_max: db.properties().zone_bytes / 4,
         tally: Tally::default(),
         progress: Progress::new(context.stderr(), size),
+        format: args.format,
+        keyspaces: 0,
         end: None,
         db,
         keyspace,
@@ -131,8 +134,14 @@ struct Record {
 enum FedLine {
     Record { key: Range<usize>, value: Range<usize> },
     Begin,
-    Keyspace(String),
-    End { records: u64 },
+    Keyspace { name: String, options: KeyspaceOptions },
+    End(ExportEnd),
+}
+
+/// What the last line of an export counts.
+struct ExportEnd {
+    keyspaces: u64,
+    records: u64,
 }
 
 impl Pending {
@@ -154,8 +163,11 @@ struct Loader {
     bytes_max: u64,
     tally: Tally,
     progress: Progress,
-    /// Records that an export has, by its last line.
-    end: Option<u64>,
+    format: InputFormat,
+    /// Keyspaces of an export that were met.
+    keyspaces: u64,
+    /// The last line of an export.
+    end: Option<ExportEnd>,
 }
 
 impl Loader {
@@ -176,13 +188,20 @@ impl Loader {
                 Ok(FedLine::Record { key, value }) => {
                     self.add(Record { line: number, key, value })?;
                 }
-                Ok(FedLine::Keyspace(name)) => {
+                Ok(FedLine::Keyspace { name, options }) => {
                     // What is pending belongs to the keyspace before.
                     self.commit()?;
-                    self.keyspace = self.keyspace_made(&name)?;
+                    let made = self.keyspace_made(&name, options);
+                    self.keyspace = made.map_err(|problem| ends_at(number, &problem))?;
+                    self.keyspaces += 1;
                 }
                 Ok(FedLine::Begin) => (),
-                Ok(FedLine::End { records }) => self.end = Some(records),
+                Ok(FedLine::End(end)) => self.end = Some(end),
+                // It may have named a keyspace: what follows is not to go to the one before.
+                Err(problem) if self.format == InputFormat::Export => {
+                    self.commit()?;
+                    return Err(ends_at(number, &problem));
+                }
                 Err(problem) => self.reject(number, &problem),
             }
             self.progress.tick(self.tally.records, lines.bytes());
@@ -203,8 +222,10 @@ impl Loader {
                 Ok(FedLine::Record { key, value })
             }
             ParsedLine::Begin => Ok(FedLine::Begin),
-            ParsedLine::Keyspace(name) => Ok(FedLine::Keyspace(name)),
-            ParsedLine::End { records } => Ok(FedLine::End { records }),
+            ParsedLine::Keyspace { name, options } => Ok(FedLine::Keyspace { name, options }),
+            ParsedLine::End { keyspaces, records } => {
+                Ok(FedLine::End(ExportEnd { keyspaces, records }))
+            }
         });
         if parsed.is_err() {
             bytes.truncate(start);
@@ -212,24 +233,50 @@ impl Loader {
         parsed
     }
 
-    fn keyspace_made(&self, name: &str) -> Result<Keyspace, Failure> {
-        match self.db.keyspace(name) {
+    /// The keyspace `name`, which has `options` or is made with them.
+    fn keyspace_made(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace, String> {
+        let shown = keyspace::name(name);
+        let found = match self.db.keyspace(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(self.db.create_keyspace(name)?)
+                self.db.create_keyspace_with(name, options.clone())
             }
-            found => Ok(found?),
+            found => found,
+        };
+        let found = found.map_err(|error| format!("keyspace {shown}: {error}"))?;
+        if *found.options() != options {
+            let said = |options: &KeyspaceOptions| match options.is_empty() {
+                true => "none".into(),
+                false => options.to_string(),
+            };
+            return Err(format!(
+                "keyspace {shown} is there with other options ({}, in the export {}); load into a new store, or drop \
+                 that keyspace first",
+                said(found.options()),
+                said(&options)
+            ));
         }
+        Ok(found)
     }
 
-    /// An export must have its last line, and as many records as that tells.
+    /// An export must have its last line, and as many keyspaces and records as that tells.
     fn is_whole(&self) -> Result<(), Failure> {
-        let read = self.tally.records + self.tally.rejects;
-        let problem = match self.end {
-            Some(records) if records == read => return Ok(()),
-            Some(records) => format!("the export has {records} records, {read} were read"),
-            None => format!("the export has no last line after {read} records: it was cut short"),
+        let records = self.tally.records + self.tally.rejects;
+        let problem = match &self.end {
+            Some(end) if (end.keyspaces, end.records) == (self.keyspaces, records) => return Ok(()),
+            Some(end) => format!(
+                "lines of the export are missing: its last line counts {} in {}, and {} in {} came before it",
+                human::plural(end.records, "record"),
+                human::plural(end.keyspaces, "keyspace"),
+                human::plural(records, "record"),
+                human::plural(self.keyspaces, "keyspace"),
+            ),
+            None => format!(
+                "the export was cut short: it ends after {} without its last line",
+                human::plural(records, "record")
+            ),
         };
-        Err(Failure::Other(format!("load: {problem}; export the store again")))
+        let remedy = "what came is loaded; export the store again and load all of it";
+        Err(Failure::Other(format!("load: {problem}; {remedy}")))
     }
 
     fn add(&mut self, record: Record) -> Result<(), Failure> {
@@ -304,6 +351,11 @@ impl Loader {
             self.progress.note(note, &json!({ "note": note }));
         }
     }
+}
+
+/// The load ends at a line that is no part of an export, or that the store refuses.
+fn ends_at(line: u64, problem: &str) -> Failure {
+    Failure::Other(format!("load: line {line}: {problem}; nothing from this line on is loaded"))
 }
 
 fn within(what: &str, len: usize, max: usize) -> Result<(), String> {

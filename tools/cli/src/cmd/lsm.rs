@@ -9,6 +9,7 @@ use crate::failure::{Failure, OK, Outcome};
 use crate::human;
 use crate::look::Look;
 use crate::output::Out;
+use crate::render::keyspace;
 use crate::text::Form;
 
 #[derive(Args)]
@@ -26,7 +27,7 @@ pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
         out.json(&json!({ "keyspaces": keyspaces.collect::<Vec<Value>>() }))?;
     } else {
         for keyspace in &figures.keyspaces {
-            out.line(format_args!("keyspace {}", keyspace.name.escape_debug()))?;
+            out.line(format_args!("keyspace {}", keyspace::name(&keyspace.name)))?;
             let memory = if figures.wal.is_some() { "DRAM" } else { "PM" };
             out.table(&rows(keyspace, memory))?;
             if keyspace.subranges.len() > 1 {

@@ -7,13 +7,13 @@ use strandline::{
     SsdProperties, StatsSnapshot,
 };
 
-use crate::cmd::keyspace::json_of;
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
 use crate::look::Look;
 use crate::output::Out;
 use crate::render::damage::damage_json;
+use crate::render::keyspace::{self, options_json};
 use crate::render::persisted::persisted_json;
 
 #[derive(Args)]
@@ -166,7 +166,7 @@ fn run_entries(keyspace: &KeyspaceProperties) -> u64 {
 
 fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
     let entries = run_entries(keyspace);
-    out.line(format_args!("keyspace {}", keyspace.name))?;
+    out.line(format_args!("keyspace {}", keyspace::name(&keyspace.name)))?;
     if !keyspace.options.is_empty() {
         out.rows(&[("  options", keyspace.options.to_string())])?;
     }
@@ -374,7 +374,7 @@ fn keyspace_json(keyspace: &KeyspaceProperties) -> Value {
         .collect();
     json!({
         "name": keyspace.name,
-        "options": json_of(&keyspace.options),
+        "options": options_json(&keyspace.options),
         "memtables": keyspace.memtables,
         "memtable_records": keyspace.memtable_records,
         "memtable_bytes": keyspace.memtable_bytes,

@@ -9,8 +9,10 @@ pub use lines::{Line, Lines};
 pub use tsv::{Columns, Ranges};
 
 use clap::ValueEnum;
+use strandline::KeyspaceOptions;
 
 use crate::text::Form;
+use export::ExportParser;
 use tsv::TsvParser;
 
 /// Version of what `export` writes.
@@ -32,7 +34,7 @@ pub enum InputFormat {
     Tsv,
     /// {"key": …, "value": …}
     Jsonl,
-    /// What `strandline export` writes: records of all keyspaces, which are made if they are not there
+    /// What `strandline export` writes: keyspaces, which are made with their options if they are not there, and records
     Export,
 }
 
@@ -44,16 +46,16 @@ pub enum ParsedLine {
     /// Nothing but that an export begins.
     Begin,
     /// The keyspace of the records that follow.
-    Keyspace(String),
-    /// The last line of an export, with its count of records.
-    End { records: u64 },
+    Keyspace { name: String, options: KeyspaceOptions },
+    /// The last line of an export, with its counts.
+    End { keyspaces: u64, records: u64 },
 }
 
 /// Reads the records of one input.
 pub enum RecordParser {
     Tsv(TsvParser),
     Jsonl,
-    Export,
+    Export(ExportParser),
 }
 
 impl RecordParser {
@@ -61,7 +63,7 @@ impl RecordParser {
         match format {
             InputFormat::Tsv => RecordParser::Tsv(TsvParser::new(columns, form)),
             InputFormat::Jsonl => RecordParser::Jsonl,
-            InputFormat::Export => RecordParser::Export,
+            InputFormat::Export => RecordParser::Export(ExportParser::default()),
         }
     }
 
@@ -71,7 +73,7 @@ impl RecordParser {
         let key_len = match self {
             RecordParser::Tsv(tsv) => tsv.parse(line, out)?,
             RecordParser::Jsonl => jsonl::parse(line, out)?,
-            RecordParser::Export => return export::parse(line, out),
+            RecordParser::Export(export) => return export.parse(line, out),
         };
         Ok(ParsedLine::Record { key_len })
     }

@@ -1,6 +1,7 @@
 //! Forms of data that several commands print.
 
 pub mod damage;
+pub mod keyspace;
 pub mod options;
 pub mod persisted;
 pub mod record;

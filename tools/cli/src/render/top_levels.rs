@@ -9,6 +9,7 @@ use ratatui::widgets::{Row, Table};
 use strandline::{KeyspaceProperties, LevelProperties, Properties};
 
 use crate::human;
+use crate::render::keyspace;
 
 /// Keyspaces that are shown: those with the most bytes.
 const SHOWN: usize = 20;
@@ -56,7 +57,7 @@ fn keyspace_cells(keyspace: &KeyspaceProperties) -> Vec<[String; 7]> {
     let entries = keyspace.runs.iter().map(|run| run.entries).sum();
     let mut rows = vec![
         [
-            keyspace.name.escape_debug().to_string(),
+            keyspace::name(&keyspace.name),
             "memtables".into(),
             human::count(keyspace.memtables as u64),
             human::count(keyspace.memtable_records),

@@ -184,7 +184,90 @@ fn an_export_that_is_not_whole_is_an_error() {
     assert!(ran.code == 3 && ran.err.contains("cut short"), "{}", ran.err);
     let fewer = [&lines[..50], &[*last]].concat().join("\n");
     let ran = load(&copy, &["--format", "export"], fewer);
-    assert!(ran.code == 3 && ran.err.contains("has 100 records, 48 were read"), "{}", ran.err);
+    let counts = "counts 100 records in 1 keyspace, and 48 records in 1 keyspace came before it";
+    assert!(ran.code == 3 && ran.err.contains(counts), "{}", ran.err);
     let ran = load(&copy, &["--format", "export", "--keyspace", "x"], "");
     assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+const HEAD: &str = r#"{"export": 1}"#;
+
+/// An export ends at what is no line of it, or out of order: no record goes to a keyspace that is not its own.
+#[test]
+fn an_export_ends_at_what_does_not_belong() {
+    let keyspace = |name: &str| format!(r#"{{"keyspace": "{name}"}}"#);
+    let record = |key: &str| format!(r#"{{"key": "{key}", "value": "v"}}"#);
+    let end = |keyspaces: u64, records: u64| {
+        format!(r#"{{"end": {{"keyspaces": {keyspaces}, "records": {records}}}}}"#)
+    };
+    let (default, long) = (keyspace("default"), keyspace(&"n".repeat(300)));
+    let ends = |lines: &[&str], part: &str, loaded: &str| {
+        let store = Store::new();
+        let ran = load(&store, &["--format", "export"], lines.join("\n"));
+        assert!(ran.code == 3 && ran.err.contains(part), "{part}: {}", ran.err);
+        assert_eq!(ran.json()["complete"], false);
+        assert_eq!(store.run(&["scan", "--keys-only"]).ok().text(), loaded, "{part}");
+    };
+    let (a, b) = (record("a"), record("b"));
+    ends(&[], "cut short", "");
+    ends(&[&default, &a, &end(1, 1)], "line 1: this is no export", "");
+    ends(&[&a, HEAD, &default], "line 1: this is no export", "");
+    ends(&[HEAD, &a], "line 2: a record before the first keyspace", "");
+    ends(&[HEAD, &default, &a, HEAD], "line 4: a second export", "a\n");
+    ends(&[HEAD, &default, &a, &long, &b, &end(2, 2)], "line 4: keyspace nnn", "a\n");
+    ends(&[HEAD, &default, &a, r#"{"keyspace": 7}"#, &b], "line 4: the name", "a\n");
+    ends(&[HEAD, &default, &a, "{", &b, &end(1, 2)], "line 4: ", "a\n");
+    let odd = r#"{"keyspace": "odd", "options": {"merge_operator": "multiply"}}"#;
+    ends(&[HEAD, &default, &a, odd, &b, &end(2, 2)], "set-union", "a\n");
+    ends(&[HEAD, &default, &a, &end(1, 1), &b], "line 5: a line behind the end", "a\n");
+    ends(&[HEAD, &default, &a, &end(2, 1)], "export the store again", "a\n");
+}
+
+/// Keyspaces are made with the options that they had, and keep what those did.
+#[test]
+fn an_export_has_the_options_of_keyspaces() {
+    let store = Store::new();
+    let create = |args: &[&str]| {
+        let mut all = vec!["keyspace", "create", "--create", "--pm-size", "16M"];
+        all.extend(args);
+        store.run(&all).ok();
+    };
+    create(&["hits", "--merge-operator", "add", "--set", "filter_bits=0"]);
+    create(&["lines", "--merge-operator", "append:; ", "--set", "memtable_bytes=65536"]);
+    create(&["day", "--ttl", "1d", "--set", "compression=none"]);
+    create(&["moment", "--ttl", "0.05"]);
+    create(&["plain"]);
+    store.run(&["merge", "--keyspace", "hits", "home", "40"]).ok();
+    store.run(&["merge", "--keyspace", "lines", "log", "one"]).ok();
+    for keyspace in ["day", "moment", "plain"] {
+        store.run(&["put", "--keyspace", keyspace, "key", "value"]).ok();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    let export = store.run(&["export"]).ok();
+    let options = r#"{"keyspace":"hits","options":{"filter_bits":"0","merge_operator":"add"}}"#;
+    assert!(export.text().contains(options), "{}", export.text());
+
+    let copy = Store::new();
+    let summary = load(&copy, &["--format", "export", "--strict"], &export.out).ok().json();
+    assert_eq!(summary["records"], 4, "the value that has expired is not exported");
+    let list = |store: &Store| store.run(&["keyspace", "list"]).ok().text();
+    assert_eq!(list(&copy), list(&store));
+    assert!(list(&copy).contains("day\tcompression=none ttl=86400s"), "{}", list(&copy));
+    copy.run(&["merge", "--keyspace", "hits", "home", "2"]).ok();
+    let sum = copy.run(&["get", "--hex", "--keyspace", "hits", "686f6d65"]).ok().text();
+    assert_eq!(sum, "2a00000000000000\n");
+    copy.run(&["merge", "--keyspace", "lines", "log", "two"]).ok();
+    assert_eq!(copy.run(&["get", "--keyspace", "lines", "log"]).ok().text(), "one; two\n");
+    copy.run(&["put", "--keyspace", "moment", "key", "value"]).ok();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    assert_eq!(copy.run(&["scan", "--count", "--keyspace", "moment"]).ok().text(), "0\n");
+    assert_eq!(copy.run(&["get", "--keyspace", "day", "key"]).ok().text(), "value\n");
+
+    // A keyspace that has other options is left as it is.
+    let other = Store::new();
+    let hits = ["keyspace", "create", "--create", "--pm-size", "16M", "hits"];
+    other.run(&hits).ok();
+    let ran = load(&other, &["--format", "export"], &export.out);
+    assert!(ran.code == 3 && ran.err.contains("other options (none, in the export"), "{}", ran.err);
+    assert_eq!(other.run(&["scan", "--count", "--keyspace", "hits"]).ok().text(), "0\n");
 }
