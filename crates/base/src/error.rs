@@ -8,6 +8,7 @@
 //! A missing key is not an error; look-ups return `Option`.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// What a caller can do about an error; the names follow RocksDB's status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +41,44 @@ pub enum ErrorKind {
     Hook,
     /// A defect in strandline itself; please report it.
     Internal,
+}
+
+impl ErrorKind {
+    /// All kinds.
+    pub const ALL: [ErrorKind; ErrorKind::Internal as usize + 1] = [
+        ErrorKind::Busy,
+        ErrorKind::InvalidArgument,
+        ErrorKind::LimitExceeded,
+        ErrorKind::NotSupported,
+        ErrorKind::Corruption,
+        ErrorKind::Io,
+        ErrorKind::NoSpace,
+        ErrorKind::ReadOnly,
+        ErrorKind::NotFound,
+        ErrorKind::Exists,
+        ErrorKind::Closed,
+        ErrorKind::Hook,
+        ErrorKind::Internal,
+    ];
+}
+
+/// The name of the kind in the code, as `NoSpace`; parsing takes it back.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl FromStr for ErrorKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ErrorKind> {
+        let named = ErrorKind::ALL.into_iter().find(|kind| kind.to_string() == text);
+        named.ok_or_else(|| {
+            let text = format!("{text:?} names no kind of errors; there are {:?}", ErrorKind::ALL);
+            Error::new(ErrorKind::InvalidArgument, "parse", text)
+        })
+    }
 }
 
 /// The one error type of the project. Clones share the source.
@@ -106,7 +145,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}: {}", self.inner.kind, self.inner.operation, self.inner.context)?;
+        write!(f, "{}: {}: {}", self.inner.kind, self.inner.operation, self.inner.context)?;
         if let Some(source) = &self.inner.source {
             write!(f, " ({source})")?;
         }
@@ -149,5 +188,19 @@ impl From<Error> for std::io::Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_kind_leads_back_to_it() {
+        for (at, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!((kind as usize, kind.to_string().parse().ok()), (at, Some(kind)));
+        }
+        let refused = "Bad".parse::<ErrorKind>().expect_err("no kind");
+        assert!(refused.context().contains("Busy, InvalidArgument"), "{refused}");
     }
 }

@@ -33,10 +33,10 @@ pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use write_options::WriteOptions;
 
-use crate::engine::Engine;
+use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
 use crate::keyspace::KeyspaceState;
-use crate::open::{self, Access};
+use crate::open;
 use crate::options::KeyspaceOptions;
 use crate::options::Options;
 use crate::tree::tables::TableDir;

@@ -95,7 +95,7 @@ pub use db::{
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,
 };
-pub use inspect::client::{Inspector, PoolFigures};
+pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,

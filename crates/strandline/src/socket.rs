@@ -133,11 +133,24 @@ impl Listening {
     }
 
     /// The next connection, if there is one: of the same user, or of root. Others are closed.
-    pub(crate) fn accept(&self) -> Option<OwnedFd> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let peer = accept_with(&self.socket, flags).ok()?;
-        let uid = sockopt::socket_peercred(&peer).ok()?.uid;
-        (uid == geteuid() || uid.is_root()).then_some(peer)
+    ///
+    /// # Errors
+    /// Those of the system, for want of descriptors say. The connection then waits, so that the socket stays readable.
+    pub(crate) fn accept(&self) -> rustix::io::Result<Option<OwnedFd>> {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let peer = match accept_with(&self.socket, flags) {
+                Ok(peer) => peer,
+                Err(Errno::AGAIN) => return Ok(None),
+                // Another may be behind one that has left.
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(errno) => return Err(errno),
+            };
+            let uid = sockopt::socket_peercred(&peer).map(|credentials| credentials.uid);
+            if uid.is_ok_and(|uid| uid == geteuid() || uid.is_root()) {
+                return Ok(Some(peer));
+            }
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use base::{Result, Seq};
 use pmem::{Durable, InFlight, Region};
 use ssd::Fs;
 
-use crate::engine::Engine;
+use crate::engine::{Access, Engine};
 use crate::keyspace::write_head::Lack;
+use crate::open;
 pub use crate::open::ground::Given;
-use crate::open::{self, Access};
 use crate::read::get::Pinning;
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;

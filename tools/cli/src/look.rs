@@ -1,7 +1,7 @@
 //! A look at a store: at one that no process has open by opening it, at one that runs over its socket.
 
 use strandline::{
-    Db, Error, ErrorKind, Inspector, PoolFigures, Properties, RecoveryReport, TimedProbe,
+    Db, Error, ErrorKind, Inspector, PoolFigures, Properties, StoreFigures, TimedProbe,
 };
 
 use crate::context::Context;
@@ -28,9 +28,11 @@ impl Look {
         }
     }
 
-    pub fn stats(&self) -> Result<(Properties, RecoveryReport), Failure> {
+    pub fn stats(&self) -> Result<StoreFigures, Failure> {
         match self {
-            Look::Opened(db) => Ok((db.properties(), db.recovery().clone())),
+            Look::Opened(db) => {
+                Ok(StoreFigures { properties: db.properties(), recovery: db.recovery().clone() })
+            }
             Look::Running(inspector) => Ok(inspector.stats()?),
         }
     }

@@ -27,15 +27,22 @@ pub struct Watch {
     state: State,
 }
 
+/// A watch, and the first figures.
+pub struct Begun {
+    pub watch: Watch,
+    pub figures: Properties,
+}
+
 impl Watch {
     /// Begins with the store as it stands: the figures of the process that has it open, or of the store itself.
-    pub fn begin(context: &Context) -> std::result::Result<(Watch, Properties), Failure> {
+    pub fn begin(context: &Context) -> std::result::Result<Begun, Failure> {
         let look = Look::at(context)?;
         let state = match look {
             Look::Opened(_) => State::Closed,
             Look::Running(_) => State::Running,
         };
-        Ok((Watch { dir: context.db.clone(), state }, look.properties()?))
+        let figures = look.properties()?;
+        Ok(Begun { watch: Watch { dir: context.db.clone(), state }, figures })
     }
 
     pub fn state(&self) -> State {

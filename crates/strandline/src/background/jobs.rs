@@ -7,8 +7,8 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
 use crate::caught::{self, caught, panicked};
-use crate::engine::Engine;
 use crate::engine::job::{Job, Jobs, WaitingJob};
+use crate::engine::{Access, Engine};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::level0::flush::FlushJob;
@@ -148,7 +148,7 @@ impl Engine {
     /// Does up to `quantum` entries of background work: on indexes in persistent memory first, because memtables
     /// that wait hold DRAM; on the levels where there is none of that, or another thread is at it.
     pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
-        if self.lifetime.read_only {
+        if self.lifetime.access == Access::Read {
             return Ok(Worked::Idle);
         }
         self.check_writable("work")?;

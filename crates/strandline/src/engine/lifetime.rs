@@ -15,8 +15,15 @@ pub(crate) fn closed(operation: &'static str) -> Error {
     Error::new(ErrorKind::Closed, operation, "the store is closed; open it again")
 }
 
+/// Whether a store may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Write,
+    Read,
+}
+
 pub(crate) struct Lifetime {
-    pub read_only: bool,
+    pub access: Access,
     /// What the open found and did.
     pub recovered: Report,
     pub closed: AtomicBool,
@@ -31,9 +38,9 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    pub(crate) fn begin(read_only: bool, recovered: Report) -> Result<Lifetime> {
+    pub(crate) fn begin(access: Access, recovered: Report) -> Result<Lifetime> {
         Ok(Lifetime {
-            read_only,
+            access,
             recovered,
             closed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),

@@ -15,7 +15,7 @@ use base::{Error, ErrorKind, Result};
 
 use crate::engine::background::Background;
 use crate::engine::lifetime::Lifetime;
-pub(crate) use crate::engine::lifetime::closed;
+pub(crate) use crate::engine::lifetime::{Access, closed};
 use crate::engine::manifest_editor::ManifestEditor;
 use crate::engine::sequence::Sequence;
 use crate::keyspace::Keyspaces;
@@ -60,11 +60,11 @@ impl Engine {
         media: Arc<Media>,
         options: Options,
         hooks: StoreHooks,
-        read_only: bool,
+        access: Access,
         prefault_to: u64,
         recovered: Recovered,
     ) -> Result<Engine> {
-        let lifetime = Lifetime::begin(read_only, recovered.report)?;
+        let lifetime = Lifetime::begin(access, recovered.report)?;
         let Recovered { manifest, keyspaces, visible, pending_free, tables, .. } = recovered;
         let epoch = manifest.state.epoch;
         let poison = Arc::new(Poison::default());
@@ -136,7 +136,7 @@ impl Engine {
     /// Refuses writes to a store that is closed, read-only or poisoned.
     #[inline]
     pub(crate) fn check_writable(&self, operation: &'static str) -> Result<()> {
-        if self.lifetime.read_only {
+        if self.lifetime.access == Access::Read {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
                 operation,

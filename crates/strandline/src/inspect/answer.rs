@@ -10,7 +10,6 @@ use crate::caught::caught;
 use crate::engine::Engine;
 use crate::observe::properties::Properties;
 use crate::probe::TimedProbe;
-use crate::recovery::recover::Report;
 
 /// The way of one look-up.
 pub(super) struct Explained {
@@ -121,11 +120,6 @@ pub(super) fn read(line: &[u8]) -> Result<Value> {
 /// As [`read`].
 pub(super) fn part<T: Wire>(answer: &Value, name: &str) -> Result<T> {
     answer.get(name).and_then(T::take).ok_or_else(not_understood)
-}
-
-/// What the store said of its open, with its figures.
-pub(super) fn stats(answer: &Value) -> Result<(Properties, Report)> {
-    Ok((part(answer, "properties")?, part(answer, "recovery")?))
 }
 
 fn not_understood() -> Error {

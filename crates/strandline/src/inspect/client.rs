@@ -60,6 +60,15 @@ pub(crate) fn held_by_writer(dir: &Path, busy: &Error) -> Error {
     Error::new(ErrorKind::Busy, busy.operation(), format!("{}, {how}", busy.context()))
 }
 
+/// What a store says of itself.
+#[derive(Clone, Debug)]
+pub struct StoreFigures {
+    /// Figures about the store.
+    pub properties: Properties,
+    /// What its open found.
+    pub recovery: Report,
+}
+
 /// What a pool says of itself.
 #[derive(Clone, Debug)]
 pub struct PoolFigures {
@@ -96,8 +105,12 @@ impl Inspector {
     ///
     /// # Errors
     /// As [`Inspector::properties`].
-    pub fn stats(&self) -> Result<(Properties, Report)> {
-        answer::stats(&self.ask(&Question::Stats)?)
+    pub fn stats(&self) -> Result<StoreFigures> {
+        let answered = self.ask(&Question::Stats)?;
+        Ok(StoreFigures {
+            properties: answer::part(&answered, "properties")?,
+            recovery: answer::part(&answered, "recovery")?,
+        })
     }
 
     /// What the pool says of itself.

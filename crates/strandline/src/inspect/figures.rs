@@ -82,21 +82,16 @@ macro_rules! words {
 
 words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
 words!(Compression { None, Snappy, Lz4, Zstd });
-words!(ErrorKind {
-    Busy,
-    InvalidArgument,
-    LimitExceeded,
-    NotSupported,
-    Corruption,
-    Io,
-    NoSpace,
-    ReadOnly,
-    NotFound,
-    Exists,
-    Closed,
-    Hook,
-    Internal,
-});
+
+impl Wire for ErrorKind {
+    fn put(&self, out: &mut Sink) {
+        out.string(&self.to_string());
+    }
+
+    fn take(value: &Value) -> Option<ErrorKind> {
+        value.as_str()?.parse().ok()
+    }
+}
 
 impl Wire for ProbeSource {
     fn put(&self, out: &mut Sink) {

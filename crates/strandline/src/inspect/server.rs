@@ -18,6 +18,8 @@ use crate::socket::Listening;
 
 /// Connections that are served at a time; others wait in the kernel.
 const CONNECTIONS_MAX: usize = 4;
+/// How long a connection may be silent before it gives its place to one that waits.
+const GRACE: Duration = Duration::from_millis(100);
 /// Bytes that are taken at a time.
 const CHUNK: usize = 4096;
 /// How long nothing is accepted after the system refused, for want of descriptors say.
@@ -45,38 +47,76 @@ pub(crate) fn start(engine: &Arc<Engine>, dir: &std::path::Path) {
 }
 
 fn serve(listening: &Listening, engine: &Weak<Engine>) {
-    let mut connections: Vec<Connection> = Vec::new();
+    let mut server = Server { listening, connections: Vec::new(), refused_until: None };
     while !listening.is_stopped() {
-        if wait(listening, &connections).is_err() {
+        if server.wait(Instant::now()).is_err() {
             std::thread::sleep(AFTER_FAILURE);
         }
         let now = Instant::now();
-        while connections.len() < CONNECTIONS_MAX
-            && let Some(socket) = listening.accept()
-        {
-            connections.push(Connection::new(socket, now + PATIENCE));
-        }
-        connections.retain_mut(|connection| connection.advance(engine) && now < connection.until);
+        server.accept(now);
+        server.connections.retain_mut(|each| each.advance(engine, now) && now < each.until);
     }
 }
 
-/// Waits until there is something to do, or the time of a connection is up.
-fn wait(listening: &Listening, connections: &[Connection]) -> rustix::io::Result<()> {
-    let (stop, socket) = (listening.stop(), listening.socket());
-    let mut sources = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
-    if connections.len() < CONNECTIONS_MAX {
-        sources.push(PollFd::from_borrowed_fd(socket, PollFlags::IN));
+/// The socket and the connections that are served.
+struct Server<'l> {
+    listening: &'l Listening,
+    connections: Vec<Connection>,
+    /// The system refused to accept, and is left alone until then.
+    refused_until: Option<Instant>,
+}
+
+impl Server<'_> {
+    /// From when on another connection is accepted.
+    fn accepts_from(&self) -> Option<Instant> {
+        let full = self.connections.len() >= CONNECTIONS_MAX;
+        let longest = self.connections.iter().map(|each| each.silent_since).min();
+        let place = longest.filter(|_| full).map(|since| since + GRACE);
+        self.refused_until.max(place)
     }
-    sources.extend(connections.iter().map(|connection| {
-        let event = if connection.is_answered() { PollFlags::OUT } else { PollFlags::IN };
-        PollFd::new(&connection.socket, event)
-    }));
-    let first = connections.iter().map(|connection| connection.until).min();
-    let left = first.map(|until| until.saturating_duration_since(Instant::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok());
-    match poll(&mut sources, left.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno),
+
+    fn accepts(&self, now: Instant) -> bool {
+        self.accepts_from().is_none_or(|from| from <= now)
+    }
+
+    /// Takes the connections that wait. Where all places are taken, the one that was silent longest goes.
+    fn accept(&mut self, now: Instant) {
+        while self.accepts(now) {
+            match self.listening.accept() {
+                Ok(None) => return,
+                Ok(Some(socket)) => {
+                    if self.connections.len() >= CONNECTIONS_MAX {
+                        let all = self.connections.iter().enumerate();
+                        let longest = all.min_by_key(|(_, each)| each.silent_since);
+                        let longest = longest.map(|(at, _)| at);
+                        longest.into_iter().for_each(|at| drop(self.connections.swap_remove(at)));
+                    }
+                    self.connections.push(Connection::new(socket, now));
+                }
+                Err(_) => self.refused_until = Some(now + AFTER_FAILURE),
+            }
+        }
+    }
+
+    /// Waits until there is something to do, or time is up for something.
+    fn wait(&self, now: Instant) -> rustix::io::Result<()> {
+        let mut sources = vec![PollFd::from_borrowed_fd(self.listening.stop(), PollFlags::IN)];
+        let accepts = self.accepts(now);
+        if accepts {
+            sources.push(PollFd::from_borrowed_fd(self.listening.socket(), PollFlags::IN));
+        }
+        sources.extend(self.connections.iter().map(|connection| {
+            let event = if connection.is_answered() { PollFlags::OUT } else { PollFlags::IN };
+            PollFd::new(&connection.socket, event)
+        }));
+        let ends = self.connections.iter().map(|each| each.until);
+        let first = ends.chain(self.accepts_from().filter(|_| !accepts)).min();
+        let left = first.map(|first| first.saturating_duration_since(now));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut sources, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 }
 
@@ -86,12 +126,22 @@ struct Connection {
     question: Vec<u8>,
     answer: Vec<u8>,
     sent: usize,
+    /// When it was accepted, or last took some of its answer.
+    silent_since: Instant,
+    /// When it is given up: the time for a question, then for its answer, is limited.
     until: Instant,
 }
 
 impl Connection {
-    fn new(socket: OwnedFd, until: Instant) -> Connection {
-        Connection { socket, question: Vec::new(), answer: Vec::new(), sent: 0, until }
+    fn new(socket: OwnedFd, now: Instant) -> Connection {
+        Connection {
+            socket,
+            question: Vec::new(),
+            answer: Vec::new(),
+            sent: 0,
+            silent_since: now,
+            until: now + PATIENCE,
+        }
     }
 
     fn is_answered(&self) -> bool {
@@ -99,7 +149,7 @@ impl Connection {
     }
 
     /// Does what can be done without waiting; `false` once the connection is of no more use.
-    fn advance(&mut self, engine: &Weak<Engine>) -> bool {
+    fn advance(&mut self, engine: &Weak<Engine>, now: Instant) -> bool {
         if !self.is_answered() {
             match self.take_question() {
                 Taken::Part => return true,
@@ -115,9 +165,9 @@ impl Connection {
                 }
             }
             self.question = Vec::new();
-            self.until = Instant::now() + PATIENCE;
+            self.until = now + PATIENCE;
         }
-        self.send_answer()
+        self.send_answer(now)
     }
 
     fn take_question(&mut self) -> Taken {
@@ -143,11 +193,14 @@ impl Connection {
         }
     }
 
-    fn send_answer(&mut self) -> bool {
+    fn send_answer(&mut self, now: Instant) -> bool {
         while self.sent < self.answer.len() {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match send(&self.socket, &self.answer[self.sent..], flags) {
-                Ok(len) => self.sent += len,
+                Ok(len) => {
+                    self.sent += len;
+                    self.silent_since = now;
+                }
                 Err(Errno::AGAIN) => return true,
                 Err(Errno::INTR) => {}
                 Err(_) => return false,
@@ -166,4 +219,58 @@ enum Taken {
     TooLong,
     /// The other side left.
     End,
+}
+
+#[cfg(test)]
+mod tests {
+    use pmem::in_fork;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+    use crate::socket::{Window, reach};
+
+    /// Where the system refuses, the socket stays readable, and the thread took that for work: it span.
+    #[test]
+    fn what_the_system_refuses_is_left_alone_for_a_while() {
+        let dir = tempfile::tempdir().expect("made");
+        // The limit is that of a process.
+        assert!(in_fork(|| {
+            let window = Window::default();
+            let listening = window.open(dir.path()).expect("opened");
+            let mut server =
+                Server { listening: &listening, connections: Vec::new(), refused_until: None };
+            let _waits = reach(dir.path()).expect("reached");
+            let limit = getrlimit(Resource::Nofile);
+            setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).expect("lowered");
+            let now = Instant::now();
+            server.accept(now);
+            assert!(server.connections.is_empty() && !server.accepts(now));
+            assert!(server.accepts(now + AFTER_FAILURE));
+            setrlimit(Resource::Nofile, limit).expect("raised");
+            server.accept(now + AFTER_FAILURE);
+            server.connections.len() == 1
+        }));
+    }
+
+    /// Idle connections kept others waiting until their time was up.
+    #[test]
+    fn silent_connections_give_their_places_to_others() {
+        let dir = tempfile::tempdir().expect("made");
+        let window = Window::default();
+        let listening = window.open(dir.path()).expect("opened");
+        let mut server =
+            Server { listening: &listening, connections: Vec::new(), refused_until: None };
+        let now = Instant::now();
+        let mut idle: Vec<OwnedFd> = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            idle.push(reach(dir.path()).expect("reached"));
+            server.accept(now);
+        }
+        let _waits = reach(dir.path()).expect("reached");
+        server.accept(now);
+        assert!(!server.accepts(now) && server.accepts(now + GRACE), "each has a moment");
+        server.accept(now + GRACE);
+        let newest = server.connections.iter().filter(|each| each.silent_since > now).count();
+        assert_eq!((server.connections.len(), newest), (CONNECTIONS_MAX, 1));
+    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{Error, ErrorKind, Result};
 
-use crate::engine::{Engine, closed};
+use crate::engine::{Access, Engine, closed};
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::usage::HoldKind;
 use crate::keyspace::view::View;
@@ -136,7 +136,7 @@ impl Engine {
             let _ended = worker.join();
         }
         if let Some(tables) = &self.tables
-            && !self.lifetime.read_only
+            && self.lifetime.access == Access::Write
         {
             // What stays is removed by the next open.
             let _left = self.remove_dead_tables(tables);

@@ -23,7 +23,7 @@ use pmem::{OpenMode, Region};
 use pool::Pool;
 use ssd::Fs;
 
-use crate::engine::Engine;
+use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
 use crate::inspect;
 use crate::keyspace::KeyspaceState;
@@ -46,13 +46,6 @@ pub(crate) const POOL: &str = "pool";
 pub(crate) const SST: &str = "sst";
 /// Bytes of the pool in DRAM behind a checkpoint that is open for reading, its manifest aside.
 const READ_POOL_LEN: u64 = 4 << 20;
-
-/// Whether a store may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Write,
-    Read,
-}
 
 /// The parts of a store, before anything is recovered.
 pub(crate) struct OpenedParts {
@@ -476,7 +469,7 @@ fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
-    let engine = Arc::new(Engine::new(media, options, hooks, read_only, prefault_to, recovered)?);
+    let engine = Arc::new(Engine::new(media, options, hooks, access, prefault_to, recovered)?);
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
     if !read_only {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, Region};
 
-use crate::engine::Engine;
+use crate::engine::{Access, Engine};
+use crate::open::OpenedParts;
 use crate::open::ground::Ground;
-use crate::open::{Access, OpenedParts};
 use crate::options::Options;
 use crate::recovery::recover::Damage;
 use crate::wal::{self, LOCK, Setting};

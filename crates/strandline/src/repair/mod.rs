@@ -19,14 +19,14 @@ use base::{Error, ErrorKind, Result, Seq};
 use ssd::Fs;
 use sst::{EntryKind, RangeDelete};
 
-use crate::engine::Engine;
+use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
 use crate::iter::merging::MergingIterator;
 use crate::keyspace::KeyspaceState;
 use crate::open::ground::{Ground, Machine};
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, IDENTITY_STAGED};
-use crate::open::{self, Access, POOL, Places, SST};
+use crate::open::{self, POOL, Places, SST};
 use crate::options::{KeyspaceOptions, Options, PmSource, SsdSource};
 use crate::ranges::{Ranges, stretch};
 use crate::record::format::Kind;

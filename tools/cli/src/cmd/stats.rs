@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
     JournalFigures, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site,
-    SsdProperties, StatsSnapshot,
+    SsdProperties, StatsSnapshot, StoreFigures,
 };
 
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub fn run(context: &Context, args: &StatsArgs) -> Outcome {
     if args.prometheus && context.json {
         return Err(Failure::Usage("--prometheus and --json are two forms; choose one".into()));
     }
-    let (figures, recovery) = Look::at(context)?.stats()?;
+    let StoreFigures { properties: figures, recovery } = Look::at(context)?.stats()?;
     let mut out = Out::new();
     if args.prometheus {
         out.bytes(figures.prometheus().as_bytes())?;

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
 use crate::render::top::{Picture, rates_json};
-use crate::watch::Watch;
+use crate::watch::{Begun, Watch};
 
 /// Seconds between two pictures: the least and the most.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
@@ -78,7 +78,7 @@ struct Screen {
 
 impl Screen {
     fn of(context: &Context) -> Result<Screen, Failure> {
-        let (watch, figures) = Watch::begin(context)?;
+        let Begun { watch, figures } = Watch::begin(context)?;
         let picture = Picture {
             dir: context.db.display().to_string(),
             state: watch.state(),
