@@ -13,12 +13,7 @@ impl Counters {
     /// The store keeps the operator's name: later opens need not bring it.
     fn open(path: &Path) -> strandline::Result<Counters> {
         let db = Db::open(path, Options::default().pm_size(16 << 20))?;
-        let has = db.keyspaces().iter().any(|name| name == "hits");
-        let hits = if has {
-            db.keyspace("hits")?
-        } else {
-            db.create_keyspace_with("hits", KeyspaceOptions::new().merge_operator("add"))?
-        };
+        let hits = db.keyspace_or_create("hits", KeyspaceOptions::new().merge_operator("add"))?;
         Ok(Counters { hits })
     }
 

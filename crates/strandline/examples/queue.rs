@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use strandline::{Batch, Db, Keyspace, Options, Slice};
+use strandline::{Batch, Db, Keyspace, KeyspaceOptions, Options, Slice};
 
 struct Queue {
     db: Db,
@@ -16,8 +16,7 @@ impl Queue {
     fn open(path: &std::path::Path) -> strandline::Result<Queue> {
         let db = Db::open(path, Options::default().pm_size(16 << 20))?;
         let waiting = db.default_keyspace().clone();
-        let known = db.keyspaces().contains(&"taken".to_owned());
-        let taken = if known { db.keyspace("taken")? } else { db.create_keyspace("taken")? };
+        let taken = db.keyspace_or_create("taken", KeyspaceOptions::new())?;
         // What an earlier run took and did not end waits again.
         let mut batch = Batch::new();
         for item in taken.iter() {

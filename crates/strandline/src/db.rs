@@ -187,6 +187,32 @@ impl Db {
         Ok(self.keyspace_of(self.engine().create_space(name, &options)?))
     }
 
+    /// The keyspace called `name`, made with `options` if there is none. One that is there keeps the options it has.
+    ///
+    /// # Errors
+    /// Those of [`Db::create_keyspace_with`], but for `Exists`, and of [`Db::keyspace`], but for `NotFound`.
+    ///
+    /// ```
+    /// # use strandline::{Db, KeyspaceOptions, Options, PmSource};
+    /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+    /// # let db = Db::open("unused-for-heap", options)?;
+    /// let hits = db.keyspace_or_create("hits", KeyspaceOptions::new().merge_operator("add"))?;
+    /// let again = db.keyspace_or_create("hits", KeyspaceOptions::new())?;
+    /// assert_eq!(again.options().merge_operator.as_deref(), Some("add"));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn keyspace_or_create(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        match self.keyspace(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            found => return found,
+        }
+        match self.create_keyspace_with(name, options) {
+            // Another thread was faster.
+            Err(error) if error.kind() == ErrorKind::Exists => self.keyspace(name),
+            made => made,
+        }
+    }
+
     /// Names of all keyspaces, in order of their making.
     pub fn keyspaces(&self) -> Vec<String> {
         self.engine().keyspaces.all().iter().map(|space| space.name.clone()).collect()
