@@ -4,10 +4,9 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{TempDir, kind_of};
+use common::{Longest, TempDir, kind_of};
 use strandline::{
-    CompactionFilter, Compression, Db, Decision, ErrorKind, Hooks, KeyspaceOptions, MergeOperator,
-    Options,
+    CompactionFilter, Compression, Db, Decision, ErrorKind, Hooks, KeyspaceOptions, Options,
 };
 
 fn options() -> Options {
@@ -16,22 +15,6 @@ fn options() -> Options {
         .zone_size(16 << 10)
         .memtable_bytes(1 << 20)
         .background_threads(0)
-}
-
-/// Keeps the longest.
-struct Longest;
-
-impl MergeOperator for Longest {
-    fn merge(
-        &self,
-        _keyspace: &str,
-        _key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Option<Vec<u8>> {
-        let all = existing.into_iter().chain(operands.iter().copied());
-        all.max_by_key(|value| value.len()).map(<[u8]>::to_vec)
-    }
 }
 
 /// Removes values that begin with `old`.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use common::{dump, heap};
+use common::{Combines, Joined, dump, heap};
 use pmem::Domain;
 use strandline::steps::{self, Step, Stepped};
 use strandline::{
@@ -48,27 +48,6 @@ impl MergeOperator for Sum {
 
     fn merge_operands(&self, keyspace: &str, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         if self.partial { self.merge(keyspace, key, None, operands) } else { None }
-    }
-}
-
-/// Puts operands behind values, and behind operands, if it is `partial`.
-struct Append {
-    partial: bool,
-}
-
-impl MergeOperator for Append {
-    fn merge(
-        &self,
-        _keyspace: &str,
-        _key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Option<Vec<u8>> {
-        Some([existing.unwrap_or_default(), &operands.concat()].concat())
-    }
-
-    fn merge_operands(&self, _: &str, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        self.partial.then(|| operands.concat())
     }
 }
 
@@ -366,7 +345,7 @@ fn operands_that_are_refused_stay() {
 #[test]
 fn long_values_come_of_operands() {
     let region = heap(32 << 20);
-    let db = on(&region, with(Append { partial: true }));
+    let db = on(&region, with(Joined(Combines::Operands)));
     for i in 0..4000 {
         db.merge(b"m", format!("{i:0100}").as_bytes()).expect("merge");
     }
@@ -384,7 +363,7 @@ fn long_values_come_of_operands() {
     db.compact().expect("compact");
     assert_eq!(db.properties().persisted.site_bytes(Site::Extent), written);
     drop(db);
-    let db = on(&region, with(Append { partial: true }));
+    let db = on(&region, with(Joined(Combines::Operands)));
     let after = db.get(b"m").expect("get").expect("a value");
     assert_eq!(after, [&before[..], b"++++++++"].concat());
     assert!(db.check().expect("check").damage.is_empty());
@@ -427,10 +406,11 @@ fn is_as(db: &Db, at: &ReadOptions<'_>, model: &Model) {
 
 #[test]
 fn operands_mean_the_same_in_any_order_of_events() {
-    for (seed, partial) in [(1, false), (2, true), (3, false), (4, true)] {
+    use Combines::{Nothing, Operands};
+    for (seed, combines) in [(1, Nothing), (2, Operands), (3, Nothing), (4, Operands)] {
         let tables = seed > 2;
         let region = heap(32 << 20);
-        let hooks = || with(Append { partial });
+        let hooks = || with(Joined(combines));
         // Few operands pay for a zone.
         let small = options().zone_size(4 << 10);
         let open = || steps::open(Arc::clone(&region), None, small.clone(), hooks()).expect("open");

@@ -7,9 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Contents, TempDir, covers, dump, external, kind_of, numbered as key, small_levels};
-use strandline::{
-    Db, ErrorKind, Hooks, IngestOptions, MergeOperator, Options, ReadOptions, RepairReport, repair,
-};
+use strandline::operators::BuiltInOperator;
+use strandline::{Db, ErrorKind, Hooks, IngestOptions, Options, ReadOptions, RepairReport, repair};
 use testkit::Rng;
 
 fn options() -> Options {
@@ -228,28 +227,14 @@ fn what_was_ingested_keeps_its_age() {
     assert_eq!(saved[&b"k2"[..]], b"newer");
 }
 
-struct Joined;
-
-impl MergeOperator for Joined {
-    fn merge(
-        &self,
-        _: &str,
-        _: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Option<Vec<u8>> {
-        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
-        Some(parts.join(&b'+'))
-    }
-}
-
 /// Operands over a value, over a deletion, over nothing, and under both; in tables, runs and a memtable. A repair has no
 /// operator: it carries them over as they are.
 #[test]
 fn operands_of_merges_are_carried_over() {
     let dir = TempDir::new("repair-merge");
     let open = |name: &str| {
-        let hooks = Hooks::default().merge_operator(Arc::new(Joined));
+        let joined = BuiltInOperator::named("append:+").expect("built in");
+        let hooks = Hooks::default().merge_operator(Arc::new(joined));
         Db::open_with(dir.join(name), options(), hooks).expect("open")
     };
     let db = open("db");

@@ -195,6 +195,48 @@ impl MergeOperator for Merged {
     }
 }
 
+/// Puts operands behind the value, one behind the other.
+pub struct Joined(pub Combines);
+
+/// Whether an operator combines operands without the value below them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Combines {
+    Operands,
+    Nothing,
+}
+
+impl MergeOperator for Joined {
+    fn merge(
+        &self,
+        _keyspace: &str,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        Some([existing.unwrap_or_default(), &operands.concat()].concat())
+    }
+
+    fn merge_operands(&self, _: &str, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        (self.0 == Combines::Operands).then(|| operands.concat())
+    }
+}
+
+/// Keeps the longest.
+pub struct Longest;
+
+impl MergeOperator for Longest {
+    fn merge(
+        &self,
+        _keyspace: &str,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let all = existing.into_iter().chain(operands.iter().copied());
+        all.max_by_key(|value| value.len()).map(<[u8]>::to_vec)
+    }
+}
+
 /// What a store needs whose merges the model is to know.
 pub fn merging() -> Hooks {
     Hooks::default().merge_operator(Arc::new(Merged))

@@ -1,9 +1,11 @@
 //! A cache in front of a network: values are sent from where they lie, while they are written over.
 
-use strandline::{Db, ErrorKind, Hooks, MergeOperator, Options, PinnedValue, PmSource, SsdSource};
+use strandline::{Db, ErrorKind, Hooks, Options, PinnedValue, PmSource, SsdSource};
 use testkit::Rng;
 
-use crate::common::{TempDir, assert_nothing_leaked, kind_of, numbered, small_levels};
+use crate::common::{
+    Combines, Joined, TempDir, assert_nothing_leaked, kind_of, numbered, small_levels,
+};
 
 /// What value `no` is in a round: some are long enough to lie outside their records.
 fn value(no: u64, round: u64) -> Vec<u8> {
@@ -88,24 +90,10 @@ fn too_many_pinned_values_leave_no_space_and_all_their_bytes() {
     assert!(db.check().expect("check").damage.is_empty());
 }
 
-struct Joined;
-
-impl MergeOperator for Joined {
-    fn merge(
-        &self,
-        _keyspace: &str,
-        _key: &[u8],
-        existing: Option<&[u8]>,
-        operands: &[&[u8]],
-    ) -> Option<Vec<u8>> {
-        Some([&[existing.unwrap_or_default()], operands].concat().concat())
-    }
-}
-
 #[test]
 fn a_value_made_of_operands_can_be_pinned_too() -> strandline::Result<()> {
     let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
-    let hooks = Hooks::default().merge_operator(std::sync::Arc::new(Joined));
+    let hooks = Hooks::default().merge_operator(std::sync::Arc::new(Joined(Combines::Nothing)));
     let db = Db::open_with("unused-for-heap", options, hooks)?;
     db.put("key", "a")?;
     db.merge("key", "b")?;
