@@ -2,6 +2,19 @@
 
 use std::cmp::Ordering;
 
+/// Bytes of a key that messages print at most.
+const SHOWN_MAX: usize = 64;
+
+/// A key for a message: escaped, and only its front if it is long.
+pub fn shown(key: &[u8]) -> String {
+    match key.get(..SHOWN_MAX) {
+        Some(front) if key.len() > SHOWN_MAX => {
+            format!("{}... ({} bytes)", front.escape_ascii(), key.len())
+        }
+        _ => key.escape_ascii().to_string(),
+    }
+}
+
 /// The first eight bytes as a number that sorts like the bytes.
 #[inline]
 pub fn head8(bytes: &[u8]) -> u64 {

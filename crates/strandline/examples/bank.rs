@@ -1,4 +1,4 @@
-//! Accounts: transfers are batches, of which a part can be taken back; an auditor reads at a snapshot while they go on.
+//! Accounts: transfers are batches, and the last part of a batch can be taken back; an auditor reads at a snapshot while they go on.
 
 use std::io;
 

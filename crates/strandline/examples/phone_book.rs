@@ -29,7 +29,7 @@ pub fn main() -> io::Result<()> {
     }
     // A string, bytes that are owned, an array.
     book.put(String::from("evans"), vec![b'?'])?;
-    book.put(b"frank".to_vec(), *b"555-0017")?;
+    book.put(Vec::from("frank"), *b"555-0017")?;
     book.put([b'z'; 5], "555-0099")?;
 
     assert_eq!(page(&book, 'b')?, ["brown 555-0013", "baker 555-0012"]);
@@ -49,7 +49,7 @@ pub fn main() -> io::Result<()> {
     assert_eq!(book.range("baker"..="clark").count(), 3);
 
     // Several at one moment.
-    let wanted = ["davis", "nobody", "adams"];
+    let wanted = ["davis", "erica", "adams"];
     let found = book.multi_get(wanted)?;
     let found: Vec<Option<&str>> = found
         .iter()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use base::bytes::shown;
 use base::{Error, ErrorKind, Result};
 
 use crate::caught::caught;
@@ -326,6 +327,19 @@ impl HookFailures {
     }
 }
 
+/// A key that cannot be read, since the merge operator makes nothing of its operands. All of them are kept; it can be read
+/// again when it is put anew, or the operator is mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnmergedKey {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// The key.
+    pub key: Vec<u8>,
+    /// What the operator says, and what to do.
+    pub what: String,
+}
+
 /// A hook of a keyspace.
 pub(crate) enum Plug<H: ?Sized> {
     Empty,
@@ -412,7 +426,7 @@ impl Called {
             Ok(None) => Ok(()),
             Ok(Some(said)) => refused(format!(
                 "key {} of keyspace {keyspace}: {said}; nothing was written",
-                key.escape_ascii()
+                shown(key)
             )),
             Err(said) => Err(failed(&format!("panicked ({said})"), keyspace, key, 1)),
         }
@@ -431,7 +445,7 @@ impl Called {
     ) -> Result<Decision> {
         let Some(filter) = self.filter.hook() else { return Ok(Decision::Keep) };
         caught(|| filter.decide(keyspace, level, key, value)).map_err(|said| {
-            let key = key.escape_ascii();
+            let key = shown(key);
             let text = format!(
                 "hook compaction_filter panicked at key {key} of keyspace {keyspace}: {said}; mend it, or open without it"
             );
@@ -452,8 +466,7 @@ pub(crate) fn merge(
     operands: &[&[u8]],
 ) -> Result<Vec<u8>> {
     let Some(operator) = hooks.operator.hook() else {
-        let text =
-            format!("key {} was merged into, but {}", key.escape_ascii(), hooks.lack(keyspace));
+        let text = format!("key {} was merged into, but {}", shown(key), hooks.lack(keyspace));
         return Err(Error::new(ErrorKind::NotSupported, "merge", text));
     };
     let failed = |how: &str| failed(how, keyspace, key, operands.len());
@@ -484,9 +497,10 @@ pub(crate) fn merge_operands(
 
 #[cold]
 fn failed(how: &str, keyspace: &str, key: &[u8], count: usize) -> Error {
-    let key = key.escape_ascii();
+    let key = shown(key);
     let text = format!(
-        "hook merge_operator {how} at {count} operands of key {key} in keyspace {keyspace}; mend it, or put the key anew"
+        "hook merge_operator {how} at {count} operands of key {key} in keyspace {keyspace}; mend it, or put the key anew \
+         or delete it: until then reads of this key fail, and nothing is lost"
     );
     Error::new(ErrorKind::Hook, "merge", text)
 }

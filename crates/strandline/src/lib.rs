@@ -94,6 +94,7 @@ pub use db::{
 };
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,
+    UnmergedKey,
 };
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
 pub use observe::properties::{

@@ -9,8 +9,14 @@ use crate::hooks::MergeOperator;
 
 /// A merge operator of the library.
 ///
-/// Each combines operands without the value below them, so long chains of operands stay short. A store can have one for
-/// all keyspaces:
+/// Each combines operands without the value below them, so long chains of operands stay short.
+///
+/// An operand that an operator cannot take is refused with `InvalidArgument` before anything is written. A put may be anything:
+/// where operands follow a value that the operator cannot take, reads of that key fail with `Hook` until it is put anew or
+/// deleted. No other key is concerned, flushes and compactions keep all of it, and [`Db::check`](crate::Db::check) lists such
+/// keys.
+///
+/// A store can have one operator for all keyspaces:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,12 +36,14 @@ use crate::hooks::MergeOperator;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuiltInOperator {
-    /// `add`: the sum of numbers of 64 bits, little-endian, as RocksDB's `uint64add`. Sums wrap around at 2^64, so adding
-    /// the two's complement of a number subtracts it. A key that is not there counts as 0.
+    /// `add`: the sum of numbers of 8 bytes, little-endian, as RocksDB's `uint64add`. Sums wrap around at 2^64, without an
+    /// error: signed and unsigned numbers are the same bytes, and adding `(-5_i64).to_le_bytes()` subtracts 5. A key that is
+    /// not there counts as 0.
     Add,
-    /// `max`: the greatest of value and operands, compared as bytes.
+    /// `max`: the greatest of value and operands. They are compared as bytes, like keys: numbers compare as numbers do if they
+    /// are unsigned, big-endian and of one length. Of `9` and `10` as text the greatest is `9`.
     Max,
-    /// `min`: the least of value and operands, compared as bytes.
+    /// `min`: the least of value and operands, compared like those of `max`.
     Min,
     /// `append` (a comma), or `append:SEPARATOR`, whose separator may be empty: value and operands one behind the other, as
     /// RocksDB's `stringappend`.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::bytes::shown;
 use base::{Error, Result};
 
 use crate::caught::caught;
@@ -132,7 +133,7 @@ pub(crate) fn value_of(stored: &[u8]) -> &[u8] {
 pub(crate) fn no_time(keyspace: &str, key: &[u8]) -> Error {
     let text = format!(
         "the value of key {} in keyspace {keyspace} lacks the time at which it expires; put the key anew, or delete it",
-        key.escape_ascii()
+        shown(key)
     );
     Error::corruption("read", text)
 }

@@ -7,6 +7,7 @@ use base::Result;
 
 use crate::check::owners::SpaceReport;
 use crate::engine::Engine;
+use crate::hooks::UnmergedKey;
 use crate::keyspace::ViewSources;
 use crate::level0::run::BlockBatch;
 use crate::manifest::file;
@@ -50,6 +51,8 @@ pub struct CheckReport {
     pub entries: u64,
     /// Places that fail.
     pub damage: Vec<Damage>,
+    /// Keys that cannot be read though nothing is damaged.
+    pub unmerged: Vec<UnmergedKey>,
     /// Who owns the space of the store.
     pub space: SpaceReport,
 }

@@ -11,7 +11,8 @@ use art::Direction;
 
 /// A position among keys and values, which it lends where they lie: [`Keyspace::cursor`](super::Keyspace::cursor).
 ///
-/// It moves both ways, and may be put at any key. After an error its position is undefined until the next seek. Until it is
+/// It moves both ways, and may be put at any key. After an error of a move its position is undefined until the next seek; a
+/// value that cannot be read concerns its key alone, and the cursor may move on. Until it is
 /// moved or dropped it holds the space of what it may still read, and the store cannot be closed before it is dropped. For
 /// items that may be kept there is [`Keyspace::iter`](super::Keyspace::iter).
 ///
@@ -89,6 +90,10 @@ impl Cursor {
     }
 
     /// The value, if the cursor stands on a key. A value kept outside its record is verified here.
+    ///
+    /// # Errors
+    /// `Corruption` if it is damaged; `Hook` if the merge operator makes nothing of its operands, `NotSupported` if there is no
+    /// operator.
     #[inline]
     pub fn value(&self) -> Result<Option<&[u8]>> {
         self.scan.value()

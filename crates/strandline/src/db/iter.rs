@@ -28,8 +28,9 @@ const ITEM_BYTES: usize = 256;
 /// An iterator over keys and values, in key order, from both ends: [`Keyspace::iter`], [`Keyspace::range`],
 /// [`Keyspace::prefix`].
 ///
-/// It shows the moment when it was made, whatever is written meanwhile. An item is an error if reading fails; after one
-/// there are no more items. The items are copies and may be kept; for reading values without copying them there is
+/// It shows the moment when it was made, whatever is written meanwhile. An item is an error if its value cannot be read: it is
+/// damaged, or the merge operator refuses its operands. The iterator goes on behind that key. Where reading cannot go on, the
+/// error is the last item. The items are copies and may be kept; for reading values without copying them there is
 /// [`Keyspace::cursor`].
 ///
 /// Versions of keys that it may still read are kept until it is dropped, and the store cannot be closed before.
@@ -114,6 +115,18 @@ enum Copied {
     Keys,
 }
 
+/// What was copied of an entry, or why its value was not.
+struct CopiedEntry {
+    key: Slice,
+    value: Result<Slice>,
+}
+
+impl CopiedEntry {
+    fn item(self) -> Result<(Slice, Slice)> {
+        self.value.map(|value| (self.key, value))
+    }
+}
+
 /// Both ends of an iterator.
 ///
 /// **I-ITER-1** `front`, the range between, and `back` are disjoint and in key order. Their keys are those that were not
@@ -122,9 +135,9 @@ struct Ends {
     keyspace: Keyspace,
     copied: Copied,
     /// Read from the front, in key order.
-    front: VecDeque<(Slice, Slice)>,
+    front: VecDeque<CopiedEntry>,
     /// Read from the back, the highest key first.
-    back: VecDeque<(Slice, Slice)>,
+    back: VecDeque<CopiedEntry>,
     /// Keys that are not read yet; none once all are, or reading has failed.
     between: Option<Between>,
     /// What reading failed of, until it is given out.
@@ -173,7 +186,7 @@ impl Ends {
             Direction::Backward => &mut self.back,
         };
         match own.pop_front() {
-            Some(item) => Some(Ok(item)),
+            Some(copy) => Some(copy.item()),
             None => self.take_next(direction),
         }
     }
@@ -188,15 +201,15 @@ impl Ends {
             Direction::Forward => (&mut self.front, &mut self.back),
             Direction::Backward => (&mut self.back, &mut self.front),
         };
-        if let Some(item) = own.pop_front() {
-            return Some(Ok(item));
+        if let Some(copy) = own.pop_front() {
+            return Some(copy.item());
         }
         if let Some(error) = self.failure.take() {
             // What the other end has lies behind keys that cannot be read.
             other.clear();
             return Some(Err(error));
         }
-        other.pop_back().map(Ok)
+        other.pop_back().map(CopiedEntry::item)
     }
 
     /// Reads a batch from one end of the range between.
@@ -213,17 +226,19 @@ impl Ends {
         let mut left = self.batch * ITEM_BYTES;
         while let Some(key) = scan.key().filter(|_| into.len() < self.batch && left > 0) {
             let value = match self.copied {
-                Copied::Entries => scan.value()?.map(Slice::new).unwrap_or_default(),
-                Copied::Keys => Slice::default(),
+                Copied::Entries => {
+                    scan.value().map(|value| value.map(Slice::new).unwrap_or_default())
+                }
+                Copied::Keys => Ok(Slice::default()),
             };
-            left = left.saturating_sub(key.len() + value.len());
-            into.push_back((Slice::new(key), value));
+            left = left.saturating_sub(key.len() + value.as_ref().map_or(0, |value| value.len()));
+            into.push_back(CopiedEntry { key: Slice::new(key), value });
             scan.step(direction)?;
         }
         match into.back().filter(|_| scan.valid()) {
             None => self.between = None,
-            Some((last, _)) => {
-                let behind = Bound::Excluded(last.to_vec());
+            Some(last) => {
+                let behind = Bound::Excluded(last.key.to_vec());
                 match direction {
                     Direction::Forward => *lower = behind,
                     Direction::Backward => *upper = behind,

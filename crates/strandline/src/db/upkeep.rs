@@ -9,6 +9,7 @@ use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
 use crate::observe::properties::Properties;
 use crate::quantum::Worked;
+use crate::read::unmerged::unmerged;
 use crate::recovery::recover::Report;
 
 impl Db {
@@ -125,9 +126,13 @@ impl Db {
 
     /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are,
     /// that of every key newer versions lie above older ones, and that each piece of space has one owner; returns what is
-    /// damaged, leaked or owned twice, and what the open found.
+    /// damaged, leaked or owned twice, and what the open found. It also lists keys whose operands the merge operator refuses.
     pub fn check(&self) -> Result<crate::check::CheckReport> {
         let _call = self.engine().call("check")?;
-        crate::check::check(self.engine())
+        let mut report = crate::check::check(self.engine())?;
+        for space in self.engine().keyspaces.all() {
+            report.unmerged.extend(unmerged(self.engine(), &space)?);
+        }
+        Ok(report)
     }
 }

@@ -135,7 +135,7 @@ impl Engine {
         let found = match newest {
             Some(operand) if operand.is_operand() => {
                 let seq = operand.seq();
-                Some(Found::Merged(seq, self.merge_chain(view, space, key, seq, trace)?))
+                Some(Found::Merged(seq, self.merge_chain(view, space, key, seq, trace)??))
             }
             found => self.judged((space, now), key, found)?,
         };

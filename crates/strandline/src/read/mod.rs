@@ -6,3 +6,4 @@ mod operands;
 pub(crate) mod pinned;
 pub(crate) mod scan;
 mod stretch;
+pub(crate) mod unmerged;

@@ -29,8 +29,14 @@ struct Chain<'m> {
     walked: (u64, u64),
 }
 
+/// What operands came to, or why the operator made nothing of them: that concerns their key alone.
+pub(crate) type Merged = Result<Vec<u8>>;
+
 impl Engine {
     /// What version `newest` of `key`, an operand, and those below it come to. No version that is visible is newer.
+    ///
+    /// # Errors
+    /// Those of reading the versions.
     #[cold]
     pub(crate) fn merge_chain(
         &self,
@@ -39,12 +45,12 @@ impl Engine {
         key: &[u8],
         newest: Seq,
         trace: &mut impl Trace,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Merged> {
         let copies = Bump::new();
         let mut chain = Chain::new(&self.media, &copies);
         chain.walk(view, key, newest, trace)?;
         chain.operands.reverse();
-        hooks::merge(&space.hooks, &space.name, key, chain.base, &chain.operands)
+        Ok(hooks::merge(&space.hooks, &space.name, key, chain.base, &chain.operands))
     }
 }
 

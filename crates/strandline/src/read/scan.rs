@@ -24,6 +24,7 @@ use crate::iter::source::internal_key;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
+use crate::read::operands::Merged;
 use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
@@ -53,8 +54,8 @@ pub(crate) struct Scan {
     /// Over levels of tables, the upper first.
     walks: Vec<LevelIterator>,
     current: ScanPosition,
-    /// The value of the key, where that is what a merge came to.
-    merged: Option<Vec<u8>>,
+    /// The value of the key, where that is what a merge came to. Where it came to nothing, the scan stands there and can go on.
+    merged: Option<Merged>,
     /// Some source has range deletions.
     deletes_ranges: bool,
     /// Scratch: the key that is being passed.
@@ -149,10 +150,17 @@ impl Scan {
         Ok(if self.now.is_some() { stored.map(value_of) } else { stored })
     }
 
+    /// Why the operands of the key that the scan stands on came to nothing, if they did.
+    pub(crate) fn refused(&self) -> Option<&Error> {
+        self.merged.as_ref()?.as_ref().err()
+    }
+
     #[inline]
     fn stored_value(&self) -> Result<Option<&[u8]>> {
+        if let Some(merged) = &self.merged {
+            return merged.as_ref().map(|value| Some(&value[..])).map_err(Error::clone);
+        }
         match self.current {
-            _ if self.merged.is_some() => Ok(self.merged.as_deref()),
             ScanPosition::Record(at) => {
                 self.record(at).map(|entry| self.media.value(entry)).transpose()
             }

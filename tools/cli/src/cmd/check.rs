@@ -1,13 +1,14 @@
 //! `check`: what is damaged, as far as the store can still be read.
 
 use serde_json::{Value, json};
-use strandline::{CheckReport, Doubled, ErrorKind, Owned, Owner, Place, SpaceReport};
+use strandline::{CheckReport, Doubled, ErrorKind, Owned, Owner, Place, SpaceReport, UnmergedKey};
 
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
 use crate::output::Out;
 use crate::render::damage::{damage_json, what};
+use crate::text::Form;
 
 pub fn run(context: &Context) -> Outcome {
     let db = match context.read() {
@@ -28,6 +29,7 @@ pub fn run(context: &Context) -> Outcome {
             "tables": report.tables,
             "entries": report.entries,
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
+            "unmerged": report.unmerged.iter().map(|key| unmerged_json(context.form, key)).collect::<Vec<Value>>(),
             "space": space_json(&report.space),
         }))?;
     } else {
@@ -39,7 +41,12 @@ pub fn run(context: &Context) -> Outcome {
 
 /// A process that was killed leaves space without an owner, which the next open for writing frees: that is no damage.
 fn is_sound(report: &CheckReport) -> bool {
-    report.damage.is_empty() && report.space.doubled.is_empty()
+    report.damage.is_empty() && report.unmerged.is_empty() && report.space.doubled.is_empty()
+}
+
+fn unmerged_json(form: Form, unmerged: &UnmergedKey) -> Value {
+    let key = form.json(&unmerged.key);
+    json!({ "keyspace": unmerged.keyspace, "key": key, "what": unmerged.what })
 }
 
 fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
@@ -50,6 +57,9 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!("{tables} tables with {entries} entries verified"))?;
     }
     print_space(&report.space, out)?;
+    for unmerged in &report.unmerged {
+        out.line(format_args!("cannot be read: {}", unmerged.what))?;
+    }
     if report.damage.is_empty() {
         return out.line("no damage");
     }

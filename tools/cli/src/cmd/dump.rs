@@ -4,7 +4,7 @@ use clap::Args;
 use strandline::ReadOptions;
 
 use crate::context::Context;
-use crate::failure::{Failure, OK, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::input::Format;
 use crate::output::Out;
 use crate::render::record::RecordPrinter;
@@ -28,17 +28,12 @@ pub fn run(context: &Context, args: &DumpArgs) -> Outcome {
     let (_db, keyspace) = context.read_keyspace()?;
     let mut iter = keyspace.cursor(&ReadOptions::default())?;
     let mut out = Out::new();
-    let mut printer = RecordPrinter {
-        form: context.form,
-        json: format == Format::Jsonl,
-        keys_only: false,
-        line: Vec::new(),
-    };
+    let mut printer = RecordPrinter::new(context, format == Format::Jsonl);
     iter.seek_to_first()?;
     while iter.valid() {
         printer.record(&iter, &mut out)?;
         iter.next()?;
     }
     out.finish()?;
-    Ok(OK)
+    printer.end()
 }

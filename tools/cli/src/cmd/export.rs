@@ -5,7 +5,7 @@ use serde_json::json;
 use strandline::{Keyspace, ReadOptions};
 
 use crate::context::Context;
-use crate::failure::{Failure, OK, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::input::EXPORT_VERSION;
 use crate::output::Out;
 use crate::render::keyspace::options_json;
@@ -36,8 +36,7 @@ pub fn run(context: &Context, _args: &ExportArgs) -> Outcome {
     // Found before the first line is written, so that a wrong name writes nothing.
     let keyspaces = names.iter().map(|name| db.keyspace(name)).collect::<Result<Vec<_>, _>>()?;
     let mut out = Out::new();
-    let mut printer =
-        RecordPrinter { form: context.form, json: true, keys_only: false, line: Vec::new() };
+    let mut printer = RecordPrinter::new(context, true);
     out.json(&json!({ "export": EXPORT_VERSION }))?;
     let mut records = 0;
     for keyspace in &keyspaces {
@@ -47,7 +46,7 @@ pub fn run(context: &Context, _args: &ExportArgs) -> Outcome {
     }
     out.json(&json!({ "end": { "keyspaces": keyspaces.len(), "records": records } }))?;
     out.finish()?;
-    Ok(OK)
+    printer.end()
 }
 
 fn write_records(
@@ -56,12 +55,12 @@ fn write_records(
     out: &mut Out,
 ) -> Result<u64, Failure> {
     let mut cursor = keyspace.cursor(&ReadOptions::default())?;
-    let mut records = 0;
+    let (mut records, left_out) = (0, printer.left_out());
     cursor.seek_to_first()?;
     while cursor.valid() {
         printer.record(&cursor, out)?;
         records += 1;
         cursor.next()?;
     }
-    Ok(records)
+    Ok(records - (printer.left_out() - left_out))
 }

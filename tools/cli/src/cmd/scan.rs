@@ -8,7 +8,7 @@ use serde_json::json;
 use strandline::ReadOptions;
 
 use crate::context::Context;
-use crate::failure::{Failure, OK, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::Out;
 use crate::render::record::RecordPrinter;
 
@@ -48,8 +48,8 @@ pub fn run(context: &Context, args: &ScanArgs) -> Outcome {
     }
     let limit = args.limit.unwrap_or(u64::MAX);
     let mut out = Out::new();
-    let (form, json, keys_only) = (context.form, context.json, args.keys_only);
-    let mut printer = RecordPrinter { form, json, keys_only, line: Vec::new() };
+    let printer = RecordPrinter::new(context, context.json);
+    let mut printer = if args.keys_only { printer.keys_only() } else { printer };
     let mut count = 0;
     while count < limit && iter.valid() {
         if !args.count {
@@ -64,7 +64,7 @@ pub fn run(context: &Context, args: &ScanArgs) -> Outcome {
         (false, _) => {}
     }
     out.finish()?;
-    Ok(OK)
+    printer.end()
 }
 
 /// What all of `--from`, `--to` and `--prefix` admit.

@@ -105,3 +105,41 @@ fn values_of_a_keyspace_with_a_time_to_live_expire() {
     store.run(&["merge", "--keyspace", "day", "key", "more"]).failed(2, "time to live");
     assert!(store.run(&["manifest"]).ok().text().contains("ttl=86400s"));
 }
+
+/// One key whose operands cannot be combined ended `scan`, `dump` and `export`, and `check` said nothing.
+#[test]
+fn a_key_that_cannot_be_read_is_left_out_and_counted() {
+    let store = Store::new();
+    let made = ["keyspace", "create", "--create", "--pm-size", "16M"];
+    store.run(&[&made[..], &["hits", "--merge-operator", "add"]].concat()).ok();
+    let on = |command: &[&str]| {
+        let (name, rest) = command.split_first().expect("a name");
+        store.run(&[&[*name, "--keyspace", "hits"], rest].concat())
+    };
+    for key in ["apples", "berries", "cherries"] {
+        on(&["merge", key, "1"]).ok();
+    }
+    on(&["put", "berries", "many"]).ok();
+    on(&["merge", "berries", "1"]).ok();
+    on(&["get", "berries"]).failed(3, "put the key anew or delete it");
+    for command in [&["dump"][..], &["scan"], &["export"]] {
+        let ended = on(command);
+        let lines = ended.text();
+        assert!(
+            ["apples", "cherries"].iter().all(|key| lines.contains(key)),
+            "{command:?}: {lines}"
+        );
+        assert!(!lines.contains("berries"), "{command:?}: {lines}");
+        let notes: Vec<&str> = ended.err.lines().collect();
+        assert_eq!((ended.code, notes.len()), (3, 2), "{notes:?}");
+        assert!(notes[0].contains("left out") && notes[0].contains("key berries"), "{notes:?}");
+        assert!(notes[1].contains("cannot be combined: 1;"), "{notes:?}");
+    }
+    assert!(on(&["export"]).text().contains("\"records\":2"));
+    assert_eq!(on(&["scan", "--keys-only"]).ok().text(), "apples\nberries\ncherries\n");
+    let checked = store.run(&["check"]);
+    assert!(checked.text().contains("cannot be read") && checked.text().contains("key berries"));
+    on(&["del", "berries"]).ok();
+    store.run(&["check"]).ok();
+    on(&["dump"]).ok();
+}
