@@ -313,19 +313,12 @@ impl Region {
     /// If the range is not inside the region, or the region is read-only.
     #[inline]
     pub fn copy_nt(&self, site: Site, at: u64, src: &[u8]) -> InFlight<'_> {
-        if (at | src.len() as u64).is_multiple_of(LINE as u64) {
-            self.stream(site, at, src)
-        } else {
-            self.copy_ragged(site, at, src)
+        if !(at | src.len() as u64).is_multiple_of(LINE as u64) {
+            return self.copy_ragged(site, at, src);
         }
-    }
-
-    /// Streams whole lines.
-    #[inline]
-    fn stream(&self, site: Site, at: u64, src: &[u8]) -> InFlight<'_> {
         self.check_writable(at, src.len());
         // SAFETY: the destination is inside the mapping (checked) and, like the mapping, line-aligned; the
-        // length is a whole number of lines (both callers). By I-PM-1 no slice over the destination
+        // length is a whole number of lines (checked). By I-PM-1 no slice over the destination
         // exists, so it does not overlap `src` either.
         unsafe {
             self.flusher.copy_nt(src.as_ptr(), self.base.as_ptr().add(at as usize), src.len());
@@ -348,7 +341,7 @@ impl Region {
         let mut at = at;
         for (part, whole) in [(head, false), (body, true), (tail, false)] {
             if whole && !part.is_empty() {
-                let _fenced_with_the_rest = self.stream(site, at, part);
+                let _fenced_with_the_rest = self.copy_nt(site, at, part);
             } else if !part.is_empty() {
                 let _fenced_with_the_rest = self.flush(self.copy(site, at, part));
             }

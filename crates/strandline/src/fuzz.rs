@@ -195,7 +195,7 @@ mod tests {
     use crate::level0::run::pieces::Pieces;
     use crate::manifest::edit::{Fate, VersionEdit};
     use crate::ranges::Ranges;
-    use crate::record::format::{Kind, Role, Segment, Shape};
+    use crate::record::format::{Form, Kind, Role, Segment, Shape};
     use crate::record::store::Leaf;
     use crate::tree::desc::TableDesc;
 
@@ -290,23 +290,23 @@ mod tests {
             Role::First(Segment { place, commit_records: 3, records, index, segments: 2 })
         };
         let all = [
-            (Kind::Put, Role::Solo, 1, false),
-            (Kind::Delete, Role::Solo, 2, true),
-            (Kind::Put, part(0, 2, 0), 3, false),
-            (Kind::Merge, Role::Follower, 4, false),
-            (Kind::RangeDelete, part(2, 1, 1), 5, true),
-            (Kind::PutExtent, Role::Solo, 6, false),
-            (Kind::Blank, Role::Solo, 7, false),
-            (Kind::Put, Role::Moved, 8, false),
+            (Kind::Put, Role::Solo, 1, Form::Narrow),
+            (Kind::Delete, Role::Solo, 2, Form::Wide),
+            (Kind::Put, part(0, 2, 0), 3, Form::Narrow),
+            (Kind::Merge, Role::Follower, 4, Form::Narrow),
+            (Kind::RangeDelete, part(2, 1, 1), 5, Form::Wide),
+            (Kind::PutExtent, Role::Solo, 6, Form::Narrow),
+            (Kind::Blank, Role::Solo, 7, Form::Narrow),
+            (Kind::Put, Role::Moved, 8, Form::Narrow),
         ];
         let mut zone = Vec::new();
-        for (kind, role, seq, wide) in all {
+        for (kind, role, seq, form) in all {
             let value = vec![b'v'; if kind == Kind::PutExtent { 24 } else { 20 * seq }];
             let shape = Shape { kind, role, key_len: 3, value_len: value.len() };
             let at = start + zone.len() as u64;
             let seed = crate::record::store::record_seed(media.zone_seed(1), at);
             let seq = BASE_SEQ + seq as u64;
-            let place = format::ZoneBinding { seed, base_seq: BASE_SEQ, wide };
+            let place = format::ZoneBinding { seed, base_seq: BASE_SEQ, form };
             format::encode(&mut zone, &shape, place, seq, BASE_SEQ, b"key", &value);
         }
         write("records", "all-kinds", &zone);

@@ -176,7 +176,7 @@ impl<'a> Write<'a> {
 
 /// As [`Db::write`], of one change at least; tells the number of the last.
 pub fn write(db: &Db, batch: &Batch) -> Result<Seq> {
-    db.engine().commit_numbered(&mut db.ops(batch)?, Slowdown::Allowed)
+    db.engine().commit(&mut db.ops(batch)?, Slowdown::Allowed)
 }
 
 /// A point read that is carried on step by step.

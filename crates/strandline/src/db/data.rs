@@ -120,7 +120,7 @@ impl Db {
     /// `ReadOnly`; `InvalidArgument` for another store's keyspace; `Closed` after a close, a drop of the
     /// keyspace, or a failure that made the store refuse writes. Nothing is written then.
     pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.engine().commit(&mut self.ops(batch)?, Slowdown::Allowed)
+        self.engine().commit(&mut self.ops(batch)?, Slowdown::Allowed).map(|_seq| ())
     }
 
     /// As [`Db::write`], in the way that `options` say.

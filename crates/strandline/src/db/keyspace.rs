@@ -73,7 +73,8 @@ impl Keyspace {
     /// As [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.change(Kind::Put, key.as_ref(), value.as_ref())
+        let op = Op::given(&self.space, Kind::Put, key.as_ref(), value.as_ref());
+        self.engine().commit(&mut [op], Slowdown::Allowed).map(|_seq| ())
     }
 
     /// Deletes `key`; no error if it is not there.
@@ -106,7 +107,8 @@ impl Keyspace {
     }
 
     fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        self.engine().commit(&mut [Op::given(&self.space, kind, key, value)], Slowdown::Allowed)
+        let op = Op::given(&self.space, kind, key, value);
+        self.engine().commit(&mut [op], Slowdown::Allowed).map(|_seq| ())
     }
 
     /// As [`Keyspace::put`], in the way that `options` say.

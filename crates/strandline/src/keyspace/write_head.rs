@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 use base::{AtomicSeq, Seq};
 
 use crate::padded::Padded;
+use crate::record::format::Form;
 use crate::record::zone::Zone;
 use crate::ring::sequencer::SequencerGuard;
 
@@ -41,7 +42,7 @@ struct Fill {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentRoom {
     pub start: u64,
-    pub wide: bool,
+    pub form: Form,
     pub base_seq: Seq,
     pub len: u64,
     switch: bool,
@@ -78,11 +79,11 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    fn at(&self, base_seq: Seq, last_seq: Seq) -> (bool, u64) {
+    fn at(&self, base_seq: Seq, last_seq: Seq) -> (Form, u64) {
         if last_seq - base_seq <= self.narrow_max {
-            (false, self.narrow)
+            (Form::Narrow, self.narrow)
         } else {
-            (true, self.wide)
+            (Form::Wide, self.wide)
         }
     }
 }
@@ -114,16 +115,16 @@ impl WriteHead {
         let fill = &*self.fill;
         let (tail, end) = (fill.tail.load(Relaxed), fill.end.load(Relaxed));
         let base_seq = fill.base_seq.load(Relaxed);
-        let (wide, len) = lengths.at(base_seq, last_seq);
+        let (form, len) = lengths.at(base_seq, last_seq);
         if tail + len <= end && (lengths.deletes || !fill.tail_reserved.load(Relaxed)) {
-            return Ok(SegmentRoom { start: tail, wide, base_seq, len, switch: false });
+            return Ok(SegmentRoom { start: tail, form, base_seq, len, switch: false });
         }
         let (start, end) = (fill.spare_start.load(Relaxed), fill.spare_end.load(Relaxed));
         let base_seq = fill.spare_base_seq.load(Relaxed);
-        let (wide, len) = lengths.at(base_seq, last_seq);
+        let (form, len) = lengths.at(base_seq, last_seq);
         let allowed = lengths.deletes || !fill.spare_reserved.load(Relaxed);
         if start != 0 && start + len <= end && allowed {
-            return Ok(SegmentRoom { start, wide, base_seq, len, switch: true });
+            return Ok(SegmentRoom { start, form, base_seq, len, switch: true });
         }
         Err(Lack::Zone)
     }

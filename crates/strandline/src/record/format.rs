@@ -97,6 +97,15 @@ impl ExtentRef {
     }
 }
 
+/// How a record states its sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As the distance from the zone's base sequence.
+    Narrow,
+    /// As it is, where that distance is too long.
+    Wide,
+}
+
 /// What a record's length depends on besides its zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -107,13 +116,13 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    fn head_len(&self, wide: bool) -> usize {
-        let place = match (self.role, wide) {
-            (Role::Solo, false) => 3 + 1,
-            (Role::Solo | Role::First(_), true) => 8 + 4,
-            (Role::First(_), false) => 3 + 4,
-            (Role::Follower | Role::Moved, false) => 4,
-            (Role::Follower | Role::Moved, true) => 8,
+    fn head_len(&self, form: Form) -> usize {
+        let number = match (self.role, form) {
+            (Role::Solo, Form::Narrow) => 3 + 1,
+            (Role::Solo | Role::First(_), Form::Wide) => 8 + 4,
+            (Role::First(_), Form::Narrow) => 3 + 4,
+            (Role::Follower | Role::Moved, Form::Narrow) => 4,
+            (Role::Follower | Role::Moved, Form::Wide) => 8,
         };
         let segment = match self.role {
             Role::First(s) => [s.place, s.commit_records, s.records, s.index, s.segments]
@@ -122,13 +131,13 @@ impl Shape {
                 .sum(),
             _ => 0,
         };
-        6 + place + varint_len(self.key_len as u64) + varint_len(self.value_len as u64) + segment
+        6 + number + varint_len(self.key_len as u64) + varint_len(self.value_len as u64) + segment
     }
 
     /// Bytes of the record in its zone, whole lines.
     #[inline]
-    pub(crate) fn len(&self, wide: bool) -> u64 {
-        let bytes = self.head_len(wide) + self.key_len + self.value_len;
+    pub(crate) fn len(&self, form: Form) -> u64 {
+        let bytes = self.head_len(form) + self.key_len + self.value_len;
         bytes.next_multiple_of(LINE) as u64
     }
 
@@ -149,8 +158,8 @@ pub(crate) struct ZoneBinding {
     pub seed: u64,
     /// Base sequence of the zone.
     pub base_seq: Seq,
-    /// Whether the wide form was reserved.
-    pub wide: bool,
+    /// The form that was reserved.
+    pub form: Form,
 }
 
 /// Appends the record's bytes, padded to whole lines, to `out`.
@@ -172,28 +181,30 @@ pub(crate) fn encode(
         Role::Follower => (2, seq),
         Role::Moved => (3, seq),
     };
-    let wide_tag = if place.wide { WIDE_TAG } else { 0 };
+    let wide_tag = if place.form == Form::Wide { WIDE_TAG } else { 0 };
     out.extend_from_slice(&[0; 5]);
     out.push(shape.kind as u8 | wide_tag | role_bits << ROLE_SHIFT);
     let delta = seq.wrapping_distance(place.base_seq);
     let distance = number - published.min(number);
-    match (shape.role, place.wide) {
-        (Role::Solo, false) => {
+    match (shape.role, place.form) {
+        (Role::Solo, Form::Narrow) => {
             out.extend_from_slice(&delta.to_le_bytes()[..3]);
             out.push(distance.min(UNKNOWN_U8) as u8);
         }
-        (Role::First(_), false) => {
+        (Role::First(_), Form::Narrow) => {
             out.extend_from_slice(&delta.to_le_bytes()[..3]);
             out.extend_from_slice(&(distance.min(UNKNOWN_U32) as u32).to_le_bytes());
         }
-        (Role::Solo | Role::First(_), true) => {
+        (Role::Solo | Role::First(_), Form::Wide) => {
             out.extend_from_slice(&seq.get().to_le_bytes());
             out.extend_from_slice(&(distance.min(UNKNOWN_U32) as u32).to_le_bytes());
         }
-        (Role::Follower | Role::Moved, false) => {
+        (Role::Follower | Role::Moved, Form::Narrow) => {
             out.extend_from_slice(&delta.to_le_bytes()[..4]);
         }
-        (Role::Follower | Role::Moved, true) => out.extend_from_slice(&seq.get().to_le_bytes()),
+        (Role::Follower | Role::Moved, Form::Wide) => {
+            out.extend_from_slice(&seq.get().to_le_bytes())
+        }
     }
     put_varint(out, key.len() as u64);
     put_varint(out, shape.value_len as u64);
@@ -204,7 +215,7 @@ pub(crate) fn encode(
     }
     out.extend_from_slice(key);
     if shape.kind == Kind::Blank {
-        out.resize(start + shape.head_len(place.wide) + key.len() + shape.value_len, 0);
+        out.resize(start + shape.head_len(place.form) + key.len() + shape.value_len, 0);
     } else {
         out.extend_from_slice(value);
     }
@@ -213,7 +224,7 @@ pub(crate) fn encode(
     let record = &mut out[start..];
     record[4] = head_check(place.seed, record);
     let summed_to =
-        if shape.kind == Kind::Blank { shape.head_len(place.wide) } else { body_end - start };
+        if shape.kind == Kind::Blank { shape.head_len(place.form) } else { body_end - start };
     let sum = sum32(place.seed, &record[4..summed_to]);
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
@@ -409,11 +420,11 @@ mod tests {
     #[test]
     fn every_shape_round_trips_at_its_announced_length() {
         for role in roles() {
-            for wide in [false, true] {
+            for form in [Form::Narrow, Form::Wide] {
                 for (key_len, value_len) in [(0, 0), (1, 1), (16, 100), (127, 129), (300, 20_000)] {
                     let shape = Shape { kind: Kind::Put, role, key_len, value_len };
                     let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
-                    let place = ZoneBinding { seed: 77, base_seq: Seq::new(1_000), wide };
+                    let place = ZoneBinding { seed: 77, base_seq: Seq::new(1_000), form };
                     let mut bytes = Vec::new();
                     encode(
                         &mut bytes,
@@ -424,7 +435,7 @@ mod tests {
                         &key,
                         &value,
                     );
-                    assert_eq!(bytes.len() as u64, shape.len(wide));
+                    assert_eq!(bytes.len() as u64, shape.len(form));
                     let head = RecordHead::decode(&bytes, 77, Seq::new(1_000)).expect("decodes");
                     assert!(head.verify(&bytes, 77));
                     assert_eq!((head.seq, head.role, head.void), (Seq::new(1_500), role, false));
@@ -432,7 +443,7 @@ mod tests {
                     let value_at = head.key_at + key_len;
                     assert_eq!(&bytes[value_at..value_at + value_len], &value[..]);
                     assert_eq!(head.len(), bytes.len());
-                    let common = !wide
+                    let common = form == Form::Narrow
                         && !matches!(role, Role::First(_))
                         && key_len < 128
                         && value_len < 16_384;
@@ -457,7 +468,7 @@ mod tests {
     fn a_sixteen_byte_key_with_a_hundred_byte_value_takes_two_lines() {
         for role in [Role::Solo, Role::Follower, Role::Moved] {
             let shape = Shape { kind: Kind::Put, role, key_len: 16, value_len: 100 };
-            assert_eq!(shape.len(false), 128, "{role:?}");
+            assert_eq!(shape.len(Form::Narrow), 128, "{role:?}");
         }
     }
 
@@ -465,7 +476,7 @@ mod tests {
     fn no_changed_byte_passes() {
         let shape = Shape { kind: Kind::Put, role: Role::Solo, key_len: 16, value_len: 100 };
         let mut bytes = Vec::new();
-        let place = ZoneBinding { seed: 5, base_seq: Seq::new(9), wide: false };
+        let place = ZoneBinding { seed: 5, base_seq: Seq::new(9), form: Form::Narrow };
         encode(&mut bytes, &shape, place, Seq::new(10), Seq::new(9), &[1; 16], &[2; 100]);
         for at in 0..bytes.len() {
             for flip in [0x01, 0x40, 0x80, 0xff] {
@@ -488,7 +499,7 @@ mod tests {
         encode(
             &mut bytes,
             &shape,
-            ZoneBinding { seed, base_seq: Seq::new(1), wide: false },
+            ZoneBinding { seed, base_seq: Seq::new(1), form: Form::Narrow },
             Seq::new(1),
             Seq::ZERO,
             b"apple",
@@ -513,7 +524,7 @@ mod tests {
         encode(
             &mut bytes,
             &shape,
-            ZoneBinding { seed: 5, base_seq: Seq::new(9), wide: false },
+            ZoneBinding { seed: 5, base_seq: Seq::new(9), form: Form::Narrow },
             Seq::new(10),
             Seq::new(9),
             b"key",

@@ -425,6 +425,6 @@ impl<'e> Pending<'e> {
         let ops =
             entries.iter().map(|entry| Op::new(self.space, op(entry), &entry.key, &entry.value));
         let mut ops: Vec<Op<'_>> = ops.collect();
-        self.engine.commit(&mut ops, Slowdown::Allowed)
+        self.engine.commit(&mut ops, Slowdown::Allowed).map(|_seq| ())
     }
 }

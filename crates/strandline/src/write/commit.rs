@@ -24,10 +24,10 @@ use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::{Lack, Lengths, SegmentRoom};
 use crate::keyspace::{KeyspaceState, Routes};
-use crate::record::format::{self, Kind, Role, Segment, Shape, ZoneBinding};
+use crate::record::format::{self, Form, Kind, Role, Segment, Shape, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
-use crate::write::op::{Op, Ops, Stored, check_limits, operand_too_long};
+use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
 use crate::write::slowdown::Slowdown;
 use crate::write::vacate::{Vacating, fill_vacancy};
 
@@ -69,22 +69,13 @@ pub(crate) struct Commit<'e, 'a> {
 }
 
 impl Engine {
-    /// Commits `ops` as one: W1 to W5, returning when the commit is visible.
+    /// Commits `ops` as one: W1 to W5, returning when the commit is visible. Tells the number of the last; of none, the
+    /// visible one.
     #[inline]
-    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], slowdown: Slowdown) -> Result<()> {
+    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], slowdown: Slowdown) -> Result<Seq> {
         if ops.is_empty() {
-            return self.check_writable("write");
+            return self.check_writable("write").map(|()| self.sequence.ring.visible());
         }
-        self.commit_numbered(ops, slowdown).map(|_last_seq| ())
-    }
-
-    /// As [`Engine::commit`], of one change at least; tells the number of the last.
-    #[inline]
-    pub(crate) fn commit_numbered<'a>(
-        &self,
-        ops: &'a mut [Op<'a>],
-        slowdown: Slowdown,
-    ) -> Result<Seq> {
         let mut commit = Commit::admit(self, Ops::Borrowed(ops), slowdown)?;
         while let Err(lack) = commit.reserve() {
             commit.mend(lack)?;
@@ -204,8 +195,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         }
         let at =
             |space: &KeyspaceState| spaces.iter().position(|(id, _)| *id == space.id).unwrap_or(0);
-        let cut = !planted::is(Bug::RangeDeleteUncut);
-        if cut && self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
+        if self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
             self.part(|space| &**spaces[at(space)].1);
         }
         for op in self.ops.iter_mut() {
@@ -232,6 +222,9 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     /// Cuts range deletions at the bounds of subranges: each part is a change of its own.
     fn part<'r>(&mut self, routes: impl Fn(&KeyspaceState) -> &'r Routes) {
+        if planted::is(Bug::RangeDeleteUncut) {
+            return;
+        }
         let crosses = |op: &Op<'_>| {
             let upper = routes(op.space).of(op.stored_key()).span.before();
             op.kind == Kind::RangeDelete && upper.is_some_and(|upper| op.stored_value() > upper)
@@ -250,6 +243,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         self.ops = Ops::Owned(parted);
     }
 
+    /// The shape of each record, and what the records of each group take.
     #[inline]
     fn measure(&mut self) {
         let deletes = self.claim() == Claim::Delete;
@@ -257,8 +251,9 @@ impl<'e, 'a> Commit<'e, 'a> {
             let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX, deletes };
             for at in self.groups[index].ops.clone() {
                 let shape = self.ops[at].shape(self.role(index, at));
-                lengths.narrow += shape.len(false);
-                lengths.wide += shape.len(true);
+                self.ops[at].record.shape = shape;
+                lengths.narrow += shape.len(Form::Narrow);
+                lengths.wide += shape.len(Form::Wide);
                 lengths.narrow_max = lengths.narrow_max.min(shape.narrow_max());
             }
             self.groups[index].lengths = lengths;
@@ -383,23 +378,22 @@ impl<'e, 'a> Commit<'e, 'a> {
         drop(pass);
         self.ticket = Some(ticket);
         self.number = number;
+        self.lay_out();
         self.phase = Phase::Reserved;
         Ok(())
     }
 
-    /// Calls `each` with group, op, offset and length of every record, in the order they lie in the zones.
+    /// Gives each record its place in what W2 took, one directly behind the other. Outside the gate.
     #[inline]
-    fn for_each_record(&self, mut each: impl FnMut(&Group, &Op<'a>, Shape, ZoneBinding, u64)) {
-        for (index, group) in self.groups.iter().enumerate() {
-            let Some(room) = group.room else { continue };
-            let mut at = room.start;
-            for op_at in group.ops.clone() {
-                let op = &self.ops[op_at];
-                let shape = op.shape(self.role(index, op_at));
+    fn lay_out(&mut self) {
+        for group in &self.groups {
+            let Some(SegmentRoom { start, form, base_seq, .. }) = group.room else { continue };
+            let mut at = start;
+            for op in &mut self.ops[group.ops.clone()] {
                 let seed = self.engine.media.place(at).map_or(0, |(seed, _)| seed);
-                let place = ZoneBinding { seed, base_seq: room.base_seq, wide: room.wide };
-                each(group, op, shape, place, at);
-                at += shape.len(room.wide);
+                let (shape, len) = (op.record.shape, op.record.shape.len(form));
+                op.record = OpRecord { shape, at, len, zone: ZoneBinding { seed, base_seq, form } };
+                at += len;
             }
         }
     }
@@ -411,20 +405,14 @@ impl<'e, 'a> Commit<'e, 'a> {
         let region = &*self.engine.media.region;
         let mut flight = region.nothing_in_flight(Site::Record);
         STAGE.with_borrow_mut(|stage| {
-            self.for_each_record(|_, op, shape, place, at| {
-                stage.clear();
+            for op in self.ops.iter() {
+                let OpRecord { shape, at, zone, .. } = &op.record;
                 let seq = self.number + u64::from(op.place);
-                format::encode(
-                    stage,
-                    &shape,
-                    place,
-                    seq,
-                    self.published,
-                    op.stored_key(),
-                    op.stored_value(),
-                );
-                flight.join(region.copy_nt(Site::Record, at, stage));
-            });
+                let (key, value) = (op.stored_key(), op.stored_value());
+                stage.clear();
+                format::encode(stage, shape, *zone, seq, self.published, key, value);
+                flight.join(region.copy_nt(Site::Record, *at, stage));
+            }
         });
         self.phase = Phase::Copied;
         #[cfg(feature = "planted")]
@@ -464,18 +452,20 @@ impl<'e, 'a> Commit<'e, 'a> {
         if self.vacating.is_some() {
             self.add_range_deletes();
         }
-        self.for_each_record(|group, op, shape, place, at| {
-            fill_vacancy(op);
+        for group in &self.groups {
             let memtable = group.view.active();
-            let leaf = Leaf::new(at, shape.len(place.wide), op.hash);
-            let seq = self.number + u64::from(op.place);
-            if let Stored::Extent(hold, _) = &op.stored {
-                memtable.hold_extent(Arc::clone(hold));
+            for op in &self.ops[group.ops.clone()] {
+                fill_vacancy(op);
+                let leaf = Leaf::new(op.record.at, op.record.len, op.hash);
+                let seq = self.number + u64::from(op.place);
+                if let Stored::Extent(hold, _) = &op.stored {
+                    memtable.hold_extent(Arc::clone(hold));
+                }
+                if op.kind != Kind::RangeDelete && indexed.is_ok() {
+                    indexed = memtable.index.insert(media, op.key, seq.get(), leaf.0);
+                }
             }
-            if op.kind != Kind::RangeDelete && indexed.is_ok() {
-                indexed = memtable.index.insert(media, op.key, seq.get(), leaf.0);
-            }
-        });
+        }
         indexed.map_err(|unreadable| media.damaged(Leaf(unreadable.leaf).at()))
     }
 
@@ -540,16 +530,17 @@ impl<'e, 'a> Commit<'e, 'a> {
             let some = deletes.filter(|deletes| !deletes.is_empty());
             some.for_each(|deletes| deletes.remove(self.number..=self.last_seq()));
         }
-        self.for_each_record(|_, op, shape, place, at| {
+        for op in self.ops.iter() {
+            let at = op.record.at;
             if filled {
                 let word = format::voided(region.load_u64(at));
                 flight.join(region.flush(region.store_u64(Site::Void, at, word)));
             } else {
                 let seq = self.number + u64::from(op.place);
-                let blank = blank_record(&shape, place, seq, self.published);
+                let blank = blank_record(&op.record, seq, self.published);
                 flight.join(region.copy_nt(Site::Void, at, &blank));
             }
-        });
+        }
         // If not even that is durable, the commit's fate is unknown: it is never passed.
         match (region.try_fence(flight), self.ticket) {
             (Ok(durable), Some(ticket)) => self.engine.sequence.ring.complete(ticket, durable),
@@ -560,15 +551,15 @@ impl<'e, 'a> Commit<'e, 'a> {
 }
 
 /// A void record that fills the place of one that was never written.
-fn blank_record(shape: &Shape, place: ZoneBinding, seq: Seq, published: Seq) -> Vec<u8> {
-    let len = shape.len(place.wide);
+fn blank_record(record: &OpRecord, seq: Seq, published: Seq) -> Vec<u8> {
+    let OpRecord { shape, len, zone, .. } = *record;
     // Without a key its length field may take less, so that the body takes as much as fills the last line.
-    let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..*shape };
-    while blank.len(place.wide) > len {
+    let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..shape };
+    while blank.len(zone.form) > len {
         blank.value_len -= 1;
     }
     let mut out = Vec::with_capacity(len as usize);
-    format::encode(&mut out, &blank, place, seq, published, &[], &[]);
+    format::encode(&mut out, &blank, zone, seq, published, &[], &[]);
     out.resize(len as usize, 0);
     let mut first = [0; 8];
     first.copy_from_slice(&out[..8]);

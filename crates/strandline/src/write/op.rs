@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::extent::ExtentHold;
-use crate::record::format::{self, Kind, Role, Shape};
+use crate::record::format::{self, Form, Kind, Role, Shape, ZoneBinding};
 use crate::record::store::hash;
 
 /// One key's change within a commit.
@@ -24,6 +24,17 @@ pub(crate) struct Op<'a> {
     /// Position of its subrange, as of the last routing.
     pub(crate) position: u32,
     pub(crate) hash: u64,
+    pub(crate) record: OpRecord,
+}
+
+/// The record of an op: its shape as of the last routing (W1), then where it lies (W2).
+#[derive(Clone, Copy)]
+pub(crate) struct OpRecord {
+    pub shape: Shape,
+    pub at: u64,
+    /// Whole lines, in the form that its zone asks for.
+    pub len: u64,
+    pub zone: ZoneBinding,
 }
 
 /// What a record holds instead of the key and the value that were given.
@@ -47,7 +58,10 @@ impl<'a> Op<'a> {
         value: &'a [u8],
     ) -> Op<'a> {
         let stored = Stored::AsGiven;
-        Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key) }
+        let shape = Shape { kind, role: Role::Solo, key_len: key.len(), value_len: value.len() };
+        let zone = ZoneBinding { seed: 0, base_seq: Seq::ZERO, form: Form::Narrow };
+        let record = OpRecord { shape, at: 0, len: 0, zone };
+        Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key), record }
     }
 
     /// As [`Op::new`], of a value that a caller gives: it expires in its time.
@@ -88,6 +102,7 @@ impl<'a> Op<'a> {
         }
     }
 
+    /// The shape of its record, which plays `role` in the commit.
     #[inline]
     pub(crate) fn shape(&self, role: Role) -> Shape {
         Shape {
