@@ -133,21 +133,21 @@ impl Ranges {
         self.pieces.get(behind).filter(|piece| &piece.begin[..] <= key)
     }
 
-    /// Number of the newest deletion that covers `key` and is not younger than `at`; 0 if there is none.
+    /// Number of the newest deletion that covers `key` and is not younger than `snapshot`; 0 if there is none.
     #[inline]
-    pub(crate) fn newest(&self, key: &[u8], at: Seq) -> Seq {
+    pub(crate) fn newest(&self, key: &[u8], snapshot: Seq) -> Seq {
         if self.is_empty() {
             return Seq::ZERO;
         }
-        self.covering(key, at).map_or(Seq::ZERO, |stretch| stretch.seq)
+        self.covering(key, snapshot).map_or(Seq::ZERO, |stretch| stretch.seq)
     }
 
-    /// The keys around `key` that the newest deletion of it covers that is not younger than `at`. It may cover others
+    /// The keys around `key` that the newest deletion of it covers that is not younger than `snapshot`. It may cover others
     /// beside them too.
     #[inline]
-    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Option<Stretch<'_>> {
+    pub(crate) fn covering(&self, key: &[u8], snapshot: Seq) -> Option<Stretch<'_>> {
         let piece = self.piece(key)?;
-        let newer = piece.seqs.partition_point(|seq| *seq > at);
+        let newer = piece.seqs.partition_point(|seq| *seq > snapshot);
         let seq = *piece.seqs.get(newer)?;
         Some(Stretch { begin: &piece.begin, end: &piece.end, seq })
     }

@@ -217,7 +217,7 @@ impl Ends {
         let Some(between) = &mut self.between else { return Ok(()) };
         let Between { moment, now, range: (lower, upper), .. } = between;
         let (engine, space) = (self.keyspace.engine(), &self.keyspace.space);
-        let mut scan = Scan::new(engine, space, (moment.seq, *now), lower.clone(), upper.clone())?;
+        let mut scan = Scan::new(engine, space, moment.seq, *now, lower.clone(), upper.clone())?;
         scan.seek(Bound::Unbounded, direction)?;
         let into = match direction {
             Direction::Forward => &mut self.front,

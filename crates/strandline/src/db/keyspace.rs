@@ -163,7 +163,9 @@ impl Keyspace {
     /// As [`Db::get`](crate::Db::get).
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.copied(key.as_ref(), None)
+        let mut value = Vec::new();
+        let found = self.engine().get_into(&self.space, key.as_ref(), None, &mut value)?;
+        Ok(found.then_some(value))
     }
 
     /// Appends the value of `key` to `out`; `false` if there is none.
@@ -184,7 +186,9 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<Option<Vec<u8>>> {
-        self.copied(key.as_ref(), self.moment_of(options)?)
+        let (snapshot, mut value) = (self.moment_of(options)?, Vec::new());
+        let found = self.engine().get_into(&self.space, key.as_ref(), snapshot, &mut value)?;
+        Ok(found.then_some(value))
     }
 
     /// Whether `key` has a value. Nothing is copied, and of a value that is kept outside its record nothing is read.
@@ -209,11 +213,6 @@ impl Keyspace {
 
     pub(super) fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Seq>> {
         options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()
-    }
-
-    fn copied(&self, key: &[u8], at: Option<Seq>) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.engine().get_into(&self.space, key, at, &mut value)?.then_some(value))
     }
 
     /// The moment of a snapshot, if it is one of this store.
@@ -312,7 +311,7 @@ impl Keyspace {
         let (lower, upper) = options.bounds();
         let hold = engine.hold(HoldKind::Cursor)?;
         let now = self.space.expiry.as_ref().map(Expiry::now);
-        let scan = Scan::new(engine, &self.space, (moment.seq, now), lower, upper)?;
+        let scan = Scan::new(engine, &self.space, moment.seq, now, lower, upper)?;
         Ok(Cursor::new(scan, moment, hold))
     }
 

@@ -77,9 +77,9 @@ impl Keyspace {
         self.pinned(key.as_ref(), self.moment_of(options)?)
     }
 
-    fn pinned(&self, key: &[u8], at: Option<Seq>) -> Result<Option<PinnedValue>> {
+    fn pinned(&self, key: &[u8], snapshot: Option<Seq>) -> Result<Option<PinnedValue>> {
         let hold = self.engine().hold(HoldKind::Value)?;
-        let found = self.engine().get_pinned(&self.space, key, at)?;
+        let found = self.engine().get_pinned(&self.space, key, snapshot)?;
         let handle = || Arc::clone(&self.handle);
         Ok(found.map(|value| PinnedValue { value, _handle: handle(), _hold: hold }))
     }

@@ -20,6 +20,7 @@ use base::{Result, Seq};
 use crate::fences::Side;
 use crate::level0::run::{BlockBatch, Run};
 use crate::memtable::{Memtable, is_skipped};
+use crate::record::short::ShortHeader;
 use crate::record::store::{Entry, Leaf, Media, NEAR, hash};
 
 /// Locations held ahead of the entry that is read, whose records are on their direction from memory meanwhile: few
@@ -39,7 +40,7 @@ pub(crate) struct SourceCursor {
     pub rank: usize,
     source: CursorSource,
     direction: Direction,
-    at: Seq,
+    snapshot: Seq,
     batch: Vec<u64>,
     taken: usize,
     /// Entries taken at which more are fetched; never, once the source has no more.
@@ -76,14 +77,14 @@ enum CursorSource {
 }
 
 impl SourceCursor {
-    fn new(source: CursorSource, direction: Direction, at: Seq) -> SourceCursor {
+    fn new(source: CursorSource, direction: Direction, snapshot: Seq) -> SourceCursor {
         SourceCursor {
             decides_late: direction == Direction::Backward
                 && matches!(source, CursorSource::Run { .. }),
             rank: 0,
             source,
             direction,
-            at,
+            snapshot,
             batch: Vec::with_capacity(AHEAD_MAX + AHEAD_MAX / 2),
             taken: 0,
             refill_at: 0,
@@ -100,10 +101,10 @@ impl SourceCursor {
         memtable: &Arc<Memtable>,
         from: Bound<&[u8]>,
         direction: Direction,
-        at: Seq,
+        snapshot: Seq,
     ) -> Result<SourceCursor> {
         let source = CursorSource::Memtable { memtable: Arc::clone(memtable), last: None };
-        let mut cursor = SourceCursor::new(source, direction, at);
+        let mut cursor = SourceCursor::new(source, direction, snapshot);
         cursor.ahead = AHEAD_FIRST;
         cursor.scan_memtable(media, from);
         cursor.advance(media)?;
@@ -116,12 +117,12 @@ impl SourceCursor {
         run: &Arc<Run>,
         from: Bound<&[u8]>,
         direction: Direction,
-        at: Seq,
+        snapshot: Seq,
     ) -> Result<SourceCursor> {
         let mut cursor = SourceCursor::new(
             CursorSource::Run { run: Arc::clone(run), next: None },
             direction,
-            at,
+            snapshot,
         );
         let batch = &mut cursor.batch;
         let behind = match (from, direction) {
@@ -157,8 +158,8 @@ impl SourceCursor {
             && !self.decides_late
             && let Some(leaf) = self.batch.get(self.taken).map(|leaf| Leaf(*leaf))
             && !leaf.same_tag(self.leaf)
-            && let Some(entry) = media.common_entry(leaf)
-            && entry.seq <= self.at
+            && let Some(entry) = media.common_entry(leaf, ShortHeader::verified)
+            && entry.seq <= self.snapshot
         {
             if let Some(near) = self.batch.get(self.taken + NEAR) {
                 media.prefetch_rest(Leaf(*near));
@@ -181,7 +182,7 @@ impl SourceCursor {
         while let Some(entry) = self.next_entry(media)? {
             let passed =
                 self.head.as_ref().is_some_and(|head| media.key(head) == media.key(&entry));
-            if passed || entry.seq > self.at {
+            if passed || entry.seq > self.snapshot {
                 skipped += 1;
                 if skipped % PASSED_MAX == 0 {
                     let leap = if passed { Leap::ToNextKey } else { Leap::ToVisible };
@@ -196,7 +197,7 @@ impl SourceCursor {
             if let CursorSource::Memtable { memtable, .. } = &self.source {
                 // The newest version is void: an older one may count.
                 let key = media.key(&entry);
-                if let Some(older) = memtable.get(media, key, hash(key), self.at)? {
+                if let Some(older) = memtable.get(media, key, hash(key), self.snapshot)? {
                     self.head = Some(older);
                     return Ok(());
                 }
@@ -213,7 +214,7 @@ impl SourceCursor {
         let key = media.key(entry);
         let next = match leap {
             Leap::ToNextKey => run.first_from(media, key, Side::Behind, &mut Vec::new())?,
-            Leap::ToVisible => run.first_version(media, key, self.at)?,
+            Leap::ToVisible => run.first_version(media, key, self.snapshot)?,
         };
         self.go_to(Some(next));
         Ok(())
@@ -231,7 +232,7 @@ impl SourceCursor {
         self.head = None;
         let mut versions = 0;
         while let Some(entry) = self.pending.take() {
-            if entry.seq <= self.at && !is_skipped(&entry) {
+            if entry.seq <= self.snapshot && !is_skipped(&entry) {
                 self.head = Some(entry);
             }
             versions += 1;
@@ -257,7 +258,7 @@ impl SourceCursor {
         let CursorSource::Run { run, .. } = &self.source else { return Ok(()) };
         let run = Arc::clone(run);
         let key = media.key(entry);
-        run.walk(media, key, self.at, |visible| {
+        run.walk(media, key, self.snapshot, |visible| {
             self.head = Some(visible);
             Ok(ControlFlow::Break(()))
         })?;
@@ -331,7 +332,7 @@ impl SourceCursor {
         let CursorSource::Memtable { memtable, last } = &mut self.source else { return };
         let held = self.batch.len();
         let direction = self.direction;
-        let versions = Versions::At(self.at.get());
+        let versions = Versions::At(self.snapshot.get());
         let end =
             memtable.index.scan(media, from, direction, versions, self.ahead, &mut self.batch);
         self.batch[held..].iter().for_each(|leaf| media.prefetch(Leaf(*leaf)));

@@ -90,7 +90,7 @@ pub(crate) struct Walked<'k> {
     pub begin: &'k [u8],
     pub end: &'k [u8],
     /// The scan's snapshot.
-    pub at: Seq,
+    pub snapshot: Seq,
     /// Entries that it passed.
     pub entries: u64,
 }
@@ -228,13 +228,13 @@ impl Known {
         self.vacancies.len() < VACANCIES_MAX || self.vacancies.iter().any(makes_way)
     }
 
-    /// Where a scan at snapshot `at` that comes to `key` going up may go on instead.
-    pub(crate) fn behind<'s>(&'s self, key: &[u8], at: Seq) -> Option<&'s [u8]> {
+    /// Where a scan at `snapshot` that comes to `key` going up may go on instead.
+    pub(crate) fn behind<'s>(&'s self, key: &[u8], snapshot: Seq) -> Option<&'s [u8]> {
         let mut place = self.vacancies.partition_point(|vacancy| &*vacancy.range.end <= key);
         let mut behind: Option<&'s [u8]> = None;
         while let Some(Vacancy { range, since, .. }) = self.vacancies.get(place)
             && &*range.begin <= behind.unwrap_or(key)
-            && *since <= at
+            && *since <= snapshot
         {
             behind = Some(&range.end);
             place += 1;
@@ -242,12 +242,12 @@ impl Known {
         behind
     }
 
-    /// Below which key a scan at snapshot `at` that goes down from below `bound` may go on instead.
-    pub(crate) fn before<'s>(&'s self, bound: &[u8], at: Seq) -> Option<&'s [u8]> {
+    /// Below which key a scan at `snapshot` that goes down from below `bound` may go on instead.
+    pub(crate) fn before<'s>(&'s self, bound: &[u8], snapshot: Seq) -> Option<&'s [u8]> {
         let below = self.vacancies.partition_point(|vacancy| &*vacancy.range.begin < bound);
         let mut before: Option<&'s [u8]> = None;
         for Vacancy { range, since, .. } in self.vacancies[..below].iter().rev() {
-            if &*range.end < before.unwrap_or(bound) || *since > at {
+            if &*range.end < before.unwrap_or(bound) || *since > snapshot {
                 break;
             }
             before = Some(&range.begin);
@@ -301,7 +301,7 @@ impl Known {
     /// this one. Returns what is left, neither known nor confirmed.
     fn confirm(&mut self, range: Range, walked: &Walked<'_>) -> Vec<Range> {
         let sees =
-            |by: By| matches!(by, By::Scan { unseen_below } if unseen_below <= walked.at + 1);
+            |by: By| matches!(by, By::Scan { unseen_below } if unseen_below <= walked.snapshot + 1);
         let seen: Vec<Range> = self
             .announced
             .iter()
@@ -310,7 +310,7 @@ impl Known {
             .collect();
         let confirmed: Vec<Range> = seen.iter().filter_map(|seen| seen.within(&range)).collect();
         for part in &confirmed {
-            self.add(part.clone(), walked.at, walked.entries / confirmed.len() as u64);
+            self.add(part.clone(), walked.snapshot, walked.entries / confirmed.len() as u64);
         }
         if !confirmed.is_empty() {
             self.cut_announced(&range, sees);
@@ -342,9 +342,9 @@ impl Known {
         let (mut new, others) =
             std::mem::take(&mut self.announced).into_iter().partition::<Vec<_>, _>(is_new);
         self.announced = others;
-        if next_seq <= walked.at + 1 || planted::is(Bug::VacancyUnconfirmed) {
+        if next_seq <= walked.snapshot + 1 || planted::is(Bug::VacancyUnconfirmed) {
             let each = walked.entries / new.len().max(1) as u64;
-            new.drain(..).for_each(|announced| self.add(announced.range, walked.at, each));
+            new.drain(..).for_each(|announced| self.add(announced.range, walked.snapshot, each));
         }
         let by = By::Scan { unseen_below: next_seq };
         self.announced.extend(new.into_iter().map(|announced| Announced { by, ..announced }));

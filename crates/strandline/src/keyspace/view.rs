@@ -92,17 +92,18 @@ impl View {
             || self.tree.levels().any(|(_, level)| level.has_ranges)
     }
 
-    /// Number of the newest range deletion of `key`, in any source, that is not younger than `at`; 0 if there is none.
-    pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
-        let memtables = self.memtables.iter().map(|memtable| memtable.deletes.newest(key, at));
-        let runs = self.runs.iter().map(|run| run.ranges.newest(key, at));
+    /// Number of the newest range deletion of `key`, in any source, that is not younger than `snapshot`; 0 if there is none.
+    pub(crate) fn newest_delete(&self, key: &[u8], snapshot: Seq) -> Result<Seq> {
+        let memtables =
+            self.memtables.iter().map(|memtable| memtable.deletes.newest(key, snapshot));
+        let runs = self.runs.iter().map(|run| run.ranges.newest(key, snapshot));
         let newest = memtables.chain(runs).max().unwrap_or(Seq::ZERO);
         if newest > Seq::ZERO {
             return Ok(newest);
         }
         // Upper levels are newer.
         for (_, level) in self.tree.levels() {
-            let deleted = level.newest_delete(key, at)?;
+            let deleted = level.newest_delete(key, snapshot)?;
             if deleted > Seq::ZERO {
                 return Ok(deleted);
             }
@@ -120,17 +121,22 @@ impl View {
         self.first_run() + self.runs.len()
     }
 
-    /// The newest source with a range deletion of `key` that is not younger than `at`: its rank, and the keys covered.
-    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Result<Option<(usize, Stretch<'_>)>> {
-        let memtables = self.memtables.iter().map(|memtable| memtable.deletes.covering(key, at));
-        let runs = self.runs.iter().map(|run| run.ranges.covering(key, at));
+    /// The newest source with a range deletion of `key` that is not younger than `snapshot`: its rank, and the keys covered.
+    pub(crate) fn covering(
+        &self,
+        key: &[u8],
+        snapshot: Seq,
+    ) -> Result<Option<(usize, Stretch<'_>)>> {
+        let memtables =
+            self.memtables.iter().map(|memtable| memtable.deletes.covering(key, snapshot));
+        let runs = self.runs.iter().map(|run| run.ranges.covering(key, snapshot));
         let mut ranked = (0..).zip(memtables.chain(runs));
         let newest = ranked.find_map(|(rank, stretch)| Some((rank, stretch?)));
         if newest.is_some() {
             return Ok(newest);
         }
         for (rank, (_, level)) in (self.first_level()..).zip(self.tree.levels()) {
-            if let Some(stretch) = level.covering(key, at)? {
+            if let Some(stretch) = level.covering(key, snapshot)? {
                 return Ok(Some((rank, stretch)));
             }
         }

@@ -122,53 +122,62 @@ impl Memtable {
     }
 
     /// Brings the way to `keys` and their records towards the cache, all at once.
-    pub(crate) fn prefetch(&self, media: &Media, keys: &[&[u8]], at: Seq) {
+    pub(crate) fn prefetch(&self, media: &Media, keys: &[&[u8]], snapshot: Seq) {
         let mut leaves = Vec::with_capacity(keys.len());
-        self.index.get_many(keys, at.get(), &mut leaves);
+        self.index.get_many(keys, snapshot.get(), &mut leaves);
         leaves.into_iter().flatten().for_each(|leaf| media.prefetch(Leaf(leaf)));
     }
 
-    /// The newest version of `key` that is not younger than `at` (R2).
+    /// The newest version of `key` that is not younger than `snapshot` (R2).
     #[inline]
     pub(crate) fn get(
         &self,
         media: &Media,
         key: &[u8],
         hash: u64,
-        at: Seq,
+        snapshot: Seq,
     ) -> base::Result<Option<Entry>> {
-        let Some(leaf) = self.index.get(key, at.get()).map(Leaf) else { return Ok(None) };
+        let Some(leaf) = self.index.get(key, snapshot.get()).map(Leaf) else { return Ok(None) };
         if !leaf.may_be(hash) {
             return Ok(None);
         }
         let entry = media.entry(leaf)?;
-        if entry.seq > at || media.key(&entry) != key {
+        if entry.seq > snapshot || media.key(&entry) != key {
             return Ok(None);
         }
-        if is_skipped(&entry) { self.get_behind_void(media, key, at) } else { Ok(Some(entry)) }
+        if is_skipped(&entry) {
+            self.get_behind_void(media, key, snapshot)
+        } else {
+            Ok(Some(entry))
+        }
     }
 
     /// As [`Memtable::get`], where the newest version is void: an older one of the same key may count.
     #[cold]
-    fn get_behind_void(&self, media: &Media, key: &[u8], at: Seq) -> base::Result<Option<Entry>> {
+    fn get_behind_void(
+        &self,
+        media: &Media,
+        key: &[u8],
+        snapshot: Seq,
+    ) -> base::Result<Option<Entry>> {
         let mut newest = None;
-        self.walk(media, key, at, |entry| {
+        self.walk(media, key, snapshot, |entry| {
             newest = Some(entry);
             Ok(ControlFlow::Break(()))
         })?;
         Ok(newest)
     }
 
-    /// Shows `visit` the versions of `key` that are not younger than `at`, newest first, until it breaks. Their records are
+    /// Shows `visit` the versions of `key` that are not younger than `snapshot`, newest first, until it breaks. Their records are
     /// sent for some at a time.
     pub(crate) fn walk(
         &self,
         media: &Media,
         key: &[u8],
-        at: Seq,
+        snapshot: Seq,
         mut visit: impl FnMut(Entry) -> base::Result<ControlFlow<()>>,
     ) -> base::Result<()> {
-        let mut leaves = self.index.versions(key, at.get()).map(Leaf);
+        let mut leaves = self.index.versions(key, snapshot.get()).map(Leaf);
         let mut batch = Vec::with_capacity(WALK_BATCH);
         loop {
             batch.extend(leaves.by_ref().take(WALK_BATCH));
@@ -177,7 +186,7 @@ impl Memtable {
             for leaf in batch.drain(..) {
                 let entry = media.entry(leaf)?;
                 // An only leaf may be another key's.
-                if entry.seq > at || media.key(&entry) != key {
+                if entry.seq > snapshot || media.key(&entry) != key {
                     return Ok(());
                 }
                 if !is_skipped(&entry) && visit(entry)?.is_break() {

@@ -5,6 +5,7 @@ use base::Result;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::probe::{Recorder, TimedProbe};
+use crate::read::get::{AsOfNow, Depth};
 
 impl Engine {
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
@@ -14,9 +15,10 @@ impl Engine {
         key: &[u8],
     ) -> Result<(Option<u64>, Vec<TimedProbe>)> {
         self.check_open("explain")?;
-        let (view, seq) = self.pin(space, key)?;
+        let (view, visible) = self.pin(space, key)?;
         let mut recorder = Recorder::new();
-        let found = self.find_in(&view, space, key, seq, &mut recorder)?;
+        let newest = self.newest_version(&view, key, visible, Depth::AllLevels, &mut recorder)?;
+        let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut recorder)?;
         let found = found.filter(|found| !found.deletes());
         let len = found.map(|found| found.value(&self.media).map(<[u8]>::len)).transpose()?;
         Ok((len.map(|len| len as u64), recorder.probes))

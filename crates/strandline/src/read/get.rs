@@ -28,6 +28,29 @@ use crate::ttl::{Expiry, Now};
 /// Views with the keys that each serves, and the number to read at.
 type PinnedViews = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
 
+/// A keyspace, and the moment at which its values are judged if they expire.
+#[derive(Clone, Copy)]
+pub(crate) struct AsOfNow<'s> {
+    space: &'s KeyspaceState,
+    now: Option<Now>,
+}
+
+impl<'s> AsOfNow<'s> {
+    #[inline]
+    pub(crate) fn of(space: &'s KeyspaceState) -> AsOfNow<'s> {
+        AsOfNow { space, now: space.expiry.as_ref().map(Expiry::now) }
+    }
+}
+
+/// Where a look-up searches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Memtables and runs: R2 and R3.
+    Level0,
+    /// Levels of tables too: R2 to R4.
+    AllLevels,
+}
+
 /// Keys that are looked up together at most: each may hold a block meanwhile.
 const TOGETHER: usize = 256;
 
@@ -106,28 +129,13 @@ impl Engine {
         }
     }
 
-    /// R2 to R4 in a pinned View.
-    #[inline]
-    pub(crate) fn find_in(
-        &self,
-        view: &View,
-        space: &KeyspaceState,
-        key: &[u8],
-        at: Seq,
-        trace: &mut impl Trace,
-    ) -> Result<Option<Found>> {
-        let found = self.find_version(view, key, at, trace)?;
-        let now = space.expiry.as_ref().map(Expiry::now);
-        self.complete(view, (space, now), key, found, trace)
-    }
-
     /// What the newest version of `key` comes to: an operand needs those below it, one of a keyspace whose values expire is
-    /// judged as of `now`, and where records were lost there may have been a newer one.
+    /// judged, and where records were lost there may have been a newer one.
     #[inline]
-    fn complete(
+    pub(crate) fn resolve(
         &self,
         view: &View,
-        (space, now): (&KeyspaceState, Option<Now>),
+        of: AsOfNow<'_>,
         key: &[u8],
         newest: Option<Found>,
         trace: &mut impl Trace,
@@ -135,24 +143,19 @@ impl Engine {
         let found = match newest {
             Some(operand) if operand.is_operand() => {
                 let seq = operand.seq();
-                Some(Found::Merged(seq, self.merge_chain(view, space, key, seq, trace)??))
+                Some(Found::Merged(seq, self.merge_chain(view, of.space, key, seq, trace)??))
             }
-            found => self.judged((space, now), key, found)?,
+            found => self.judge(of, key, found)?,
         };
-        self.check_lost(space, key, found.as_ref())?;
+        self.check_lost(of.space, key, found.as_ref())?;
         Ok(found)
     }
 
-    /// What a version of `key` is as of `now`, where values expire.
+    /// What a version of `key` is at the moment, where values expire.
     #[inline]
-    fn judged(
-        &self,
-        (space, now): (&KeyspaceState, Option<Now>),
-        key: &[u8],
-        found: Option<Found>,
-    ) -> Result<Option<Found>> {
-        match (found, now) {
-            (Some(found), Some(now)) => found.at(now, &self.media, (&space.name, key)).map(Some),
+    fn judge(&self, of: AsOfNow<'_>, key: &[u8], found: Option<Found>) -> Result<Option<Found>> {
+        match (found, of.now) {
+            (Some(found), Some(now)) => found.at(now, &self.media, (&of.space.name, key)).map(Some),
             (found, _) => Ok(found),
         }
     }
@@ -166,39 +169,27 @@ impl Engine {
         }
     }
 
-    /// The newest version of `key` that is not younger than `at`.
+    /// R2 to R4 in a pinned View: the newest version of `key` that `snapshot` sees, or a range deletion that covers it.
+    /// Sources go from new to old, so the first that knows of the key answers.
     #[inline]
-    fn find_version(
+    pub(crate) fn newest_version(
         &self,
         view: &View,
         key: &[u8],
-        at: Seq,
-        trace: &mut impl Trace,
-    ) -> Result<Option<Found>> {
-        match self.search(view, key, at, trace)? {
-            None if !view.tree.is_empty() => view.tree.get(key, at, trace),
-            found => Ok(found),
-        }
-    }
-
-    #[inline]
-    fn search(
-        &self,
-        view: &View,
-        key: &[u8],
-        at: Seq,
+        snapshot: Seq,
+        depth: Depth,
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
         let media = &*self.media;
         let hash = hash(key);
-        // Sources go from new to old, so the first that knows of the key answers, be it by a range deletion.
         let verdict = |found: Option<Entry>, deleted: Seq| match found {
             Some(entry) if entry.seq > deleted => Some(Found::Record(entry)),
             _ if deleted > Seq::ZERO => Some(Found::RangeDeleted(deleted)),
             _ => None,
         };
+        // R2
         for memtable in &view.memtables {
-            let found = memtable.get(media, key, hash, at)?;
+            let found = memtable.get(media, key, hash, snapshot)?;
             trace.probe(|| Probe {
                 source: ProbeSource::Memtable { order: memtable.order },
                 passed_filter: true,
@@ -206,18 +197,19 @@ impl Engine {
                 versions: u64::from(found.is_some()),
                 bytes: found.map_or(0, |entry| u64::from(entry.len)),
             });
-            let found = verdict(found, memtable.deletes.newest(key, at));
+            let found = verdict(found, memtable.deletes.newest(key, snapshot));
             if found.is_some() {
                 return Ok(found);
             }
         }
+        // R3
         if view.runs.len() > 1 {
             // Most filters say no: their lines are waited for together.
             view.runs.iter().for_each(|run| run.prefetch_filter(media, hash));
         }
         for run in &view.runs {
             let passed_filter = run.may_hold(media, hash);
-            let found = if passed_filter { run.get(media, key, hash, at)? } else { None };
+            let found = if passed_filter { run.get(media, key, hash, snapshot)? } else { None };
             trace.probe(|| Probe {
                 source: ProbeSource::Run { id: run.desc.id, entries: run.entries() },
                 passed_filter,
@@ -225,36 +217,40 @@ impl Engine {
                 versions: u64::from(found.is_some()),
                 bytes: found.map_or(0, |entry| u64::from(entry.len)),
             });
-            let found = verdict(found, run.ranges.newest(key, at));
+            let found = verdict(found, run.ranges.newest(key, snapshot));
             if found.is_some() {
                 return Ok(found);
             }
         }
+        // R4
+        if depth == Depth::AllLevels && !view.tree.is_empty() {
+            return view.tree.get(key, snapshot, trace);
+        }
         Ok(None)
     }
 
-    /// Whether `key` has a value that is visible at `at`, or now. Operands are not merged: whatever they come to, there is one.
+    /// Whether `key` has a value that is visible at `snapshot`, or now. Operands are not merged: whatever they come to, there is one.
     pub(crate) fn contains(
         &self,
         space: &KeyspaceState,
         key: &[u8],
-        at: Option<Seq>,
+        snapshot: Option<Seq>,
     ) -> Result<bool> {
         self.check_open("get")?;
         let (view, visible) = self.pin(space, key)?;
-        let newest = self.find_version(&view, key, at.unwrap_or(visible), &mut ())?;
+        let snapshot = snapshot.unwrap_or(visible);
+        let newest = self.newest_version(&view, key, snapshot, Depth::AllLevels, &mut ())?;
         self.check_lost(space, key, newest.as_ref())?;
-        let now = space.expiry.as_ref().map(Expiry::now);
-        let newest = self.judged((space, now), key, newest)?;
+        let newest = self.judge(AsOfNow::of(space), key, newest)?;
         Ok(newest.is_some_and(|found| !found.deletes()))
     }
 
-    /// Values of several keys as of one moment: `at`, or now.
+    /// Values of several keys as of one moment: `snapshot`, or now.
     pub(crate) fn multi_get(
         &self,
         space: &KeyspaceState,
         keys: &[&[u8]],
-        at: Option<Seq>,
+        snapshot: Option<Seq>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.check_open("get")?;
         let mut values = vec![None; keys.len()];
@@ -262,14 +258,14 @@ impl Engine {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|no| keys[*no]);
         let (views, visible) = self.pin_all(space, keys, &order)?;
-        let seq = at.unwrap_or(visible);
-        let now = space.expiry.as_ref().map(Expiry::now);
+        let seq = snapshot.unwrap_or(visible);
+        let of = AsOfNow::of(space);
         for (view, numbers) in &views {
             for numbers in order[numbers.clone()].chunks(TOGETHER) {
                 let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
                 let found = self.find_many(view, &keys, seq)?;
                 for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
-                    let found = self.complete(view, (space, now), key, found, &mut ())?;
+                    let found = self.resolve(view, of, key, found, &mut ())?;
                     if let Some(found) = found.filter(|found| !found.deletes()) {
                         values[*no] = Some(found.value(&self.media)?.to_vec());
                     }
@@ -313,35 +309,37 @@ impl Engine {
     }
 
     /// R2 to R4 for several keys, which are in order. Their records are fetched together, and so are their blocks.
-    fn find_many(&self, view: &View, keys: &[&[u8]], at: Seq) -> Result<Vec<Option<Found>>> {
+    fn find_many(&self, view: &View, keys: &[&[u8]], snapshot: Seq) -> Result<Vec<Option<Found>>> {
         for memtable in &view.memtables {
-            memtable.prefetch(&self.media, keys, at);
+            memtable.prefetch(&self.media, keys, snapshot);
         }
         for run in &view.runs {
             keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
         }
-        let found = keys.iter().map(|key| self.search(view, key, at, &mut ()));
+        let level0 = |key: &&[u8]| self.newest_version(view, key, snapshot, Depth::Level0, &mut ());
+        let found = keys.iter().map(level0);
         let mut found = found.collect::<Result<Vec<_>>>()?;
         if !view.tree.is_empty() {
-            view.tree.get_many(keys, at, &mut found)?;
+            view.tree.get_many(keys, snapshot, &mut found)?;
         }
         Ok(found)
     }
 
-    /// Copies the value that is visible at `at`, or now, to the end of `out`; `false` if there is none.
+    /// Copies the value that is visible at `snapshot`, or now, to the end of `out`; `false` if there is none.
     #[inline]
     pub(crate) fn get_into(
         &self,
         space: &KeyspaceState,
         key: &[u8],
-        at: Option<Seq>,
+        snapshot: Option<Seq>,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         self.check_open("get")?;
         // The View is held until the value is copied: it keeps the record's zone from being reused.
         let (view, visible) = self.pin(space, key)?;
-        let at = at.unwrap_or(visible);
-        match self.find_in(&view, space, key, at, &mut ())? {
+        let snapshot = snapshot.unwrap_or(visible);
+        let newest = self.newest_version(&view, key, snapshot, Depth::AllLevels, &mut ())?;
+        match self.resolve(&view, AsOfNow::of(space), key, newest, &mut ())? {
             Some(found) if !found.deletes() => {
                 out.extend_from_slice(found.value(&self.media)?);
                 Ok(true)

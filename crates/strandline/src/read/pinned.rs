@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
+use crate::read::get::{AsOfNow, Depth};
 use crate::record::extent::ExtentHold;
 use crate::record::found::Found;
 use crate::record::store::{Entry, Media};
@@ -80,16 +81,18 @@ fn keep(view: &View, media: &Media, entry: &Entry) -> Option<Kept> {
 }
 
 impl Engine {
-    /// The value that is visible at `at`, or now, where it lies.
+    /// The value that is visible at `snapshot`, or now, where it lies.
     pub(crate) fn get_pinned(
         &self,
         space: &KeyspaceState,
         key: &[u8],
-        at: Option<Seq>,
+        snapshot: Option<Seq>,
     ) -> Result<Option<HeldValue>> {
         self.check_open("get")?;
         let (view, visible) = self.pin(space, key)?;
-        let found = self.find_in(&view, space, key, at.unwrap_or(visible), &mut ())?;
+        let snapshot = snapshot.unwrap_or(visible);
+        let newest = self.newest_version(&view, key, snapshot, Depth::AllLevels, &mut ())?;
+        let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut ())?;
         let Some(found) = found.filter(|found| !found.deletes()) else { return Ok(None) };
         // Verified here, once.
         let value = found.value(&self.media)?;

@@ -37,7 +37,7 @@ pub(crate) struct Scan {
     engine: Arc<Engine>,
     media: Arc<Media>,
     space: Arc<KeyspaceState>,
-    at: Seq,
+    snapshot: Seq,
     /// When values are judged, where they expire.
     now: Option<Now>,
     lower: Bound<Vec<u8>>,
@@ -85,11 +85,12 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl Scan {
-    /// A scan at snapshot `at`, which the caller keeps registered, and of time `now`. Positioned nowhere.
+    /// A scan at `snapshot`, which the caller keeps registered, and of time `now`. Positioned nowhere.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         space: &Arc<KeyspaceState>,
-        (at, now): (Seq, Option<Now>),
+        snapshot: Seq,
+        now: Option<Now>,
         lower: Bound<Vec<u8>>,
         upper: Bound<Vec<u8>>,
     ) -> Result<Scan> {
@@ -100,7 +101,7 @@ impl Scan {
             engine: Arc::clone(engine),
             media: Arc::clone(&engine.media),
             space: Arc::clone(space),
-            at,
+            snapshot,
             now,
             lower,
             upper,
@@ -197,7 +198,7 @@ impl Scan {
     /// Positions on the first key from `from` on in the subrange where that is.
     fn enter(&mut self, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         let known = self.vacancies();
-        let from = known.as_ref().map_or(from, |known| jump(known, from, direction, self.at));
+        let from = known.as_ref().map_or(from, |known| jump(known, from, direction, self.snapshot));
         self.pin(from, direction)?;
         self.merged.take();
         self.direction = direction;
@@ -233,12 +234,13 @@ impl Scan {
         self.walks.clear();
         let memtables = self.view.memtables.iter().enumerate();
         for (rank, memtable) in memtables.filter(|(_, memtable)| !memtable.index.is_empty()) {
-            let mut cursor = SourceCursor::memtable(media, memtable, from, direction, self.at)?;
+            let mut cursor =
+                SourceCursor::memtable(media, memtable, from, direction, self.snapshot)?;
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
         for (rank, run) in (self.view.first_run()..).zip(&self.view.runs) {
-            let mut cursor = SourceCursor::run(media, run, from, direction, self.at)?;
+            let mut cursor = SourceCursor::run(media, run, from, direction, self.snapshot)?;
             cursor.rank = rank;
             self.cursors.push(cursor);
         }
@@ -246,7 +248,7 @@ impl Scan {
         for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
-                let mut walk = LevelIterator::new(level, within, from, direction, self.at)?;
+                let mut walk = LevelIterator::new(level, within, from, direction, self.snapshot)?;
                 walk.rank = rank;
                 self.walks.push(walk);
             }
@@ -415,7 +417,7 @@ impl Scan {
                 lost.check(&self.space.name, key, Some(seq))?;
             }
             let deleted = matches!(kind, EntryKind::Delete | EntryKind::SingleDelete)
-                || (self.deletes_ranges && self.view.newest_delete(key, self.at)? > seq)
+                || (self.deletes_ranges && self.view.newest_delete(key, self.snapshot)? > seq)
                 || self.has_expired(key)?;
             if !deleted {
                 self.merged = match kind {

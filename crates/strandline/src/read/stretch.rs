@@ -67,11 +67,11 @@ impl DeadStretch {
         &self,
         known: &'k Known,
         direction: Direction,
-        at: Seq,
+        snapshot: Seq,
     ) -> Option<Bound<&'k [u8]>> {
         match direction {
-            Direction::Forward => known.behind(&self.last, at).map(Bound::Included),
-            Direction::Backward => known.before(&after(&self.last), at).map(Bound::Excluded),
+            Direction::Forward => known.behind(&self.last, snapshot).map(Bound::Included),
+            Direction::Backward => known.before(&after(&self.last), snapshot).map(Bound::Excluded),
         }
     }
 
@@ -80,41 +80,45 @@ impl DeadStretch {
         &self,
         edge: Option<&[u8]>,
         direction: Direction,
-        at: Seq,
+        snapshot: Seq,
         each: impl FnOnce(&Walked<'_>),
     ) {
         let entries = self.entries;
         match direction {
             Direction::Forward => {
                 let end = edge.map_or_else(|| after(&self.last), <[u8]>::to_vec);
-                each(&Walked { begin: &self.near, end: &end, at, entries });
+                each(&Walked { begin: &self.near, end: &end, snapshot, entries });
             }
             Direction::Backward => {
                 let begin = edge.unwrap_or(&self.last);
-                each(&Walked { begin, end: &self.near, at, entries });
+                each(&Walked { begin, end: &self.near, snapshot, entries });
             }
         }
     }
 }
 
-/// Where a scan at snapshot `at` may begin instead of at `from`.
+/// Where a scan at `snapshot` may begin instead of at `from`.
 pub(crate) fn jump<'k>(
     known: &'k Known,
     from: Bound<&'k [u8]>,
     direction: Direction,
-    at: Seq,
+    snapshot: Seq,
 ) -> Bound<&'k [u8]> {
     let jumped = match (from, direction) {
-        (Bound::Unbounded, Direction::Forward) => known.behind(&[], at).map(Bound::Included),
-        (Bound::Included(key), Direction::Forward) => known.behind(key, at).map(Bound::Included),
+        (Bound::Unbounded, Direction::Forward) => known.behind(&[], snapshot).map(Bound::Included),
+        (Bound::Included(key), Direction::Forward) => {
+            known.behind(key, snapshot).map(Bound::Included)
+        }
         (Bound::Excluded(key), Direction::Forward) => {
-            known.behind(&after(key), at).map(Bound::Included)
+            known.behind(&after(key), snapshot).map(Bound::Included)
         }
         (Bound::Unbounded, Direction::Backward) => None,
         (Bound::Included(key), Direction::Backward) => {
-            known.before(&after(key), at).map(Bound::Excluded)
+            known.before(&after(key), snapshot).map(Bound::Excluded)
         }
-        (Bound::Excluded(key), Direction::Backward) => known.before(key, at).map(Bound::Excluded),
+        (Bound::Excluded(key), Direction::Backward) => {
+            known.before(key, snapshot).map(Bound::Excluded)
+        }
     };
     jumped.unwrap_or(from)
 }

@@ -231,16 +231,10 @@ impl Media {
     /// The record that an index names: damage is an error.
     #[inline(always)]
     pub(crate) fn entry(&self, leaf: Leaf) -> Result<Entry> {
-        match self.common_entry(leaf) {
+        match self.common_entry(leaf, ShortHeader::verified) {
             Some(entry) => Ok(entry),
             None => self.any_entry(leaf),
         }
-    }
-
-    /// As [`Media::entry`], if the record is of the form and length that most are; such a record is not void.
-    #[inline(always)]
-    pub(crate) fn common_entry(&self, leaf: Leaf) -> Option<Entry> {
-        self.common(leaf, ShortHeader::verified)
     }
 
     /// As [`Media::entry`], for those who pass a location on: of a put of 5 to 63 lines in the common form the
@@ -251,7 +245,7 @@ impl Media {
         if leaf.lines() <= FIRST_LINES {
             return self.entry(leaf);
         }
-        let glanced = self.common(leaf, ShortHeader::glanced);
+        let glanced = self.common_entry(leaf, ShortHeader::glanced);
         match glanced.filter(|entry| leaf.may_be(hash(self.key(entry)))) {
             Some(entry) => Ok(entry),
             None => self.entry(leaf),
@@ -266,8 +260,10 @@ impl Media {
         self.entry(entry.leaf())
     }
 
+    /// The record at a location, if it is of the form and length that most are and `decode` accepts its bytes; such a
+    /// record is not void.
     #[inline(always)]
-    fn common(
+    pub(crate) fn common_entry(
         &self,
         leaf: Leaf,
         decode: impl Fn(&[u8], u64, Seq) -> Option<ShortHeader>,

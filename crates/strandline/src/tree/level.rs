@@ -55,7 +55,7 @@ impl Level {
         &self,
         keys: &[&[u8]],
         wanted: &[usize],
-        at: Seq,
+        snapshot: Seq,
         found: &mut [Option<Found>],
     ) -> Result<()> {
         let tables = wanted.iter().filter_map(|no| Some((*no, self.table_of(keys[*no])?)));
@@ -66,7 +66,7 @@ impl Level {
             let mut searches = Vec::with_capacity(group.len());
             for (no, _) in group {
                 let passes = open.may_contain(keys[*no])?;
-                searches.push(if passes { open.search(keys[*no], at)? } else { None });
+                searches.push(if passes { open.search(keys[*no], snapshot)? } else { None });
             }
             let mut blocks: Vec<Handle> =
                 searches.iter().flatten().filter_map(Search::block).collect();
@@ -80,28 +80,28 @@ impl Level {
                     }
                     open.finish(search)
                 });
-                let deleted = self.deleted_in(table, keys[*no], at)?;
+                let deleted = self.deleted_in(table, keys[*no], snapshot)?;
                 found[*no] = verdict(hit.transpose()?.flatten(), deleted);
             }
         }
         Ok(())
     }
 
-    /// Number of the newest range deletion of `key` in its table that is not younger than `at`; 0 if there is none.
+    /// Number of the newest range deletion of `key` in its table that is not younger than `snapshot`; 0 if there is none.
     #[inline]
-    pub(crate) fn deleted_in(&self, table: &Table, key: &[u8], at: Seq) -> Result<Seq> {
-        if self.has_ranges { Ok(table.ranges()?.newest(key, at)) } else { Ok(Seq::ZERO) }
+    pub(crate) fn deleted_in(&self, table: &Table, key: &[u8], snapshot: Seq) -> Result<Seq> {
+        if self.has_ranges { Ok(table.ranges()?.newest(key, snapshot)) } else { Ok(Seq::ZERO) }
     }
 
-    /// Number of the newest range deletion of `key` here that is not younger than `at`; 0 if there is none.
-    pub(crate) fn newest_delete(&self, key: &[u8], at: Seq) -> Result<Seq> {
-        self.table_of(key).map_or(Ok(Seq::ZERO), |table| self.deleted_in(table, key, at))
+    /// Number of the newest range deletion of `key` here that is not younger than `snapshot`; 0 if there is none.
+    pub(crate) fn newest_delete(&self, key: &[u8], snapshot: Seq) -> Result<Seq> {
+        self.table_of(key).map_or(Ok(Seq::ZERO), |table| self.deleted_in(table, key, snapshot))
     }
 
-    /// The keys around `key` that the newest range deletion of it here covers that is not younger than `at`.
-    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Result<Option<Stretch<'_>>> {
+    /// The keys around `key` that the newest range deletion of it here covers that is not younger than `snapshot`.
+    pub(crate) fn covering(&self, key: &[u8], snapshot: Seq) -> Result<Option<Stretch<'_>>> {
         match self.table_of(key).filter(|_| self.has_ranges) {
-            Some(table) => Ok(table.ranges()?.covering(key, at)),
+            Some(table) => Ok(table.ranges()?.covering(key, snapshot)),
             None => Ok(None),
         }
     }

@@ -97,14 +97,19 @@ impl Tree {
         self.levels().flat_map(|(number, level)| level.tables.iter().map(move |t| (number, t)))
     }
 
-    /// What is the newest version of `key` that is not younger than `at` (R4).
-    pub(crate) fn get(&self, key: &[u8], at: Seq, trace: &mut impl Trace) -> Result<Option<Found>> {
+    /// What is the newest version of `key` that is not younger than `snapshot` (R4).
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        snapshot: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
         for (number, level) in self.levels() {
             let Some(table) = level.table_of(key) else { continue };
-            let deleted = level.deleted_in(table, key, at)?;
+            let deleted = level.deleted_in(table, key, snapshot)?;
             let open = table.open()?;
             let passed_filter = open.may_contain(key)?;
-            let hit = if passed_filter { open.find(key, at)? } else { None };
+            let hit = if passed_filter { open.find(key, snapshot)? } else { None };
             trace.probe(|| Probe {
                 source: ProbeSource::Table { level: number, id: table.desc.id },
                 passed_filter,
@@ -124,12 +129,12 @@ impl Tree {
     pub(crate) fn get_many(
         &self,
         keys: &[&[u8]],
-        at: Seq,
+        snapshot: Seq,
         found: &mut [Option<Found>],
     ) -> Result<()> {
         let mut wanted: Vec<usize> = (0..keys.len()).filter(|no| found[*no].is_none()).collect();
         for (_, level) in self.levels() {
-            level.get_many(keys, &wanted, at, found)?;
+            level.get_many(keys, &wanted, snapshot, found)?;
             wanted.retain(|no| found[*no].is_none());
         }
         Ok(())

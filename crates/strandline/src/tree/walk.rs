@@ -23,7 +23,7 @@ pub(crate) struct LevelIterator {
     pub rank: usize,
     level: Arc<Level>,
     direction: Direction,
-    at: Seq,
+    snapshot: Seq,
     /// Positions of the tables that it walks.
     within: Range<usize>,
     /// Position of the table that the cursor is in.
@@ -50,14 +50,14 @@ impl LevelIterator {
         within: Range<usize>,
         from: Bound<&[u8]>,
         direction: Direction,
-        at: Seq,
+        snapshot: Seq,
     ) -> Result<LevelIterator> {
         let mut walk = LevelIterator {
             rank: 0,
             level: Arc::clone(level),
             within,
             direction,
-            at,
+            snapshot,
             table: 0,
             cursor: None,
             head: None,
@@ -115,7 +115,7 @@ impl LevelIterator {
     }
 
     fn begin_forward(&mut self, from: Bound<&[u8]>) -> Result<()> {
-        let at = self.at;
+        let snapshot = self.snapshot;
         let table = match from {
             Bound::Unbounded => self.within.start,
             Bound::Included(key) => self.level.first_from(key, Side::Before),
@@ -124,7 +124,7 @@ impl LevelIterator {
         if let Some(cursor) = self.open(table)? {
             match from {
                 Bound::Unbounded => cursor.first()?,
-                Bound::Included(key) => cursor.seek(key, at)?,
+                Bound::Included(key) => cursor.seek(key, snapshot)?,
                 Bound::Excluded(key) => {
                     cursor.seek(key, Seq::ZERO)?;
                     while cursor.valid() && cursor.key() == key {
@@ -136,17 +136,31 @@ impl LevelIterator {
         self.settle_forward()
     }
 
-    /// Stands on the next entry that is visible.
+    /// Stands on the next entry that is visible: mostly the one that the cursor is on.
+    #[inline]
     fn settle_forward(&mut self) -> Result<()> {
+        if let Some(cursor) = &self.cursor
+            && cursor.valid()
+            && cursor.seq() <= self.snapshot
+        {
+            self.head = Some(LevelHead { seq: cursor.seq(), kind: cursor.kind() });
+            return Ok(());
+        }
+        self.find_visible()
+    }
+
+    /// Passes what is not visible, of this table and of those behind it.
+    #[inline(never)]
+    fn find_visible(&mut self) -> Result<()> {
         self.head = None;
         while let Some(cursor) = &mut self.cursor {
             let mut passed = 0;
-            while cursor.valid() && cursor.seq() > self.at {
+            while cursor.valid() && cursor.seq() > self.snapshot {
                 passed += 1;
                 if passed % PASSED_MAX == 0 {
                     self.key.clear();
                     self.key.extend_from_slice(cursor.key());
-                    cursor.seek(&self.key, self.at)?;
+                    cursor.seek(&self.key, self.snapshot)?;
                 } else {
                     cursor.next()?;
                 }
@@ -207,7 +221,7 @@ impl LevelIterator {
                 versions += 1;
                 if versions == PASSED_MAX {
                     self.head = None;
-                    cursor.seek(&self.key, self.at)?;
+                    cursor.seek(&self.key, self.snapshot)?;
                     if cursor.valid() && cursor.key() == self.key {
                         self.head = Some(LevelHead { seq: cursor.seq(), kind: cursor.kind() });
                         self.value.clear();
@@ -216,7 +230,7 @@ impl LevelIterator {
                     cursor.seek_for_prev(&self.key, SEQ_MAX)?;
                     break;
                 }
-                if cursor.seq() <= self.at {
+                if cursor.seq() <= self.snapshot {
                     self.head = Some(LevelHead { seq: cursor.seq(), kind: cursor.kind() });
                     self.value.clear();
                     self.value.extend_from_slice(cursor.value());

@@ -16,9 +16,11 @@ fn shown(vacancies: &Vacancies) -> String {
 
 fn walk(vacancies: &Vacancies, begin: &str, end: &str, at: u64, next_seq: u64) {
     let (begin, end) = (begin.as_bytes(), end.as_bytes());
-    vacancies.walked(&Walked { begin, end, at: Seq::new(at), entries: 1_000 }, Seq::ZERO, || {
-        Seq::new(next_seq)
-    });
+    vacancies.walked(
+        &Walked { begin, end, snapshot: Seq::new(at), entries: 1_000 },
+        Seq::ZERO,
+        || Seq::new(next_seq),
+    );
 }
 
 fn delete(vacancies: &Vacancies, begin: &str, end: &str) -> Token {
@@ -103,7 +105,7 @@ fn neighbours_join_when_no_snapshot_tells_them_apart_and_the_least_worth_make_wa
     }
     let count = || vacancies.known.load().vacancies.len();
     assert_eq!(count(), VACANCIES_MAX);
-    let least = Walked { begin: b"9990", end: b"9995", at: Seq::new(100), entries: 999 };
+    let least = Walked { begin: b"9990", end: b"9995", snapshot: Seq::new(100), entries: 999 };
     vacancies.walked(&least, Seq::ZERO, || Seq::new(101));
     assert!(!shown(&vacancies).contains("9990"), "it is worth less than each that is known");
     vacancies.walked(&Walked { entries: 1_001, ..least }, Seq::ZERO, || Seq::new(101));
@@ -111,7 +113,7 @@ fn neighbours_join_when_no_snapshot_tells_them_apart_and_the_least_worth_make_wa
     assert!(shown(&vacancies).contains("9990-9995@100"));
     // What makes a vacancy longer is taken in however little it is.
     vacancies.walked(
-        &Walked { begin: b"9995", end: b"9996", at: Seq::new(110), entries: 1 },
+        &Walked { begin: b"9995", end: b"9996", snapshot: Seq::new(110), entries: 1 },
         Seq::new(110),
         || Seq::new(111),
     );

@@ -442,14 +442,14 @@ impl Run {
         )
     }
 
-    /// The newest version of `key` that is not younger than `at`.
+    /// The newest version of `key` that is not younger than `snapshot`.
     #[inline]
     pub(crate) fn get(
         &self,
         media: &Media,
         key: &[u8],
         hash: u64,
-        at: Seq,
+        snapshot: Seq,
     ) -> Result<Option<Entry>> {
         // A key's versions may fill several blocks: begin at the last block whose fence is below the key.
         let first = self.fences.rank(key, Side::Before).saturating_sub(1);
@@ -458,7 +458,7 @@ impl Run {
                 break;
             }
             if number > first + HOT_BLOCKS {
-                return self.get_among_many(media, key, at);
+                return self.get_among_many(media, key, snapshot);
             }
             let block = self.block(media, number as u64)?;
             let mut candidates = block.tagged(hash);
@@ -466,7 +466,7 @@ impl Run {
                 let leaf = block.leaf(candidates.trailing_zeros() as usize);
                 candidates &= candidates - 1;
                 let entry = media.entry(leaf)?;
-                if entry.seq <= at && media.key(&entry) == key && !is_skipped(&entry) {
+                if entry.seq <= snapshot && media.key(&entry) == key && !is_skipped(&entry) {
                     return Ok(Some(entry));
                 }
             }

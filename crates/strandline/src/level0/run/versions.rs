@@ -20,26 +20,26 @@ impl Run {
         &self,
         media: &Media,
         key: &[u8],
-        at: Seq,
+        snapshot: Seq,
     ) -> Result<Option<Entry>> {
         let mut newest = None;
-        self.walk(media, key, at, |entry| {
+        self.walk(media, key, snapshot, |entry| {
             newest = Some(entry);
             Ok(ControlFlow::Break(()))
         })?;
         Ok(newest)
     }
 
-    /// Shows `visit` the versions of `key` that are not younger than `at`, newest first, until it breaks. Their records are
+    /// Shows `visit` the versions of `key` that are not younger than `snapshot`, newest first, until it breaks. Their records are
     /// sent for some at a time.
     pub(crate) fn walk(
         &self,
         media: &Media,
         key: &[u8],
-        at: Seq,
+        snapshot: Seq,
         mut visit: impl FnMut(Entry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut next = self.first_version(media, key, at)?;
+        let mut next = self.first_version(media, key, snapshot)?;
         let mut batch = Vec::new();
         loop {
             self.leaves(media, BlockBatch::forward(next, WALK_BLOCKS), &mut batch)?;
@@ -60,14 +60,14 @@ impl Run {
         }
     }
 
-    /// Index of the newest version of `key` that is not younger than `at`, or of the first entry of a greater key. Found by
+    /// Index of the newest version of `key` that is not younger than `snapshot`, or of the first entry of a greater key. Found by
     /// halving: a key may have as many versions as there are entries.
-    pub(crate) fn first_version(&self, media: &Media, key: &[u8], at: Seq) -> Result<u64> {
+    pub(crate) fn first_version(&self, media: &Media, key: &[u8], snapshot: Seq) -> Result<u64> {
         // Blocks behind `first` up to `behind` begin with the key, or above it, as their fences say.
         let first = self.fences.rank(key, Side::Before).saturating_sub(1);
         let behind = self.fences.rank(key, Side::Behind).max(first + 1);
         let precedes = |entry: &Entry| match media.key(entry).cmp(key) {
-            std::cmp::Ordering::Equal => entry.seq > at,
+            std::cmp::Ordering::Equal => entry.seq > snapshot,
             order => order.is_lt(),
         };
         let (mut low, mut high) = (first + 1, behind.min(self.fences.len()).max(first + 1));

@@ -193,18 +193,18 @@ impl Deletes {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// How many deletions are not younger than `at`.
-    fn count(&self, at: Seq) -> u32 {
+    /// How many deletions are not younger than `snapshot`.
+    fn count(&self, snapshot: Seq) -> u32 {
         let len = self.len.load(Ordering::Acquire);
         let history = self.history();
         // Most readers see all of them.
-        if len == 0 || history.seq(len - 1) <= at {
+        if len == 0 || history.seq(len - 1) <= snapshot {
             return len;
         }
         let (mut low, mut high) = (0, len - 1);
         while low < high {
             let middle = low.midpoint(high);
-            if history.seq(middle) <= at {
+            if history.seq(middle) <= snapshot {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -213,20 +213,21 @@ impl Deletes {
         low
     }
 
-    /// Number of the newest deletion that covers `key` and is not younger than `at`; 0 if there is none.
+    /// Number of the newest deletion that covers `key` and is not younger than `snapshot`; 0 if there is none.
     #[inline]
-    pub(crate) fn newest(&self, key: &[u8], at: Seq) -> Seq {
+    pub(crate) fn newest(&self, key: &[u8], snapshot: Seq) -> Seq {
         if self.history.get().is_none() {
             return Seq::ZERO;
         }
-        self.covering(key, at).map_or(Seq::ZERO, |stretch| stretch.seq)
+        self.covering(key, snapshot).map_or(Seq::ZERO, |stretch| stretch.seq)
     }
 
-    /// The keys around `key` that the newest deletion of it covers that is not younger than `at`. It may cover others
+    /// The keys around `key` that the newest deletion of it covers that is not younger than `snapshot`. It may cover others
     /// beside them too.
-    pub(crate) fn covering(&self, key: &[u8], at: Seq) -> Option<Stretch<'_>> {
+    pub(crate) fn covering(&self, key: &[u8], snapshot: Seq) -> Option<Stretch<'_>> {
         let history = self.history.get()?;
-        let (last, next) = history.trees.around(&**history, history.root(self.count(at)), key);
+        let (last, next) =
+            history.trees.around(&**history, history.root(self.count(snapshot)), key);
         history.stretch(last, next)
     }
 

@@ -70,31 +70,31 @@ fn a_batch_of_old_numbers_goes_in_at_once() {
     assert_eq!(deletes.newest(&key(MANY / 4), Seq::MAX), Seq::new(MANY / 4 + 1));
 }
 
-fn newest(all: &[RangeDelete], key: &[u8], at: Seq) -> Seq {
+fn newest(all: &[RangeDelete], key: &[u8], snapshot: Seq) -> Seq {
     let covers = |delete: &&RangeDelete| {
-        &delete.begin[..] <= key && key < &delete.end[..] && delete.seq <= at
+        &delete.begin[..] <= key && key < &delete.end[..] && delete.seq <= snapshot
     };
     all.iter().filter(covers).map(|delete| delete.seq).max().unwrap_or(Seq::ZERO)
 }
 
 /// Each query is answered as by a look at all deletions one by one.
-fn check(deletes: &Deletes, all: &[RangeDelete], at: Seq, keys: u64) {
+fn check(deletes: &Deletes, all: &[RangeDelete], snapshot: Seq, keys: u64) {
     for no in 0..keys {
         let key = key(no);
-        let expected = newest(all, &key, at);
-        assert_eq!(deletes.newest(&key, at), expected, "key {no} at {at}");
-        match deletes.covering(&key, at) {
+        let expected = newest(all, &key, snapshot);
+        assert_eq!(deletes.newest(&key, snapshot), expected, "key {no} snapshot {snapshot}");
+        match deletes.covering(&key, snapshot) {
             None => assert_eq!(expected, Seq::ZERO),
             Some(Stretch { begin, end, seq }) => {
                 assert!(begin <= &key[..] && &key[..] < end && seq == expected);
                 let same =
                     (0..keys).map(self::key).filter(|key| begin <= &key[..] && &key[..] < end);
-                same.for_each(|key| assert_eq!(newest(all, &key, at), seq));
+                same.for_each(|key| assert_eq!(newest(all, &key, snapshot), seq));
             }
         }
         let far = self::key(no + 2);
-        let touched = (no..=no + 2).any(|no| newest(all, &self::key(no), at) > Seq::ZERO);
-        assert_eq!(deletes.touches(&key, &far, at + 1), touched, "keys {no} to {}", no + 2);
+        let touched = (no..=no + 2).any(|no| newest(all, &self::key(no), snapshot) > Seq::ZERO);
+        assert_eq!(deletes.touches(&key, &far, snapshot + 1), touched, "keys {no} to {}", no + 2);
     }
 }
 

@@ -34,7 +34,7 @@ impl Scan {
             return self.pass();
         }
         if let Some(known) = self.vacancies()
-            && let Some(from) = self.stretch.jump(&known, self.direction, self.at)
+            && let Some(from) = self.stretch.jump(&known, self.direction, self.snapshot)
         {
             return self.position(from);
         }
@@ -43,9 +43,9 @@ impl Scan {
 
     /// Passes the current key, and in the sources below the newest range deletion of it all that this covers.
     fn pass_covered(&mut self) -> Result<()> {
-        let (view, direction, at) = (Arc::clone(&self.view), self.direction, self.at);
+        let (view, direction, snapshot) = (Arc::clone(&self.view), self.direction, self.snapshot);
         let here = self.key().unwrap_or_default().to_vec();
-        let Some((rank, covered)) = view.covering(&here, at)? else { return self.pass() };
+        let Some((rank, covered)) = view.covering(&here, snapshot)? else { return self.pass() };
         let from = match direction {
             Direction::Forward => Bound::Included(covered.end),
             Direction::Backward => Bound::Excluded(covered.begin),
@@ -60,10 +60,16 @@ impl Scan {
             if cursor.rank > rank && is_within(key, &covered) {
                 let rank = cursor.rank;
                 *cursor = match rank.checked_sub(view.first_run()) {
-                    None => {
-                        SourceCursor::memtable(media, &view.memtables[rank], from, direction, at)?
+                    None => SourceCursor::memtable(
+                        media,
+                        &view.memtables[rank],
+                        from,
+                        direction,
+                        snapshot,
+                    )?,
+                    Some(run) => {
+                        SourceCursor::run(media, &view.runs[run], from, direction, snapshot)?
                     }
-                    Some(run) => SourceCursor::run(media, &view.runs[run], from, direction, at)?,
                 };
                 cursor.rank = rank;
             } else if key == here {
@@ -78,7 +84,7 @@ impl Scan {
                 let rank = walk.rank;
                 let level = view.tree.level(1 + rank - view.first_level());
                 let within = level.within(&self.subrange.span);
-                *walk = LevelIterator::new(level, within, from, direction, at)?;
+                *walk = LevelIterator::new(level, within, from, direction, snapshot)?;
                 walk.rank = rank;
             } else if walk.key() == here {
                 walk.advance()?;
@@ -108,7 +114,7 @@ impl Scan {
                 _ => None,
             };
             let oldest = engine.sequence.snapshots.oldest(&engine.sequence.ring);
-            self.stretch.tell(edge, self.direction, self.at, |walked| {
+            self.stretch.tell(edge, self.direction, self.snapshot, |walked| {
                 let next_seq = || engine.sequence.sequencer.enter_to_switch().next_seq();
                 self.space.vacancies.walked(walked, oldest, next_seq);
             });
