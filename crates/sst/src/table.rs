@@ -90,10 +90,10 @@ impl<B: Blocks> Table<B> {
 
     /// As [`Table::get`], without asking the filter.
     pub fn find(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
-        match self.search(key, snapshot)? {
-            Some(search) => self.finish(search),
-            None => Ok(None),
-        }
+        let Some(target) = self.place(key, snapshot) else { return Ok(None) };
+        let mut index = IndexCursor::new(self)?;
+        index.seek(self, &target)?;
+        self.first_hit(&target, &mut index, None)
     }
 
     /// The first half of [`Table::find`], which reads no data; `None` where no entry is visible at `snapshot`.
@@ -107,15 +107,25 @@ impl<B: Blocks> Table<B> {
 
     /// The second half of [`Table::find`].
     #[inline]
-    pub fn finish(&self, search: Search<'_>) -> Result<Option<Hit>> {
-        let Search { target, mut index, mut block } = search;
+    pub fn finish(&self, mut search: Search<'_>) -> Result<Option<Hit>> {
+        self.first_hit(&search.target, &mut search.index, search.block.take())
+    }
+
+    /// The first entry from `target` on in the data blocks from `index` on, the first of which may be given.
+    #[inline]
+    fn first_hit(
+        &self,
+        target: &Target<'_>,
+        index: &mut IndexCursor,
+        mut block: Option<Arc<Block>>,
+    ) -> Result<Option<Hit>> {
         while let Some(handle) = index.handle() {
             let block = match block.take() {
                 Some(block) => block,
                 None => self.blocks.get(&self.layout, handle, Role::Data)?,
             };
             let mut data = BlockCursor::new(block);
-            data.find(&target).map_err(|damage| self.layout.damage(data.block(), damage))?;
+            data.find(target).map_err(|damage| self.layout.damage(data.block(), damage))?;
             if data.valid() {
                 return self.hit(target.user, &data);
             }

@@ -9,31 +9,35 @@ use crate::iter::source::Source;
 pub(crate) struct MergingIterator<S> {
     /// As they were given, those that have ended too.
     sources: Vec<S>,
-    /// A binary heap of the places of those that have not: the one with the next entry on top.
-    heap: Vec<usize>,
+    heap: SourceHeap,
+}
+
+/// A binary heap of the places of sources that have not ended: the one with the next entry on top. Whether one source's entry
+/// precedes another's is told at each call, because the entries change.
+#[derive(Default)]
+pub(crate) struct SourceHeap {
+    places: Vec<usize>,
 }
 
 impl<S: Source> MergingIterator<S> {
     /// Merges `sources`, the newest first, each positioned on its first entry.
     pub(crate) fn new(context: &S::Context, sources: Vec<S>) -> MergingIterator<S> {
-        let stands = |at: &usize| sources[*at].head(context).is_some();
-        let heap = (0..sources.len()).filter(stands).collect();
-        let mut merging = MergingIterator { sources, heap };
-        for at in (0..merging.heap.len() / 2).rev() {
-            merging.sift_down(context, at);
-        }
-        merging
+        let mut heap = SourceHeap::default();
+        let stands = |place: &usize| sources[*place].head(context).is_some();
+        let all = 0..sources.len();
+        heap.fill(all.filter(stands), |a, b| precedes(&sources, context, a, b));
+        MergingIterator { sources, heap }
     }
 
     /// The source that stands on the next entry.
     #[inline]
     pub(crate) fn source(&self) -> Option<&S> {
-        self.heap.first().map(|at| &self.sources[*at])
+        self.heap.top().map(|place| &self.sources[place])
     }
 
     /// Which of the sources that is.
     pub(crate) fn rank(&self) -> Option<usize> {
-        self.heap.first().copied()
+        self.heap.top()
     }
 
     /// All sources, as they were given.
@@ -46,39 +50,70 @@ impl<S: Source> MergingIterator<S> {
     /// # Errors
     /// Those of reading the one behind it.
     pub(crate) fn advance(&mut self, context: &S::Context) -> Result<()> {
-        let Some(top) = self.heap.first() else { return Ok(()) };
-        let source = &mut self.sources[*top];
-        source.advance(context)?;
-        if source.head(context).is_none() {
-            self.heap.swap_remove(0);
+        let MergingIterator { sources, heap } = self;
+        let Some(place) = heap.top() else { return Ok(()) };
+        sources[place].advance(context)?;
+        if sources[place].head(context).is_none() {
+            heap.remove_top();
         }
-        self.sift_down(context, 0);
+        heap.sift_top(|a, b| precedes(sources, context, a, b));
         Ok(())
+    }
+}
+
+/// Whether the entry of one source comes before that of another; neither has ended.
+#[inline]
+fn precedes<S: Source>(sources: &[S], context: &S::Context, a: usize, b: usize) -> bool {
+    let heads = sources[a].head(context).zip(sources[b].head(context));
+    heads.is_some_and(|(head, other)| head.cmp(&other).then(a.cmp(&b)).is_lt())
+}
+
+impl SourceHeap {
+    /// Holds these places instead of those that it has.
+    pub(crate) fn fill(
+        &mut self,
+        places: impl Iterator<Item = usize>,
+        precedes: impl Fn(usize, usize) -> bool,
+    ) {
+        self.places.clear();
+        self.places.extend(places);
+        for at in (0..self.places.len() / 2).rev() {
+            self.sift_down(at, &precedes);
+        }
+    }
+
+    /// The source with the next entry.
+    #[inline]
+    pub(crate) fn top(&self) -> Option<usize> {
+        self.places.first().copied()
+    }
+
+    /// The source on top has ended; any other takes its place, until [`SourceHeap::sift_top`].
+    #[inline]
+    pub(crate) fn remove_top(&mut self) {
+        self.places.swap_remove(0);
+    }
+
+    /// Brings the source with the next entry to the top, after the one there has changed.
+    #[inline]
+    pub(crate) fn sift_top(&mut self, precedes: impl Fn(usize, usize) -> bool) {
+        self.sift_down(0, &precedes);
     }
 
     /// Moves what is `at` a place of the heap down to where it belongs.
-    fn sift_down(&mut self, context: &S::Context, mut at: usize) {
-        loop {
-            let mut least = at;
-            for child in [2 * at + 1, 2 * at + 2] {
-                if child < self.heap.len() && self.precedes(context, child, least) {
-                    least = child;
-                }
-            }
-            if least == at {
+    #[inline]
+    fn sift_down(&mut self, mut at: usize, precedes: &impl Fn(usize, usize) -> bool) {
+        let places = &mut self.places[..];
+        while let Some(left) = places.get(2 * at + 1) {
+            let right = places.get(2 * at + 2);
+            let goes_right = right.is_some_and(|right| precedes(*right, *left));
+            let child = 2 * at + 1 + usize::from(goes_right);
+            if !precedes(places[child], places[at]) {
                 return;
             }
-            self.heap.swap(at, least);
-            at = least;
+            places.swap(at, child);
+            at = child;
         }
-    }
-
-    #[inline]
-    fn precedes(&self, context: &S::Context, a: usize, b: usize) -> bool {
-        let (a, b) = (self.heap[a], self.heap[b]);
-        // None in the heap has ended.
-        let heads = self.sources[a].head(context).zip(self.sources[b].head(context));
-        heads.is_some_and(|(head, other)| head.cmp(&other).then(a.cmp(&b)).is_lt())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use art::Direction;
 
 use crate::iter::SourceCursor;
-use crate::iter::source::internal_key;
+use crate::iter::merging::SourceHeap;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes};
@@ -53,6 +53,8 @@ pub(crate) struct Scan {
     cursors: Vec<SourceCursor>,
     /// Over levels of tables, the upper first.
     walks: Vec<LevelIterator>,
+    /// Cursors, then walks, where there are several: the one with the next key on top.
+    heap: SourceHeap,
     current: ScanPosition,
     /// The value of the key, where that is what a merge came to. Where it came to nothing, the scan stands there and can go on.
     merged: Option<Merged>,
@@ -112,6 +114,7 @@ impl Scan {
             goes_on: false,
             cursors: Vec::new(),
             walks: Vec::new(),
+            heap: SourceHeap::default(),
             current: ScanPosition::Nowhere,
             merged: None,
             deletes_ranges: false,
@@ -253,7 +256,18 @@ impl Scan {
                 self.walks.push(walk);
             }
         }
+        self.fill_heap();
         Ok(())
+    }
+
+    /// Orders all sources anew.
+    pub(super) fn fill_heap(&mut self) {
+        let sources = Sources { cursors: &self.cursors, walks: &self.walks, media: &self.media };
+        let count = self.cursors.len() + self.walks.len();
+        if count > 1 {
+            let stand = (0..count).filter(|place| sources.key(*place).is_some());
+            self.heap.fill(stand, |a, b| sources.precedes(a, b, self.direction));
+        }
     }
 
     /// Sees to it that the View is current and that of the subrange where `from` is.
@@ -321,46 +335,39 @@ impl Scan {
         !self.view.is_current() && !self.space.dropped.load(Relaxed)
     }
 
-    /// Moves every cursor that stands on the current key past it: older versions do not count.
+    /// Moves every source that stands on the current key past it: older versions do not count.
     #[inline(always)]
     fn pass(&mut self) -> Result<()> {
-        let media = &*self.media;
-        if let [only] = &mut self.cursors[..]
-            && self.walks.is_empty()
-        {
-            return only.advance(media);
+        match (&mut self.cursors[..], &mut self.walks[..]) {
+            ([only], []) => only.advance(&self.media),
+            ([], [only]) => only.advance(),
+            _ => self.pass_among(),
         }
-        if !self.walks.is_empty() {
-            return self.pass_in_levels();
-        }
-        let ScanPosition::Record(at) = self.current else { return Ok(()) };
-        let Some(key) = self.record(at).map(|current| media.key(current)) else { return Ok(()) };
-        for cursor in &mut self.cursors {
-            if cursor.head.as_ref().is_some_and(|head| media.key(head) == key) {
-                cursor.advance(media)?;
-            }
-        }
-        Ok(())
     }
 
-    /// As [`Scan::pass`] where there are levels: a walk's key goes as it moves, so it is copied.
-    fn pass_in_levels(&mut self) -> Result<()> {
-        if let ([], [only]) = (&self.cursors[..], &mut self.walks[..]) {
-            return only.advance();
-        }
-        let media = &*self.media;
+    /// As [`Scan::pass`], of several sources.
+    fn pass_among(&mut self) -> Result<()> {
+        // A walk's key goes as it moves.
         let mut here = std::mem::take(&mut self.passed);
         here.clear();
         here.extend_from_slice(self.key().unwrap_or_default());
-        for cursor in &mut self.cursors {
-            if cursor.head.as_ref().is_some_and(|head| media.key(head) == here) {
-                cursor.advance(media)?;
+        let Scan { cursors, walks, media, heap, direction, .. } = self;
+        while let Some(place) = heap.top() {
+            let sources = Sources { cursors, walks, media };
+            if sources.key(place) != Some(&here) {
+                break;
             }
-        }
-        for walk in &mut self.walks {
-            if walk.head().is_some() && walk.key() == here {
-                walk.advance()?;
+            let advanced = match place.checked_sub(cursors.len()) {
+                None => cursors[place].advance(media),
+                Some(walk) => walks[walk].advance(),
+            };
+            // The heap is in order even where a source fails.
+            let sources = Sources { cursors, walks, media };
+            if sources.key(place).is_none() {
+                heap.remove_top();
             }
+            heap.sift_top(|a, b| sources.precedes(a, b, *direction));
+            advanced?;
         }
         self.passed = here;
         Ok(())
@@ -441,27 +448,20 @@ impl Scan {
         Ok(judge(now, (&self.space.name, key), stored)? == Timed::Expired)
     }
 
-    /// What comes next going the scan's direction. Of equal keys records come before tables, which are older, and upper
-    /// levels before lower ones.
+    /// What comes next going the scan's direction.
     fn nearest(&self) -> ScanPosition {
-        let mut place =
-            nearest(&self.cursors, &self.media, self.direction).map(ScanPosition::Record);
-        let mut best = match place {
-            Some(ScanPosition::Record(at)) => self.record(at).map(|entry| self.media.key(entry)),
-            _ => None,
-        };
-        for (no, walk) in self.walks.iter().enumerate() {
-            let nearer = walk.head().is_some()
-                && best.is_none_or(|best| match self.direction {
-                    Direction::Forward => compare(walk.key(), best).is_lt(),
-                    Direction::Backward => compare(walk.key(), best).is_gt(),
-                });
-            if nearer {
-                place = Some(ScanPosition::Table(no));
-                best = Some(walk.key());
-            }
+        match (&self.cursors[..], &self.walks[..]) {
+            ([only], []) if only.head.is_some() => ScanPosition::Record(0),
+            ([], [only]) if only.head().is_some() => ScanPosition::Table(0),
+            ([] | [_], []) | ([], [_]) => ScanPosition::Nowhere,
+            (cursors, _) => match self.heap.top() {
+                None => ScanPosition::Nowhere,
+                Some(place) => match place.checked_sub(cursors.len()) {
+                    None => ScanPosition::Record(place),
+                    Some(walk) => ScanPosition::Table(walk),
+                },
+            },
         }
-        place.unwrap_or(ScanPosition::Nowhere)
     }
 
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.
@@ -485,19 +485,32 @@ fn is_put(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::Put | Kind::PutExtent)
 }
 
-/// The cursor whose head comes next going `direction`; of equal keys, the newest.
-fn nearest(cursors: &[SourceCursor], media: &Media, direction: Direction) -> Option<usize> {
-    let mut best: Option<(usize, &Entry)> = None;
-    for (no, cursor) in cursors.iter().enumerate() {
-        let Some(head) = &cursor.head else { continue };
-        let nearer = best.is_none_or(|(_, other)| {
-            internal_key(media, head).order(&internal_key(media, other), direction).is_lt()
-        });
-        if nearer {
-            best = Some((no, head));
+/// The sources of a scan by their places: cursors, then walks. From new to old.
+struct Sources<'s> {
+    cursors: &'s [SourceCursor],
+    walks: &'s [LevelIterator],
+    media: &'s Media,
+}
+
+impl<'s> Sources<'s> {
+    /// The key that a source stands on; `None` at its end.
+    #[inline]
+    fn key(&self, place: usize) -> Option<&'s [u8]> {
+        match place.checked_sub(self.cursors.len()) {
+            None => self.cursors[place].head.as_ref().map(|entry| self.media.key(entry)),
+            Some(walk) => self.walks[walk].head().map(|_| self.walks[walk].key()),
         }
     }
-    best.map(|(no, _)| no)
+
+    /// Whether the key of one source comes before that of another going `direction`; of equal keys, the newer one. Neither
+    /// has ended.
+    #[inline]
+    fn precedes(&self, a: usize, b: usize, direction: Direction) -> bool {
+        let Some((key, other)) = self.key(a).zip(self.key(b)) else { return false };
+        let keys = compare(key, other);
+        let keys = if direction == Direction::Backward { keys.reverse() } else { keys };
+        keys.then(a.cmp(&b)).is_lt()
+    }
 }
 
 #[inline]

@@ -107,16 +107,18 @@ impl CpuTask {
             return Ok(false);
         }
         versions.begin(head.key);
-        while let Some(source) = merging.source()
-            && let Some(head) = source.head(media)
-            && compare(head.key, &versions.key).is_eq()
-        {
+        let mut seq = head.seq;
+        while let Some(source) = merging.source() {
             let kind = source.kind();
-            if versions.wants(head.seq, kind, retention) {
-                versions.take((head.seq, kind), source.value(media)?, retention);
+            if versions.wants(seq, kind, retention) {
+                versions.take((seq, kind), source.value(media)?, retention);
             }
             merging.advance(media)?;
             *passed += 1;
+            match merging.source().and_then(|source| source.head(media)) {
+                Some(next) if compare(next.key, &versions.key).is_eq() => seq = next.seq,
+                _ => break,
+            }
         }
         let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
         versions.combine(retention, media, &merge.hooks, keyspace);

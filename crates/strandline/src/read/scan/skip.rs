@@ -60,13 +60,10 @@ impl Scan {
             if cursor.rank > rank && is_within(key, &covered) {
                 let rank = cursor.rank;
                 *cursor = match rank.checked_sub(view.first_run()) {
-                    None => SourceCursor::memtable(
-                        media,
-                        &view.memtables[rank],
-                        from,
-                        direction,
-                        snapshot,
-                    )?,
+                    None => {
+                        let memtable = &view.memtables[rank];
+                        SourceCursor::memtable(media, memtable, from, direction, snapshot)?
+                    }
                     Some(run) => {
                         SourceCursor::run(media, &view.runs[run], from, direction, snapshot)?
                     }
@@ -90,6 +87,7 @@ impl Scan {
                 walk.advance()?;
             }
         }
+        self.fill_heap();
         Ok(())
     }
 
