@@ -111,7 +111,7 @@ impl<B: Blocks> Table<B> {
         self.first_hit(&search.target, &mut search.index, search.block.take())
     }
 
-    /// The first entry from `target` on in the data blocks from `index` on, the first of which may be given.
+    /// The first entry from `target` on in the data blocks from `index` on. The first block may be given.
     #[inline]
     fn first_hit(
         &self,

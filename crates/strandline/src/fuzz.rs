@@ -195,7 +195,7 @@ mod tests {
     use crate::level0::run::pieces::Pieces;
     use crate::manifest::edit::{Fate, VersionEdit};
     use crate::ranges::Ranges;
-    use crate::record::format::{Form, Kind, Role, Segment, Shape};
+    use crate::record::format::{Kind, Role, Segment, SeqForm, Shape};
     use crate::record::store::Leaf;
     use crate::tree::desc::TableDesc;
 
@@ -290,14 +290,14 @@ mod tests {
             Role::First(Segment { place, commit_records: 3, records, index, segments: 2 })
         };
         let all = [
-            (Kind::Put, Role::Solo, 1, Form::Narrow),
-            (Kind::Delete, Role::Solo, 2, Form::Wide),
-            (Kind::Put, part(0, 2, 0), 3, Form::Narrow),
-            (Kind::Merge, Role::Follower, 4, Form::Narrow),
-            (Kind::RangeDelete, part(2, 1, 1), 5, Form::Wide),
-            (Kind::PutExtent, Role::Solo, 6, Form::Narrow),
-            (Kind::Blank, Role::Solo, 7, Form::Narrow),
-            (Kind::Put, Role::Moved, 8, Form::Narrow),
+            (Kind::Put, Role::Solo, 1, SeqForm::Narrow),
+            (Kind::Delete, Role::Solo, 2, SeqForm::Wide),
+            (Kind::Put, part(0, 2, 0), 3, SeqForm::Narrow),
+            (Kind::Merge, Role::Follower, 4, SeqForm::Narrow),
+            (Kind::RangeDelete, part(2, 1, 1), 5, SeqForm::Wide),
+            (Kind::PutExtent, Role::Solo, 6, SeqForm::Narrow),
+            (Kind::Blank, Role::Solo, 7, SeqForm::Narrow),
+            (Kind::Put, Role::Moved, 8, SeqForm::Narrow),
         ];
         let mut zone = Vec::new();
         for (kind, role, seq, form) in all {

@@ -12,7 +12,7 @@ use crate::engine::{Access, Engine};
 use crate::keyspace::write_head::Lack;
 use crate::open;
 pub use crate::open::ground::Given;
-use crate::read::get::{AsOfNow, Depth, Pinning};
+use crate::read::get::{AsOfNow, Pinning, SearchDepth};
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
 use crate::wal::{self, Setting};
@@ -201,7 +201,7 @@ impl<'a> Read<'a> {
             let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
             return if dropped { Err(crate::keyspace::dropped(space)) } else { Ok(None) };
         };
-        let newest = engine.newest_version(&view, key, seq, Depth::AllLevels, &mut ())?;
+        let newest = engine.newest_version(&view, key, seq, SearchDepth::AllLevels, &mut ())?;
         let found = engine.resolve(&view, AsOfNow::of(space), key, newest, &mut ())?;
         let found = found.filter(|found| !found.deletes());
         found.map(|found| found.value(&engine.media).map(<[u8]>::to_vec)).transpose().map(Some)

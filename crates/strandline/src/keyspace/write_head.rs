@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 use base::{AtomicSeq, Seq};
 
 use crate::padded::Padded;
-use crate::record::format::Form;
+use crate::record::format::SeqForm;
 use crate::record::zone::Zone;
 use crate::ring::sequencer::SequencerGuard;
 
@@ -42,7 +42,7 @@ struct Fill {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentRoom {
     pub start: u64,
-    pub form: Form,
+    pub form: SeqForm,
     pub base_seq: Seq,
     pub len: u64,
     switch: bool,
@@ -79,11 +79,11 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    fn at(&self, base_seq: Seq, last_seq: Seq) -> (Form, u64) {
+    fn at(&self, base_seq: Seq, last_seq: Seq) -> (SeqForm, u64) {
         if last_seq - base_seq <= self.narrow_max {
-            (Form::Narrow, self.narrow)
+            (SeqForm::Narrow, self.narrow)
         } else {
-            (Form::Wide, self.wide)
+            (SeqForm::Wide, self.wide)
         }
     }
 }

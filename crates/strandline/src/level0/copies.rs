@@ -10,7 +10,7 @@ use pool::ZoneKind;
 
 use crate::engine::{Claim, Engine};
 use crate::keyspace::subrange::{CleanTail, SubrangeName};
-use crate::record::format::{self, Form, Kind, Role, Shape, ZoneBinding};
+use crate::record::format::{self, Kind, Role, SeqForm, Shape, ZoneBinding};
 use crate::record::store::{Entry, Leaf, Media, hash};
 use crate::record::zone::Zone;
 
@@ -58,7 +58,7 @@ impl Copies {
         copy: &NewRecord<'_>,
     ) -> bool {
         // At most what either form takes: the form depends on the zone.
-        if self.tail.room() >= copy.shape().len(Form::Wide) {
+        if self.tail.room() >= copy.shape().len(SeqForm::Wide) {
             return true;
         }
         let Some(zone) = engine.grant(ZoneKind::Clean, claim, self.whose, self.base_seq) else {
@@ -80,7 +80,7 @@ impl Copies {
         let (at, shape) = (self.tail.at, copy.shape());
         let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
         let distance = copy.seq.wrapping_distance(base_seq);
-        let form = if distance > shape.narrow_max() { Form::Wide } else { Form::Narrow };
+        let form = if distance > shape.narrow_max() { SeqForm::Wide } else { SeqForm::Narrow };
         let len = shape.len(form);
         let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { copy.seq };
         self.stage.clear();

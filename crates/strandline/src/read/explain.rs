@@ -5,7 +5,7 @@ use base::Result;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::probe::{Recorder, TimedProbe};
-use crate::read::get::{AsOfNow, Depth};
+use crate::read::get::{AsOfNow, SearchDepth};
 
 impl Engine {
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
@@ -17,7 +17,8 @@ impl Engine {
         self.check_open("explain")?;
         let (view, visible) = self.pin(space, key)?;
         let mut recorder = Recorder::new();
-        let newest = self.newest_version(&view, key, visible, Depth::AllLevels, &mut recorder)?;
+        let newest =
+            self.newest_version(&view, key, visible, SearchDepth::AllLevels, &mut recorder)?;
         let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut recorder)?;
         let found = found.filter(|found| !found.deletes());
         let len = found.map(|found| found.value(&self.media).map(<[u8]>::len)).transpose()?;

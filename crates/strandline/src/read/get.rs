@@ -44,7 +44,7 @@ impl<'s> AsOfNow<'s> {
 
 /// Where a look-up searches.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(crate) enum SearchDepth {
     /// Memtables and runs: R2 and R3.
     Level0,
     /// Levels of tables too: R2 to R4.
@@ -177,7 +177,7 @@ impl Engine {
         view: &View,
         key: &[u8],
         snapshot: Seq,
-        depth: Depth,
+        depth: SearchDepth,
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
         let media = &*self.media;
@@ -223,7 +223,7 @@ impl Engine {
             }
         }
         // R4
-        if depth == Depth::AllLevels && !view.tree.is_empty() {
+        if depth == SearchDepth::AllLevels && !view.tree.is_empty() {
             return view.tree.get(key, snapshot, trace);
         }
         Ok(None)
@@ -239,7 +239,7 @@ impl Engine {
         self.check_open("get")?;
         let (view, visible) = self.pin(space, key)?;
         let snapshot = snapshot.unwrap_or(visible);
-        let newest = self.newest_version(&view, key, snapshot, Depth::AllLevels, &mut ())?;
+        let newest = self.newest_version(&view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
         self.check_lost(space, key, newest.as_ref())?;
         let newest = self.judge(AsOfNow::of(space), key, newest)?;
         Ok(newest.is_some_and(|found| !found.deletes()))
@@ -316,7 +316,8 @@ impl Engine {
         for run in &view.runs {
             keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
         }
-        let level0 = |key: &&[u8]| self.newest_version(view, key, snapshot, Depth::Level0, &mut ());
+        let level0 =
+            |key: &&[u8]| self.newest_version(view, key, snapshot, SearchDepth::Level0, &mut ());
         let found = keys.iter().map(level0);
         let mut found = found.collect::<Result<Vec<_>>>()?;
         if !view.tree.is_empty() {
@@ -338,7 +339,7 @@ impl Engine {
         // The View is held until the value is copied: it keeps the record's zone from being reused.
         let (view, visible) = self.pin(space, key)?;
         let snapshot = snapshot.unwrap_or(visible);
-        let newest = self.newest_version(&view, key, snapshot, Depth::AllLevels, &mut ())?;
+        let newest = self.newest_version(&view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
         match self.resolve(&view, AsOfNow::of(space), key, newest, &mut ())? {
             Some(found) if !found.deletes() => {
                 out.extend_from_slice(found.value(&self.media)?);

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
-use crate::read::get::{AsOfNow, Depth};
+use crate::read::get::{AsOfNow, SearchDepth};
 use crate::record::extent::ExtentHold;
 use crate::record::found::Found;
 use crate::record::store::{Entry, Media};
@@ -91,7 +91,7 @@ impl Engine {
         self.check_open("get")?;
         let (view, visible) = self.pin(space, key)?;
         let snapshot = snapshot.unwrap_or(visible);
-        let newest = self.newest_version(&view, key, snapshot, Depth::AllLevels, &mut ())?;
+        let newest = self.newest_version(&view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
         let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut ())?;
         let Some(found) = found.filter(|found| !found.deletes()) else { return Ok(None) };
         // Verified here, once.

@@ -6,6 +6,7 @@
 //! What is known to be vacant at its snapshot it jumps over, whatever the View has there; of the deleted keys that it does
 //! pass it tells the others.
 
+mod several;
 mod skip;
 
 use std::cmp::Ordering;
@@ -251,23 +252,15 @@ impl Scan {
         for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
-                let mut walk = LevelIterator::new(level, within, from, direction, self.snapshot)?;
-                walk.rank = rank;
+                let walk = LevelIterator::new(rank, level, within, direction, self.snapshot);
                 self.walks.push(walk);
             }
         }
+        for walk in &mut self.walks {
+            walk.seek(from)?;
+        }
         self.fill_heap();
         Ok(())
-    }
-
-    /// Orders all sources anew.
-    pub(super) fn fill_heap(&mut self) {
-        let sources = Sources { cursors: &self.cursors, walks: &self.walks, media: &self.media };
-        let count = self.cursors.len() + self.walks.len();
-        if count > 1 {
-            let stand = (0..count).filter(|place| sources.key(*place).is_some());
-            self.heap.fill(stand, |a, b| sources.precedes(a, b, self.direction));
-        }
     }
 
     /// Sees to it that the View is current and that of the subrange where `from` is.
@@ -345,34 +338,6 @@ impl Scan {
         }
     }
 
-    /// As [`Scan::pass`], of several sources.
-    fn pass_among(&mut self) -> Result<()> {
-        // A walk's key goes as it moves.
-        let mut here = std::mem::take(&mut self.passed);
-        here.clear();
-        here.extend_from_slice(self.key().unwrap_or_default());
-        let Scan { cursors, walks, media, heap, direction, .. } = self;
-        while let Some(place) = heap.top() {
-            let sources = Sources { cursors, walks, media };
-            if sources.key(place) != Some(&here) {
-                break;
-            }
-            let advanced = match place.checked_sub(cursors.len()) {
-                None => cursors[place].advance(media),
-                Some(walk) => walks[walk].advance(),
-            };
-            // The heap is in order even where a source fails.
-            let sources = Sources { cursors, walks, media };
-            if sources.key(place).is_none() {
-                heap.remove_top();
-            }
-            heap.sift_top(|a, b| sources.precedes(a, b, *direction));
-            advanced?;
-        }
-        self.passed = here;
-        Ok(())
-    }
-
     /// Stands on the nearest key of all cursors that is neither deleted nor out of bounds.
     #[inline]
     fn settle(&mut self) -> Result<()> {
@@ -448,22 +413,6 @@ impl Scan {
         Ok(judge(now, (&self.space.name, key), stored)? == Timed::Expired)
     }
 
-    /// What comes next going the scan's direction.
-    fn nearest(&self) -> ScanPosition {
-        match (&self.cursors[..], &self.walks[..]) {
-            ([only], []) if only.head.is_some() => ScanPosition::Record(0),
-            ([], [only]) if only.head().is_some() => ScanPosition::Table(0),
-            ([] | [_], []) | ([], [_]) => ScanPosition::Nowhere,
-            (cursors, _) => match self.heap.top() {
-                None => ScanPosition::Nowhere,
-                Some(place) => match place.checked_sub(cursors.len()) {
-                    None => ScanPosition::Record(place),
-                    Some(walk) => ScanPosition::Table(walk),
-                },
-            },
-        }
-    }
-
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.
     fn end(&mut self) -> Result<()> {
         self.current = ScanPosition::Nowhere;
@@ -483,34 +432,6 @@ impl Scan {
 
 fn is_put(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::Put | Kind::PutExtent)
-}
-
-/// The sources of a scan by their places: cursors, then walks. From new to old.
-struct Sources<'s> {
-    cursors: &'s [SourceCursor],
-    walks: &'s [LevelIterator],
-    media: &'s Media,
-}
-
-impl<'s> Sources<'s> {
-    /// The key that a source stands on; `None` at its end.
-    #[inline]
-    fn key(&self, place: usize) -> Option<&'s [u8]> {
-        match place.checked_sub(self.cursors.len()) {
-            None => self.cursors[place].head.as_ref().map(|entry| self.media.key(entry)),
-            Some(walk) => self.walks[walk].head().map(|_| self.walks[walk].key()),
-        }
-    }
-
-    /// Whether the key of one source comes before that of another going `direction`; of equal keys, the newer one. Neither
-    /// has ended.
-    #[inline]
-    fn precedes(&self, a: usize, b: usize, direction: Direction) -> bool {
-        let Some((key, other)) = self.key(a).zip(self.key(b)) else { return false };
-        let keys = compare(key, other);
-        let keys = if direction == Direction::Backward { keys.reverse() } else { keys };
-        keys.then(a.cmp(&b)).is_lt()
-    }
 }
 
 #[inline]

@@ -99,7 +99,7 @@ impl ExtentRef {
 
 /// How a record states its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum SeqForm {
     /// As the distance from the zone's base sequence.
     Narrow,
     /// As it is, where that distance is too long.
@@ -116,13 +116,13 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    fn head_len(&self, form: Form) -> usize {
+    fn head_len(&self, form: SeqForm) -> usize {
         let number = match (self.role, form) {
-            (Role::Solo, Form::Narrow) => 3 + 1,
-            (Role::Solo | Role::First(_), Form::Wide) => 8 + 4,
-            (Role::First(_), Form::Narrow) => 3 + 4,
-            (Role::Follower | Role::Moved, Form::Narrow) => 4,
-            (Role::Follower | Role::Moved, Form::Wide) => 8,
+            (Role::Solo, SeqForm::Narrow) => 3 + 1,
+            (Role::Solo | Role::First(_), SeqForm::Wide) => 8 + 4,
+            (Role::First(_), SeqForm::Narrow) => 3 + 4,
+            (Role::Follower | Role::Moved, SeqForm::Narrow) => 4,
+            (Role::Follower | Role::Moved, SeqForm::Wide) => 8,
         };
         let segment = match self.role {
             Role::First(s) => [s.place, s.commit_records, s.records, s.index, s.segments]
@@ -136,7 +136,7 @@ impl Shape {
 
     /// Bytes of the record in its zone, whole lines.
     #[inline]
-    pub(crate) fn len(&self, form: Form) -> u64 {
+    pub(crate) fn len(&self, form: SeqForm) -> u64 {
         let bytes = self.head_len(form) + self.key_len + self.value_len;
         bytes.next_multiple_of(LINE) as u64
     }
@@ -159,7 +159,7 @@ pub(crate) struct ZoneBinding {
     /// Base sequence of the zone.
     pub base_seq: Seq,
     /// The form that was reserved.
-    pub form: Form,
+    pub form: SeqForm,
 }
 
 /// Appends the record's bytes, padded to whole lines, to `out`.
@@ -181,28 +181,28 @@ pub(crate) fn encode(
         Role::Follower => (2, seq),
         Role::Moved => (3, seq),
     };
-    let wide_tag = if place.form == Form::Wide { WIDE_TAG } else { 0 };
+    let wide_tag = if place.form == SeqForm::Wide { WIDE_TAG } else { 0 };
     out.extend_from_slice(&[0; 5]);
     out.push(shape.kind as u8 | wide_tag | role_bits << ROLE_SHIFT);
     let delta = seq.wrapping_distance(place.base_seq);
     let distance = number - published.min(number);
     match (shape.role, place.form) {
-        (Role::Solo, Form::Narrow) => {
+        (Role::Solo, SeqForm::Narrow) => {
             out.extend_from_slice(&delta.to_le_bytes()[..3]);
             out.push(distance.min(UNKNOWN_U8) as u8);
         }
-        (Role::First(_), Form::Narrow) => {
+        (Role::First(_), SeqForm::Narrow) => {
             out.extend_from_slice(&delta.to_le_bytes()[..3]);
             out.extend_from_slice(&(distance.min(UNKNOWN_U32) as u32).to_le_bytes());
         }
-        (Role::Solo | Role::First(_), Form::Wide) => {
+        (Role::Solo | Role::First(_), SeqForm::Wide) => {
             out.extend_from_slice(&seq.get().to_le_bytes());
             out.extend_from_slice(&(distance.min(UNKNOWN_U32) as u32).to_le_bytes());
         }
-        (Role::Follower | Role::Moved, Form::Narrow) => {
+        (Role::Follower | Role::Moved, SeqForm::Narrow) => {
             out.extend_from_slice(&delta.to_le_bytes()[..4]);
         }
-        (Role::Follower | Role::Moved, Form::Wide) => {
+        (Role::Follower | Role::Moved, SeqForm::Wide) => {
             out.extend_from_slice(&seq.get().to_le_bytes())
         }
     }
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn every_shape_round_trips_at_its_announced_length() {
         for role in roles() {
-            for form in [Form::Narrow, Form::Wide] {
+            for form in [SeqForm::Narrow, SeqForm::Wide] {
                 for (key_len, value_len) in [(0, 0), (1, 1), (16, 100), (127, 129), (300, 20_000)] {
                     let shape = Shape { kind: Kind::Put, role, key_len, value_len };
                     let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
@@ -443,7 +443,7 @@ mod tests {
                     let value_at = head.key_at + key_len;
                     assert_eq!(&bytes[value_at..value_at + value_len], &value[..]);
                     assert_eq!(head.len(), bytes.len());
-                    let common = form == Form::Narrow
+                    let common = form == SeqForm::Narrow
                         && !matches!(role, Role::First(_))
                         && key_len < 128
                         && value_len < 16_384;
@@ -468,7 +468,7 @@ mod tests {
     fn a_sixteen_byte_key_with_a_hundred_byte_value_takes_two_lines() {
         for role in [Role::Solo, Role::Follower, Role::Moved] {
             let shape = Shape { kind: Kind::Put, role, key_len: 16, value_len: 100 };
-            assert_eq!(shape.len(Form::Narrow), 128, "{role:?}");
+            assert_eq!(shape.len(SeqForm::Narrow), 128, "{role:?}");
         }
     }
 
@@ -476,7 +476,7 @@ mod tests {
     fn no_changed_byte_passes() {
         let shape = Shape { kind: Kind::Put, role: Role::Solo, key_len: 16, value_len: 100 };
         let mut bytes = Vec::new();
-        let place = ZoneBinding { seed: 5, base_seq: Seq::new(9), form: Form::Narrow };
+        let place = ZoneBinding { seed: 5, base_seq: Seq::new(9), form: SeqForm::Narrow };
         encode(&mut bytes, &shape, place, Seq::new(10), Seq::new(9), &[1; 16], &[2; 100]);
         for at in 0..bytes.len() {
             for flip in [0x01, 0x40, 0x80, 0xff] {
@@ -499,7 +499,7 @@ mod tests {
         encode(
             &mut bytes,
             &shape,
-            ZoneBinding { seed, base_seq: Seq::new(1), form: Form::Narrow },
+            ZoneBinding { seed, base_seq: Seq::new(1), form: SeqForm::Narrow },
             Seq::new(1),
             Seq::ZERO,
             b"apple",
@@ -524,7 +524,7 @@ mod tests {
         encode(
             &mut bytes,
             &shape,
-            ZoneBinding { seed: 5, base_seq: Seq::new(9), form: Form::Narrow },
+            ZoneBinding { seed: 5, base_seq: Seq::new(9), form: SeqForm::Narrow },
             Seq::new(10),
             Seq::new(9),
             b"key",

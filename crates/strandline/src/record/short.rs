@@ -98,14 +98,14 @@ impl RecordHead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::format::{Form, Role, Shape, ZoneBinding, encode};
+    use crate::record::format::{Role, SeqForm, Shape, ZoneBinding, encode};
 
     #[test]
     fn a_glance_sees_the_head_of_a_put() {
         let bytes = |kind| {
             let shape = Shape { kind, role: Role::Solo, key_len: 16, value_len: 500 };
             let (place, mut bytes) =
-                (ZoneBinding { seed: 5, base_seq: Seq::new(9), form: Form::Narrow }, Vec::new());
+                (ZoneBinding { seed: 5, base_seq: Seq::new(9), form: SeqForm::Narrow }, Vec::new());
             encode(&mut bytes, &shape, place, Seq::new(10), Seq::new(9), &[1; 16], &[2; 500]);
             bytes
         };

@@ -441,7 +441,7 @@ mod tests {
     use pool::Format;
 
     use super::*;
-    use crate::record::format::{Form, Role, Segment, Shape, ZoneBinding, encode, voided};
+    use crate::record::format::{Role, Segment, SeqForm, Shape, ZoneBinding, encode, voided};
 
     /// Makes the record at a place void at one of the looks that a reader takes at it, as the thread that gives its commit
     /// up may.
@@ -491,7 +491,7 @@ mod tests {
                 let (seed, base_seq) = media.place(at).expect("a zone with records");
                 let shape = Shape { kind: Kind::Put, role, key_len: 3, value_len: len };
                 let mut bytes = Vec::new();
-                let place = ZoneBinding { seed, base_seq, form: Form::Narrow };
+                let place = ZoneBinding { seed, base_seq, form: SeqForm::Narrow };
                 encode(&mut bytes, &shape, place, Seq::new(2), Seq::new(1), b"key", &vec![7; len]);
                 let _not_flushed = region.copy(Site::Record, at, &bytes);
                 domain.at.store(at, Relaxed);

@@ -44,16 +44,16 @@ pub(crate) struct LevelHead {
 }
 
 impl LevelIterator {
-    /// A walk from `from` on, through the tables at `within`.
+    /// A walk through the tables at `within`, positioned nowhere.
     pub(crate) fn new(
+        rank: usize,
         level: &Arc<Level>,
         within: Range<usize>,
-        from: Bound<&[u8]>,
         direction: Direction,
         snapshot: Seq,
-    ) -> Result<LevelIterator> {
-        let mut walk = LevelIterator {
-            rank: 0,
+    ) -> LevelIterator {
+        LevelIterator {
+            rank,
             level: Arc::clone(level),
             within,
             direction,
@@ -63,12 +63,15 @@ impl LevelIterator {
             head: None,
             key: Vec::new(),
             value: Vec::new(),
-        };
-        match direction {
-            Direction::Forward => walk.begin_forward(from)?,
-            Direction::Backward => walk.begin_backward(from)?,
         }
-        Ok(walk)
+    }
+
+    /// Positions on the first key from `from` on.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        match self.direction {
+            Direction::Forward => self.begin_forward(from),
+            Direction::Backward => self.begin_backward(from),
+        }
     }
 
     #[inline]
@@ -108,10 +111,12 @@ impl LevelIterator {
 
     fn open(&mut self, table: usize) -> Result<Option<&mut TableCursor>> {
         self.table = table;
-        let there = self.within.contains(&table);
-        let opened = there.then(|| self.level.tables[table].open().map(|open| open.cursor()));
-        self.cursor = opened.transpose()?;
-        Ok(self.cursor.as_mut())
+        if !self.within.contains(&table) {
+            self.cursor = None;
+            return Ok(None);
+        }
+        let open = self.level.tables[table].open()?;
+        Ok(Some(self.cursor.insert(open.cursor())))
     }
 
     fn begin_forward(&mut self, from: Bound<&[u8]>) -> Result<()> {

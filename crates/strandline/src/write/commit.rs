@@ -24,7 +24,7 @@ use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::{Lack, Lengths, SegmentRoom};
 use crate::keyspace::{KeyspaceState, Routes};
-use crate::record::format::{self, Form, Kind, Role, Segment, Shape, ZoneBinding};
+use crate::record::format::{self, Kind, Role, Segment, SeqForm, Shape, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
@@ -252,8 +252,8 @@ impl<'e, 'a> Commit<'e, 'a> {
             for at in self.groups[index].ops.clone() {
                 let shape = self.ops[at].shape(self.role(index, at));
                 self.ops[at].record.shape = shape;
-                lengths.narrow += shape.len(Form::Narrow);
-                lengths.wide += shape.len(Form::Wide);
+                lengths.narrow += shape.len(SeqForm::Narrow);
+                lengths.wide += shape.len(SeqForm::Wide);
                 lengths.narrow_max = lengths.narrow_max.min(shape.narrow_max());
             }
             self.groups[index].lengths = lengths;

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::extent::ExtentHold;
-use crate::record::format::{self, Form, Kind, Role, Shape, ZoneBinding};
+use crate::record::format::{self, Kind, Role, SeqForm, Shape, ZoneBinding};
 use crate::record::store::hash;
 
 /// One key's change within a commit.
@@ -59,7 +59,7 @@ impl<'a> Op<'a> {
     ) -> Op<'a> {
         let stored = Stored::AsGiven;
         let shape = Shape { kind, role: Role::Solo, key_len: key.len(), value_len: value.len() };
-        let zone = ZoneBinding { seed: 0, base_seq: Seq::ZERO, form: Form::Narrow };
+        let zone = ZoneBinding { seed: 0, base_seq: Seq::ZERO, form: SeqForm::Narrow };
         let record = OpRecord { shape, at: 0, len: 0, zone };
         Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key), record }
     }

@@ -81,8 +81,8 @@ impl Scan {
                 let rank = walk.rank;
                 let level = view.tree.level(1 + rank - view.first_level());
                 let within = level.within(&self.subrange.span);
-                *walk = LevelIterator::new(level, within, from, direction, snapshot)?;
-                walk.rank = rank;
+                *walk = LevelIterator::new(rank, level, within, direction, snapshot);
+                walk.seek(from)?;
             } else if walk.key() == here {
                 walk.advance()?;
             }
