@@ -34,11 +34,11 @@ pub(crate) fn unmerged(
 fn walk(
     engine: &Arc<Engine>,
     space: &Arc<KeyspaceState>,
-    at: Seq,
+    snapshot: Seq,
     found: &mut Vec<UnmergedKey>,
 ) -> Result<()> {
     let now = space.expiry.as_ref().map(Expiry::now);
-    let mut scan = Scan::new(engine, space, (at, now), Bound::Unbounded, Bound::Unbounded)?;
+    let mut scan = Scan::new(engine, space, snapshot, now, Bound::Unbounded, Bound::Unbounded)?;
     scan.seek(Bound::Unbounded, Direction::Forward)?;
     while let Some(key) = scan.key() {
         if let Some(error) = scan.refused() {
