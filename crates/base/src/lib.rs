@@ -10,10 +10,12 @@ pub mod codec;
 pub mod error;
 pub mod limits;
 pub mod planted;
+pub mod pm_offset;
 pub mod random;
 pub mod seq;
 
 pub use error::{Error, ErrorKind, Result};
+pub use pm_offset::PmOffset;
 pub use seq::{AtomicSeq, Seq};
 
 /// Bytes in one cache line, the unit in which persistent memory is flushed.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use base::checksum::{mix, sum32};
 use base::codec::Reader;
-use base::{Error, Result};
+use base::{Error, PmOffset, Result};
 use pmem::Region;
 
 const HEADER: usize = 16;
@@ -18,8 +18,8 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    fn seed(self, at: u64) -> u64 {
-        mix(mix(self.pool_id, self.incarnation), at)
+    fn seed(self, at: PmOffset) -> u64 {
+        mix(mix(self.pool_id, self.incarnation), at.get())
     }
 
     /// Stands in every header, so that left-over edits of an earlier log are told from torn ones.
@@ -32,7 +32,7 @@ impl Binding {
 pub(crate) struct LogContents {
     pub payloads: Vec<Vec<u8>>,
     /// Offset behind the last edit.
-    pub end: u64,
+    pub end: PmOffset,
     pub torn_tail: bool,
 }
 
@@ -43,7 +43,13 @@ pub(crate) fn edit_len(payload_len: usize) -> Option<u64> {
 }
 
 /// Replaces `out` with the bytes of edit `number` for offset `at`.
-pub(crate) fn encode(out: &mut Vec<u8>, binding: Binding, at: u64, number: u32, payload: &[u8]) {
+pub(crate) fn encode(
+    out: &mut Vec<u8>,
+    binding: Binding,
+    at: PmOffset,
+    number: u32,
+    payload: &[u8],
+) {
     out.clear();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -62,25 +68,29 @@ struct Header {
 }
 
 /// The header at `at`, if it is one of this log's, whether or not the edit is intact.
-fn header(region: &Region, binding: Binding, at: u64) -> Option<Header> {
-    let mut fields = Reader::new(region.bytes(at, HEADER));
+fn header(region: &Region, binding: Binding, at: PmOffset) -> Option<Header> {
+    let mut fields = Reader::new(region.bytes(at.get(), HEADER));
     let header = Header { sum: fields.u32()?, len: fields.u32()?, number: fields.u32()? };
     (fields.u32()? == binding.tag() && header.sum != 0).then_some(header)
 }
 
 /// Number and payload of the edit at `at`, if it is intact.
-fn decode(region: &Region, binding: Binding, at: u64, end: u64) -> Option<(u32, &[u8])> {
+fn decode(region: &Region, binding: Binding, at: PmOffset, end: PmOffset) -> Option<(u32, &[u8])> {
     let header = header(region, binding, at)?;
     let len = header.len as usize;
     if len as u64 > end - at - HEADER as u64 {
         return None;
     }
-    let edit = region.bytes(at, HEADER + len);
+    let edit = region.bytes(at.get(), HEADER + len);
     (sum32(binding.seed(at), &edit[4..]) == header.sum).then(|| (header.number, &edit[HEADER..]))
 }
 
 /// Reads the log in `area`. Its snapshot must be intact: it was durable before a superblock named it.
-pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> Result<LogContents> {
+pub(crate) fn read_log(
+    region: &Region,
+    binding: Binding,
+    area: Range<PmOffset>,
+) -> Result<LogContents> {
     let mut payloads = Vec::new();
     let mut at = area.start;
     while at < area.end {
@@ -97,7 +107,7 @@ pub(crate) fn read_log(region: &Region, binding: Binding, area: Range<u64>) -> R
     }
     // An edit is written after the one before it is durable, so an intact one further on proves
     // that what stands here was lost later.
-    let behind = (at + ALIGN..area.end).step_by(ALIGN as usize);
+    let behind = (ALIGN..area.end - at).step_by(ALIGN as usize).map(|distance| at + distance);
     if let Some(later) =
         behind.into_iter().find(|later| decode(region, binding, *later, area.end).is_some())
     {
@@ -124,7 +134,7 @@ pub(crate) fn mend(bytes: &mut [u8], binding: Binding, area: Range<usize>) {
         len.copy_from_slice(&edit[4..8]);
         let len = u32::from_le_bytes(len) as usize;
         let (true, Some(whole)) = (len <= edit.len() - HEADER, edit_len(len)) else { return };
-        let sum = sum32(binding.seed(at as u64), &edit[4..HEADER + len]);
+        let sum = sum32(binding.seed(PmOffset::new(at as u64)), &edit[4..HEADER + len]);
         edit[..4].copy_from_slice(&sum.to_le_bytes());
         at += whole as usize;
     }
@@ -152,7 +162,7 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_format_version_3() {
         let mut out = Vec::new();
-        encode(&mut out, Binding { pool_id: 7, incarnation: 3 }, 4096, 2, b"edit");
+        encode(&mut out, Binding { pool_id: 7, incarnation: 3 }, PmOffset::new(4096), 2, b"edit");
         assert_eq!(out.len(), 64);
         assert_eq!(&out[4..16], [4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
         assert_eq!(&out[16..20], b"edit");

@@ -19,7 +19,7 @@ pub fn superblock(data: &[u8]) {
     // Fewer bytes stand for a region that was cut short.
     bytes.resize(bytes.len().next_multiple_of(LINE).max(LINE), 0);
     open(&bytes);
-    for at in SLOTS.map(|at| at as usize) {
+    for at in SLOTS.map(|at| at.get() as usize) {
         if let Some(slot) = bytes.get_mut(at..at + SLOT_LEN) {
             superblock::mend(slot);
         }
@@ -31,7 +31,7 @@ pub fn superblock(data: &[u8]) {
         let Ok(geometry) = superblock.geometry() else { continue };
         let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };
         let area = geometry.area(superblock.area);
-        edit::mend(&mut bytes, binding, area.start as usize..area.end as usize);
+        edit::mend(&mut bytes, binding, area.start.get() as usize..area.end.get() as usize);
     }
     open(&bytes);
 }
@@ -80,7 +80,7 @@ mod tests {
             let region = Arc::new(Region::heap(32 << 10, None).expect("region"));
             let pool = Pool::create(Arc::clone(&region), format, 7, b"snapshot").expect("pool");
             let _durable = pool.log_append(b"an edit").expect("append");
-            let front = region.bytes(0, pool.geometry().data().start as usize);
+            let front = region.bytes(0, pool.geometry().data().start.get() as usize);
             std::fs::write(folder().join(format!("zones-of-{zone_len}")), front).expect("write");
         }
     }

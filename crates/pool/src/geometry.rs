@@ -2,8 +2,12 @@
 
 use std::ops::Range;
 
+use base::PmOffset;
+
 /// The page that holds both superblock slots.
 pub(crate) const HEADER_LEN: u64 = 4096;
+/// The zone table is behind it.
+pub(crate) const ZONE_TABLE: PmOffset = PmOffset::new(HEADER_LEN);
 /// One line of the zone table.
 pub(crate) const ZONE_LINE: u64 = 64;
 /// One word of the wear table.
@@ -45,7 +49,7 @@ pub struct Geometry {
     format: Format,
     grain_len: u64,
     zones: u32,
-    data: u64,
+    data: PmOffset,
 }
 
 impl Geometry {
@@ -71,13 +75,15 @@ impl Geometry {
                 "a pool of {pool_len} bytes; at most {POOL_LEN_MAX} can be addressed"
             ));
         }
+        let data_end = |format: Format, zones: u32| {
+            (Self::data_start(format, zones) + u64::from(zones) * zone_len).get()
+        };
         // Aligning the data may cost a few zones.
-        while zones > 0 && Self::data_start(format, zones) + u64::from(zones) * zone_len > pool_len
-        {
+        while zones > 0 && data_end(format, zones) > pool_len {
             zones -= 1;
         }
         if zones < ZONES_MIN {
-            let needed = Self::data_start(format, ZONES_MIN) + u64::from(ZONES_MIN) * zone_len;
+            let needed = data_end(format, ZONES_MIN);
             return Err(format!(
                 "a pool of {pool_len} bytes; zones of {zone_len} and manifest areas of {manifest_len} \
                  bytes need at least {needed}"
@@ -94,9 +100,9 @@ impl Geometry {
 
     /// Zones start at multiples of their length, as far as pages go: of 4 KiB at least, so that a
     /// page never holds both metadata and data, and of a huge page at most.
-    fn data_start(format: Format, zones: u32) -> u64 {
+    fn data_start(format: Format, zones: u32) -> PmOffset {
         let areas_end = wear_table(zones).end + 2 * format.manifest_len;
-        areas_end.next_multiple_of(format.zone_len.clamp(4 << 10, 2 << 20))
+        areas_end.align_up(format.zone_len.clamp(4 << 10, 2 << 20))
     }
 
     /// Bytes in the pool; the region may be longer.
@@ -130,7 +136,7 @@ impl Geometry {
     }
 
     /// Offsets of all zones.
-    pub fn data(&self) -> Range<u64> {
+    pub fn data(&self) -> Range<PmOffset> {
         self.data..self.data + self.capacity()
     }
 
@@ -139,15 +145,15 @@ impl Geometry {
     /// # Panics
     /// If there is no such zone: numbers read from media are checked by [`Pool::claim_zone`](crate::Pool::claim_zone).
     #[inline]
-    pub fn zone_at(&self, no: u32) -> u64 {
+    pub fn zone_at(&self, no: u32) -> PmOffset {
         assert!(no < self.zones, "zone {no} of {}", self.zones);
         self.data + u64::from(no) * self.zone_len()
     }
 
     /// The zone that holds `offset`, if it lies in the data.
     #[inline]
-    pub fn zone_of(&self, offset: u64) -> Option<u32> {
-        let no = offset.checked_sub(self.data)? >> self.zone_len().trailing_zeros();
+    pub fn zone_of(&self, offset: PmOffset) -> Option<u32> {
+        let no = offset.checked_distance(self.data)? >> self.zone_len().trailing_zeros();
         (no < u64::from(self.zones)).then_some(no as u32)
     }
 
@@ -163,36 +169,36 @@ impl Geometry {
     }
 
     /// Offset of the zone's line in the zone table.
-    pub fn line_at(&self, no: u32) -> u64 {
+    pub fn line_at(&self, no: u32) -> PmOffset {
         assert!(no < self.zones, "zone {no} of {}", self.zones);
-        HEADER_LEN + u64::from(no) * ZONE_LINE
+        ZONE_TABLE + u64::from(no) * ZONE_LINE
     }
 
     /// Offsets of the zone table.
-    pub(crate) fn zone_table(&self) -> Range<u64> {
-        HEADER_LEN..HEADER_LEN + u64::from(self.zones) * ZONE_LINE
+    pub(crate) fn zone_table(&self) -> Range<PmOffset> {
+        ZONE_TABLE..ZONE_TABLE + u64::from(self.zones) * ZONE_LINE
     }
 
     /// Offset of the zone's word in the wear table.
-    pub(crate) fn wear_at(&self, no: u32) -> u64 {
+    pub(crate) fn wear_at(&self, no: u32) -> PmOffset {
         assert!(no < self.zones, "zone {no} of {}", self.zones);
         self.wear_table().start + u64::from(no) * WEAR_WORD
     }
 
     /// Offsets of the wear table: a word for each zone, up to the end of the last line.
-    pub fn wear_table(&self) -> Range<u64> {
+    pub fn wear_table(&self) -> Range<PmOffset> {
         wear_table(self.zones)
     }
 
     /// Offsets of manifest area 0 or 1.
-    pub(crate) fn area(&self, area: u32) -> Range<u64> {
+    pub(crate) fn area(&self, area: u32) -> Range<PmOffset> {
         let start = self.wear_table().end + u64::from(area) * self.manifest_len();
         start..start + self.manifest_len()
     }
 }
 
-fn wear_table(zones: u32) -> Range<u64> {
-    let start = HEADER_LEN + u64::from(zones) * ZONE_LINE;
+fn wear_table(zones: u32) -> Range<PmOffset> {
+    let start = ZONE_TABLE + u64::from(zones) * ZONE_LINE;
     start..start + (u64::from(zones) * WEAR_WORD).next_multiple_of(base::LINE as u64)
 }
 
@@ -211,14 +217,17 @@ mod tests {
                 assert_eq!(geometry.area(0).start, geometry.wear_table().end);
                 assert_eq!(geometry.area(1).start, geometry.area(0).end);
                 assert!(geometry.data().start >= geometry.area(1).end);
-                assert!(geometry.data().end <= pool_len);
-                assert!(geometry.data().start.is_multiple_of(geometry.grain_len().min(4096)));
+                assert!(geometry.data().end.get() <= pool_len);
+                assert!(geometry.data().start.is_aligned(geometry.grain_len().min(4096)));
                 assert!([4, 8, 16].contains(&geometry.grains_per_zone()));
                 let last = geometry.zones() - 1;
                 assert_eq!(geometry.zone_of(geometry.zone_at(last)), Some(last));
-                assert_eq!(geometry.zone_of(geometry.data().end - 1), Some(last));
+                assert_eq!(
+                    geometry.zone_of(PmOffset::new(geometry.data().end.get() - 1)),
+                    Some(last)
+                );
                 assert_eq!(geometry.zone_of(geometry.data().end), None);
-                assert_eq!(geometry.zone_of(geometry.data().start - 1), None);
+                assert_eq!(geometry.zone_of(PmOffset::new(geometry.data().start.get() - 1)), None);
             }
         }
     }

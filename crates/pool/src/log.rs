@@ -8,7 +8,7 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, PmOffset, Result};
 use pmem::{Durable, Region, Site};
 
 use crate::edit::{self, Binding};
@@ -34,7 +34,7 @@ pub(crate) struct Log {
     /// What both slots hold, once `settled`.
     pub superblock: Superblock,
     /// Offset behind the last edit.
-    pub end: u64,
+    pub end: PmOffset,
     /// Number of the next edit.
     pub next: u32,
     /// Both slots and all edits are known to be durable.
@@ -48,11 +48,18 @@ pub(crate) struct Log {
 impl Log {
     /// The log of a pool under creation, before its snapshot is written.
     pub fn created(superblock: Superblock) -> Self {
-        Self { superblock, end: 0, next: 0, settled: true, begun: true, buffer: Vec::new() }
+        Self {
+            superblock,
+            end: PmOffset::ZERO,
+            next: 0,
+            settled: true,
+            begun: true,
+            buffer: Vec::new(),
+        }
     }
 
     /// A log that was read.
-    pub fn opened(superblock: Superblock, end: u64, edits: usize) -> Self {
+    pub fn opened(superblock: Superblock, end: PmOffset, edits: usize) -> Self {
         let next = edits as u32;
         Self { superblock, end, next, settled: false, begun: false, buffer: Vec::new() }
     }
@@ -63,13 +70,13 @@ impl Log {
         region: &Region,
         site: Site,
         superblock: Superblock,
-        at: u64,
+        at: PmOffset,
         number: u32,
         payload: &[u8],
     ) -> Result<Durable> {
         let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };
         edit::encode(&mut self.buffer, binding, at, number, payload);
-        let durable = region.try_fence(region.flush(region.copy(site, at, &self.buffer)))?;
+        let durable = region.try_fence(region.flush(region.copy(site, at.get(), &self.buffer)))?;
         self.superblock = superblock;
         self.end = at + self.buffer.len() as u64;
         self.next = number + 1;
@@ -158,7 +165,7 @@ impl Pool {
             durable = next.write(region, Site::Superblock, SLOTS[1])?;
         }
         // Only now does no slot name what was there (I-POOL-4).
-        region.discard(old.log().start, old.areas.len);
+        region.discard(old.log().start.get(), old.areas.len);
         if areas != old.areas && !freed_early {
             self.release_areas(old.areas);
         }
@@ -210,13 +217,16 @@ impl Pool {
         extents.into_iter().flatten().for_each(|extent| self.release_extent(extent));
     }
 
-    /// Offset and length of each superblock slot that fails its check. One of two will do, and an open for writing
+    /// Where each superblock slot is that fails its check. One of two will do, and an open for writing
     /// mends the other.
-    pub fn damaged_slots(&self) -> Vec<(u64, u64)> {
+    pub fn damaged_slots(&self) -> Vec<Extent> {
         // Slots change under the lock.
         let _log = self.peek_log();
         let damaged = |no: &usize| !matches!(superblock::read(self.region(), *no), Slot::Valid(_));
-        (0..SLOTS.len()).filter(damaged).map(|no| (SLOTS[no], SLOT_LEN as u64)).collect()
+        (0..SLOTS.len())
+            .filter(damaged)
+            .map(|no| Extent { at: SLOTS[no], len: SLOT_LEN as u64 })
+            .collect()
     }
 
     /// Makes durable what an open has read and will rely on: the edits, the zone table, and both
@@ -238,8 +248,8 @@ impl Pool {
         let region = self.region();
         let table = self.geometry().zone_table();
         let area = log.superblock.log().start;
-        let flush = |at, len| {
-            region.flush_range(Site::RecoverManifest, at, usize::try_from(len).unwrap_or(0))
+        let flush = |at: PmOffset, len| {
+            region.flush_range(Site::RecoverManifest, at.get(), usize::try_from(len).unwrap_or(0))
         };
         // Zone words too: a cleared one that came back after the manifest forgot the zone's
         // incarnation would let dead records return.
@@ -250,7 +260,7 @@ impl Pool {
         // The good slot is durable from here on, so the other one may be overwritten (I-POOL-4).
         let mut durable = region.try_fence(flushed)?;
         for slot in SLOTS {
-            if region.bytes(slot, SLOT_LEN) != log.superblock.encode() {
+            if region.bytes(slot.get(), SLOT_LEN) != log.superblock.encode() {
                 durable = log.superblock.write(region, Site::Superblock, slot)?;
             }
         }

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use base::PmOffset;
+
 use crate::geometry::Geometry;
 use crate::grains::Numbers;
 use crate::pool::Pool;
@@ -52,9 +54,9 @@ struct Class {
     len: u64,
     slab_len: u64,
     /// By offset.
-    slabs: BTreeMap<u64, Slab>,
+    slabs: BTreeMap<PmOffset, Slab>,
     /// Offsets of slabs that are not full.
-    roomy: BTreeSet<u64>,
+    roomy: BTreeSet<PmOffset>,
     objects: u64,
 }
 
@@ -173,7 +175,7 @@ impl Class {
         let Some((at, slab)) = self.slabs.range_mut(..=object.at).next_back() else {
             return false;
         };
-        let (at, offset) = (*at, object.at - at);
+        let (at, offset) = (*at, object.at - *at);
         let is_place = object.len == len && offset.is_multiple_of(len);
         if !is_place || !slab.give_back(offset / len) {
             return false;

@@ -71,7 +71,7 @@ impl Pool {
         let _durable = region.fence(cleared.and(wear::format(&region, &geometry, pool_id)));
         // Zeroes need not be kept: a journal begins with them.
         let (areas, end) = (geometry.area(0).start, geometry.area(1).end);
-        region.discard(areas, end - areas);
+        region.discard(areas.get(), end - areas);
         let area = superblock.log().start;
         let _durable = log.write(&region, Site::Format, superblock, area, 0, snapshot)?;
         // Slot A still says that the creation is under way, until B says that it is done.
@@ -126,7 +126,7 @@ impl Pool {
         let pools = superblock::guesses(region).into_iter().filter_map(|superblock| {
             let geometry = superblock.geometry().ok()?;
             let log = Log::opened(superblock, superblock.areas.at[0], 0);
-            let whole = geometry.data().start <= region.len();
+            let whole = geometry.data().start.get() <= region.len();
             whole.then(|| Self::assemble(Arc::clone(region), geometry, log, false))
         });
         pools.collect()
@@ -172,7 +172,7 @@ fn clear_metadata<'r>(region: &'r Region, geometry: &Geometry) -> InFlight<'r> {
         let mut at = part.start;
         while at < part.end {
             let len = (part.end - at).min(HEADER_LEN);
-            cleared = cleared.and(region.copy_nt(Site::Format, at, &ZEROES[..len as usize]));
+            cleared = cleared.and(region.copy_nt(Site::Format, at.get(), &ZEROES[..len as usize]));
             at += len;
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use base::{Error, Result};
+use base::{Error, PmOffset, Result};
 
 use crate::geometry::Geometry;
 use crate::grains::Grains;
@@ -13,8 +13,8 @@ use crate::pool::Pool;
 /// [`Pool::claim_extent`] accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
-    /// Offset in the region.
-    pub at: u64,
+    /// Where it begins.
+    pub at: PmOffset,
     /// Bytes.
     pub len: u64,
 }
@@ -99,7 +99,7 @@ impl Pool {
     /// If the zone is not taken (I-POOL-2).
     pub fn release_zone(&self, no: u32) {
         // Before another owner can get it and write there.
-        self.region().discard(self.geometry().zone_at(no), self.geometry().zone_len());
+        self.region().discard(self.geometry().zone_at(no).get(), self.geometry().zone_len());
         let released = self.space.change(|state| state.grains.release_zone(no));
         assert!(released, "zone {no} was released, but is not taken");
     }
@@ -141,7 +141,7 @@ impl Pool {
     }
 
     fn release(&self, extent: Extent, written: bool) {
-        self.region().discard(extent.at, extent.len);
+        self.region().discard(extent.at.get(), extent.len);
         let released = grains_of(self.geometry(), extent).is_some_and(|grains| {
             self.space.change(|state| {
                 let released = state.grains.release(grains.clone(), written);
@@ -197,7 +197,7 @@ impl Pool {
         let (start, grain_len) = (self.geometry().data().start, self.geometry().grain_len());
         for grains in self.space.lock().grains.free_runs() {
             let len = (grains.end - grains.start) * grain_len;
-            self.region().discard(start + grains.start * grain_len, len);
+            self.region().discard((start + grains.start * grain_len).get(), len);
         }
     }
 
@@ -233,7 +233,7 @@ impl Pool {
 /// The grains of an extent, if it consists of whole ones; the last may lie beyond the data.
 fn grains_of(geometry: &Geometry, extent: Extent) -> Option<std::ops::Range<u64>> {
     let grain_len = geometry.grain_len();
-    let start = extent.at.checked_sub(geometry.data().start)?;
+    let start = extent.at.checked_distance(geometry.data().start)?;
     let end = start.checked_add(extent.len)?;
     let whole = extent.len > 0 && start.is_multiple_of(grain_len) && end.is_multiple_of(grain_len);
     whole.then(|| start / grain_len..end / grain_len)

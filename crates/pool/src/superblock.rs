@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use base::checksum::sum64;
 use base::codec::Reader;
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, PmOffset, Result};
 use pmem::{Durable, Region, Site};
 
 use crate::geometry::{Format, Geometry};
@@ -21,7 +21,7 @@ pub const FORMAT_VERSION: u32 = 3;
 /// Bytes in a slot.
 pub(crate) const SLOT_LEN: usize = 128;
 /// Offsets of slots A and B. Far apart, so that one failing media block does not take both.
-pub(crate) const SLOTS: [u64; 2] = [0, 2048];
+pub(crate) const SLOTS: [PmOffset; 2] = [PmOffset::ZERO, PmOffset::new(2048)];
 
 const MAGIC: u64 = u64::from_le_bytes(*b"strandln");
 /// Stands in slot A's magic while a pool is being created.
@@ -70,7 +70,7 @@ pub(crate) enum Slot {
 pub(crate) struct Areas {
     /// Bytes in each.
     pub len: u64,
-    pub at: [u64; 2],
+    pub at: [PmOffset; 2],
 }
 
 impl Areas {
@@ -80,7 +80,7 @@ impl Areas {
         Areas { len: geometry.manifest_len(), at }
     }
 
-    pub fn range(&self, area: u32) -> Range<u64> {
+    pub fn range(&self, area: u32) -> Range<PmOffset> {
         let start = self.at[usize::from(area != 0)];
         start..start + self.len
     }
@@ -94,7 +94,7 @@ impl Areas {
     /// Whether they lie where areas may. That no other owner has these extents, claims prove.
     pub fn are_sound(&self, geometry: &Geometry) -> bool {
         let data = geometry.data();
-        let inside = |at: &u64| {
+        let inside = |at: &PmOffset| {
             *at >= data.start && at.checked_add(self.len).is_some_and(|end| end <= data.end)
         };
         *self == Areas::fixed(geometry) || self.len > 0 && self.at.iter().all(inside)
@@ -126,8 +126,8 @@ impl Superblock {
         put(&mut slot, 64, u64::from(self.area));
         put(&mut slot, 72, self.incarnation);
         put(&mut slot, 80, self.areas.len);
-        put(&mut slot, 88, self.areas.at[0]);
-        put(&mut slot, 96, self.areas.at[1]);
+        put(&mut slot, 88, self.areas.at[0].get());
+        put(&mut slot, 96, self.areas.at[1].get());
         let sum = checksum(&slot);
         put(&mut slot, SUM_AT, sum);
         slot
@@ -145,35 +145,38 @@ impl Superblock {
             generation: fields.u64()?,
             area: u32::try_from(fields.u64()?).ok().filter(|area| *area < 2)?,
             incarnation: fields.u64()?,
-            areas: Areas { len: fields.u64()?, at: [fields.u64()?, fields.u64()?] },
+            areas: Areas {
+                len: fields.u64()?,
+                at: [PmOffset::new(fields.u64()?), PmOffset::new(fields.u64()?)],
+            },
         })
     }
 
     /// The log area in use.
-    pub fn log(&self) -> Range<u64> {
+    pub fn log(&self) -> Range<PmOffset> {
         self.areas.range(self.area)
     }
 
     /// Makes the slot at `at` hold this content, durably.
-    pub fn write(&self, region: &Region, site: Site, at: u64) -> Result<Durable> {
-        region.try_fence(region.flush(region.copy(site, at, &self.encode())))
+    pub fn write(&self, region: &Region, site: Site, at: PmOffset) -> Result<Durable> {
+        region.try_fence(region.flush(region.copy(site, at.get(), &self.encode())))
     }
 }
 
 /// Marks the region as being formatted, whatever it held. Two words: as long as only one of them is
 /// durable, a pool that was here before is still whole.
 pub(crate) fn begin_format(region: &Region) -> Durable {
-    let slot_a = region.flush(region.store_u64(Site::Format, SLOTS[0], FORMATTING));
-    let slot_b = region.flush(region.store_u64(Site::Format, SLOTS[1], 0));
+    let slot_a = region.flush(region.store_u64(Site::Format, SLOTS[0].get(), FORMATTING));
+    let slot_b = region.flush(region.store_u64(Site::Format, SLOTS[1].get(), 0));
     region.fence(slot_a.and(slot_b))
 }
 
 /// Reads slot 0 or 1; what lies beyond the region reads as zero.
 pub(crate) fn read(region: &Region, slot: usize) -> Slot {
     let mut bytes = [0; SLOT_LEN];
-    let present = region.len().saturating_sub(SLOTS[slot]).min(SLOT_LEN as u64) as usize;
+    let present = region.len().saturating_sub(SLOTS[slot].get()).min(SLOT_LEN as u64) as usize;
     if present > 0 {
-        bytes[..present].copy_from_slice(region.bytes(SLOTS[slot], present));
+        bytes[..present].copy_from_slice(region.bytes(SLOTS[slot].get(), present));
     }
     decode(&bytes)
 }
@@ -228,9 +231,9 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
     if let Ok(superblock) = choose(region) {
         return vec![superblock];
     }
-    let whole = |at: &&u64| **at + SLOT_LEN as u64 <= region.len();
+    let whole = |at: &&PmOffset| (**at + SLOT_LEN as u64).get() <= region.len();
     let slots: Vec<&[u8]> =
-        SLOTS.iter().filter(whole).map(|at| region.bytes(*at, SLOT_LEN)).collect();
+        SLOTS.iter().filter(whole).map(|at| region.bytes(at.get(), SLOT_LEN)).collect();
     let default = Format::for_len(region.len());
     let values = |at: usize, or: u64| -> BTreeSet<u64> {
         slots.iter().map(|slot| word(slot, at)).chain([or]).collect()
@@ -341,7 +344,7 @@ mod tests {
         generation: 9,
         area: 1,
         incarnation: 10,
-        areas: Areas { len: 8192, at: [4096, 12_288] },
+        areas: Areas { len: 8192, at: [PmOffset::new(4096), PmOffset::new(12_288)] },
     };
 
     /// The bytes are a promise: a change here is a new format version.

@@ -53,7 +53,7 @@ impl Pool {
         for no in 0..zones {
             let wear = self.zone_wear(no);
             (least, most, sum) = (least.min(wear), most.max(wear), sum + wear);
-            let word = self.region().load_u64(self.geometry().wear_at(no));
+            let word = self.region().load_u64(self.geometry().wear_at(no).get());
             unknown += u32::from(decode(seed(self.id()), no, word).is_none());
         }
         Wear { least, mean: sum / f64::from(zones), most, unknown }
@@ -71,9 +71,9 @@ impl Pool {
         for no in zones {
             let word = encode(seed, no, wear(no));
             let _flushed_below =
-                self.region().store_u64(Site::ZoneGrant, self.geometry().wear_at(no), word);
+                self.region().store_u64(Site::ZoneGrant, self.geometry().wear_at(no).get(), word);
         }
-        self.region().flush_range(Site::ZoneGrant, first, len)
+        self.region().flush_range(Site::ZoneGrant, first.get(), len)
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) fn format<'r>(region: &'r Region, geometry: &Geometry, pool_id: u64) 
     let seed = seed(pool_id);
     (0..geometry.zones()).for_each(|no| bytes.extend(encode(seed, no, 0).to_le_bytes()));
     bytes.resize(bytes.capacity(), 0);
-    region.copy_nt(Site::Format, table.start, &bytes)
+    region.copy_nt(Site::Format, table.start.get(), &bytes)
 }
 
 /// What the wear table says, in grains.
 pub(crate) fn load(region: &Region, geometry: &Geometry, pool_id: u64) -> Vec<u32> {
     let (zones, seed) = (0..geometry.zones(), seed(pool_id));
     let counts: Vec<Option<u32>> =
-        zones.map(|no| decode(seed, no, region.load_u64(geometry.wear_at(no)))).collect();
+        zones.map(|no| decode(seed, no, region.load_u64(geometry.wear_at(no).get()))).collect();
     let known = counts.iter().flatten();
     let sum: u64 = known.clone().map(|count| u64::from(*count)).sum();
     let mean = sum / (known.count() as u64).max(1);

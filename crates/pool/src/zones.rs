@@ -7,7 +7,7 @@ use base::checksum::{mix, sum32};
 use base::planted::{self, Bug};
 use pmem::{Durable, InFlight, Region, Site};
 
-use crate::geometry::{Geometry, HEADER_LEN, ZONE_LINE};
+use crate::geometry::{Geometry, HEADER_LEN, ZONE_LINE, ZONE_TABLE};
 use crate::grains::ZoneUse;
 use crate::pool::Pool;
 
@@ -116,7 +116,8 @@ impl Pool {
 
     fn copies(&self, no: u32) -> [[u64; 4]; 2] {
         let at = self.geometry().line_at(no);
-        [at, at + COPY].map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64(at + word)))
+        [at, at + COPY]
+            .map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64((at + word).get())))
     }
 
     /// Makes the header of zone `no` durable, and counts that it will be filled. The zone must have been taken, and its
@@ -133,11 +134,11 @@ impl Pool {
         {
             let _line = self.region().store_u64(
                 Site::ZoneGrant,
-                at + copy + 8 * word,
+                (at + copy + 8 * word).get(),
                 words[word as usize],
             );
         }
-        let header = self.region().flush_range(Site::ZoneGrant, at, ZONE_LINE as usize);
+        let header = self.region().flush_range(Site::ZoneGrant, at.get(), ZONE_LINE as usize);
         let mut state = self.space.lock();
         state.grains.wear_zone(no);
         let worn = self.save_wear(no..no + 1, |no| state.grains.wear(no));
@@ -194,9 +195,9 @@ pub(crate) fn stands_for(region: &Region, pool_id: u64) -> bool {
     // No zone is shorter than a KiB.
     let zones = region.len().saturating_sub(HEADER_LEN) >> 10;
     (0..u32::try_from(zones).unwrap_or(u32::MAX)).any(|no| {
-        let at = HEADER_LEN + u64::from(no) * ZONE_LINE;
-        [at, at + COPY].iter().any(|at| {
-            let words = [0, 8, 16, 24].map(|word| region.load_u64(at + word));
+        let at = ZONE_TABLE + u64::from(no) * ZONE_LINE;
+        [at, at + COPY].into_iter().any(|at| {
+            let words = [0, 8, 16, 24].map(|word| region.load_u64((at + word).get()));
             matches!(decode(pool_id, no, words), HeaderState::Granted(_))
         })
     })
@@ -205,9 +206,9 @@ pub(crate) fn stands_for(region: &Region, pool_id: u64) -> bool {
 /// One 8-byte store decides (I-POOL-3); the second copy must not outlive it, or damage could bring it back.
 fn clear<'r>(region: &'r Region, geometry: &Geometry, no: u32) -> InFlight<'r> {
     let at = geometry.line_at(no);
-    let _same_line = region.store_u64(Site::ZoneClear, at, 0);
-    let _same_line = region.store_u64(Site::ZoneClear, at + COPY, 0);
-    region.flush_range(Site::ZoneClear, at, ZONE_LINE as usize)
+    let _same_line = region.store_u64(Site::ZoneClear, at.get(), 0);
+    let _same_line = region.store_u64(Site::ZoneClear, (at + COPY).get(), 0);
+    region.flush_range(Site::ZoneClear, at.get(), ZONE_LINE as usize)
 }
 
 fn checksum(pool_id: u64, no: u32, tag: u32, fields: [u64; 3]) -> u32 {

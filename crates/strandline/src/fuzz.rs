@@ -95,8 +95,8 @@ pub fn records(data: &[u8]) {
 fn scan_records(media: &Media, zone: &[u8]) {
     let start = media.pool.geometry().zone_at(0);
     let end = start + zone.len() as u64;
-    let _dirty = media.region.copy(Site::Record, start, zone);
-    let scan = scan_zone::scan(media, start, end, Seq::ZERO);
+    let _dirty = media.region.copy(Site::Record, start.get(), zone);
+    let scan = scan_zone::scan(media, start..end, Seq::ZERO);
     for cut in [Seq::ZERO, BASE_SEQ + 10, Seq::MAX] {
         let mut keys = 0;
         let replayed = scan_zone::replay(media, start..end, &scan, cut, cut == Seq::MAX, |found| {
@@ -189,6 +189,8 @@ mod tests {
     use pool::Extent;
     use sst::RangeDelete;
 
+    use base::PmOffset;
+
     use super::*;
     use crate::fences::FencesBuilder;
     use crate::level0::run::RunDesc;
@@ -226,7 +228,8 @@ mod tests {
     }
 
     fn make_edits() {
-        let pieces = Pieces { extents: vec![Extent { at: 4096, len: 512 }], len: 300 };
+        let pieces =
+            Pieces { extents: vec![Extent { at: PmOffset::new(4096), len: 512 }], len: 300 };
         let run = RunDesc {
             id: 3,
             keyspace: 0,
@@ -265,7 +268,7 @@ mod tests {
         write("edit", "runs", &on(vec![subranges.clone(), add.clone()]));
         let leave = |subrange| VersionEdit::LeaveRun { keyspace: 0, id: 3, subrange };
         write("edit", "leave", &on(vec![subranges, add, leave(1), leave(2)]));
-        let extent = Some(Extent { at: 8192, len: 256 });
+        let extent = Some(Extent { at: PmOffset::new(8192), len: 256 });
         let tables = [None, extent].map(|extent| VersionEdit::AddTable(Box::new(table(extent))));
         tables.into_iter().zip(["table", "table-in-pool"]).for_each(|(add, name)| {
             let remove =
@@ -317,7 +320,10 @@ mod tests {
         let entries: Vec<(&[u8], Leaf)> = keys
             .iter()
             .map(|key| {
-                (key.as_bytes(), Leaf::new(64, 64, base::checksum::key_hash(key.as_bytes())))
+                (
+                    key.as_bytes(),
+                    Leaf::new(PmOffset::new(64), 64, base::checksum::key_hash(key.as_bytes())),
+                )
             })
             .collect();
         for count in [1, 15] {
@@ -334,7 +340,7 @@ mod tests {
         };
         let meta = run::Meta {
             zones: vec![(1, 1 << 32, 640)],
-            extents: vec![Extent { at: 4096, len: 512 }],
+            extents: vec![Extent { at: PmOffset::new(4096), len: 512 }],
             ranges: Ranges::new(&[
                 delete(b"a", b"k", Seq::new(5)),
                 delete(b"c", b"z", Seq::new(9)),

@@ -336,10 +336,10 @@ fn wear_through(deaf: Option<Site>) -> Result<usize, String> {
             after[no as usize] += 1.0;
         } else {
             let extent = pool.take_extent(256 * (1 + rng.below(9))).unwrap();
-            for at in (extent.at..extent.at + extent.len).step_by(256) {
-                after[((at - data) / 1024) as usize] += 0.25;
+            for grain in (0..extent.len).step_by(256) {
+                after[((extent.at + grain - data) / 1024) as usize] += 0.25;
             }
-            let content = pool.region().copy_nt(Site::Run, extent.at, &[7; 64]);
+            let content = pool.region().copy_nt(Site::Run, extent.at.get(), &[7; 64]);
             let _durable = pool.region().fence(content);
             pool.release_extent(extent);
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, PmOffset, Result};
 use pmem::{Durability, Journal, JournalFigures, Region, Site};
 use pool::{Pool, ZoneHeader, ZoneKind};
 
@@ -60,8 +60,8 @@ impl Kept {
         Arc::new(region)
     }
 
-    fn lines_in(&self, range: std::ops::Range<u64>) -> usize {
-        self.lines.lock().unwrap().range(range).count()
+    fn lines_in(&self, range: std::ops::Range<PmOffset>) -> usize {
+        self.lines.lock().unwrap().range(range.start.get()..range.end.get()).count()
     }
 }
 
@@ -85,9 +85,9 @@ fn what_is_kept_is_a_pool_and_free_space_is_not_kept() {
     for (no, grant) in [(zone, 1), (other, 2)] {
         drop(pool.grant(no, &ZoneHeader { grant, ..HEADER }));
         let at = pool.geometry().zone_at(no);
-        drop(pool.region().fence(pool.region().copy_nt(Site::Record, at, &[7; 1024])));
+        drop(pool.region().fence(pool.region().copy_nt(Site::Record, at.get(), &[7; 1024])));
     }
-    drop(pool.region().fence(pool.region().copy_nt(Site::Extent, extent.at, &[8; 512])));
+    drop(pool.region().fence(pool.region().copy_nt(Site::Extent, extent.at.get(), &[8; 512])));
     pool.log_append(b"edit").map(drop).unwrap();
     let data = pool.geometry().data();
     assert_eq!(kept.lines_in(data.clone()), 16 + 16 + 8);
@@ -102,7 +102,7 @@ fn what_is_kept_is_a_pool_and_free_space_is_not_kept() {
     pool.claim_zone(zone).unwrap();
     pool.sweep();
     assert_eq!(kept.lines_in(data.clone()), 16);
-    assert_eq!(pool.region().bytes(pool.geometry().zone_at(zone), 1024), [7; 1024]);
+    assert_eq!(pool.region().bytes(pool.geometry().zone_at(zone).get(), 1024), [7; 1024]);
     pool.flush_log().map(drop).unwrap();
     pool.log_begin(b"next").map(drop).unwrap();
     assert!(kept.lines_in(areas) <= 3, "the area before is not kept");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base::PmOffset;
 use base::random::Rng;
 use pool::{Extent, ObjectUse};
 use proptest::prelude::*;
@@ -32,7 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// What is allocated, by offset.
 #[derive(Default)]
 struct Model {
-    objects: BTreeMap<u64, u64>,
+    objects: BTreeMap<PmOffset, u64>,
     zones: u64,
 }
 
@@ -40,7 +41,7 @@ impl Model {
     fn add(&mut self, object: Extent) {
         let below = self.objects.range(..object.at + object.len).next_back();
         assert!(
-            below.is_none_or(|(at, len)| at + len <= object.at),
+            below.is_none_or(|(at, len)| *at + *len <= object.at),
             "{object:?} overlaps {below:?}"
         );
         self.objects.insert(object.at, object.len);
@@ -76,7 +77,7 @@ proptest! {
                 Op::Allocate(len) => {
                     let free = pool.space().free;
                     if let Some(object) = pool.objects().allocate(len) {
-                        assert!(object.len >= len && object.at.is_multiple_of(64));
+                        assert!(object.len >= len && object.at.is_aligned(64));
                         assert!(len < 256 || object.len < len + pool.geometry().grain_len());
                         model.add(object);
                     } else {
@@ -122,15 +123,15 @@ fn threads_share_the_objects_of_a_pool() {
                         let len = 1 << rng.below(13);
                         let Some(object) = pool.objects().allocate(len) else { continue };
                         let mark = thread << 32 | round;
-                        for at in (object.at..object.at + object.len).step_by(64) {
-                            let _volatile = pool.region().store_u64(Site::Run, at, mark);
+                        for at in (0..object.len).step_by(64).map(|distance| object.at + distance) {
+                            let _volatile = pool.region().store_u64(Site::Run, at.get(), mark);
                         }
                         mine.push((object, mark));
                     } else if !mine.is_empty() {
                         let (object, mark) =
                             mine.swap_remove(rng.below(mine.len() as u64) as usize);
-                        for at in (object.at..object.at + object.len).step_by(64) {
-                            assert_eq!(pool.region().load_u64(at), mark, "{object:?}");
+                        for at in (0..object.len).step_by(64).map(|distance| object.at + distance) {
+                            assert_eq!(pool.region().load_u64(at.get()), mark, "{object:?}");
                         }
                         pool.objects().free(object);
                     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use base::ErrorKind;
+use base::PmOffset;
 use pool::Extent;
 use proptest::prelude::*;
 
@@ -264,10 +265,10 @@ fn claims_that_cannot_be_are_corruption_and_say_why() {
     assert!(extent(data.start + 1, 256).contains("not made of grains"));
     assert!(extent(data.start, 255).contains("not made of grains"));
     assert!(extent(data.start, 0).contains("not made of grains"));
-    assert!(extent(0, 256).contains("not made of grains"));
+    assert!(extent(PmOffset::ZERO, 256).contains("not made of grains"));
     assert!(extent(data.end, 256).contains("ends beyond the data"));
     assert!(extent(data.end - 512, 1024).contains("ends beyond the data"));
-    assert!(extent(u64::MAX, 256).contains("not made of grains"));
+    assert!(extent(PmOffset::new(u64::MAX), 256).contains("not made of grains"));
     assert!(extent(data.start, u64::MAX).contains("not made of grains"));
 }
 

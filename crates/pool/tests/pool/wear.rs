@@ -170,7 +170,7 @@ fn wear_outlives_a_restart_and_a_damaged_word_counts_as_the_mean() {
         assert_eq!(opened.zone_wear(no), f64::from(fillings(no)));
     }
     let mut bytes = image(pool.region());
-    let table = pool.geometry().wear_table().start as usize;
+    let table = pool.geometry().wear_table().start.get() as usize;
     for (at, flip) in [(0, 1), (8 * 4 + 3, 0xff)] {
         bytes[table + at] ^= flip;
     }

@@ -3,7 +3,7 @@
 mod order;
 pub(crate) mod owners;
 
-use base::Result;
+use base::{PmOffset, Result};
 
 use crate::check::owners::SpaceReport;
 use crate::engine::Engine;
@@ -64,11 +64,11 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         CheckReport { damage: engine.lifetime.recovered.damage.clone(), ..CheckReport::default() };
     report.space = engine.owners()?;
     let media = &*engine.media;
-    report.damage.extend(media.pool.damaged_slots().into_iter().map(|(at, len)| Damage {
+    report.damage.extend(media.pool.damaged_slots().into_iter().map(|slot| Damage {
         file: None,
         zone: None,
-        at,
-        len,
+        at: slot.at.get(),
+        len: slot.len,
         what: "a superblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
     }));
     if let Some(tables) = &engine.tables {
@@ -91,7 +91,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
             report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
                 file: None,
                 zone: None,
-                at,
+                at: at.get(),
                 len: base::LINE as u64,
                 what: format!("a filter line of run {} fails its checksum: it hides nothing, but no longer helps", run.desc.id),
             }));
@@ -126,7 +126,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
                         report.damage.push(Damage {
                             file: None,
                             zone: None,
-                            at: leaf.at(),
+                            at: leaf.at().get(),
                             len: 0,
                             what,
                         });
@@ -190,7 +190,7 @@ fn check_header(media: &Media, no: u32, report: &mut CheckReport) {
         report.damage.push(Damage {
             file: None,
             zone: Some(no),
-            at: media.pool.geometry().line_at(no),
+            at: media.pool.geometry().line_at(no).get(),
             len: base::LINE as u64,
             what: "a copy of the zone's header fails its checksum".into(),
         });
@@ -222,11 +222,11 @@ fn check_record(
     }
 }
 
-fn found(media: &Media, at: u64, len: u64, error: base::Error) -> Damage {
+fn found(media: &Media, at: PmOffset, len: u64, error: base::Error) -> Damage {
     Damage {
         file: None,
         zone: media.pool.geometry().zone_of(at),
-        at,
+        at: at.get(),
         len,
         what: error.context().to_owned(),
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Result, Seq};
+use base::{PmOffset, Result, Seq};
 use pool::Extent;
 
 use crate::engine::Engine;
@@ -295,7 +295,7 @@ impl Engine {
             report.owned.iter().filter_map(in_pool).chain(free).collect();
         all.sort();
         let data = pool.geometry().data();
-        let piece = |from: u64, to: u64| Place::Pool(Extent { at: from, len: to - from });
+        let piece = |from: PmOffset, to: PmOffset| Place::Pool(Extent { at: from, len: to - from });
         let (mut upto, mut last) = (data.start, Owner::Free);
         for (extent, owner) in all {
             let end = extent.at + extent.len;

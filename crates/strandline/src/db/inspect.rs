@@ -18,7 +18,8 @@ impl Db {
     pub fn zone(&self, no: u32) -> Option<(u64, pool::HeaderState, f64)> {
         let pool = &self.engine().media.pool;
         let geometry = pool.geometry();
-        (no < geometry.zones()).then(|| (geometry.zone_at(no), pool.header(no), pool.zone_wear(no)))
+        let zone = || (geometry.zone_at(no).get(), pool.header(no), pool.zone_wear(no));
+        (no < geometry.zones()).then(zone)
     }
 
     /// How evenly the zones are worn, in fillings. Looks at each of them.

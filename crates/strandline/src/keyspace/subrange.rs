@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use base::PmOffset;
 
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::WriteHead;
@@ -49,7 +50,7 @@ pub(crate) struct Subrange {
 #[derive(Default)]
 pub(crate) struct CleanTail {
     pub zone: Option<Arc<Zone>>,
-    pub at: u64,
+    pub at: PmOffset,
 }
 
 impl CleanTail {

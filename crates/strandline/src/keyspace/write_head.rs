@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
-use base::{AtomicSeq, Seq};
+use base::{AtomicSeq, PmOffset, Seq};
 
 use crate::padded::Padded;
 use crate::record::format::SeqForm;
@@ -41,7 +41,7 @@ struct Fill {
 /// Space that W2 found for a segment, not yet taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentRoom {
-    pub start: u64,
+    pub start: PmOffset,
     pub form: SeqForm,
     pub base_seq: Seq,
     pub len: u64,
@@ -117,13 +117,15 @@ impl WriteHead {
         let base_seq = fill.base_seq.load(Relaxed);
         let (form, len) = lengths.at(base_seq, last_seq);
         if tail + len <= end && (lengths.deletes || !fill.tail_reserved.load(Relaxed)) {
-            return Ok(SegmentRoom { start: tail, form, base_seq, len, switch: false });
+            let start = PmOffset::new(tail);
+            return Ok(SegmentRoom { start, form, base_seq, len, switch: false });
         }
         let (start, end) = (fill.spare_start.load(Relaxed), fill.spare_end.load(Relaxed));
         let base_seq = fill.spare_base_seq.load(Relaxed);
         let (form, len) = lengths.at(base_seq, last_seq);
         let allowed = lengths.deletes || !fill.spare_reserved.load(Relaxed);
         if start != 0 && start + len <= end && allowed {
+            let start = PmOffset::new(start);
             return Ok(SegmentRoom { start, form, base_seq, len, switch: true });
         }
         Err(Lack::Zone)
@@ -149,7 +151,7 @@ impl WriteHead {
             fill.tail_reserved.store(fill.spare_reserved.load(Relaxed), Relaxed);
             fill.spare_start.store(0, Release);
         }
-        fill.tail.store(room.start + room.len, Release);
+        fill.tail.store((room.start + room.len).get(), Release);
         fill.last_seq.store(last_seq, Relaxed);
         if bytes >= memtable_bytes || fill.spare_start.load(Relaxed) == 0 {
             self.wanting.store(true, Relaxed);
@@ -191,20 +193,21 @@ impl WriteHead {
     }
 
     /// As [`WriteHead::set_spare`], beginning at `start`.
-    pub(crate) fn set_spare_from(&self, _pass: &SequencerGuard<'_>, zone: &Zone, start: u64) {
+    pub(crate) fn set_spare_from(&self, _pass: &SequencerGuard<'_>, zone: &Zone, start: PmOffset) {
         debug_assert!(!self.has_spare());
         self.fill.spare_base_seq.store(zone.base_seq, Relaxed);
-        self.fill.spare_end.store(zone.end, Relaxed);
-        self.fill.spare_start.store(start, Relaxed);
+        self.fill.spare_end.store(zone.end.get(), Relaxed);
+        self.fill.spare_start.store(start.get(), Relaxed);
     }
 
-    /// Offset of the spare zone, if there is one.
-    pub(crate) fn spare(&self, _pass: &SequencerGuard<'_>) -> Option<u64> {
-        Some(self.fill.spare_start.load(Relaxed)).filter(|start| *start != 0)
+    /// Where the spare zone begins, if there is one.
+    pub(crate) fn spare(&self, _pass: &SequencerGuard<'_>) -> Option<PmOffset> {
+        let start = self.fill.spare_start.load(Relaxed);
+        (start != 0).then(|| PmOffset::new(start))
     }
 
-    /// Takes the spare zone away, if nothing is reserved in the active memtable. Returns its offset.
-    pub(crate) fn take_spare(&self, pass: &SequencerGuard<'_>) -> Option<u64> {
+    /// Takes the spare zone away, if nothing is reserved in the active memtable. Tells where it begins.
+    pub(crate) fn take_spare(&self, pass: &SequencerGuard<'_>) -> Option<PmOffset> {
         let start = self.spare(pass).filter(|_| self.bytes() == 0)?;
         self.fill.spare_start.store(0, Relaxed);
         self.wanting.store(true, Relaxed);

@@ -86,7 +86,7 @@ impl Copies {
         self.stage.clear();
         let place = ZoneBinding { seed, base_seq, form };
         format::encode(&mut self.stage, &shape, place, seq, seq, copy.key, copy.stored);
-        let written = media.region.copy_nt(site, at, &self.stage);
+        let written = media.region.copy_nt(site, at.get(), &self.stage);
         self.tail.at += len;
         self.written += len;
         Ok((media.entry(Leaf::new(at, len, hash(copy.key)))?, written))

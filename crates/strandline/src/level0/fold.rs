@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::limits::VALUE_BYTES_MAX;
 use base::planted::{self, Bug};
-use base::{Result, Seq};
+use base::{PmOffset, Result, Seq};
 use pmem::Site;
 
 use crate::engine::{Claim, Engine};
@@ -31,7 +31,7 @@ pub(crate) const OPERANDS_MIN: usize = 4;
 const SHARE: u64 = 4;
 
 /// Extents of long values, by their places.
-pub(crate) type Extents = BTreeMap<u64, Arc<ExtentHold>>;
+pub(crate) type Extents = BTreeMap<PmOffset, Arc<ExtentHold>>;
 
 /// Combines operands for one new run.
 pub(crate) struct Folder<'j> {

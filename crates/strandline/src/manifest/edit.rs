@@ -1,10 +1,10 @@
 //! Edits: what the manifest log stores. An edit is a list of changes with the floor it was written under.
 //! `docs/format/manifest.md` is the format.
 
-use base::Seq;
 use base::bytes::common_prefix;
 use base::codec::{Reader, put_varint};
 use base::limits::KEY_BYTES_MAX;
+use base::{PmOffset, Seq};
 use pool::Extent;
 use sst::SEQ_MAX;
 
@@ -110,12 +110,13 @@ fn put_pieces(out: &mut Vec<u8>, pieces: &Pieces) {
 }
 
 fn put_extent(out: &mut Vec<u8>, extent: Extent) {
-    put_varint(out, extent.at);
+    put_varint(out, extent.at.get());
     put_varint(out, extent.len);
 }
 
 fn extent(reader: &mut Reader<'_>) -> Option<Extent> {
-    Some(Extent { at: reader.varint()?, len: reader.varint()? })
+    let at = PmOffset::new(reader.varint()?);
+    Some(Extent { at, len: reader.varint()? })
 }
 
 fn pieces(reader: &mut Reader<'_>) -> Option<Pieces> {

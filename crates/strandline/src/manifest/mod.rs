@@ -417,10 +417,12 @@ impl Manifest {
 mod tests {
     use super::*;
     use crate::level0::run::pieces::Pieces;
+    use base::PmOffset;
     use pool::Extent;
 
     fn desc(id: u64) -> RunDesc {
-        let pieces = |at| Pieces { extents: vec![Extent { at, len: 4096 }], len: 4000 };
+        let pieces =
+            |at| Pieces { extents: vec![Extent { at: PmOffset::new(at), len: 4096 }], len: 4000 };
         RunDesc {
             id,
             keyspace: 0,
@@ -479,7 +481,7 @@ mod tests {
                 VersionEdit::AddTable(Box::new(table(8, b"a", b"c"))),
                 VersionEdit::AddTable(Box::new(table(9, b"d", b"f"))),
                 VersionEdit::AddTable(Box::new(TableDesc {
-                    extent: Some(Extent { at: 65_536, len: 1024 }),
+                    extent: Some(Extent { at: PmOffset::new(65_536), len: 1024 }),
                     ..table(10, b"g", b"h")
                 })),
                 VersionEdit::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use art::{Art, Direction, Versions};
-use base::{AtomicSeq, Seq};
+use base::{AtomicSeq, PmOffset, Seq};
 
 use crate::busy::Busy;
 use crate::record::extent::ExtentHold;
@@ -27,7 +27,7 @@ pub(crate) struct Memtable {
     pub deletes: Deletes,
     zones: Mutex<Vec<Arc<Zone>>>,
     /// Of values, by their places.
-    extents: Mutex<BTreeMap<u64, Arc<ExtentHold>>>,
+    extents: Mutex<BTreeMap<PmOffset, Arc<ExtentHold>>>,
     /// Bytes reserved in the zones; known once the memtable takes no more.
     pub bytes: AtomicU64,
     /// Highest sequence number reserved here; known once the memtable takes no more.
@@ -93,7 +93,7 @@ impl Memtable {
     }
 
     /// The extent at `at`, if the value of a record of the memtable is in it.
-    pub(crate) fn value_extent(&self, at: u64) -> Option<Arc<ExtentHold>> {
+    pub(crate) fn value_extent(&self, at: PmOffset) -> Option<Arc<ExtentHold>> {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned()
     }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Result, Seq};
+use base::{PmOffset, Result, Seq};
 use sst::Block;
 
 use crate::engine::Engine;
@@ -61,7 +61,7 @@ fn zone_of(run: &Run, no: u32) -> Option<Arc<Zone>> {
 }
 
 /// The extent at `at`, if the value of a record that `run` names is in it.
-fn extent_of(run: &Run, at: u64) -> Option<Arc<ExtentHold>> {
+fn extent_of(run: &Run, at: PmOffset) -> Option<Arc<ExtentHold>> {
     let at = run.extents.binary_search_by_key(&at, |hold| hold.extent().at).ok()?;
     Some(Arc::clone(&run.extents[at]))
 }

@@ -22,7 +22,7 @@
 use base::checksum::{mix, sum32};
 use base::codec::{Reader, put_varint, varint_len};
 use base::planted::{self, Bug};
-use base::{LINE, Seq};
+use base::{LINE, PmOffset, Seq};
 use sst::SEQ_MAX;
 
 pub(crate) use crate::record::kind::Kind;
@@ -76,7 +76,7 @@ pub(crate) const EXTENT_REF_LEN: usize = 24;
 /// Where a value too long for a zone is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExtentRef {
-    pub at: u64,
+    pub at: PmOffset,
     pub len: u64,
     pub sum: u64,
 }
@@ -84,7 +84,7 @@ pub(crate) struct ExtentRef {
 impl ExtentRef {
     pub(crate) fn encode(self) -> [u8; EXTENT_REF_LEN] {
         let mut out = [0; EXTENT_REF_LEN];
-        out[..8].copy_from_slice(&self.at.to_le_bytes());
+        out[..8].copy_from_slice(&self.at.get().to_le_bytes());
         out[8..16].copy_from_slice(&self.len.to_le_bytes());
         out[16..].copy_from_slice(&self.sum.to_le_bytes());
         out
@@ -92,7 +92,8 @@ impl ExtentRef {
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<ExtentRef> {
         let mut reader = Reader::new(bytes);
-        let decoded = ExtentRef { at: reader.u64()?, len: reader.u64()?, sum: reader.u64()? };
+        let at = PmOffset::new(reader.u64()?);
+        let decoded = ExtentRef { at, len: reader.u64()?, sum: reader.u64()? };
         (reader.remaining() == 0).then_some(decoded)
     }
 }
@@ -493,7 +494,8 @@ mod tests {
     /// The example of docs/format/record.md.
     #[test]
     fn the_bytes_are_those_of_format_version_3() {
-        let seed = crate::record::store::record_seed(mix(7, 0x1_0000_0000) | 1, 65_536);
+        let seed =
+            crate::record::store::record_seed(mix(7, 0x1_0000_0000) | 1, PmOffset::new(65_536));
         let shape = Shape { kind: Kind::Put, role: Role::Solo, key_len: 5, value_len: 3 };
         let mut bytes = Vec::new();
         encode(

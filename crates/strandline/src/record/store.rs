@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::bytes::compare;
 use base::checksum::{key_hash, mix, sum64};
 use base::planted::{self, Bug};
-use base::{AtomicSeq, Error, LINE, Result, Seq};
+use base::{AtomicSeq, Error, LINE, PmOffset, Result, Seq};
 use pmem::{Owner, Region};
 use pool::Pool;
 
@@ -30,16 +30,16 @@ pub(crate) const NEAR: usize = 2;
 
 impl Leaf {
     #[inline]
-    pub(crate) fn new(at: u64, len: u64, key_hash: u64) -> Leaf {
+    pub(crate) fn new(at: PmOffset, len: u64, key_hash: u64) -> Leaf {
         let lines = len / LINE as u64;
         let hint = if lines < 64 { lines } else { 0 };
-        Leaf((at / LINE as u64) | (hint << 40) | (key_hash & 0xffff) << 46)
+        Leaf((at.get() / LINE as u64) | (hint << 40) | (key_hash & 0xffff) << 46)
     }
 
-    /// Offset of the record in the pool.
+    /// Where the record is.
     #[inline]
-    pub(crate) fn at(self) -> u64 {
-        (self.0 & ((1 << 40) - 1)) * LINE as u64
+    pub(crate) fn at(self) -> PmOffset {
+        PmOffset::new((self.0 & ((1 << 40) - 1)) * LINE as u64)
     }
 
     /// Whether the record may belong to a key with this hash.
@@ -77,7 +77,7 @@ pub(crate) struct Media {
     pub pool: Pool,
     pub region: Arc<Region>,
     zones: Box<[ZoneFact]>,
-    data_at: u64,
+    data_at: PmOffset,
     zone_shift: u32,
     /// Held while the store may write.
     owner: Mutex<Option<Owner>>,
@@ -89,7 +89,7 @@ pub(crate) struct Entry {
     pub seq: Seq,
     pub kind: Kind,
     pub void: bool,
-    pub at: u64,
+    pub at: PmOffset,
     key_at: u32,
     key_len: u32,
     value_len: u32,
@@ -98,7 +98,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     #[inline(always)]
-    fn new(at: u64, len: usize, brief: &ShortHeader) -> Entry {
+    fn new(at: PmOffset, len: usize, brief: &ShortHeader) -> Entry {
         Entry {
             seq: brief.seq,
             kind: brief.kind,
@@ -117,11 +117,18 @@ impl Entry {
         Leaf::new(self.at, u64::from(self.len), 0)
     }
 
-    /// Where its key stands: offset in the pool, and length.
+    /// Where its key stands.
     #[inline]
-    pub(crate) fn key_place(&self) -> (u64, u32) {
-        (self.at + u64::from(self.key_at), self.key_len)
+    pub(crate) fn key_place(&self) -> KeyPlace {
+        KeyPlace { at: self.at + u64::from(self.key_at), len: self.key_len }
     }
+}
+
+/// Where a key stands in the pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyPlace {
+    at: PmOffset,
+    len: u32,
 }
 
 impl Media {
@@ -155,8 +162,8 @@ impl Media {
 
     /// Seed and base sequence for a record at `at`, if a zone with records is there.
     #[inline]
-    pub(crate) fn place(&self, at: u64) -> Option<(u64, Seq)> {
-        let zone = at.checked_sub(self.data_at)? >> self.zone_shift;
+    pub(crate) fn place(&self, at: PmOffset) -> Option<(u64, Seq)> {
+        let zone = at.checked_distance(self.data_at)? >> self.zone_shift;
         let fact = self.zones.get(usize::try_from(zone).ok()?)?;
         let seed = fact.seed.load(Relaxed);
         (seed != 0).then(|| (record_seed(seed, at), fact.base_seq.load(Relaxed)))
@@ -164,14 +171,14 @@ impl Media {
 
     /// Bytes from `at` to the end of its zone.
     #[inline]
-    fn room(&self, at: u64) -> usize {
+    fn room(&self, at: PmOffset) -> usize {
         let zone_len = 1_u64 << self.zone_shift;
         (zone_len - ((at - self.data_at) & (zone_len - 1))) as usize
     }
 
     /// Decodes the head of the record at `at` without checking its body.
     #[inline]
-    pub(crate) fn head(&self, at: u64) -> Option<(RecordHead, &[u8])> {
+    pub(crate) fn head(&self, at: PmOffset) -> Option<(RecordHead, &[u8])> {
         let (seed, base_seq) = self.place(at)?;
         self.steady(at, || self.head_under(at, seed, base_seq))
     }
@@ -181,17 +188,17 @@ impl Media {
     /// fails and the word is not what it was before, it looks again, at a word that changes no more. Where it fails and the
     /// word is the same before and behind, every look between saw that word too: it is the record that fails.
     #[inline(always)]
-    fn steady<T>(&self, at: u64, read: impl Fn() -> Option<T>) -> Option<T> {
-        if !at.is_multiple_of(LINE as u64) {
+    fn steady<T>(&self, at: PmOffset, read: impl Fn() -> Option<T>) -> Option<T> {
+        if !at.is_aligned(LINE as u64) {
             return None;
         }
-        let mut word = self.region.load_u64(at);
+        let mut word = self.region.load_u64(at.get());
         // One place that calls `read`, so that it is inlined there.
         loop {
             if let Some(found) = read() {
                 return Some(found);
             }
-            let seen = std::mem::replace(&mut word, self.region.load_u64(at));
+            let seen = std::mem::replace(&mut word, self.region.load_u64(at.get()));
             if seen == word {
                 return None;
             }
@@ -199,7 +206,7 @@ impl Media {
     }
 
     #[inline]
-    fn verified_with(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(RecordHead, &[u8])> {
+    fn verified_with(&self, at: PmOffset, seed: u64, base_seq: Seq) -> Option<(RecordHead, &[u8])> {
         self.steady(at, || {
             let (head, bytes) = self.head_under(at, seed, base_seq)?;
             head.verify(bytes, seed).then_some((head, bytes))
@@ -207,21 +214,25 @@ impl Media {
     }
 
     #[inline]
-    fn head_under(&self, at: u64, seed: u64, base_seq: Seq) -> Option<(RecordHead, &[u8])> {
-        let head = RecordHead::decode(self.region.bytes(at, LINE), seed, base_seq)?;
+    fn head_under(&self, at: PmOffset, seed: u64, base_seq: Seq) -> Option<(RecordHead, &[u8])> {
+        let head = RecordHead::decode(self.region.bytes(at.get(), LINE), seed, base_seq)?;
         let len = head.len();
-        (len <= self.room(at)).then(|| (head, self.region.bytes(at, len)))
+        (len <= self.room(at)).then(|| (head, self.region.bytes(at.get(), len)))
     }
 
     /// The record at `at` if its checksum holds.
     #[inline]
-    pub(crate) fn verified(&self, at: u64) -> Option<(RecordHead, &[u8])> {
+    pub(crate) fn verified(&self, at: PmOffset) -> Option<(RecordHead, &[u8])> {
         let (seed, base_seq) = self.place(at)?;
         self.verified_with(at, seed, base_seq)
     }
 
     /// The same if the zone had this `incarnation`; sequence numbers in it mean nothing.
-    pub(crate) fn verified_under(&self, at: u64, incarnation: u64) -> Option<(RecordHead, &[u8])> {
+    pub(crate) fn verified_under(
+        &self,
+        at: PmOffset,
+        incarnation: u64,
+    ) -> Option<(RecordHead, &[u8])> {
         // What was published lies at most 32 bits before a record's number.
         const ANY_BASE: Seq = Seq::new(1 << 40);
         let seed = record_seed(self.zone_seed(incarnation), at);
@@ -270,14 +281,14 @@ impl Media {
     ) -> Option<Entry> {
         let at = leaf.at();
         let len = (leaf.0 >> 40 & 0x3f) as usize * LINE;
-        let inside = at.wrapping_sub(self.data_at);
+        let inside = at.get().wrapping_sub(self.data_at.get());
         let within = (inside & ((1 << self.zone_shift) - 1)) as usize;
         let fact = self.zones.get((inside >> self.zone_shift) as usize)?;
         if len == 0 || within + len > 1 << self.zone_shift {
             return None;
         }
         let seed = record_seed(fact.seed.load(Relaxed), at);
-        let brief = decode(self.region.bytes(at, len), seed, fact.base_seq.load(Relaxed))?;
+        let brief = decode(self.region.bytes(at.get(), len), seed, fact.base_seq.load(Relaxed))?;
         Some(Entry::new(at, len, &brief))
     }
 
@@ -309,7 +320,7 @@ impl Media {
 
     /// The error for a record whose bytes fail their checks.
     #[cold]
-    pub(crate) fn damaged(&self, at: u64) -> Error {
+    pub(crate) fn damaged(&self, at: PmOffset) -> Error {
         let zone = match self.pool.geometry().zone_of(at) {
             Some(zone) => format!(" in zone {zone}"),
             None => String::new(),
@@ -332,8 +343,8 @@ impl Media {
 
     /// The key at a place that [`Entry::key_place`] told.
     #[inline]
-    pub(crate) fn key_at(&self, (at, len): (u64, u32)) -> &[u8] {
-        self.region.bytes(at, len as usize)
+    pub(crate) fn key_at(&self, place: KeyPlace) -> &[u8] {
+        self.region.bytes(place.at.get(), place.len as usize)
     }
 
     /// Value of a checked record; a value in an extent is checked here.
@@ -347,14 +358,14 @@ impl Media {
     pub(crate) fn value_front<const N: usize>(&self, entry: &Entry) -> Option<&[u8]> {
         let Some(extent) = self.extent_of(entry) else { return self.stored_value(entry).get(..N) };
         let end = extent.at.checked_add(extent.len)?;
-        let within = extent.len >= N as u64 && end <= self.region.len();
-        within.then(|| self.region.bytes(extent.at, N))
+        let within = extent.len >= N as u64 && end.get() <= self.region.len();
+        within.then(|| self.region.bytes(extent.at.get(), N))
     }
 
     /// The bytes behind the key of a checked record: its value, or where its value is.
     pub(crate) fn stored_value(&self, entry: &Entry) -> &[u8] {
         let at = entry.at + u64::from(entry.key_at) + u64::from(entry.key_len);
-        self.region.bytes(at, entry.value_len as usize)
+        self.region.bytes(at.get(), entry.value_len as usize)
     }
 
     /// The extent that a checked record names, if it names one.
@@ -365,13 +376,13 @@ impl Media {
         ExtentRef::decode(self.stored_value(entry))
     }
 
-    fn extent_value(&self, record_at: u64, reference: &[u8]) -> Result<&[u8]> {
+    fn extent_value(&self, record_at: PmOffset, reference: &[u8]) -> Result<&[u8]> {
         let extent = ExtentRef::decode(reference)
             .filter(|extent| {
-                extent.at.checked_add(extent.len).is_some_and(|end| end <= self.region.len())
+                extent.at.checked_add(extent.len).is_some_and(|end| end.get() <= self.region.len())
             })
             .ok_or_else(|| self.damaged(record_at))?;
-        let bytes = self.region.bytes(extent.at, extent.len as usize);
+        let bytes = self.region.bytes(extent.at.get(), extent.len as usize);
         if self.extent_sum(extent.at, bytes) != extent.sum {
             return Err(self.damaged(extent.at));
         }
@@ -379,14 +390,14 @@ impl Media {
     }
 
     /// Checksum of a value kept at `at` outside its record.
-    pub(crate) fn extent_sum(&self, at: u64, value: &[u8]) -> u64 {
-        sum64(mix(self.pool.id(), at), value)
+    pub(crate) fn extent_sum(&self, at: PmOffset, value: &[u8]) -> u64 {
+        sum64(mix(self.pool.id(), at.get()), value)
     }
 
     /// Hints that the record of `leaf` is wanted soon.
     #[inline]
     pub(crate) fn prefetch(&self, leaf: Leaf) {
-        self.region.prefetch(leaf.at(), leaf.lines().min(FIRST_LINES));
+        self.region.prefetch(leaf.at().get(), leaf.lines().min(FIRST_LINES));
     }
 
     /// Hints that the record of `leaf` will be glanced at soon.
@@ -394,7 +405,7 @@ impl Media {
     pub(crate) fn prefetch_glance(&self, leaf: Leaf) {
         let lines = leaf.lines();
         // Head and most keys are in the first line.
-        self.region.prefetch(leaf.at(), if lines > FIRST_LINES { 1 } else { lines });
+        self.region.prefetch(leaf.at().get(), if lines > FIRST_LINES { 1 } else { lines });
     }
 
     /// The same for what [`Media::prefetch`] leaves out of records of up to 63 lines: these are so many that they should
@@ -403,15 +414,16 @@ impl Media {
     pub(crate) fn prefetch_rest(&self, leaf: Leaf) {
         let lines = leaf.lines();
         if lines > FIRST_LINES {
-            self.region.prefetch(leaf.at() + (FIRST_LINES * LINE) as u64, lines - FIRST_LINES);
+            let rest = leaf.at() + (FIRST_LINES * LINE) as u64;
+            self.region.prefetch(rest.get(), lines - FIRST_LINES);
         }
     }
 }
 
 /// Checksum seed of a record at `at` in a zone with `zone_seed`.
 #[inline]
-pub(crate) fn record_seed(zone_seed: u64, at: u64) -> u64 {
-    mix(zone_seed, at)
+pub(crate) fn record_seed(zone_seed: u64, at: PmOffset) -> u64 {
+    mix(zone_seed, at.get())
 }
 
 /// Leaf words resolve to keys for the memtable's index. A record that fails its checksum has none.
@@ -493,8 +505,8 @@ mod tests {
                 let mut bytes = Vec::new();
                 let place = ZoneBinding { seed, base_seq, form: SeqForm::Narrow };
                 encode(&mut bytes, &shape, place, Seq::new(2), Seq::new(1), b"key", &vec![7; len]);
-                let _not_flushed = region.copy(Site::Record, at, &bytes);
-                domain.at.store(at, Relaxed);
+                let _not_flushed = region.copy(Site::Record, at.get(), &bytes);
+                domain.at.store(at.get(), Relaxed);
                 let entry = media.entry(Leaf::new(at, bytes.len() as u64, 0)).expect("not damaged");
                 assert_eq!((entry.seq, media.key(&entry)), (Seq::new(2), &b"key"[..]));
                 let head = media.verified(at).expect("nor here").0;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::Seq;
+use base::{PmOffset, Seq};
 use pool::Extent;
 
 use crate::count::Count;
@@ -16,10 +16,10 @@ use crate::count::Count;
 pub(crate) struct Zone {
     pub no: u32,
     pub incarnation: u64,
-    /// Offset of the first record.
-    pub start: u64,
-    /// Offset behind the zone.
-    pub end: u64,
+    /// Where the first record is.
+    pub start: PmOffset,
+    /// The place behind the zone.
+    pub end: PmOffset,
     pub base_seq: Seq,
     /// Runs that the manifest has and that name records here.
     named_by: AtomicU32,
@@ -72,7 +72,7 @@ impl Zone {
     pub(crate) fn new(
         no: u32,
         incarnation: u64,
-        range: std::ops::Range<u64>,
+        range: std::ops::Range<PmOffset>,
         base_seq: Seq,
         pending_free: &Arc<PendingFree>,
     ) -> Arc<Zone> {

@@ -190,7 +190,7 @@ impl RecoveryPlan {
                 self.damage.push(Damage {
                     file: None,
                     zone: Some(candidate.no),
-                    at: gap.at,
+                    at: gap.at.get(),
                     len: gap.len,
                     what: "records fail their checksum".into(),
                 });
@@ -232,13 +232,13 @@ impl RecoveryPlan {
             self.damage.extend(torn.map(|gap| Damage {
                 file: None,
                 zone: Some(candidate.no),
-                at: gap.at,
+                at: gap.at.get(),
                 len: gap.len,
                 what: what.clone(),
             }));
         }
         if self.damage.len() == named {
-            let at = media.pool.geometry().zone_at(0);
+            let at = media.pool.geometry().zone_at(0).get();
             self.damage.push(Damage { file: None, zone: None, at, len: 0, what });
         }
     }
@@ -256,7 +256,7 @@ fn identify(media: &Media, gap: &Gap) -> Option<(Seq, Vec<u8>)> {
         return None;
     }
     let (seed, base_seq) = media.place(gap.at)?;
-    let mut bytes = media.region.bytes(gap.at, gap.len as usize).to_vec();
+    let mut bytes = media.region.bytes(gap.at.get(), gap.len as usize).to_vec();
     for at in 0..bytes.len() {
         let damaged = bytes[at];
         for change in 1..=u8::MAX {

@@ -49,7 +49,7 @@ pub(crate) fn signs_of_loss(media: &Media, state: &ManifestState) -> (Vec<Damage
 
 fn at_line(media: &Media, no: u32, what: String) -> Damage {
     let at = media.pool.geometry().line_at(no);
-    Damage { file: None, zone: Some(no), at, len: LINE as u64, what }
+    Damage { file: None, zone: Some(no), at: at.get(), len: LINE as u64, what }
 }
 
 /// An epoch, a keyspace and a subrange stand in a durable edit before the first zone is granted for them.
@@ -78,7 +78,7 @@ fn first_record(
     tries: &mut u64,
 ) -> Option<u64> {
     let at = media.pool.geometry().zone_at(no);
-    if media.region.bytes(at, LINE).iter().all(|byte| *byte == 0) {
+    if media.region.bytes(at.get(), LINE).iter().all(|byte| *byte == 0) {
         return None;
     }
     *tries -= incarnations.end - incarnations.start;

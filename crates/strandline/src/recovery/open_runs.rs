@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, PmOffset, Result};
 use pool::{HeaderState, ZoneHeader};
 
 use crate::keyspace::subrange::Subrange;
@@ -25,7 +25,7 @@ pub(crate) struct Zones<'m> {
     media: &'m Media,
     pending_free: Arc<PendingFree>,
     pub(crate) known: BTreeMap<u32, Arc<Zone>>,
-    extents: BTreeMap<u64, Arc<ExtentHold>>,
+    extents: BTreeMap<PmOffset, Arc<ExtentHold>>,
 }
 
 impl Zones<'_> {

@@ -160,7 +160,7 @@ impl Rebuild<'_> {
         if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
             let skips = planted::is(Bug::RecoveryThreadSkipsFlush) && candidate.no % 2 == 1;
             let len = if skips { 0 } else { sealed as usize };
-            let flushed = media.region.flush_range(Site::RecoverAccepted, start, len);
+            let flushed = media.region.flush_range(Site::RecoverAccepted, start.get(), len);
             if !planted::is(Bug::RecoveryFencedByOpener) {
                 let _durable = media.region.fence(flushed);
             }

@@ -365,7 +365,7 @@ fn note_lost_zones(media: &Media, state: &ManifestState, decided: &mut RecoveryP
         decided.damage.push(Damage {
             file: None,
             zone: Some(*no),
-            at: media.pool.geometry().line_at(*no),
+            at: media.pool.geometry().line_at(*no).get(),
             len: LINE as u64,
             what: format!(
                 "the zone's header fails its checksum; {sealed} bytes of records are lost"
@@ -381,7 +381,7 @@ fn note_lost_run(desc: &RunDesc, error: &Error, decided: &mut RecoveryPlan) {
     decided.damage.push(Damage {
         file: None,
         zone: None,
-        at: place.map_or(0, |extent| extent.at),
+        at: place.map_or(0, |extent| extent.at.get()),
         len: desc.meta.len,
         what: error.context().to_owned(),
     });
@@ -428,7 +428,7 @@ fn scan_all(
 ) -> Vec<ZoneScan> {
     in_parallel(candidates, threads, |candidate| {
         let start = media.pool.geometry().zone_at(candidate.no);
-        let scan = scan_zone::scan(media, start, start + candidate.limit, floor);
+        let scan = scan_zone::scan(media, start..start + candidate.limit, floor);
         advance.by(candidate.limit);
         scan
     })

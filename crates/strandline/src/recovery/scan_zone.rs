@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use base::{LINE, Result, Seq};
+use base::{LINE, PmOffset, Result, Seq};
 
 use crate::record::format::{Kind, RecordHead, Role};
 use crate::record::store::Media;
@@ -55,7 +55,7 @@ pub(crate) enum Void {
 /// Bytes that do not check out.
 #[derive(Debug)]
 pub(crate) struct Gap {
-    pub at: u64,
+    pub at: PmOffset,
     pub len: u64,
     /// Number of the next valid record's commit.
     pub before: Option<Seq>,
@@ -72,7 +72,7 @@ impl ZoneScan {
 
 /// A record that O4 puts back.
 pub(crate) struct FoundRecord {
-    pub at: u64,
+    pub at: PmOffset,
     pub len: u64,
     pub seq: Seq,
     /// Number of its commit.
@@ -85,7 +85,7 @@ pub(crate) struct FoundRecord {
 }
 
 impl FoundRecord {
-    fn new(at: u64, head: &RecordHead, number: Seq, void: bool) -> FoundRecord {
+    fn new(at: PmOffset, head: &RecordHead, number: Seq, void: bool) -> FoundRecord {
         FoundRecord {
             at,
             len: head.len() as u64,
@@ -100,12 +100,13 @@ impl FoundRecord {
     }
 
     pub(crate) fn key<'m>(&self, media: &'m Media) -> &'m [u8] {
-        media.region.bytes(self.at + u64::from(self.key_at), self.key_len as usize)
+        let at = self.at + u64::from(self.key_at);
+        media.region.bytes(at.get(), self.key_len as usize)
     }
 
     pub(crate) fn value<'m>(&self, media: &'m Media) -> &'m [u8] {
         let at = self.at + u64::from(self.key_at + self.key_len);
-        media.region.bytes(at, self.value_len as usize)
+        media.region.bytes(at.get(), self.value_len as usize)
     }
 }
 
@@ -113,7 +114,7 @@ impl FoundRecord {
 struct SegmentAt {
     number: Seq,
     last_seq: Seq,
-    end: u64,
+    end: PmOffset,
     void: Void,
 }
 
@@ -121,10 +122,10 @@ struct SegmentAt {
 #[inline(always)]
 fn segment(
     media: &Media,
-    at: u64,
-    end: u64,
-    look: impl Fn(&Media, u64, u64) -> Option<RecordHead>,
-    mut each: impl FnMut(u64, &RecordHead),
+    at: PmOffset,
+    end: PmOffset,
+    look: impl Fn(&Media, PmOffset, PmOffset) -> Option<RecordHead>,
+    mut each: impl FnMut(PmOffset, &RecordHead),
 ) -> Option<(RecordHead, SegmentAt)> {
     let first = look(media, at, end)?;
     let records = match first.role {
@@ -157,33 +158,34 @@ fn segment(
 
 /// The head of the record at `at` if it ends by `end` and its checksum holds.
 #[inline]
-fn checked(media: &Media, at: u64, end: u64) -> Option<RecordHead> {
+fn checked(media: &Media, at: PmOffset, end: PmOffset) -> Option<RecordHead> {
     if at + LINE as u64 > end {
         return None;
     }
     let (head, bytes) = media.verified(at)?;
-    media.region.prefetch(at + AHEAD, bytes.len() / LINE);
+    media.region.prefetch((at + AHEAD).get(), bytes.len() / LINE);
     (bytes.len() as u64 <= end - at).then_some(head)
 }
 
 /// The head of a record that [`scan`] has checked.
 #[inline]
-fn known(media: &Media, at: u64, end: u64) -> Option<RecordHead> {
+fn known(media: &Media, at: PmOffset, end: PmOffset) -> Option<RecordHead> {
     if at + LINE as u64 > end {
         return None;
     }
     let (head, bytes) = media.head(at)?;
     // Records to come are most likely as long as this one, and only their first lines are read.
     let distance = (AHEAD / bytes.len() as u64).max(1) * bytes.len() as u64;
-    media.region.prefetch(at + distance, 1);
+    media.region.prefetch((at + distance).get(), 1);
     (bytes.len() as u64 <= end - at).then_some(head)
 }
 
-/// Scans `start..end` for segments; commits at or below `floor` need not be reported one by one.
-pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan {
+/// Scans what counts of a zone for segments; commits at or below `floor` need not be reported one by one.
+pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan {
+    let Range { start, end } = zone;
     let mut scan = ZoneScan::default();
     let mut at = start;
-    let mut gap: Option<u64> = None;
+    let mut gap: Option<PmOffset> = None;
     while at < end {
         let Some((first, found)) = segment(media, at, end, checked, |_, _| {}) else {
             gap.get_or_insert(at);
@@ -231,7 +233,7 @@ pub(crate) fn scan(media: &Media, start: u64, end: u64, floor: Seq) -> ZoneScan 
 /// passed its checks in the scan, and no thread writes meanwhile, so it is not verified again.
 pub(crate) fn replay(
     media: &Media,
-    Range { start, end }: Range<u64>,
+    Range { start, end }: Range<PmOffset>,
     scan: &ZoneScan,
     cut: Seq,
     salvage: bool,
@@ -239,7 +241,7 @@ pub(crate) fn replay(
 ) -> Result<u64> {
     let mut sealed = 0;
     let mut at = start;
-    let mut heads: Vec<(u64, RecordHead)> = Vec::new();
+    let mut heads: Vec<(PmOffset, RecordHead)> = Vec::new();
     let mut gaps = scan.gaps.iter().peekable();
     while at < end {
         if let Some(gap) = gaps.next_if(|gap| gap.at == at) {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{LINE, Seq};
+use base::{LINE, PmOffset, Seq};
 use pmem::Region;
 use pool::Pool;
 use sst::RangeDelete;
@@ -45,7 +45,7 @@ impl LoneZones {
         let geometry = *media.pool.geometry();
         for no in 0..geometry.zones() {
             let (start, len) = (geometry.zone_at(no), geometry.zone_len());
-            if start + len > region.len() {
+            if (start + len).get() > region.len() {
                 break;
             }
             let Some(header) = granted(&media, no) else { continue };
@@ -85,7 +85,7 @@ impl LoneZones {
 }
 
 impl Records {
-    fn add(&mut self, at: u64, head: &RecordHead, bytes: &[u8]) {
+    fn add(&mut self, at: PmOffset, head: &RecordHead, bytes: &[u8]) {
         let key = head.key(bytes);
         match head.kind {
             _ if head.void => {}

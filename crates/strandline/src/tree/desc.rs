@@ -129,6 +129,8 @@ fn is_disjoint(level: &BTreeMap<Vec<u8>, TableDesc>, desc: &TableDesc) -> Result
 
 #[cfg(test)]
 mod tests {
+    use base::PmOffset;
+
     use super::*;
 
     fn desc(id: u64, smallest: &str, largest: &str) -> TableDesc {
@@ -168,7 +170,7 @@ mod tests {
         let open = TableDesc { ends_before: true, ..desc(7, "ca", "d") };
         assert_eq!(state.add(&open), Ok(()), "ends before the next begins");
         assert_eq!(state.add(&TableDesc { ends_before: true, ..desc(8, "c", "d") }), Err(OVERLAP));
-        let extent = Some(Extent { at: 4096, len: 256 });
+        let extent = Some(Extent { at: PmOffset::new(4096), len: 256 });
         let long = TableDesc { extent, len: 257, ..desc(9, "z", "z") };
         assert_eq!(state.add(&long), Err("a table in persistent memory fits its extent"));
         assert_eq!(state.remove(1, b"ca", 7), Ok(()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::planted::{self, Bug};
-use base::{Error, Result};
+use base::{Error, PmOffset, Result};
 use pmem::Site;
 use pool::Extent;
 
@@ -86,7 +86,7 @@ impl PmTables {
     /// Makes `bytes` durable in an extent of their own; `None` if there is no room for them.
     pub(crate) fn write(self: &Arc<PmTables>, bytes: &[u8]) -> Option<PmExtent> {
         let taken = self.take(bytes.len() as u64)?;
-        let flight = self.media.region.copy_nt(Site::Table, taken.extent().at, bytes);
+        let flight = self.media.region.copy_nt(Site::Table, taken.extent().at.get(), bytes);
         let elsewhere = planted::is(Bug::PmTableFencedByInstaller);
         if !planted::is(Bug::PmTableUnfenced) && !elsewhere {
             let _durable = self.media.region.fence(flight);
@@ -137,7 +137,7 @@ impl PmTables {
         let name =
             format!("table {id} at offset {} of {}", extent.at, self.media.region.describe());
         let end = extent.at.checked_add(extent.len);
-        if len > extent.len || end.is_none_or(|end| end > self.media.region.len()) {
+        if len > extent.len || end.is_none_or(|end| end.get() > self.media.region.len()) {
             return Err(Error::corruption(
                 "open",
                 format!(
@@ -184,7 +184,7 @@ impl Drop for PmExtent {
 /// A table in persistent memory, as a file is read.
 struct PmFile {
     media: Arc<Media>,
-    at: u64,
+    at: PmOffset,
     len: u64,
     name: PathBuf,
     _hold: Option<Arc<TableSpace>>,
@@ -203,7 +203,7 @@ impl ssd::Read for PmFile {
                 ),
             ));
         }
-        out.copy_from_slice(self.media.region.bytes(self.at + at, out.len()));
+        out.copy_from_slice(self.media.region.bytes((self.at + at).get(), out.len()));
         Ok(())
     }
 
@@ -216,7 +216,9 @@ impl ssd::Read for PmFile {
     }
 
     fn will_need(&self, at: u64, len: u64) {
-        self.media.region.prefetch(self.at + at, (len as usize).div_ceil(base::LINE).clamp(1, 64));
+        self.media
+            .region
+            .prefetch((self.at + at).get(), (len as usize).div_ceil(base::LINE).clamp(1, 64));
     }
 }
 

@@ -56,7 +56,7 @@ impl Table {
 
     /// Offset of its first byte in its file, or in the pool.
     pub(crate) fn start(&self) -> u64 {
-        self.desc.extent.map_or(0, |extent| extent.at)
+        self.desc.extent.map_or(0, |extent| extent.at.get())
     }
 
     /// Whether it lies in persistent memory.

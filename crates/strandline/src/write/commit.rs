@@ -411,7 +411,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 let (key, value) = (op.stored_key(), op.stored_value());
                 stage.clear();
                 format::encode(stage, shape, *zone, seq, self.published, key, value);
-                flight.join(region.copy_nt(Site::Record, *at, stage));
+                flight.join(region.copy_nt(Site::Record, at.get(), stage));
             }
         });
         self.phase = Phase::Copied;
@@ -533,12 +533,12 @@ impl<'e, 'a> Commit<'e, 'a> {
         for op in self.ops.iter() {
             let at = op.record.at;
             if filled {
-                let word = format::voided(region.load_u64(at));
-                flight.join(region.flush(region.store_u64(Site::Void, at, word)));
+                let word = format::voided(region.load_u64(at.get()));
+                flight.join(region.flush(region.store_u64(Site::Void, at.get(), word)));
             } else {
                 let seq = self.number + u64::from(op.place);
                 let blank = blank_record(&op.record, seq, self.published);
-                flight.join(region.copy_nt(Site::Void, at, &blank));
+                flight.join(region.copy_nt(Site::Void, at.get(), &blank));
             }
         }
         // If not even that is durable, the commit's fate is unknown: it is never passed.

@@ -31,7 +31,7 @@ impl Engine {
     ) -> (Arc<ExtentHold>, [u8; format::EXTENT_REF_LEN]) {
         let extent = hold.extent();
         let region = &self.media.region;
-        let dirty = region.copy(Site::Extent, extent.at, value);
+        let dirty = region.copy(Site::Extent, extent.at.get(), value);
         let _durable = region.fence(region.flush(dirty));
         let sum = self.media.extent_sum(extent.at, value);
         (Arc::new(hold), ExtentRef { at: extent.at, len: value.len() as u64, sum }.encode())

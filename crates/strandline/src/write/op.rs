@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use base::{Error, ErrorKind, Result, Seq};
+use base::{Error, ErrorKind, PmOffset, Result, Seq};
 
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, Routes};
@@ -31,7 +31,7 @@ pub(crate) struct Op<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct OpRecord {
     pub shape: Shape,
-    pub at: u64,
+    pub at: PmOffset,
     /// Whole lines, in the form that its zone asks for.
     pub len: u64,
     pub zone: ZoneBinding,
@@ -60,7 +60,7 @@ impl<'a> Op<'a> {
         let stored = Stored::AsGiven;
         let shape = Shape { kind, role: Role::Solo, key_len: key.len(), value_len: value.len() };
         let zone = ZoneBinding { seed: 0, base_seq: Seq::ZERO, form: SeqForm::Narrow };
-        let record = OpRecord { shape, at: 0, len: 0, zone };
+        let record = OpRecord { shape, at: PmOffset::ZERO, len: 0, zone };
         Op { space, kind, key, value, stored, place: 0, position: 0, hash: hash(key), record }
     }
 

@@ -126,9 +126,11 @@ pub fn places(path: &std::path::Path) -> Places {
     let geometry = pool.geometry();
     let record_zones = (0..geometry.zones())
         .filter(|no| matches!(pool.header(*no), HeaderState::Granted(_)))
-        .map(|no| geometry.zone_at(no)..geometry.zone_at(no) + geometry.zone_len())
+        .map(|no| geometry.zone_at(no).get())
+        .map(|start| start..start + geometry.zone_len())
         .collect();
-    Places { record_zones, data: geometry.data() }
+    let data = geometry.data();
+    Places { record_zones, data: data.start.get()..data.end.get() }
 }
 
 /// Changes to one line: what it is called, and what the line becomes.

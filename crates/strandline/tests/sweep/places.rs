@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use base::PmOffset;
 use pmem::{OpenMode, PoolFile, Prefault};
 use pool::{HeaderState, Pool};
 
@@ -43,7 +44,8 @@ impl Places {
         };
         let table = HEADER.end..HEADER.end + LINE * u64::from(geometry.zones());
         let len = geometry.manifest_len();
-        let wear = geometry.wear_table();
+        let raw = |range: Range<PmOffset>| range.start.get()..range.end.get();
+        let wear = raw(geometry.wear_table());
         let first = wear.end..wear.end + len;
         let second = first.end..first.end + len;
         let areas = if number(64) == 0 { [first, second] } else { [second, first] };
@@ -55,11 +57,11 @@ impl Places {
             at = end.next_multiple_of(LINE);
         }
         let empty = |no: &u32| {
-            let first = &bytes[geometry.zone_at(*no) as usize..][..LINE as usize];
+            let first = &bytes[geometry.zone_at(*no).get() as usize..][..LINE as usize];
             opened.header(*no) == HeaderState::Free || first.iter().all(|byte| *byte == 0)
         };
         let empty_zones = (0..geometry.zones()).filter(empty).collect();
-        let data = geometry.data();
+        let data = raw(geometry.data());
         Places {
             zone_table: table,
             wear_table: wear,

@@ -122,7 +122,7 @@ fn space_json(space: &SpaceReport) -> Value {
         json!({ "kind": kind, "keyspace": keyspace, "id": id })
     };
     let place = |place: &Place| match place {
-        Place::Pool(extent) => json!({ "offset": extent.at, "bytes": extent.len }),
+        Place::Pool(extent) => json!({ "offset": extent.at.get(), "bytes": extent.len }),
         Place::File(id) => json!({ "table": id }),
     };
     let owned =

@@ -147,14 +147,18 @@ impl<'a> Block<'a> {
 
 #[cfg(test)]
 mod tests {
+    use base::PmOffset;
+
     use super::*;
 
     fn sample() -> (Vec<Vec<u8>>, [u8; BLOCK_LEN]) {
         let keys: Vec<Vec<u8>> = (0..15)
             .map(|i| format!("/usr/share/doc/package-{:02}/copyright", i * 3).into())
             .collect();
-        let entries: Vec<(&[u8], Leaf)> =
-            keys.iter().map(|key| (&key[..], Leaf::new(64, 64, key_hash(key)))).collect();
+        let entries: Vec<(&[u8], Leaf)> = keys
+            .iter()
+            .map(|key| (&key[..], Leaf::new(PmOffset::new(64), 64, key_hash(key))))
+            .collect();
         let bytes = encode(9, &entries);
         (keys, bytes)
     }

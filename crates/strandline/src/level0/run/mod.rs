@@ -18,7 +18,7 @@ use art::Direction;
 use base::checksum::{mix, sum64};
 use base::codec::{Reader, put_varint};
 use base::planted::{self, Bug};
-use base::{Error, LINE, Result, Seq};
+use base::{Error, LINE, PmOffset, Result, Seq};
 use pool::Extent;
 use sst::RangeDelete;
 
@@ -148,7 +148,7 @@ pub(crate) fn encode_meta(fences: &Fences, meta: &Meta) -> Vec<u8> {
     }
     put_varint(&mut out, meta.extents.len() as u64);
     for extent in &meta.extents {
-        put_varint(&mut out, extent.at);
+        put_varint(&mut out, extent.at.get());
         put_varint(&mut out, extent.len);
     }
     let deletes: Vec<RangeDelete> = meta.ranges.deletes().collect();
@@ -185,7 +185,8 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Option<(Fences, Meta)> {
         meta.zones.push((no, reader.varint()?, reader.varint()?));
     }
     for _ in 0..reader.varint()? {
-        meta.extents.push(Extent { at: reader.varint()?, len: reader.varint()? });
+        let at = PmOffset::new(reader.varint()?);
+        meta.extents.push(Extent { at, len: reader.varint()? });
     }
     let mut deletes = Vec::new();
     for _ in 0..reader.varint()? {
@@ -392,45 +393,47 @@ impl Run {
     #[inline]
     pub(crate) fn may_hold(&self, media: &Media, hash: u64) -> bool {
         let (line, at) = self.filter_line(hash);
-        filter::line_may_hold(media.region.bytes(at, LINE), line_seed(self.seed, line), hash)
+        filter::line_may_hold(media.region.bytes(at.get(), LINE), line_seed(self.seed, line), hash)
     }
 
-    /// Number and pool offset of the filter line for a key with this hash.
+    /// Number and place of the filter line for a key with this hash.
     #[inline]
-    fn filter_line(&self, hash: u64) -> (u64, u64) {
+    fn filter_line(&self, hash: u64) -> (u64, PmOffset) {
         let line = filter::line_of(hash, self.desc.filter.len / LINE as u64);
         (line, self.desc.filter.offset(self.zone_shift, line * LINE as u64))
     }
 
-    /// Pool offsets of the filter's lines that fail their checksums.
+    /// Where the filter's lines are that fail their checksums.
     pub(crate) fn damaged_filter_lines<'m>(
         &'m self,
         media: &'m Media,
-    ) -> impl Iterator<Item = u64> + 'm {
+    ) -> impl Iterator<Item = PmOffset> + 'm {
         let lines = 0..self.desc.filter.len / LINE as u64;
         lines.filter_map(|line| {
             let at = self.desc.filter.offset(self.zone_shift, line * LINE as u64);
-            let sound =
-                filter::line_is_sound(media.region.bytes(at, LINE), line_seed(self.seed, line));
+            let sound = filter::line_is_sound(
+                media.region.bytes(at.get(), LINE),
+                line_seed(self.seed, line),
+            );
             (!sound).then_some(at)
         })
     }
 
-    /// Pool offset of an index block.
+    /// Where an index block is.
     #[inline]
-    pub(crate) fn block_at(&self, block: u64) -> u64 {
+    pub(crate) fn block_at(&self, block: u64) -> PmOffset {
         self.desc.blocks.offset(self.zone_shift, block * BLOCK_LEN as u64)
     }
 
     #[inline]
     pub(super) fn block<'m>(&self, media: &'m Media, block: u64) -> Result<Block<'m>> {
         let at = self.block_at(block);
-        let bytes = media.region.bytes(at, BLOCK_LEN);
+        let bytes = media.region.bytes(at.get(), BLOCK_LEN);
         Block::verified(bytes, block_seed(self.seed, block)).ok_or_else(|| self.damaged(media, at))
     }
 
     #[cold]
-    fn damaged(&self, media: &Media, at: u64) -> Error {
+    fn damaged(&self, media: &Media, at: PmOffset) -> Error {
         Error::corruption(
             "read",
             format!(
@@ -519,12 +522,12 @@ impl Run {
     /// Brings the filter line for a key with this hash towards the cache.
     #[inline]
     pub(crate) fn prefetch_filter(&self, media: &Media, hash: u64) {
-        media.region.prefetch(self.filter_line(hash).1, 1);
+        media.region.prefetch(self.filter_line(hash).1.get(), 1);
     }
 
     fn prefetch_block(&self, media: &Media, block: u64) {
         if block < self.fences.len() as u64 {
-            media.region.prefetch(self.block_at(block), BLOCK_LEN / LINE);
+            media.region.prefetch(self.block_at(block).get(), BLOCK_LEN / LINE);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Error, ErrorKind, LINE, Result};
+use base::{Error, ErrorKind, LINE, PmOffset, Result};
 use pmem::{Durable, Region, Site};
 use pool::Extent;
 
@@ -18,9 +18,9 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Pool offset of byte `at` of the stream.
+    /// Where byte `at` of the stream is.
     #[inline]
-    pub(crate) fn offset(&self, zone_shift: u32, at: u64) -> u64 {
+    pub(crate) fn offset(&self, zone_shift: u32, at: u64) -> PmOffset {
         self.extents[(at >> zone_shift) as usize].at + (at & ((1 << zone_shift) - 1))
     }
 
@@ -42,7 +42,7 @@ impl Pieces {
         let mut out = Vec::with_capacity(self.len as usize);
         for extent in &self.extents {
             let part = (self.len - out.len() as u64).min(zone_len);
-            out.extend_from_slice(region.bytes(extent.at, part as usize));
+            out.extend_from_slice(region.bytes(extent.at.get(), part as usize));
         }
         out
     }
@@ -89,7 +89,7 @@ impl PieceWriter {
             let len = self.room.min(bytes.len() as u64);
             let last = self.extents[self.extents.len() - 1].extent();
             let at = last.at + last.len - self.room;
-            flight.join(media.region.copy_nt(Site::Run, at, &bytes[..len as usize]));
+            flight.join(media.region.copy_nt(Site::Run, at.get(), &bytes[..len as usize]));
             self.room -= len;
             self.len += len;
             self.expected = self.expected.saturating_sub(len);
