@@ -21,7 +21,7 @@ use crate::options::WalSync;
 use crate::record::format::{self, RecordHead};
 use crate::record::short::ShortHeader;
 use crate::record::store::Media;
-use crate::recovery::scan_zone;
+use crate::recovery::scan_zone::{self, Salvage};
 use crate::wal;
 
 /// One target: takes any bytes.
@@ -99,7 +99,8 @@ fn scan_records(media: &Media, zone: &[u8]) {
     let scan = scan_zone::scan(media, start..end, Seq::ZERO);
     for cut in [Seq::ZERO, BASE_SEQ + 10, Seq::MAX] {
         let mut keys = 0;
-        let replayed = scan_zone::replay(media, start..end, &scan, cut, cut == Seq::MAX, |found| {
+        let salvage = if cut == Seq::MAX { Salvage::WholeRecords } else { Salvage::Nothing };
+        let replayed = scan_zone::replay(media, start..end, &scan, cut, salvage, |found| {
             keys += found.key(media).len() + found.value(media).len();
             Ok(())
         });

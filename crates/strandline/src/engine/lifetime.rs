@@ -7,19 +7,12 @@ use base::{Error, ErrorKind, Result};
 use pmem::SameProcess;
 
 use crate::keyspace::usage::Usage;
-use crate::recovery::recover::Report;
+use crate::recovery::recover::{Access, Report};
 
 /// The error for work on a closed store.
 #[cold]
 pub(crate) fn closed(operation: &'static str) -> Error {
     Error::new(ErrorKind::Closed, operation, "the store is closed; open it again")
-}
-
-/// Whether a store may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Write,
-    Read,
 }
 
 pub(crate) struct Lifetime {

@@ -15,7 +15,7 @@ use base::{Error, ErrorKind, Result};
 
 use crate::engine::background::Background;
 use crate::engine::lifetime::Lifetime;
-pub(crate) use crate::engine::lifetime::{Access, closed};
+pub(crate) use crate::engine::lifetime::closed;
 use crate::engine::manifest_editor::ManifestEditor;
 use crate::engine::sequence::Sequence;
 use crate::keyspace::Keyspaces;
@@ -26,6 +26,7 @@ use crate::manifest::edit::VersionEdit;
 use crate::options::Options;
 use crate::poison::{Poison, Unended};
 use crate::record::store::Media;
+pub(crate) use crate::recovery::recover::Access;
 use crate::recovery::recover::Recovered;
 use crate::socket::Window;
 use crate::space::Space;

@@ -36,7 +36,7 @@ use crate::options::check::{check, check_level0, check_pm_tables, check_threads}
 use crate::options::{Options, PmSource, SsdSource};
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
-use crate::recovery::recover::{Damage, recover};
+use crate::recovery::recover::{Damage, RecoveryInput, recover};
 use crate::tree::memory::PmTables;
 use crate::tree::owner;
 use crate::tree::room::FileRoom;
@@ -454,14 +454,16 @@ fn assemble(
     let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
-    let recovered = recover(
-        &media,
-        (&replay.payloads, pending_free),
-        (tables, damage),
-        read_only,
+    let recovered = recover(RecoveryInput {
+        media: &media,
+        payloads: &replay.payloads,
+        pending_free,
+        tables,
+        lost: damage,
+        access,
         threads,
-        &hooks,
-    )?;
+        hooks: &hooks,
+    })?;
     if !read_only {
         // What compactions write must be read again.
         let named = |space: &Arc<KeyspaceState>| space.options.compression;

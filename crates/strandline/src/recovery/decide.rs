@@ -12,7 +12,8 @@ use base::{LINE, Seq};
 use crate::keyspace::lost::LostRecords;
 use crate::record::format::{Kind, RecordHead};
 use crate::record::store::Media;
-use crate::recovery::recover::{CandidateZone, Damage};
+use crate::recovery::candidates::CandidateZone;
+use crate::recovery::recover::Damage;
 use crate::recovery::scan_zone::{Gap, Void, ZoneScan};
 
 /// Sequence numbers above the floor that some valid commit covers.
@@ -82,6 +83,8 @@ pub(crate) struct RecoveryPlan {
     pub lost: BTreeMap<u32, LostRecords>,
     /// The newest record that was lost from some place that cannot be told.
     pub lost_anywhere: Option<Seq>,
+    /// Zones show that the manifest is not the newest.
+    pub edits_lost: bool,
 }
 
 impl RecoveryPlan {
@@ -105,11 +108,7 @@ pub(crate) fn decide(
     let span: u64 = candidates.iter().map(|c| c.limit / LINE as u64).sum();
     let mut present = Present::new(floor, span);
     let voided = mark_commits(&mut present, scans);
-    let cut = if planted::is(Bug::AcceptOverHole) {
-        present.last().unwrap_or(floor)
-    } else {
-        present.contiguous()
-    };
+    let cut = recovered_seq(&present);
     let mut decision = RecoveryPlan { cut, voided, ..RecoveryPlan::default() };
     let beyond = |scan: &&ZoneScan| scan.newest.is_some_and(|newest| newest > cut);
     decision.survivors = scans.iter().filter(beyond).count() as u64;
@@ -126,6 +125,14 @@ pub(crate) fn decide(
     decision
 }
 
+/// The last commit up to which none is missing.
+fn recovered_seq(present: &Present) -> Seq {
+    if planted::is(Bug::AcceptOverHole) {
+        return present.last().unwrap_or(present.floor);
+    }
+    present.contiguous()
+}
+
 /// What was found of a commit of several records.
 #[derive(Default)]
 struct Parts {
@@ -133,6 +140,12 @@ struct Parts {
     segments: u32,
     seen: BTreeSet<u32>,
     voids: Vec<Void>,
+}
+
+impl Parts {
+    fn are_all(&self) -> bool {
+        planted::is(Bug::AcceptPartialCommit) || self.seen.len() as u32 == self.segments
+    }
 }
 
 /// Marks the numbers of all whole commits, none torn: every segment was found; returns those that are void.
@@ -151,10 +164,8 @@ fn mark_commits(present: &mut Present, scans: &[ZoneScan]) -> BTreeSet<Seq> {
     }
     for (number, parts) in &commits {
         let is = |void: Void| parts.voids.iter().all(|part| *part == void);
-        let whole =
-            parts.seen.len() as u32 == parts.segments || planted::is(Bug::AcceptPartialCommit);
         // One that is void in part was being given up: it was never published, and may be cut off.
-        if whole && (is(Void::None) || is(Void::All)) {
+        if parts.are_all() && (is(Void::None) || is(Void::All)) {
             present.mark(*number, u64::from(parts.records));
             if is(Void::All) {
                 voided.insert(*number);

@@ -23,10 +23,11 @@ use crate::record::extent::ExtentHold;
 use crate::record::format::{ExtentRef, Kind};
 use crate::record::store::{Leaf, Media, hash};
 use crate::record::zone::PendingFree;
+use crate::recovery::candidates::CandidateZone;
 use crate::recovery::decide::RecoveryPlan;
 use crate::recovery::open_runs::{ZoneOwner, Zones};
-use crate::recovery::recover::{CandidateZone, in_parallel};
-use crate::recovery::scan_zone::{self, FoundRecord, ZoneScan};
+use crate::recovery::recover::{Access, in_parallel};
+use crate::recovery::scan_zone::{self, FoundRecord, Salvage, ZoneScan};
 
 /// Bytes of zones that a thread replays before their records are put back: enough to be worth a thread's start, and
 /// little enough to be in its cache still.
@@ -38,9 +39,8 @@ pub(crate) struct Rebuild<'r> {
     pub memtables: &'r BTreeMap<ZoneOwner, Arc<Memtable>>,
     pub decided: &'r RecoveryPlan,
     pub pending_free: &'r Arc<PendingFree>,
-    pub read_only: bool,
-    /// There is damage: what is whole is taken singly.
-    pub salvage: bool,
+    pub access: Access,
+    pub salvage: Salvage,
     pub threads: usize,
 }
 
@@ -69,7 +69,8 @@ impl Rebuild<'_> {
     /// Puts the records of all zones back, and what counts of each zone into its memtable.
     pub(crate) fn all(
         &self,
-        (candidates, scans): (&[CandidateZone], &[ZoneScan]),
+        candidates: &[CandidateZone],
+        scans: &[ZoneScan],
         zones: &mut Zones<'_>,
         advance: &Advance<'_>,
     ) -> Result<Rebuilt> {
@@ -80,10 +81,7 @@ impl Rebuild<'_> {
         for together in stretches(&scanned, self.threads).map(|range| &scanned[range]) {
             let replayed = in_parallel(together, self.threads, |scanned| self.replay(*scanned));
             let mut replayed = replayed.into_iter().collect::<Result<Vec<ReplayedZone>>>()?;
-            if planted::is(Bug::RecoveryFencedByOpener) {
-                let nothing = self.media.region.nothing_in_flight(Site::RecoverAccepted);
-                let _durable_says_who = self.media.region.fence(nothing);
-            }
+            self.plant_fence_of_opener();
             self.put_back(together, &replayed)?;
             for ((candidate, _), replayed) in together.iter().zip(&mut replayed) {
                 advance.by(candidate.limit);
@@ -92,14 +90,43 @@ impl Rebuild<'_> {
                 self.keep(candidate, replayed.sealed, zones, &mut all)?;
             }
         }
+        self.put_deletes_back(deletes);
+        Ok(all)
+    }
+
+    fn put_deletes_back(&self, deletes: BTreeMap<ZoneOwner, Vec<RangeDelete>>) {
+        if planted::is(Bug::ForgetRangeDeletes) {
+            return;
+        }
         for (owner, deletes) in deletes {
-            if let Some(memtable) = self.memtables.get(&owner)
-                && !planted::is(Bug::ForgetRangeDeletes)
-            {
+            if let Some(memtable) = self.memtables.get(&owner) {
                 memtable.deletes.add(deletes);
             }
         }
-        Ok(all)
+    }
+
+    /// A planted bug: the thread that opens the store fences, and not those that flushed.
+    fn plant_fence_of_opener(&self) {
+        if planted::is(Bug::RecoveryFencedByOpener) {
+            let nothing = self.media.region.nothing_in_flight(Site::RecoverAccepted);
+            let _durable_says_who = self.media.region.fence(nothing);
+        }
+    }
+
+    /// Makes the first `len` bytes of a zone durable, by the thread that accepted them (I-PM-3).
+    fn flush_accepted(&self, candidate: &CandidateZone, len: u64) {
+        let thread_skips = planted::is(Bug::RecoveryThreadSkipsFlush) && candidate.no % 2 == 1;
+        let skips = planted::is(Bug::SkipAcceptedFlush) || len == 0;
+        if skips || self.access == Access::Read {
+            return;
+        }
+        let (region, start) =
+            (&self.media.region, self.media.pool.geometry().zone_at(candidate.no));
+        let len = if thread_skips { 0 } else { len as usize };
+        let flushed = region.flush_range(Site::RecoverAccepted, start.get(), len);
+        if !planted::is(Bug::RecoveryFencedByOpener) {
+            let _durable = region.fence(flushed);
+        }
     }
 
     /// Gives a zone to its memtable, if anything in it counts or did for an earlier open.
@@ -157,14 +184,7 @@ impl Rebuild<'_> {
             Ok(())
         })?;
         replayed.sealed = sealed;
-        if !self.read_only && sealed > 0 && !planted::is(Bug::SkipAcceptedFlush) {
-            let skips = planted::is(Bug::RecoveryThreadSkipsFlush) && candidate.no % 2 == 1;
-            let len = if skips { 0 } else { sealed as usize };
-            let flushed = media.region.flush_range(Site::RecoverAccepted, start.get(), len);
-            if !planted::is(Bug::RecoveryFencedByOpener) {
-                let _durable = media.region.fence(flushed);
-            }
-        }
+        self.flush_accepted(candidate, sealed);
         Ok(replayed)
     }
 

@@ -17,24 +17,24 @@ use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
-use pool::{ZoneHeader, ZoneKind};
 
 use crate::hooks::{Advance, RecoveryStep};
 use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::{KeyspaceMap, KeyspaceState, Keyspaces};
-use crate::level0::run::RunDesc;
+use crate::level0::run::{Run, RunDesc};
 use crate::manifest::edit::Fate;
 use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, file};
 use crate::memtable::Memtable;
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
+use crate::recovery::candidates::{CandidateZone, candidates, scan_all};
 use crate::recovery::decide::{RecoveryPlan, decide};
 use crate::recovery::detect_loss::signs_of_loss;
 use crate::recovery::open_runs::{
     FoundKeyspace, ZoneOwner, Zones, granted, open_runs, order, subranges,
 };
-use crate::recovery::rebuild::Rebuild;
-use crate::recovery::scan_zone::{self, ZoneScan};
+use crate::recovery::rebuild::{Rebuild, Rebuilt};
+use crate::recovery::scan_zone::Salvage;
 use crate::tree::Tree;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -88,22 +88,6 @@ pub struct Damage {
     pub what: String,
 }
 
-/// A zone that may hold records of a memtable.
-pub(crate) struct CandidateZone {
-    pub no: u32,
-    pub header: ZoneHeader,
-    /// Bytes that count at most.
-    pub limit: u64,
-    /// Whether an earlier open accepted everything up to the limit.
-    pub sealed: bool,
-}
-
-impl CandidateZone {
-    pub(crate) fn owner(&self) -> ZoneOwner {
-        (self.header.keyspace, self.header.subrange)
-    }
-}
-
 /// An open store's parts, ready to be put together.
 pub(crate) struct Recovered {
     pub manifest: Manifest,
@@ -114,112 +98,177 @@ pub(crate) struct Recovered {
     pub report: Report,
 }
 
-/// Recovers from a pool whose manifest log holds `payloads`, and whose dead space waits there to become free; `lost` is what its
-/// memory was not given back.
-pub(crate) fn recover(
-    media: &Arc<Media>,
-    (payloads, pending_free): (&[Vec<u8>], Arc<PendingFree>),
-    (tables, lost): (Option<Arc<Tables>>, Vec<Damage>),
-    read_only: bool,
-    threads: usize,
-    hooks: &StoreHooks,
-) -> Result<Recovered> {
+/// Whether a store may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Write,
+    Read,
+}
+
+/// What recovery begins with.
+pub(crate) struct RecoveryInput<'r> {
+    pub media: &'r Arc<Media>,
+    /// What the manifest log holds.
+    pub payloads: &'r [Vec<u8>],
+    /// Where dead space of the pool waits to become free.
+    pub pending_free: Arc<PendingFree>,
+    pub tables: Option<Arc<Tables>>,
+    /// What the log of a store in DRAM did not give back to its memory.
+    pub lost: Vec<Damage>,
+    pub access: Access,
+    pub threads: usize,
+    pub hooks: &'r StoreHooks,
+}
+
+/// What was found of all keyspaces.
+struct FoundSources {
+    memtables: BTreeMap<ZoneOwner, Arc<Memtable>>,
+    /// By keyspace, newest first.
+    runs: BTreeMap<u32, Vec<Arc<Run>>>,
+    trees: BTreeMap<u32, Arc<Tree>>,
+}
+
+/// Recovers a store, in the steps above.
+pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let begun = Instant::now();
-    let mut state = ManifestState::replay(payloads)?;
+    let RecoveryInput { media, payloads, pending_free, tables, lost, access, threads, hooks } =
+        input;
+    // O2: what the manifest names is claimed before anything else is looked at (I-POOL-1).
+    let state = ManifestState::replay(payloads)?;
     let trees = open_trees(media, &state, tables.as_ref())?;
-    #[cfg(feature = "planted")]
-    let trees = plant_torn_tables(&state, tables.as_ref(), trees)?;
-    if !read_only {
+    if access == Access::Write {
         let _durable = media.pool.flush_log()?;
     }
     let mut zones = Zones::new(media, &pending_free);
-    let (mut runs, broken) = open_runs(media, &state, &mut zones)?;
+    let (runs, broken) = open_runs(media, &state, &mut zones)?;
     let candidates = candidates(media, &state, &zones);
 
+    // O3: what counts is decided from all zones together. A damaged store is opened for reading only.
     let bytes_scanned = candidates.iter().map(|candidate| candidate.limit).sum();
     let scanning = Instant::now();
-    let progress = hooks.recovery_progress();
-    let advance = Advance::new(progress, RecoveryStep::Scan, bytes_scanned);
+    let advance = Advance::new(hooks.recovery_progress(), RecoveryStep::Scan, bytes_scanned);
     let scans = scan_all(media, &candidates, state.floor, threads, &advance);
     let scan = scanning.elapsed();
     advance.end()?;
-    let mut decided = decide(media, state.floor, &candidates, &scans);
-    note_lost_zones(media, &state, &mut decided);
-    broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut decided));
-    let (signs, edits_lost) = signs_of_loss(media, &state);
-    let signs: Vec<Damage> = signs.into_iter().chain(lost).collect();
-    if !signs.is_empty() {
-        // The lost data may be of any age.
-        decided.lost_anywhere = Some(Seq::MAX);
-        decided.damage.extend(signs);
-    }
-    decided.damage.extend(broken_tables(&trees, read_only, threads)?);
+    let mut plan = decide(media, state.floor, &candidates, &scans);
+    note_lost_zones(media, &state, &mut plan);
+    broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut plan));
+    note_signs_of_loss(media, &state, lost, &mut plan);
+    plan.damage.extend(broken_tables(&trees, access, threads)?);
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
         bytes_scanned,
         scan,
-        survivors_dropped: decided.survivors,
-        damage: std::mem::take(&mut decided.damage),
-        edits_lost,
+        survivors_dropped: plan.survivors,
+        damage: std::mem::take(&mut plan.damage),
+        edits_lost: plan.edits_lost,
         ..Report::default()
     };
-    if !report.damage.is_empty() && !read_only {
+    if !report.damage.is_empty() && access == Access::Write {
         return Err(refuse(media, &report.damage));
     }
 
-    // Of two subranges that a key was in, the later one has the greater identifier, and the newer versions.
-    let owners: BTreeSet<ZoneOwner> = candidates.iter().map(CandidateZone::owner).collect();
-    let memtables: BTreeMap<ZoneOwner, Arc<Memtable>> = owners
-        .into_iter()
-        .map(|owner| (owner, Arc::new(Memtable::new(order(&runs, owner)))))
-        .collect();
-    let salvage = !report.damage.is_empty();
+    // O4: what counts becomes durable and goes back into memtables. Until O6 nothing relies on it.
+    let found = FoundSources { memtables: empty_memtables(&candidates, &runs), runs, trees };
+    let salvage = if report.damage.is_empty() { Salvage::Nothing } else { Salvage::WholeRecords };
     let rebuild = Rebuild {
         media,
-        memtables: &memtables,
-        decided: &decided,
+        memtables: &found.memtables,
+        decided: &plan,
         pending_free: &pending_free,
-        read_only,
+        access,
         salvage,
         threads,
     };
     let rebuilding = Instant::now();
-    let advance = Advance::new(progress, RecoveryStep::Rebuild, bytes_scanned);
-    let rebuilt = rebuild.all((&candidates, &scans), &mut zones, &advance)?;
+    let advance = Advance::new(hooks.recovery_progress(), RecoveryStep::Rebuild, bytes_scanned);
+    let rebuilt = rebuild.all(&candidates, &scans, &mut zones, &advance)?;
     advance.end()?;
     (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
-    report.versions_passed = memtables.values().map(|memtable| memtable.index.passed()).sum();
+    report.versions_passed = found.memtables.values().map(|memtable| memtable.index.passed()).sum();
+
+    // O5 and O6: space that nothing reaches is free, then one edit begins the new epoch.
     report.zones_swept = sweep(media);
-    let before = state.clone();
-    state.floor = decided.cut;
-    state.epoch += 1;
-    continue_clock(&mut state, hooks);
-    state.zones.retain(|no, (_, fate)| *fate == Fate::Frozen && zones.known.contains_key(no));
-    state.zones.extend(rebuilt.live);
-    if !read_only {
-        let closing = if planted::is(Bug::SkipRecoveryEdit) { &before } else { &state };
-        report.tables_swept = close(media, closing, tables.as_deref())?;
+    let next = next_state(&state, plan.cut, rebuilt, &zones, hooks);
+    if access == Access::Write {
+        report.tables_swept = close(media, &state, &next, tables.as_deref())?;
     }
-    let mut keyspaces = KeyspaceMap::default();
-    for (id, keyspace) in &state.keyspaces {
-        let own = memtables.range((*id, 0)..=(*id, u32::MAX));
-        let memtables = own.filter(|(_, memtable)| !memtable.is_empty());
-        let found = FoundKeyspace {
-            memtables: memtables.map(|((_, id), memtable)| (*id, Arc::clone(memtable))).collect(),
-            runs: runs.remove(id).unwrap_or_default(),
-            tree: trees.get(id).cloned().unwrap_or_default(),
-        };
-        let subranges = subranges(media, keyspace, &found);
-        let lost = decided.lost_from(*id);
-        let plugged = (&keyspace.options, hooks);
-        let space = KeyspaceState::new(*id, &keyspace.name, plugged, subranges, lost);
-        keyspaces.insert(Arc::new(space));
-    }
-    report.cut = decided.cut;
+    let keyspaces = found.into_keyspaces(media, &next, &plan, hooks);
+    report.cut = plan.cut;
     report.elapsed = begun.elapsed();
-    let manifest = Manifest::new(state);
-    let keyspaces = Keyspaces::new(keyspaces);
-    Ok(Recovered { manifest, keyspaces, visible: decided.cut, pending_free, tables, report })
+    let manifest = Manifest::new(next);
+    Ok(Recovered { manifest, keyspaces, visible: plan.cut, pending_free, tables, report })
+}
+
+/// Notes what shows that edits or lines of the zone table are gone, and what is `lost` besides: of any age and any keyspace.
+fn note_signs_of_loss(
+    media: &Media,
+    state: &ManifestState,
+    lost: Vec<Damage>,
+    plan: &mut RecoveryPlan,
+) {
+    let (signs, edits_lost) = signs_of_loss(media, state);
+    plan.edits_lost = edits_lost;
+    if !signs.is_empty() || !lost.is_empty() {
+        plan.lost_anywhere = Some(Seq::MAX);
+        plan.damage.extend(signs.into_iter().chain(lost));
+    }
+}
+
+/// A memtable for each subrange that a candidate was granted for. Of two subranges that a key was in, the later one has the
+/// greater identifier, and the newer versions.
+fn empty_memtables(
+    candidates: &[CandidateZone],
+    runs: &BTreeMap<u32, Vec<Arc<Run>>>,
+) -> BTreeMap<ZoneOwner, Arc<Memtable>> {
+    let owners: BTreeSet<ZoneOwner> = candidates.iter().map(CandidateZone::owner).collect();
+    let memtable = |owner| (owner, Arc::new(Memtable::new(order(runs, owner))));
+    owners.into_iter().map(memtable).collect()
+}
+
+/// What O6 makes durable: a new epoch that goes on behind `cut`, with the zones that are left.
+fn next_state(
+    state: &ManifestState,
+    cut: Seq,
+    rebuilt: Rebuilt,
+    zones: &Zones<'_>,
+    hooks: &StoreHooks,
+) -> ManifestState {
+    let mut next = state.clone();
+    next.floor = cut;
+    next.epoch += 1;
+    continue_clock(&mut next, hooks);
+    next.zones.retain(|no, (_, fate)| *fate == Fate::Frozen && zones.known.contains_key(no));
+    next.zones.extend(rebuilt.live);
+    next
+}
+
+impl FoundSources {
+    /// The keyspaces of `state`, each with its part.
+    fn into_keyspaces(
+        mut self,
+        media: &Media,
+        state: &ManifestState,
+        plan: &RecoveryPlan,
+        hooks: &StoreHooks,
+    ) -> Keyspaces {
+        let mut keyspaces = KeyspaceMap::default();
+        for (id, keyspace) in &state.keyspaces {
+            let own = self.memtables.range((*id, 0)..=(*id, u32::MAX));
+            let own = own.filter(|(_, memtable)| !memtable.is_empty());
+            let found = FoundKeyspace {
+                memtables: own.map(|((_, id), memtable)| (*id, Arc::clone(memtable))).collect(),
+                runs: self.runs.remove(id).unwrap_or_default(),
+                tree: self.trees.get(id).cloned().unwrap_or_default(),
+            };
+            let subranges = subranges(media, keyspace, &found);
+            let plugged = (&keyspace.options, hooks);
+            let lost = plan.lost_from(*id);
+            let space = KeyspaceState::new(*id, &keyspace.name, plugged, subranges, lost);
+            keyspaces.insert(Arc::new(space));
+        }
+        Keyspaces::new(keyspaces)
+    }
 }
 
 /// The store's clock goes on from where an edit left it (I-TTL-1). So it does where no keyspace has a time to live any more:
@@ -274,17 +323,19 @@ fn open_trees(
         let claimed = claimed.collect::<Result<Vec<_>>>()?;
         Ok((*id, Arc::new(Tree::new(&keyspace.levels, &Tree::default(), claimed))))
     };
-    state.keyspaces.iter().map(tree).collect()
+    let trees = state.keyspaces.iter().map(tree).collect::<Result<_>>()?;
+    #[cfg(feature = "planted")]
+    let trees = plant_torn_tables(state, trees)?;
+    Ok(trees)
 }
 
 /// A planted bug: tables that cannot be opened are left out.
 #[cfg(feature = "planted")]
 fn plant_torn_tables(
     state: &ManifestState,
-    tables: Option<&Arc<Tables>>,
     mut trees: BTreeMap<u32, Arc<Tree>>,
 ) -> Result<BTreeMap<u32, Arc<Tree>>> {
-    if tables.is_none() || !planted::is(Bug::AcceptTornTable) {
+    if !planted::is(Bug::AcceptTornTable) {
         return Ok(trees);
     }
     let internal = |broken: &str| Error::new(ErrorKind::Internal, "open", broken);
@@ -303,7 +354,7 @@ fn plant_torn_tables(
 /// rest.
 fn broken_tables(
     trees: &BTreeMap<u32, Arc<Tree>>,
-    read_only: bool,
+    access: Access,
     threads: usize,
 ) -> Result<Vec<Damage>> {
     let tables: Vec<&Arc<Table>> =
@@ -312,7 +363,7 @@ fn broken_tables(
     let mut broken = Vec::new();
     for (table, opened) in tables.iter().zip(opened) {
         let Err(error) = opened else { continue };
-        if error.kind() != ErrorKind::Corruption && !read_only {
+        if error.kind() != ErrorKind::Corruption && access == Access::Write {
             return Err(error);
         }
         let what = error.context().to_owned();
@@ -325,33 +376,6 @@ fn broken_tables(
         });
     }
     Ok(broken)
-}
-
-/// Zones that belong to memtables: the manifest alone says what a zone is, so one that it froze or retired
-/// under this incarnation is not among them, whatever its word says.
-fn candidates(media: &Media, state: &ManifestState, zones: &Zones<'_>) -> Vec<CandidateZone> {
-    let zone_len = media.pool.geometry().zone_len();
-    let mut found = Vec::new();
-    for no in 0..media.pool.geometry().zones() {
-        let Some(header) = granted(media, no) else { continue };
-        let fate = state.zones.get(&no).filter(|(known, _)| *known == header.incarnation());
-        let (limit, sealed) = match fate.map(|(_, fate)| fate) {
-            Some(Fate::Live { sealed, .. }) if !planted::is(Bug::IgnoreSealedLength) => {
-                (*sealed, true)
-            }
-            Some(Fate::Frozen | Fate::Retired) if !planted::is(Bug::RescanRetiredZone) => continue,
-            _ => (zone_len, false),
-        };
-        let usable = header.kind == ZoneKind::Memtable
-            && state.keyspaces.contains_key(&header.keyspace)
-            && limit <= zone_len
-            && (!zones.known.contains_key(&no) || planted::is(Bug::RescanRetiredZone));
-        if usable {
-            let _first = media.set_zone(no, header.incarnation(), header.base_seq);
-            found.push(CandidateZone { no, header, limit, sealed });
-        }
-    }
-    found
 }
 
 /// Zones that an earlier open sealed and whose headers are gone: every record in them is lost.
@@ -418,24 +442,14 @@ pub(crate) fn in_parallel<I: Sync, O: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// O3, first half.
-fn scan_all(
+/// O6: one edit makes `next` follow `before`; then tables that it does not name go. Returns how many these were.
+fn close(
     media: &Media,
-    candidates: &[CandidateZone],
-    floor: Seq,
-    threads: usize,
-    advance: &Advance<'_>,
-) -> Vec<ZoneScan> {
-    in_parallel(candidates, threads, |candidate| {
-        let start = media.pool.geometry().zone_at(candidate.no);
-        let scan = scan_zone::scan(media, start..start + candidate.limit, floor);
-        advance.by(candidate.limit);
-        scan
-    })
-}
-
-/// O6; then tables that it does not name go. Returns how many these were.
-fn close(media: &Media, closing: &ManifestState, tables: Option<&Tables>) -> Result<u64> {
+    before: &ManifestState,
+    next: &ManifestState,
+    tables: Option<&Tables>,
+) -> Result<u64> {
+    let closing = if planted::is(Bug::SkipRecoveryEdit) { before } else { next };
     if let Some(tables) = tables {
         // Whatever the manifest names is there, so a directory that is gone had nothing in it.
         tables.shelf.claim(media.pool.id())?;

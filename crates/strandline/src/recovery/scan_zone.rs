@@ -228,15 +228,23 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
     scan
 }
 
+/// What counts of a stretch that a scan found damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Salvage {
+    Nothing,
+    /// Records that are whole by themselves.
+    WholeRecords,
+}
+
 /// Calls `each` for every record of every segment that counts under `cut`; returns the length up to the
-/// last of them. What `scan` found damaged is passed over; with `salvage`, whole records in it count too. All else
+/// last of them. Of what `scan` found damaged, what `salvage` says counts too. All else
 /// passed its checks in the scan, and no thread writes meanwhile, so it is not verified again.
 pub(crate) fn replay(
     media: &Media,
     Range { start, end }: Range<PmOffset>,
     scan: &ZoneScan,
     cut: Seq,
-    salvage: bool,
+    salvage: Salvage,
     mut each: impl FnMut(FoundRecord) -> Result<()>,
 ) -> Result<u64> {
     let mut sealed = 0;
@@ -246,7 +254,7 @@ pub(crate) fn replay(
     while at < end {
         if let Some(gap) = gaps.next_if(|gap| gap.at == at) {
             at += gap.len;
-            if salvage {
+            if salvage == Salvage::WholeRecords {
                 single(media, gap, cut, &mut each)?;
             }
             continue;

@@ -1,0 +1,203 @@
+//! The table of options: what each is called, what it takes, and advice.
+
+/// One row of the options table.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Row {
+    /// Name in text form and on the command line.
+    pub name: &'static str,
+    /// Unit, or the values it may have.
+    pub unit: &'static str,
+    /// Default, in text form.
+    pub default: &'static str,
+    /// Meaning and advice.
+    pub doc: &'static str,
+}
+
+/// Every option.
+pub const TABLE: &[Row] = &[
+    Row {
+        name: "pm",
+        unit: "auto, heap, dram or a path",
+        default: "auto",
+        doc: "Where persistent memory comes from. auto: a file `pool` in the store's directory, or what an existing store \
+              has. heap: memory of this process; nothing outlives it. dram: memory of this process, with a log in the \
+              directory `wal` of the store. Or a file or device of your own.",
+    },
+    Row {
+        name: "pm_size",
+        unit: "bytes",
+        default: "1G",
+        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later. With pm=dram: the \
+              DRAM that records may take; the log takes about twice as much on SSD.",
+    },
+    Row {
+        name: "wal_sync",
+        unit: "always or never",
+        default: "always",
+        doc: "With pm=dram: whether the log is synced before a write is acknowledged. With never, a write survives the end \
+              of the process at once, and power failure only after Db::sync_wal.",
+    },
+    Row {
+        name: "zone_size",
+        unit: "bytes, power of two; 0 chooses",
+        default: "0",
+        doc: "Size of a new store's zones. A value above an eighth of it gets an extent of its own; a batch may fill a \
+              quarter of it.",
+    },
+    Row {
+        name: "create_if_missing",
+        unit: "true or false",
+        default: "true",
+        doc: "Make the store if there is none.",
+    },
+    Row {
+        name: "memtable_bytes",
+        unit: "bytes",
+        default: "64M",
+        doc: "Records that a memtable holds before it is flushed; at most a quarter of the pool. Larger: fewer runs and \
+              less index written. Smaller: less DRAM and quicker recovery.",
+    },
+    Row {
+        name: "immutable_memtables_max",
+        unit: "count",
+        default: "4",
+        doc: "Memtables that may wait to be flushed. Beyond that, writers are slowed to the rate of flushes.",
+    },
+    Row {
+        name: "level0",
+        unit: "global-index, index-runs or sst",
+        default: "global-index",
+        doc: "What level 0 is made of. global-index: each memtable becomes an index run, and runs are merged into one \
+              index for each subrange; records stay where they are. index-runs: runs are not merged until they are \
+              compacted to tables; less work, slower reads. sst: memtables are written out as tables, as in RocksDB. \
+              index-runs and sst need tables.",
+    },
+    Row {
+        name: "subranges",
+        unit: "count, at most 1024; 0 chooses",
+        default: "0",
+        doc: "Parts that the keys of each keyspace are cut into. Each has memtables, runs and zones of its own, so that \
+              little is compacted at a time. 0: they are split and joined as writes fall. A number: cut once, from the \
+              first run's keys, at most one for each 4 zones.",
+    },
+    Row {
+        name: "dram_budget",
+        unit: "bytes",
+        default: "1G",
+        doc: "DRAM for the block cache, memtable indexes and fence keys. A memtable is flushed early when its index takes \
+              its share: a quarter of the budget without cache and runs, divided by the keyspaces.",
+    },
+    Row {
+        name: "ssd",
+        unit: "auto, none or a path",
+        default: "auto",
+        doc: "Where tables go when persistent memory fills up. auto: a directory `sst` in the store's directory. none: all \
+              data stays in persistent memory. Or a directory of your own.",
+    },
+    Row {
+        name: "pm_tables",
+        unit: "percent, at most 75",
+        default: "0",
+        doc: "Share of persistent memory for tables of the upper levels, which are merged again soon. Tables that find no \
+              room there go to SSD. Level 0 has this much less. Not with pm=dram or ssd=none.",
+    },
+    Row {
+        name: "ssd_size",
+        unit: "bytes; 0: no limit",
+        default: "0",
+        doc: "Bytes that files of tables may take. At most an eighth of it (of 1 MiB and less up to a half) is a reserve \
+              for work that frees space. Writes get NoSpace before they would touch the reserve, or once all of persistent \
+              memory would no longer fit; deletions go on. If files take more at an open, merges may add as much again, \
+              and the size of persistent memory, until enough is deleted.",
+    },
+    Row {
+        name: "ssd_direct",
+        unit: "true or false",
+        default: "false",
+        doc: "Read and write tables past the page cache (O_DIRECT).",
+    },
+    Row {
+        name: "compression",
+        unit: "none, snappy, lz4 or zstd",
+        default: "lz4",
+        doc: "How blocks of new tables are compressed; zstd in builds with the feature of that name.",
+    },
+    Row {
+        name: "compression_level",
+        unit: "a whole number",
+        default: "0",
+        doc: "Level for zstd, up to 22; 0 is its own default. The others have no levels.",
+    },
+    Row {
+        name: "checksum",
+        unit: "xxh3 or crc32c",
+        default: "xxh3",
+        doc: "How blocks of new tables are protected; crc32c for RocksDB before 6.27.",
+    },
+    Row {
+        name: "table_bytes",
+        unit: "bytes",
+        default: "32M",
+        doc: "Size at which a table is cut. Larger: fewer files. Smaller: less is rewritten at a time.",
+    },
+    Row {
+        name: "block_bytes",
+        unit: "bytes",
+        default: "4K",
+        doc: "Size at which a data block of a table is cut, before compression. Larger: smaller indexes, better \
+              compression. Smaller: a get reads less.",
+    },
+    Row {
+        name: "filter_bits",
+        unit: "bits per key, at most 100; 0: no filter",
+        default: "10",
+        doc: "Size of the Bloom filters of new tables. With 10, one table in a hundred is read in vain.",
+    },
+    Row {
+        name: "index",
+        unit: "binary or two-level",
+        default: "binary",
+        doc: "How new tables find their blocks. binary: one index block, kept in DRAM. two-level: small parts of the index \
+              are read when needed; for stores whose indexes, a hundredth of long values, do not fit half of block_cache.",
+    },
+    Row {
+        name: "hash_index",
+        unit: "true or false",
+        default: "false",
+        doc: "Whether data blocks of new tables carry a hash index for gets. With keys of 16 bytes it gains nothing.",
+    },
+    Row {
+        name: "block_cache",
+        unit: "bytes",
+        default: "256M",
+        doc: "DRAM, out of dram_budget and at most half of it, for data, index and filter blocks of tables.",
+    },
+    Row {
+        name: "compaction_rate",
+        unit: "bytes per second; 0: no limit",
+        default: "0",
+        doc: "Bytes per second that compactions write at most. If it is too low, writers are slowed once persistent memory \
+              fills up.",
+    },
+    Row {
+        name: "background_threads",
+        unit: "count, at most 64",
+        default: "2",
+        doc: "Threads that flush, merge and compact; 0 leaves that to the writers and to explicit calls.",
+    },
+    Row {
+        name: "recovery_threads",
+        unit: "count; 0: one per processor",
+        default: "0",
+        doc: "Threads that scan zones and rebuild indexes when a store is opened.",
+    },
+    Row {
+        name: "inspect",
+        unit: "true or false",
+        default: "false",
+        doc: "Whether other processes of the same user, and root, may look at the store while it is open for writing: \
+              a socket `inspect.sock` in its directory answers strandline stats, top, lsm, pool and explain. Nothing is \
+              changed through it. On in the command. Not with pm=heap.",
+    },
+];

@@ -1,0 +1,218 @@
+//! Options from their text form.
+
+use base::{Error, ErrorKind, Result};
+use sst::{Checksum, Compression, IndexKind};
+
+use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_TABLES_MAX, THREADS_MAX};
+use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalSync};
+
+/// Parts that a keyspace may be cut into at most.
+const SUBRANGES_MAX: u32 = 1024;
+
+impl Options {
+    /// Sets the option called `name` from its text form.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if there is no such option or the text does not parse; the message
+    /// names the option and what it takes.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let row = TABLE.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "options",
+                format!("no option {name}; there are {}", known.join(", ")),
+            )
+        })?;
+        self.assign(name, text).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "options",
+                format!("{name}={text}: expected {}", row.unit),
+            )
+        })
+    }
+
+    fn assign(&mut self, name: &str, text: &str) -> Option<()> {
+        let count = || u32::try_from(parse_size(text)?).ok();
+        let up_to = |most: u32| count().filter(|count| *count <= most);
+        match name {
+            "pm" => self.pm = pm_named(text)?,
+            "pm_size" => self.pm_size = parse_size(text)?,
+            "wal_sync" => self.wal_sync = wal_sync_named(text)?,
+            "zone_size" => self.zone_size = parse_size(text)?,
+            "create_if_missing" => self.create_if_missing = text.parse().ok()?,
+            "memtable_bytes" => {
+                self.memtable_bytes = parse_size(text).filter(|bytes| *bytes > 0)?
+            }
+            "immutable_memtables_max" => self.immutable_memtables_max = count()?,
+            "level0" => self.level0 = level0_named(text)?,
+            "subranges" => self.subranges = up_to(SUBRANGES_MAX)?,
+            "dram_budget" => self.dram_budget = parse_size(text)?,
+            "background_threads" => self.background_threads = up_to(THREADS_MAX)?,
+            "ssd" => self.ssd = ssd_named(text)?,
+            "pm_tables" => self.pm_tables = up_to(PM_TABLES_MAX)?,
+            "ssd_size" => self.ssd_size = parse_size(text)?,
+            "ssd_direct" => self.ssd_direct = text.parse().ok()?,
+            "compression" => self.compression = compression_named(text)?,
+            "compression_level" => {
+                let level = text.parse().ok();
+                self.compression_level = level.filter(|level| *level <= COMPRESSION_LEVEL_MAX)?;
+            }
+            "checksum" => self.checksum = checksum_named(text)?,
+            "table_bytes" => self.table_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
+            "block_bytes" => self.block_bytes = count().filter(|bytes| *bytes > 0)?,
+            "filter_bits" => self.filter_bits = up_to(FILTER_BITS_MAX)?,
+            "index" => self.index = index_named(text)?,
+            "hash_index" => self.hash_index = text.parse().ok()?,
+            "block_cache" => self.block_cache = parse_size(text)?,
+            "compaction_rate" => self.compaction_rate = parse_size(text)?,
+            "recovery_threads" => self.recovery_threads = up_to(THREADS_MAX)?,
+            "inspect" => self.inspect = text.parse().ok()?,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// A size such as `64M`, `4096` or `1.5G`; suffixes are powers of 1024.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(split);
+    let scale: u64 = match suffix.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B')
+    {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return None,
+    };
+    if let Ok(whole) = number.trim().parse::<u64>() {
+        return whole.checked_mul(scale);
+    }
+    let real: f64 = number.trim().parse().ok()?;
+    (real.is_finite() && (0.0..1e19).contains(&real)).then_some((real * scale as f64) as u64)
+}
+
+const COMPRESSIONS: [(&str, Compression); 4] = [
+    ("none", Compression::None),
+    ("snappy", Compression::Snappy),
+    ("lz4", Compression::Lz4),
+    ("zstd", Compression::Zstd),
+];
+
+pub(crate) fn compression_named(text: &str) -> Option<Compression> {
+    COMPRESSIONS.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind)
+}
+
+pub(crate) fn compression_name(kind: Compression) -> &'static str {
+    COMPRESSIONS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
+}
+
+fn pm_named(text: &str) -> Option<PmSource> {
+    match text {
+        "auto" => Some(PmSource::Auto),
+        "heap" => Some(PmSource::Heap),
+        "dram" => Some(PmSource::Dram),
+        "" => None,
+        path => Some(PmSource::Path(path.into())),
+    }
+}
+
+fn wal_sync_named(text: &str) -> Option<WalSync> {
+    match text {
+        "always" => Some(WalSync::Always),
+        "never" => Some(WalSync::Never),
+        _ => None,
+    }
+}
+
+fn level0_named(text: &str) -> Option<Level0Form> {
+    match text {
+        "global-index" => Some(Level0Form::GlobalIndex),
+        "index-runs" => Some(Level0Form::IndexRuns),
+        "sst" => Some(Level0Form::Sst),
+        _ => None,
+    }
+}
+
+fn ssd_named(text: &str) -> Option<SsdSource> {
+    match text {
+        "auto" => Some(SsdSource::Auto),
+        "none" => Some(SsdSource::None),
+        "" => None,
+        path => Some(SsdSource::Path(path.into())),
+    }
+}
+
+fn checksum_named(text: &str) -> Option<Checksum> {
+    match text {
+        "xxh3" => Some(Checksum::Xxh3),
+        "crc32c" => Some(Checksum::Crc32c),
+        _ => None,
+    }
+}
+
+fn index_named(text: &str) -> Option<IndexKind> {
+    match text {
+        "binary" => Some(IndexKind::Binary),
+        "two-level" => Some(IndexKind::TwoLevel),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_and_the_struct_agree() {
+        let mut options = Options {
+            pm_size: 1,
+            memtable_bytes: 1,
+            immutable_memtables_max: 9,
+            level0: Level0Form::Sst,
+            subranges: 9,
+            dram_budget: 1,
+            background_threads: 0,
+            create_if_missing: false,
+            recovery_threads: 5,
+            zone_size: 7,
+            pm: PmSource::Heap,
+            wal_sync: WalSync::Never,
+            ssd: SsdSource::None,
+            pm_tables: 9,
+            ssd_size: 1,
+            ssd_direct: true,
+            compression: Compression::Zstd,
+            compression_level: 1,
+            checksum: Checksum::Crc32c,
+            table_bytes: 1,
+            block_bytes: 1,
+            filter_bits: 1,
+            index: IndexKind::TwoLevel,
+            hash_index: true,
+            block_cache: 1,
+            compaction_rate: 1,
+            inspect: true,
+        };
+        for row in TABLE {
+            options.set(row.name, row.default).expect(row.name);
+        }
+        assert_eq!(options, Options::default());
+        assert!(options.set("pm_size", "much").is_err());
+        assert!(options.set("pm_tables", "75").is_ok() && options.set("pm_tables", "76").is_err());
+        assert!(options.set("nonsense", "1").is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("64M"), Some(64 << 20));
+        assert_eq!(parse_size("1.5GiB"), Some(3 << 29));
+        assert_eq!(parse_size("12kb"), Some(12 << 10));
+        assert_eq!(parse_size("-1"), None);
+        assert_eq!(parse_size("99999999999T"), None);
+    }
+}
