@@ -83,7 +83,7 @@ mod wal;
 mod write;
 
 pub use backup::ingest::IngestOptions;
-pub use base::{Error, ErrorKind, Result, Seq, limits};
+pub use base::{Error, ErrorKind, PmOffset, Result, Seq, limits};
 pub use cache::CacheFigures;
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
