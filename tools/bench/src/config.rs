@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use strandline::Options;
 
 use crate::data::keys::{Form, Keys};
+use crate::data::values::Marking;
 
 /// When latencies are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub(crate) struct Config {
     pub snapshot: bool,
     pub db: Option<PathBuf>,
     pub use_existing_db: bool,
+    /// Whether a store at `db` may be emptied that no bench made.
+    pub overwrite_existing: bool,
     pub statistics: bool,
     pub histogram: bool,
     pub latency: Option<Latency>,
@@ -112,6 +115,7 @@ impl Default for Config {
             snapshot: false,
             db: None,
             use_existing_db: false,
+            overwrite_existing: false,
             statistics: false,
             histogram: false,
             latency: None,
@@ -144,6 +148,11 @@ impl Config {
     /// Writes per thread.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.unwrap_or(self.num)
+    }
+
+    /// What values are like: with `--verify` they tell their key.
+    pub(crate) fn marking(&self) -> Marking {
+        if self.verify { Marking::Telling } else { Marking::Plain }
     }
 
     /// When latencies are taken.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use strandline::{OPTIONS, PRESETS};
 
-use crate::flags::{FLAGS, MAPPED, PRESET};
+use crate::flags::{FLAGS, MAPPED, OPTION, OPTION_TAKES, PRESET};
 use crate::work;
 
 /// The text of `--help`.
@@ -33,6 +33,10 @@ pub(crate) fn text() -> String {
         text,
         "  --{PRESET}=<name>\n      Options of a system, which the others override.\n      {}",
         presets.join("\n      ")
+    );
+    let _never_fails = writeln!(
+        text,
+        "  --{OPTION}=<{OPTION_TAKES}>\n      Sets an option of the engine by its name, as --NAME=VALUE does."
     );
     for row in OPTIONS {
         let (name, unit, default) = (row.name, row.unit, row.default);

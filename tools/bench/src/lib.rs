@@ -101,7 +101,12 @@ pub fn run(args: &[String]) -> Result<i32, BenchError> {
     let usage = |text: String| BenchError::Usage(format!("{text}; see --help"));
     let (config, unknown) = parse(args).map_err(usage)?;
     if config.help {
-        say(help::text().trim_end())?;
+        let text = help::text();
+        let text = text.trim_end();
+        match config.json {
+            true => say(&serde_json::json!({ "help": text }).to_string())?,
+            false => say(text)?,
+        }
         return Ok(0);
     }
     if !unknown.is_empty() {
@@ -141,10 +146,15 @@ pub fn flags() -> impl Iterator<Item = FlagDoc> {
         takes: "name",
         doc: "Options of a system, which the others override.",
     };
+    let option = FlagDoc {
+        name: flags::OPTION,
+        takes: flags::OPTION_TAKES,
+        doc: "Sets an option of the engine by its name.",
+    };
     let engine =
         strandline::OPTIONS.iter().filter(|row| flags::all().all(|flag| flag.name != row.name));
     let engine = engine.map(|row| FlagDoc { name: row.name, takes: row.unit, doc: row.doc });
-    own.chain([preset]).chain(engine)
+    own.chain([preset, option]).chain(engine)
 }
 
 /// The benchmarks, a line each.

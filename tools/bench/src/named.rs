@@ -6,7 +6,7 @@ use crate::bench::Bench;
 use crate::config::Config;
 use crate::report::{self, line, say};
 use crate::work::done::Done;
-use crate::work::{self, Benchmark};
+use crate::work::{self, Benchmark, Start};
 
 /// Runs the named benchmarks on one store.
 pub(crate) fn run(config: Config) -> Result<(), String> {
@@ -50,10 +50,10 @@ fn tell_log(bench: &mut Bench) -> Result<(), String> {
 
 /// Runs one benchmark and tells what it found.
 fn run_one(bench: &mut Bench, benchmark: &Benchmark) -> Result<(), String> {
-    if benchmark.fresh && bench.config.use_existing_db {
+    if benchmark.start == Start::Fresh && bench.config.use_existing_db {
         return skip(bench, benchmark.name, "--use_existing_db is true");
     }
-    if benchmark.fresh {
+    if benchmark.start == Start::Fresh {
         bench.store.fresh()?;
     }
     match (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))? {

@@ -12,6 +12,10 @@ use crate::words::told;
 
 /// Files of a store, as the engine names them.
 const FILES: [&str; 4] = ["STORE", "STORE.new", "pool", "inspect.sock"];
+/// What is in the folder of a store, or of what is left of one.
+const PARTS: [&str; 5] = ["STORE", "STORE.new", "pool", "sst", "wal"];
+/// Says of a folder that bench made the store in it.
+const MARKER: &str = "BENCH";
 /// Smallest pool that is chosen.
 const POOL_MIN: u64 = 1 << 30;
 
@@ -47,10 +51,44 @@ impl Store {
             (None, _) => Store::in_scratch(options.pm_size)?,
         };
         let store = Store { path, options, db: None, user_bytes: 0, _scratch: scratch };
-        if !config.use_existing_db {
-            store.remove()?;
+        match config.use_existing_db {
+            true => store.must_be_there()?,
+            false => {
+                store.claim(config)?;
+                store.remove()?;
+            }
         }
         Ok(store)
+    }
+
+    /// Refuses a folder without a store: a mistyped one is not to become a store.
+    fn must_be_there(&self) -> Result<(), String> {
+        if self.is_heap() || self.path.join(FILES[0]).exists() {
+            return Ok(());
+        }
+        Err(format!(
+            "--use_existing_db: no store at {}; check --db, or leave --use_existing_db out to make one",
+            self.path.display()
+        ))
+    }
+
+    /// Marks the folder as one whose store may be emptied. Refuses one with a store that bench did not make.
+    fn claim(&self, config: &Config) -> Result<(), String> {
+        if self.is_heap() {
+            return Ok(());
+        }
+        let (shown, marker) = (self.path.display(), self.path.join(MARKER));
+        let holds = PARTS.iter().any(|part| self.path.join(part).exists());
+        if holds && !marker.exists() && !config.overwrite_existing {
+            return Err(format!(
+                "{shown} holds a store that bench did not make; name another folder with --db, keep the store with \
+                 --use_existing_db, or empty it with --overwrite_existing"
+            ));
+        }
+        let text = "strandline bench made the store in this folder, and empties it when it runs here again\n";
+        std::fs::create_dir_all(&self.path)
+            .and_then(|()| std::fs::write(&marker, text))
+            .map_err(|error| format!("{}: {error}; name a folder with --db", marker.display()))
     }
 
     fn in_scratch(wanted: u64) -> Result<(PathBuf, Option<Scratch>), String> {

@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
 
     /// The values that this thread writes.
     pub(crate) fn values(&self) -> Values<'a> {
-        self.source.values(self.tid, self.config.verify)
+        self.source.values(self.tid, self.config.marking())
     }
 
     /// Random key numbers, with replacement.

@@ -390,6 +390,80 @@ fn a_store_of_ones_own_is_kept_and_found_again() {
     assert!(lines.iter().any(|line| line.ends_with("(0 of 1000 found)")), "{lines:?}");
 }
 
+/// A store that bench did not make is kept, unless its loss is asked for, and a mistyped folder does not become one.
+#[test]
+fn a_store_of_others_is_not_emptied() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = folder.path().join("db");
+    let db = format!("--db={}", path.display());
+    let options = || strandline::Options::default().pm_size(32 << 20);
+    let value = || {
+        let store = strandline::Db::open(&path, options()).expect("the store opens");
+        store.get("mine").expect("it is read").map(|value| value.to_vec())
+    };
+    strandline::Db::open(&path, options()).expect("a store").put("mine", "kept").expect("a put");
+    let args = [&db[..], "--num=1000", "--pm_size=32M", "--benchmarks=fillrandom,readrandom"];
+    for work in ["--benchmarks=fillrandom", "--benchmarks=readrandom"] {
+        let refused = run(&[&args[..3], &[work]].concat());
+        assert_eq!(refused.output.status.code(), Some(1), "{}", refused.out());
+        for part in ["bench did not make", "--use_existing_db", "--overwrite_existing"] {
+            assert!(refused.err().contains(part), "{part}: {}", refused.err());
+        }
+        assert_eq!(value().as_deref(), Some(&b"kept"[..]));
+    }
+    // Nor what is left of one.
+    std::fs::rename(path.join("STORE"), path.join("other")).expect("renamed");
+    assert_eq!(run(&args).output.status.code(), Some(1));
+    std::fs::rename(path.join("other"), path.join("STORE")).expect("renamed");
+    let lines = run(&[&args[..], &["--use_existing_db"]].concat()).lines();
+    assert!(lines.iter().any(|line| line.contains("skipped")), "{lines:?}");
+    assert_eq!(value().as_deref(), Some(&b"kept"[..]));
+    run(&[&args[..], &["--overwrite_existing"]].concat()).lines();
+    assert_eq!(value(), None);
+    // Now it is one of bench.
+    run(&args).lines();
+
+    let mistyped = folder.path().join("mistyped");
+    let ran = run(&[&format!("--db={}", mistyped.display()), "--use_existing_db", args[3]]);
+    assert_eq!(ran.output.status.code(), Some(1));
+    assert!(ran.err().contains("no store at") && ran.err().contains("--db"), "{}", ran.err());
+    assert!(!mistyped.exists());
+}
+
+/// Benchmarks that look at values run behind those that write others.
+#[test]
+fn merges_leave_the_values_of_other_benchmarks_alone() {
+    let store = ["--num=2000", "--pm_size=128M", "--zone_size=1M", "--json"];
+    let work = "--benchmarks=fillsync,fillbatch,updaterandom,mergerandom,readwhilescanning,deleterange,mergechain,\
+                fillseq,mergerandom,readseq,readrandom,check";
+    let objects = run(&[&store[..], &[work]].concat()).objects();
+    assert_eq!(objects.len(), 12, "{objects:?}");
+}
+
+/// The other commands write dashes, and set options by name.
+#[test]
+fn flags_may_be_written_as_those_of_other_commands() {
+    let object = |flags: &[&str]| {
+        let args = ["--benchmarks=fillseq", "--json", "--num=100", "--pm=heap", "--pm_size=32M"];
+        run(&[&args[..], flags].concat()).objects().remove(0)
+    };
+    let written = |flags: &[&str]| number(&object(flags), "user_bytes_written") as u64;
+    for flags in [&["--value-size=1000"][..], &["-value-size", "1000"]] {
+        assert_eq!(written(flags), 100 * 1016, "{flags:?}");
+    }
+    let taken = |flags: &[&str]| number(&object(flags), "pm_bytes") as u64;
+    let zones = taken(&["--zone_size=1M"]);
+    assert_ne!(taken(&[]), zones);
+    for flags in [&["--zone-size=1M"][..], &["--option", "zone_size=1M"]] {
+        assert_eq!(taken(flags), zones, "{flags:?}");
+    }
+    for wrong in ["--option=num=5", "--option=pm_size"] {
+        assert_eq!(run(&[wrong]).output.status.code(), Some(2), "{wrong}");
+    }
+    let help = run(&["--json", "--help"]).objects().remove(0);
+    assert!(help["help"].as_str().is_some_and(|text| text.contains("--benchmarks")), "{help}");
+}
+
 #[test]
 fn what_the_machine_allows() {
     let work = "--benchmarks=persistlimit,spingap,steps,recovery";

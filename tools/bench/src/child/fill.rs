@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::process::Running;
 use crate::bench::Bench;
 use crate::data::order::{Order, Share};
+use crate::data::values::Marking;
 use crate::flags;
 use crate::report::say;
 use crate::words::told;
@@ -21,7 +22,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let put = |no: u64| {
         let share = Share { no, of: threads };
         let (keys, mut key) = (bench.config.keys(), Vec::new());
-        let mut values = bench.source.values(no as usize, true);
+        let mut values = bench.source.values(no as usize, Marking::Telling);
         let mut order = Order::shared_out(bench.config.num, bench.config.seed, share);
         for _ in 0..share.len(bench.config.num) {
             let number = order.next();

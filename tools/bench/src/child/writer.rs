@@ -13,7 +13,7 @@ use strandline::{Batch, Db};
 use super::process::Running;
 use crate::bench::Bench;
 use crate::config::Config;
-use crate::data::values::Source;
+use crate::data::values::{Marking, Source};
 use crate::flags;
 use crate::words::told;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let mut bench = Bench::new(config)?;
     let db = bench.store.db()?;
     let (mut out, mut batch) = (std::io::stdout().lock(), Batch::new());
-    let (mut values, space) = (source.values(0, true), db.default_keyspace());
+    let (mut values, space) = (source.values(0, Marking::Telling), db.default_keyspace());
     for number in first.. {
         batch.clear();
         let value = values.next(number).to_vec();

@@ -15,13 +15,22 @@ pub(crate) struct Source {
     size: usize,
 }
 
+/// What values are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// They are bytes of the buffer.
+    Plain,
+    /// They tell their key, and can be checked with [`Source::tells`].
+    Telling,
+}
+
 /// Cuts values of one thread.
 pub(crate) struct Values<'a> {
     source: &'a Source,
     at: usize,
     /// Holds a telling value; unused otherwise.
     value: Vec<u8>,
-    telling: bool,
+    marking: Marking,
 }
 
 impl Source {
@@ -45,10 +54,10 @@ impl Source {
         Source { buffer, size }
     }
 
-    /// Values for thread `thread`; `telling` ones can be checked with [`Source::tells`].
-    pub(crate) fn values(&self, thread: usize, telling: bool) -> Values<'_> {
+    /// Values for thread `thread`.
+    pub(crate) fn values(&self, thread: usize, marking: Marking) -> Values<'_> {
         let at = thread * 4099 % (self.buffer.len() - self.size + 1);
-        Values { source: self, at, value: Vec::new(), telling }
+        Values { source: self, at, value: Vec::new(), marking }
     }
 
     /// Whether `value` is one that was written under key `number`, whole.
@@ -72,7 +81,7 @@ impl Values<'_> {
         }
         let place = self.at;
         self.at += size;
-        if !self.telling {
+        if self.marking == Marking::Plain {
             return &buffer[place..place + size];
         }
         self.value.clear();
@@ -92,7 +101,7 @@ mod tests {
     fn telling_values_tell_their_key_and_nothing_else() {
         for size in [0, 1, 8, 11, 12, 13, 100, 4096] {
             let source = Source::new(size);
-            let mut values = source.values(3, true);
+            let mut values = source.values(3, Marking::Telling);
             for number in 0..20_000 {
                 let value = values.next(number).to_vec();
                 assert_eq!(value.len(), size);
@@ -112,7 +121,7 @@ mod tests {
         // Of each piece, all that follows its random begin is known from that.
         for (ratio, random) in [(0.0, 1), (0.25, 25), (0.5, 50), (1.0, 100)] {
             let source = Source::with_ratio(100, ratio);
-            let value = source.values(0, false).next(0).to_vec();
+            let value = source.values(0, Marking::Plain).next(0).to_vec();
             assert!((random..100).all(|at| value[at] == value[at % random]), "{ratio}");
             let repeats = (1..random).filter(|at| value[*at] == value[at - 1]).count();
             assert!(repeats * 5 <= random, "{ratio}");
@@ -122,6 +131,6 @@ mod tests {
     #[test]
     fn values_may_be_longer_than_the_buffer() {
         let source = Source::new(3 << 20);
-        assert_eq!(source.values(1, false).next(0).len(), 3 << 20);
+        assert_eq!(source.values(1, Marking::Plain).next(0).len(), 3 << 20);
     }
 }

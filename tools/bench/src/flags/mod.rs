@@ -8,7 +8,7 @@ use strandline::{OPTIONS, Options, PmSource};
 use crate::config::Config;
 pub(crate) use rocksdb::MAPPED;
 use table::{BOOLEAN, boolean};
-pub(crate) use table::{FLAGS, Flag, PRESET};
+pub(crate) use table::{FLAGS, Flag, OPTION, OPTION_TAKES, PRESET};
 
 /// Flags that have no meaning here.
 pub(crate) type Unknown = Vec<String>;
@@ -36,6 +36,9 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
             Some((name, value)) => (name, Some(value)),
             None => (body, None),
         };
+        // The rest of the command writes dashes.
+        let name = name.replace('-', "_");
+        let name = name.as_str();
         let (name, value) = match (value, name.strip_prefix("no")) {
             (None, Some(positive)) if takes(positive) == Some(BOOLEAN) => (positive, Some("false")),
             _ => (name, value),
@@ -54,6 +57,16 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
                 args.next_if(|next| boolean(next).is_some()).unwrap_or("true")
             }
             None => args.next().ok_or_else(|| format!("--{name}: a value is missing ({takes})"))?,
+        };
+        let (name, value) = match (name, value.split_once('=')) {
+            (OPTION, Some((name, value))) if OPTIONS.iter().any(|row| row.name == name) => {
+                (name, value)
+            }
+            (OPTION, Some((name, _))) => {
+                return Err(format!("--{OPTION} {value}: the engine has no option {name}"));
+            }
+            (OPTION, None) => return Err(format!("--{OPTION} {value}: expected {OPTION_TAKES}")),
+            _ => (name, value),
         };
         config.given.push((name.into(), value.into()));
     }
@@ -95,6 +108,7 @@ fn set_all(config: &mut Config) -> Result<(), String> {
 fn takes(name: &str) -> Option<&'static str> {
     let flag = all().find(|flag| flag.name == name).map(|flag| flag.takes);
     flag.or_else(|| (name == PRESET).then_some("name"))
+        .or_else(|| (name == OPTION).then_some(OPTION_TAKES))
         .or_else(|| OPTIONS.iter().find(|row| row.name == name).map(|row| row.unit))
 }
 

@@ -18,6 +18,9 @@ pub(crate) struct Flag {
 pub(super) const BOOLEAN: &str = "true or false";
 /// The flag that sets many options of the engine at once.
 pub(crate) const PRESET: &str = "preset";
+/// The flag that sets an option of the engine by its name, as all commands have it.
+pub(crate) const OPTION: &str = "option";
+pub(crate) const OPTION_TAKES: &str = "NAME=VALUE";
 
 pub(crate) const FLAGS: &[Flag] = &[
     Flag {
@@ -123,14 +126,21 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag {
         name: "db",
         takes: "folder",
-        doc: "Where the store is. Without it: a folder in /dev/shm that is removed at the end.",
+        doc: "Where the store is. Without it: a folder in /dev/shm that is removed at the end. A store there that bench \
+              made before is emptied first; another one is refused.",
         set: |config, text| put(&mut config.db, (!text.is_empty()).then(|| Some(text.into()))),
     },
     Flag {
         name: "use_existing_db",
         takes: BOOLEAN,
-        doc: "Keep the store that is there; benchmarks that need a fresh one are skipped [false].",
+        doc: "Keep the store at db, which must be there; benchmarks that need a fresh one are skipped [false].",
         set: |config, text| put(&mut config.use_existing_db, boolean(text)),
+    },
+    Flag {
+        name: "overwrite_existing",
+        takes: BOOLEAN,
+        doc: "Empty the store at db even if bench did not make it [false].",
+        set: |config, text| put(&mut config.overwrite_existing, boolean(text)),
     },
     Flag {
         name: "statistics",

@@ -1,7 +1,7 @@
 //! Benchmarks that read and write at once.
 
 use super::done::Done;
-use super::read::get_random;
+use super::read::{Wanted, get_random};
 use super::scan::scan_aside;
 use crate::bench::{Bench, Crew};
 use crate::data::rng::Rng;
@@ -23,7 +23,7 @@ fn read_beside(bench: &mut Bench, name: &str, aside: Aside) -> Result<Done, Stri
     let mut outcome = bench.measure(name, crew, &|worker| match worker.tally.aside {
         Some(Aside::Writer) => write_aside(worker),
         Some(Aside::Scanner) => scan_aside(worker),
-        None => get_random(worker, false),
+        None => get_random(worker, Wanted::There),
     })?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())

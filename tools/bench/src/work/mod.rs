@@ -26,153 +26,158 @@ use done::Done;
 pub(crate) struct Benchmark {
     pub name: &'static str,
     pub doc: &'static str,
-    /// Whether it begins with an empty store.
-    pub fresh: bool,
+    pub start: Start,
     pub run: fn(&mut Bench) -> Result<Done, String>,
 }
 
+/// The store that a benchmark begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// An empty one.
+    Fresh,
+    /// The one that is there.
+    AsIs,
+}
+
+use Start::{AsIs, Fresh};
+
 const fn benchmark(
     name: &'static str,
-    fresh: bool,
+    start: Start,
     run: fn(&mut Bench) -> Result<Done, String>,
     doc: &'static str,
 ) -> Benchmark {
-    Benchmark { name, doc, fresh, run }
+    Benchmark { name, doc, start, run }
 }
 
 /// Every benchmark.
 pub(crate) const BENCHMARKS: &[Benchmark] = &[
-    benchmark("fillseq", true, write::fillseq, "put num keys in order into a fresh store"),
-    benchmark("fillrandom", true, write::fillrandom, "put num random keys into a fresh store"),
+    benchmark("fillseq", Fresh, write::fillseq, "put num keys in order into a fresh store"),
+    benchmark("fillrandom", Fresh, write::fillrandom, "put num random keys into a fresh store"),
     benchmark(
         "fillsync",
-        true,
+        Fresh,
         write::fillsync,
         "put num / 1000 random keys into a fresh store, each durable when it returns, with a log by a sync",
     ),
     benchmark(
         "fillbatch",
-        true,
+        Fresh,
         write::fillbatch,
         "put num keys in order into a fresh store, 1000 a batch",
     ),
     benchmark(
         "filluniquerandom",
-        true,
+        Fresh,
         write::filluniquerandom,
         "put num keys, each once, in random order; threads share them out",
     ),
     benchmark(
         "overwrite",
-        false,
+        AsIs,
         write::overwrite,
         "put num random keys into the store that is there",
     ),
-    benchmark("deleteseq", false, write::deleteseq, "delete num keys in order"),
-    benchmark("deleterandom", false, write::deleterandom, "delete num random keys"),
+    benchmark("deleteseq", AsIs, write::deleteseq, "delete num keys in order"),
+    benchmark("deleterandom", AsIs, write::deleterandom, "delete num random keys"),
     benchmark(
         "deleterange",
-        false,
+        AsIs,
         deleterange::deleterange,
         "delete num ranges of range_tombstone_width keys at random places, with --keys=number",
     ),
     benchmark(
         "updaterandom",
-        false,
+        AsIs,
         mixed::updaterandom,
         "get random keys and put a new value of each",
     ),
     benchmark(
         "mergerandom",
-        false,
+        AsIs,
         merge::mergerandom,
-        "add 1 to random keys of merge_keys, by a merge operator; values of other than 8 bytes count as 0",
+        "add 1 to random keys of merge_keys in a keyspace of their own, by a merge operator",
     ),
-    benchmark("readrandom", false, read::readrandom, "get random keys"),
-    benchmark("readmissing", false, read::readmissing, "get random keys that are not there"),
+    benchmark("readrandom", AsIs, read::readrandom, "get random keys"),
+    benchmark("readmissing", AsIs, read::readmissing, "get random keys that are not there"),
     benchmark(
         "multireadrandom",
-        false,
+        AsIs,
         read::multireadrandom,
         "get random keys, batch_size at once (multi_get)",
     ),
-    benchmark("readseq", false, scan::readseq, "scan forward"),
-    benchmark("readreverse", false, scan::readreverse, "scan backward"),
-    benchmark(
-        "seekrandom",
-        false,
-        scan::seekrandom,
-        "seek random keys, then seek_nexts steps each",
-    ),
+    benchmark("readseq", AsIs, scan::readseq, "scan forward"),
+    benchmark("readreverse", AsIs, scan::readreverse, "scan backward"),
+    benchmark("seekrandom", AsIs, scan::seekrandom, "seek random keys, then seek_nexts steps each"),
     benchmark(
         "readwhilewriting",
-        false,
+        AsIs,
         mixed::readwhilewriting,
         "get random keys beside one writer",
     ),
     benchmark(
         "readwhilescanning",
-        false,
+        AsIs,
         mixed::readwhilescanning,
         "get random keys beside one thread that scans the store",
     ),
     benchmark(
         "readrandomwriterandom",
-        false,
+        AsIs,
         mixed::readrandomwriterandom,
         "get and put random keys in one loop",
     ),
     benchmark(
         "queue",
-        true,
+        Fresh,
         queue::queue,
         "put num messages at the tail of a queue of queue_depth; seek and delete its head",
     ),
     benchmark(
         "mergechain",
-        true,
+        Fresh,
         chain::mergechain,
-        "merge num operands into one key; read it as written, flushed, compacted",
+        "merge num operands into one key of a keyspace of its own; read it as written, flushed, compacted",
     ),
     benchmark(
         "rangedelete",
-        true,
+        Fresh,
         ranges::rangedelete,
         "delete num keys as one range and seek over it; then delete many ranges beside, around and within each other",
     ),
-    benchmark("keyspaces", true, keyspaces::keyspaces, "make num keyspaces, then drop them"),
-    benchmark("flush", false, admin::flush, "flush the memtables into index runs"),
-    benchmark("compact", false, admin::compact, "merge the index runs"),
-    benchmark("recover", false, admin::recover, "close the store and open it again"),
-    benchmark("check", false, admin::check, "verify every record and table"),
-    benchmark("stats", false, stats::stats, "print the figures of the store"),
+    benchmark("keyspaces", Fresh, keyspaces::keyspaces, "make num keyspaces, then drop them"),
+    benchmark("flush", AsIs, admin::flush, "flush the memtables into index runs"),
+    benchmark("compact", AsIs, admin::compact, "merge the index runs"),
+    benchmark("recover", AsIs, admin::recover, "close the store and open it again"),
+    benchmark("check", AsIs, admin::check, "verify every record and table"),
+    benchmark("stats", AsIs, stats::stats, "print the figures of the store"),
     benchmark(
         "persistlimit",
-        false,
+        AsIs,
         machine::persistlimit,
         "persist records of 128 B and 1 KiB, no engine",
     ),
     benchmark(
         "spingap",
-        false,
+        AsIs,
         machine::spingap,
         "the machine's own longest pause in duration seconds [5]",
     ),
     benchmark(
         "steps",
-        true,
+        Fresh,
         steps::steps,
         "where the time of a put and of a get goes, step by step",
     ),
     benchmark(
         "recovery",
-        true,
+        Fresh,
         recovery::recovery,
         "fill memtables, kill -9, open; then flush, open",
     ),
     benchmark(
         "overwrite_full",
-        true,
+        Fresh,
         overwrite_full::overwrite_full,
         "fill the pool to 80 %, then overwrite for duration [10]",
     ),

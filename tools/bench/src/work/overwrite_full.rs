@@ -58,7 +58,7 @@ pub(super) fn overwrite_full(bench: &mut Bench) -> Result<Done, String> {
 fn fill(bench: &mut Bench) -> Result<(u64, f64, f64), String> {
     let db = bench.store.db()?;
     let (form, mut key) = (bench.config.keys(), Vec::new());
-    let mut values = bench.source.values(0, bench.config.verify);
+    let mut values = bench.source.values(0, bench.config.marking());
     let (began, mut keys) = (Instant::now(), 0_u64);
     let full = || {
         let properties = db.properties();

@@ -7,6 +7,7 @@ use super::done::Done;
 use super::seek::seek_first;
 use crate::bench::Bench;
 use crate::data::keys::{Form, Keys};
+use crate::data::values::Marking;
 use crate::report::outcome::Outcome;
 use crate::words::{micros, round, told};
 
@@ -24,7 +25,7 @@ pub(super) fn rangedelete(bench: &mut Bench) -> Result<Done, String> {
         key
     };
     let began = Instant::now();
-    let (mut buffer, mut values) = (Vec::new(), bench.source.values(0, false));
+    let (mut buffer, mut values) = (Vec::new(), bench.source.values(0, Marking::Plain));
     for number in 0..count {
         keys.write(number, &mut buffer);
         db.put(&buffer, values.next(number)).map_err(told)?;

@@ -5,12 +5,21 @@ use crate::bench::{Bench, Crew};
 use crate::words::told;
 use crate::worker::Worker;
 
+/// Which keys are got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Those that a fill puts.
+    There,
+    /// A byte longer than those that are there.
+    Missing,
+}
+
 pub(super) fn readrandom(bench: &mut Bench) -> Result<Done, String> {
-    run(bench, "readrandom", false)
+    run(bench, "readrandom", Wanted::There)
 }
 
 pub(super) fn readmissing(bench: &mut Bench) -> Result<Done, String> {
-    run(bench, "readmissing", true)
+    run(bench, "readmissing", Wanted::Missing)
 }
 
 pub(super) fn multireadrandom(bench: &mut Bench) -> Result<Done, String> {
@@ -20,22 +29,22 @@ pub(super) fn multireadrandom(bench: &mut Bench) -> Result<Done, String> {
     Ok(outcome.into())
 }
 
-fn run(bench: &mut Bench, name: &str, missing: bool) -> Result<Done, String> {
+fn run(bench: &mut Bench, name: &str, wanted: Wanted) -> Result<Done, String> {
     let crew = Crew { threads: bench.config.threads, aside: None };
-    let mut outcome = bench.measure(name, crew, &|worker| get_random(worker, missing))?;
+    let mut outcome = bench.measure(name, crew, &|worker| get_random(worker, wanted))?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())
 }
 
-/// Gets random keys; `missing` ones are a byte longer than those that are there.
-pub(super) fn get_random(worker: &mut Worker<'_>, missing: bool) -> Result<(), String> {
+/// Gets random keys.
+pub(super) fn get_random(worker: &mut Worker<'_>, wanted: Wanted) -> Result<(), String> {
     let (keys, mut key, mut value) = (worker.config.keys(), Vec::new(), Vec::new());
     let (mut order, mut limit) = (worker.random(5), worker.limit(worker.config.reads()));
     let keyspace = worker.db.default_keyspace();
     while worker.goes_on(&mut limit) {
         let number = order.next();
         keys.write(number, &mut key);
-        if missing {
+        if wanted == Wanted::Missing {
             key.push(b'0');
         }
         value.clear();

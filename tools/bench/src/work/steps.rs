@@ -129,7 +129,7 @@ fn for_each_put(
 ) -> Result<f64, String> {
     let (keys, mut key) = (bench.config.keys(), Vec::new());
     let mut order = Order::permuted(ops, bench.config.seed);
-    let mut values: values::Values<'_> = bench.source.values(0, bench.config.verify);
+    let mut values: values::Values<'_> = bench.source.values(0, bench.config.marking());
     let began = Instant::now();
     for _ in 0..ops {
         let number = order.next();

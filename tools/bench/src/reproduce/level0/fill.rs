@@ -9,7 +9,7 @@ use super::super::indexes::SCAN;
 use crate::data::keys::{Form, Keys};
 use crate::data::order::Permutation;
 use crate::data::rng::Rng;
-use crate::data::values::Source;
+use crate::data::values::{Marking, Source};
 use crate::words::told;
 
 /// Bytes of a value; the paper's.
@@ -56,7 +56,7 @@ impl Growing {
         let until = (bytes / RECORD).clamp(self.there + 1, self.most.max(self.there + 1));
         let (before, began) = (self.there, Instant::now());
         let source = std::mem::replace(&mut self.source, Source::new(0));
-        let mut values = source.values(0, false);
+        let mut values = source.values(0, Marking::Plain);
         while self.there < until {
             KEYS.write(self.order.at(self.there % self.most), &mut self.key);
             self.db.put(&self.key, values.next(self.there)).map_err(told)?;
@@ -100,7 +100,7 @@ impl Growing {
     /// Puts and gets in turn until all keys are there, from those that are on; operations a second in equal slices.
     pub(super) fn mixed(&mut self) -> Result<Vec<f64>, String> {
         let (source, mut value) = (std::mem::replace(&mut self.source, Source::new(0)), Vec::new());
-        let (mut values, mut rates) = (source.values(0, false), Vec::new());
+        let (mut values, mut rates) = (source.values(0, Marking::Plain), Vec::new());
         let (first, more) = (self.there, self.most - self.there);
         for slice in 1..=SLICES {
             let (before, began) = (self.there, Instant::now());

@@ -9,6 +9,7 @@ mod fill;
 mod scans;
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use strandline::{Options, PmSource, SsdSource};
@@ -107,11 +108,12 @@ pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             let [largest, wanted] = [largest, wanted].map(length);
             say(out, &format!("Memory has room for {largest}, not for {wanted}."))?;
         }
-        let place = Place::new(system, (smallest, largest), request).map_err(told)?;
+        let range = smallest..=largest;
+        let place = Place::new(system, &range, request).map_err(told)?;
         grow(&place, &sizes, out).map_err(told)?;
         drop(place);
-        let place = Place::new(system, (smallest, largest), request).map_err(told)?;
-        mix(&place, (smallest, largest), out).map_err(told)?;
+        let place = Place::new(system, &range, request).map_err(told)?;
+        mix(&place, &range, out).map_err(told)?;
     }
     scans::compare(smallest, request, out)?;
     say(out, &format!("\n{PAPER}"))
@@ -127,9 +129,10 @@ struct Place {
 impl Place {
     fn new(
         system: &System,
-        (smallest, largest): (u64, u64),
+        sizes: &RangeInclusive<u64>,
         request: &Request,
     ) -> Result<Place, String> {
+        let (smallest, largest) = (*sizes.start(), *sizes.end());
         let mut options = Options::preset(system.preset).map_err(told)?;
         for (name, text) in system.settings {
             options.set(name, text).map_err(told)?;
@@ -167,7 +170,8 @@ fn grow(place: &Place, sizes: &[u64], out: &mut dyn Write) -> Result<(), String>
 }
 
 /// Rates of puts and gets in turn from one size to another, slice by slice, and what is left of them.
-fn mix(place: &Place, (smallest, largest): (u64, u64), out: &mut dyn Write) -> Result<(), String> {
+fn mix(place: &Place, sizes: &RangeInclusive<u64>, out: &mut dyn Write) -> Result<(), String> {
+    let (smallest, largest) = (*sizes.start(), *sizes.end());
     let mut store = Growing::open(&place.path, place.options.clone(), Some(largest))?;
     store.put_until(smallest)?;
     let rates = store.mixed()?;
