@@ -158,11 +158,51 @@ pub fn check_heeded(matches: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
+/// Where the word `bench` stands, if that is the command. Options may stand before it.
+pub fn bench_at(argv: &[OsString]) -> Option<usize> {
+    let command = store_args::with_flags(Cli::command());
+    let mut at = 1;
+    loop {
+        let word = argv.get(at)?.to_str()?;
+        if word == "bench" {
+            return Some(at);
+        }
+        let (flag, value) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (word, None),
+        };
+        let is_called = |arg: &&clap::Arg| {
+            let long = flag.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long));
+            let short = flag.strip_prefix('-').and_then(|short| short.parse().ok());
+            long || short.is_some() && arg.get_short() == short
+        };
+        let takes_value = command.get_arguments().find(is_called)?.get_action().takes_values();
+        at += if takes_value && value.is_none() { 2 } else { 1 };
+    }
+}
+
+/// What `bench`, the word at `at`, is asked for: the options before it, and what follows.
+pub fn bench_args(mut argv: Vec<OsString>, at: usize) -> Result<Vec<OsString>, Failure> {
+    let after = argv.split_off(at + 1);
+    let before = &argv[1..at];
+    // The others are flags of bench, too.
+    for refused in ["--keyspace", "--hex", "--literal", "--quiet", "-q"] {
+        let is_it = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.split('=').next() == Some(refused)
+        };
+        if before.iter().any(is_it) {
+            return Err(Failure::Usage(format!("bench takes no {refused}; leave it out")));
+        }
+    }
+    Ok(before.iter().cloned().chain(after).collect())
+}
+
 /// The form of errors, which must be known before the command line is parsed.
 pub fn stderr_form(argv: &[OsString]) -> Stderr {
     let mut options = argv.iter().skip(1).take_while(|arg| *arg != "--");
     // `bench` takes single dashes and values, too.
-    let is_bench = argv.get(1).is_some_and(|first| first == "bench");
+    let is_bench = bench_at(argv).is_some();
     let asks = |arg: &OsString| {
         arg == "--json"
             || is_bench && (arg == "-json" || arg == "--json=true" || arg == "-json=true")

@@ -66,9 +66,23 @@ impl Failure {
             Failure::Other(text) => (FAILED, "Other".into(), text.clone()),
         };
         let error = json!({ "kind": kind, "message": text, "exit_code": code });
+        // Names in it may have control characters, which would act on the reader's terminal.
+        let text = plain(&text);
         form.note(format_args!("strandline: {text}"), &json!({ "error": error }));
         code
     }
+}
+
+/// `text` with escapes in place of control characters.
+fn plain(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut plain, c| {
+        if c.is_control() {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+        plain
+    })
 }
 
 /// Prints what clap has to say: help, the version, or what is wrong with the arguments.

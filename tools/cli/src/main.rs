@@ -49,9 +49,9 @@ fn main() -> ExitCode {
 }
 
 fn run(argv: Vec<OsString>) -> Outcome {
-    // `bench` has flags of its own, some of them spelt like ours (`--db=DIR`): they are never looked at here.
-    if argv.get(1).is_some_and(|first| first == "bench") {
-        return cmd::bench::run(argv.into_iter().skip(2));
+    // `bench` has flags of its own, some of them spelt like ours (`--db=DIR`): it parses all of them.
+    if let Some(at) = cli::bench_at(&argv) {
+        return cmd::bench::run(cli::bench_args(argv, at)?);
     }
     let mut command = cli::command();
     let matches = command.try_get_matches_from_mut(argv).map_err(Failure::Arguments)?;

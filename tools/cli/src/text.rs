@@ -149,12 +149,12 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
 
 fn from_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     if !text.len().is_multiple_of(2) {
-        return Err(format!("{} hexadecimal digits; bytes have two each", text.len()));
+        return Err(format!("{} hexadecimal digits; each byte takes two", text.len()));
     }
     for pair in text.chunks_exact(2) {
         out.push(
             pair_value(pair)
-                .ok_or_else(|| format!("{} are no hexadecimal digits", pair.escape_ascii()))?,
+                .ok_or_else(|| format!("{}: not two hexadecimal digits", pair.escape_ascii()))?,
         );
     }
     Ok(())

@@ -231,8 +231,8 @@ impl KeyspaceOptions {
         }
         if let Some(ttl) = self.ttl {
             if !(TTL_MIN..=TTL_MAX).contains(&ttl) || ttl.subsec_nanos() % 1_000_000 != 0 {
-                let bounds = "whole milliseconds, from one to 1000 years".to_owned();
-                return beyond("ttl", format!("{ttl:?}"), bounds);
+                let bounds = "whole milliseconds, from 1 ms to 1000 years".to_owned();
+                return beyond("ttl", format!("{}s", ttl.as_secs_f64()), bounds);
             }
             if self.merge_operator.is_some() {
                 let text = "ttl and merge_operator: operands have no time of their own; leave one of them out";

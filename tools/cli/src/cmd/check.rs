@@ -9,6 +9,7 @@ use crate::human;
 use crate::output::Out;
 use crate::render::damage::{damage_json, what};
 use crate::text::Form;
+use crate::render::keyspace::name;
 
 pub fn run(context: &Context) -> Outcome {
     let db = match context.read() {
@@ -111,8 +112,8 @@ fn lies(place: &Place) -> String {
 fn named(owner: &Owner) -> String {
     match parts(owner) {
         (kind, "", _) => kind.into(),
-        (kind, keyspace, Some(id)) => format!("{kind} {id} of keyspace {keyspace}"),
-        (kind, keyspace, None) => format!("a {kind} of keyspace {keyspace}"),
+        (kind, keyspace, Some(id)) => format!("{kind} {id} of keyspace {}", name(keyspace)),
+        (kind, keyspace, None) => format!("a {kind} of keyspace {}", name(keyspace)),
     }
 }
 

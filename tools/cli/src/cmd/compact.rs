@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::context::{Context, IfMissing};
 use crate::failure::{OK, Outcome};
 use crate::human;
+use crate::render;
 
 #[derive(Args)]
 pub struct CompactArgs {
@@ -33,7 +34,7 @@ pub fn run(context: &Context, args: &CompactArgs) -> Outcome {
     context.report(
         format_args!(
             "compacted keyspace {}: {}, {} written",
-            keyspace.name(),
+            render::keyspace::name(keyspace.name()),
             human::plural(done.entries, "record"),
             human::bytes(written)
         ),

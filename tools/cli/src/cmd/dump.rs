@@ -21,7 +21,7 @@ pub fn run(context: &Context, args: &DumpArgs) -> Outcome {
     let format = args.format.unwrap_or(if context.json { Format::Jsonl } else { Format::Tsv });
     if format == Format::Tsv && context.form == Form::Literal {
         return Err(Failure::Usage(
-            "dump --literal: tabs and line ends in keys would not come back; leave --literal out"
+            "dump --literal: tabs and line ends in keys would not come back; leave --literal out, or use --format jsonl"
                 .into(),
         ));
     }

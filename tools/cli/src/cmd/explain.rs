@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
 use crate::look::Look;
 use crate::output::Out;
+use crate::render::memory::Memory;
 
 #[derive(Args)]
 pub struct ExplainArgs {
@@ -34,20 +35,21 @@ pub fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     let begun = Instant::now();
     let (len, probes) = look.explain_get(context, &key)?;
     let total_ns = begun.elapsed().as_nanos();
+    let memory = Memory::of(&look.properties()?);
     let bytes: u64 = probes.iter().map(|timed| timed.probe.bytes).sum();
     let mut out = Out::new();
     if context.json {
         out.json(&json!({
             "found": len.is_some(),
             "value_bytes": len,
-            "probes": probes.iter().map(probe_json).collect::<Vec<Value>>(),
+            "probes": named(&probes, memory).map(|named| named.to_json()).collect::<Vec<Value>>(),
             "record_bytes": bytes,
             "ns": u64::try_from(total_ns).unwrap_or(u64::MAX),
         }))?;
     } else {
         let heads = ["source", "tier", "filter", "found", "bytes", "ns"];
         let mut rows = vec![heads.map(String::from).to_vec()];
-        rows.extend(probes.iter().map(row));
+        rows.extend(named(&probes, memory).map(|named| named.row()));
         out.table(&rows)?;
         let answer = match len {
             Some(len) => format!("found, a value of {len} bytes"),
@@ -62,38 +64,64 @@ pub fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     Ok(if len.is_some() { OK } else { NEGATIVE })
 }
 
-fn source(timed: &TimedProbe) -> (String, &'static str) {
+/// A probe with the words for where it went.
+struct NamedProbe<'p> {
+    timed: &'p TimedProbe,
+    source: String,
+    tier: &'static str,
+}
+
+/// The probes in their order. Where the newest version is an operand, the same places are asked again for those below it.
+fn named<'p>(probes: &'p [TimedProbe], memory: Memory) -> impl Iterator<Item = NamedProbe<'p>> {
+    probes.iter().enumerate().map(move |(at, timed)| {
+        let (mut source, tier) = source(timed, memory);
+        if probes[..at].iter().any(|earlier| earlier.probe.source == timed.probe.source) {
+            source += ", operands";
+        }
+        NamedProbe { timed, source, tier }
+    })
+}
+
+fn source(timed: &TimedProbe, memory: Memory) -> (String, &'static str) {
     match timed.probe.source {
-        ProbeSource::Memtable { order } => (format!("memtable {order}"), "DRAM index, PM records"),
-        ProbeSource::Run { id, entries } => (format!("run {id} of {entries} entries"), "PM"),
+        ProbeSource::Memtable { order } => {
+            let tier = match memory {
+                Memory::Persistent => "DRAM index, PM records",
+                Memory::Dram => "DRAM",
+            };
+            (format!("memtable {order}"), tier)
+        }
+        ProbeSource::Run { id, entries } => {
+            (format!("run {id} of {entries} entries"), memory.word())
+        }
         ProbeSource::Table { level, id } => (format!("level {level}, table {id}"), "SSD"),
         other => (format!("{other:?}"), "unknown"),
     }
 }
 
-fn row(timed: &TimedProbe) -> Vec<String> {
-    let probe = &timed.probe;
-    let (source, tier) = source(timed);
-    let filter = match (probe.source, probe.passed_filter) {
-        (ProbeSource::Memtable { .. }, _) => "none",
-        (_, true) => "passed",
-        (_, false) => "refused",
-    };
-    let found = if probe.found { "yes" } else { "no" };
-    let (bytes, ns) = (probe.bytes.to_string(), timed.ns.to_string());
-    vec![source, tier.into(), filter.into(), found.into(), bytes, ns]
-}
+impl NamedProbe<'_> {
+    fn row(self) -> Vec<String> {
+        let probe = &self.timed.probe;
+        let filter = match (probe.source, probe.passed_filter) {
+            (ProbeSource::Memtable { .. }, _) => "none",
+            (_, true) => "passed",
+            (_, false) => "refused",
+        };
+        let found = if probe.found { "yes" } else { "no" };
+        let (bytes, ns) = (probe.bytes.to_string(), self.timed.ns.to_string());
+        vec![self.source, self.tier.into(), filter.into(), found.into(), bytes, ns]
+    }
 
-fn probe_json(timed: &TimedProbe) -> Value {
-    let probe = &timed.probe;
-    let (source_text, tier) = source(timed);
-    json!({
-        "source": source_text,
-        "tier": tier,
-        "filter": !matches!(probe.source, ProbeSource::Memtable { .. }),
-        "passed_filter": probe.passed_filter,
-        "found": probe.found,
-        "bytes": probe.bytes,
-        "ns": timed.ns,
-    })
+    fn to_json(&self) -> Value {
+        let probe = &self.timed.probe;
+        json!({
+            "source": self.source,
+            "tier": self.tier,
+            "filter": !matches!(probe.source, ProbeSource::Memtable { .. }),
+            "passed_filter": probe.passed_filter,
+            "found": probe.found,
+            "bytes": probe.bytes,
+            "ns": self.timed.ns,
+        })
+    }
 }

@@ -48,16 +48,22 @@ struct CreateArgs {
 
 impl CreateArgs {
     fn options(&self) -> Result<KeyspaceOptions, Failure> {
-        let mut options = KeyspaceOptions::new();
+        let (mut options, mut given) = (KeyspaceOptions::new(), Vec::new());
         let operator = self.merge_operator.iter().map(|name| ("merge_operator", &name[..]));
         let named = operator.chain(self.ttl.iter().map(|ttl| ("ttl", &ttl[..])));
         let settings = self.settings.iter().map(|setting| {
             let wanted = || Failure::Usage(format!("--set {setting}: expected NAME=VALUE"));
             setting.split_once('=').ok_or_else(wanted)
         });
-        for setting in settings.chain(named.map(Ok)) {
+        for setting in named.map(Ok).chain(settings) {
             let (name, value) = setting?;
-            options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+            if given.contains(&name) {
+                return Err(Failure::Usage(format!(
+                    "--set {name}={value}: {name} is given twice; leave one out"
+                )));
+            }
+            options.set(name, value).map_err(|error| Failure::Usage(error.context().to_owned()))?;
+            given.push(name);
         }
         Ok(options)
     }

@@ -10,6 +10,7 @@ use crate::human;
 use crate::look::Look;
 use crate::output::Out;
 use crate::render::keyspace;
+use crate::render::memory::Memory;
 use crate::text::Form;
 
 #[derive(Args)]
@@ -28,8 +29,7 @@ pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
     } else {
         for keyspace in &figures.keyspaces {
             out.line(format_args!("keyspace {}", keyspace::name(&keyspace.name)))?;
-            let memory = if figures.wal.is_some() { "DRAM" } else { "PM" };
-            out.table(&rows(keyspace, memory))?;
+            out.table(&rows(keyspace, Memory::of(&figures)))?;
             if keyspace.subranges.len() > 1 {
                 out.table(&subranges(keyspace, context.form))?;
             }
@@ -42,8 +42,8 @@ pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
     Ok(OK)
 }
 
-/// One row for each place, the newest data first; `memory` is where records are before they are in tables.
-fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
+/// One row for each place, the newest data first.
+fn rows(keyspace: &KeyspaceProperties, memory: Memory) -> Vec<Vec<String>> {
     let heads = ["", "place", "what", "bytes", "entries", "deletions", "target"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     let mut row = |place: &str, what: String, figures: [String; 4]| {
@@ -56,7 +56,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
         _ => format!("{} + {} ranges", human::count(deletes), human::count(ranges)),
     };
     row(
-        memory,
+        memory.word(),
         human::plural(keyspace.memtables as u64, "memtable"),
         [
             human::bytes(keyspace.memtable_bytes),
@@ -70,7 +70,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
     );
     let runs = &keyspace.runs;
     row(
-        memory,
+        memory.word(),
         human::plural(runs.len() as u64, "run"),
         [
             human::bytes(runs.iter().map(|run| run.record_bytes).sum()),
@@ -87,7 +87,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: &str) -> Vec<Vec<String>> {
         let ranges = level.tables.iter().map(|table| table.range_deletes).sum();
         row(
             &format!("level {}", level.level),
-            tables(level),
+            tables(level, memory),
             [
                 human::bytes(level.bytes()),
                 human::count(level.entries()),
@@ -124,13 +124,14 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
     rows
 }
 
-/// The tables of a level, and what of them lies in persistent memory.
-fn tables(level: &LevelProperties) -> String {
+/// The tables of a level, and what of them lies in memory.
+fn tables(level: &LevelProperties, memory: Memory) -> String {
     let tables = human::plural(level.tables.len() as u64, "table");
+    let memory = memory.word();
     match level.pm_bytes() {
         0 => tables,
-        bytes if bytes == level.bytes() => format!("{tables} in PM"),
-        bytes => format!("{tables}, {} in PM", human::bytes(bytes)),
+        bytes if bytes == level.bytes() => format!("{tables} in {memory}"),
+        bytes => format!("{tables}, {} in {memory}", human::bytes(bytes)),
     }
 }
 

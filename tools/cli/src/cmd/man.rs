@@ -1,4 +1,4 @@
-//! `man [DIR]`: manual pages.
+//! `man [COMMAND…]`: manual pages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,13 @@ use crate::output::Out;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  strandline man | man -l -
-  strandline man ~/.local/share/man/man1 && man strandline-load")]
+  strandline man put | man -l -
+  strandline man --dir ~/.local/share/man/man1 && man strandline-load")]
 pub struct ManArgs {
-    /// Write the pages of all commands here, and strandline-options.1 for the options of the store
+    /// A command, or `options` for the options of the store; without it, the page of strandline as a whole
+    command: Vec<String>,
+    /// Write the pages of all commands to this directory, and strandline-options.1 for the options of the store
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
@@ -26,15 +29,26 @@ pub struct ManArgs {
 pub fn run(context: &Context, args: &ManArgs, pages: Vec<Command>) -> Outcome {
     match &args.dir {
         Some(dir) => write(context, dir, pages),
-        None => print(context, pages),
+        None => print(context, find(pages, &args.command)?),
     }
 }
 
-fn print(context: &Context, pages: Vec<Command>) -> Outcome {
+/// The page of a command, whose name has dashes between its words.
+fn find(pages: Vec<Command>, command: &[String]) -> Result<Command, Failure> {
+    let words: Vec<&str> =
+        ["strandline"].into_iter().chain(command.iter().map(String::as_str)).collect();
+    let name = words.join("-");
+    pages.into_iter().find(|page| page.get_name() == name).ok_or_else(|| {
+        let command = command.join(" ");
+        Failure::Usage(format!(
+            "man: no command {command}; strandline help lists all, and man --dir DIR writes their pages"
+        ))
+    })
+}
+
+fn print(context: &Context, found: Command) -> Outcome {
     let mut page = Vec::new();
-    if let Some(whole) = pages.into_iter().next() {
-        render(whole, &mut page).map_err(|error| Failure::Other(format!("man: {error}")))?;
-    }
+    render(found, &mut page).map_err(|error| Failure::Other(format!("man: {error}")))?;
     let mut out = Out::new();
     if context.json {
         out.json(&json!({ "page": String::from_utf8_lossy(&page) }))?;
@@ -47,7 +61,7 @@ fn print(context: &Context, pages: Vec<Command>) -> Outcome {
 
 fn write(context: &Context, dir: &Path, pages: Vec<Command>) -> Outcome {
     let failed = |path: &Path, error: io::Error| {
-        Failure::Other(format!("writing {}: {error}; give a directory", path.display()))
+        Failure::Other(format!("writing {}: {error}; name a directory with --dir", path.display()))
     };
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
     let mut names = Vec::new();

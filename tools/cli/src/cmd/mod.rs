@@ -49,7 +49,10 @@ pub enum Command {
     Merge(merge::MergeArgs),
     /// Delete a key; it need not be there
     Del(del::DelArgs),
-    /// Delete a range of keys, by one record
+    /// Delete the keys from BEGIN up to before END, by one record
+    #[command(after_help = "\
+As in RocksDB an empty range (END is BEGIN) deletes nothing, and there is no END behind all keys: to delete all of them
+drop the keyspace, or name an END that is greater than the last key.")]
     DeleteRange(delete_range::DeleteRangeArgs),
     /// Print keys and values in order
     Scan(scan::ScanArgs),
@@ -91,12 +94,12 @@ pub enum Command {
     Keyspace(keyspace::KeyspaceArgs),
     /// Repeat an experiment of a paper on this machine; no store is needed
     Reproduce(reproduce::ReproduceArgs),
-    /// Run db_bench workloads; all that follows goes to it (try: strandline bench --help)
+    /// Run db_bench workloads; it has flags of its own, and those of the store (try: strandline bench --help)
     #[command(disable_help_flag = true)]
     Bench(bench::BenchArgs),
     /// Print a script by which a shell completes this command
     Completions(completions::CompletionsArgs),
-    /// Print the manual page of this command, or write those of all commands
+    /// Print the manual page of a command, or write those of all commands
     Man(man::ManArgs),
     /// Show the help of a command, or the options of the store: help options
     #[command(disable_help_flag = true)]
@@ -142,8 +145,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Explain(args) => explain::run(context, &args),
         Command::Keyspace(args) => keyspace::run(context, &args),
         Command::Reproduce(args) => reproduce::run(context, &args),
-        // Only with `--json` before it (see `main`).
-        Command::Bench(args) => bench::run(args.args.into_iter().chain(["--json".into()])),
+        Command::Bench(args) => bench::run(args.args),
         Command::Completions(args) => completions::run(context, &args, (whole.complete)()),
         Command::Man(args) => man::run(context, &args, (whole.pages)()),
         Command::Help(args) => help::run(context, &args, &mut whole.parsed),

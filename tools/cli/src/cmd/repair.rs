@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
 use crate::human;
 use crate::output::Out;
+use crate::render::keyspace;
 
 #[derive(Args)]
 pub struct RepairArgs {
@@ -49,7 +50,8 @@ pub fn run(context: &Context, args: &RepairArgs) -> Outcome {
             out.line(format_args!("{} ranges lost, in whole or in part:", report.lost.len()))?;
             let mut rows = vec![["keyspace", "from", "to", "why"].map(String::from).to_vec()];
             rows.extend(report.lost.iter().map(|lost| {
-                let keyspace = lost.keyspace.clone().unwrap_or_else(|| "unknown".into());
+                let name = lost.keyspace.as_deref();
+                let keyspace = name.map_or_else(|| "unknown".into(), keyspace::name);
                 vec![keyspace, key(&lost.from, "first"), key(&lost.to, "last"), lost.reason.clone()]
             }));
             out.table(&rows)?;

@@ -11,7 +11,6 @@ use strandline::Seq;
 use crate::context::Context;
 use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::output::Out;
-use crate::text::Form;
 
 #[derive(Args)]
 pub struct SstArgs {
@@ -176,27 +175,37 @@ fn scan(
     let mut cursor = table.cursor();
     cursor.first()?;
     while cursor.valid() {
-        let (key, seq, kind) = (cursor.key(), cursor.seq(), name(cursor.kind()));
-        line(out, context, (key, seq, kind, cursor.value()))?;
+        let (key, seq, kind, value) =
+            (cursor.key(), cursor.seq(), name(cursor.kind()), cursor.value());
+        Entry { key, seq, kind, value }.print(context, out)?;
         cursor.next()?;
     }
     for delete in table.range_deletes()? {
-        line(out, context, (&delete.begin, delete.seq, "range deletion", &delete.end))?;
+        let (key, seq, value) = (&delete.begin, delete.seq, &delete.end);
+        Entry { key, seq, kind: "range deletion", value }.print(context, out)?;
     }
     Ok(())
 }
 
-fn line(
-    out: &mut Out,
-    context: &Context,
-    (key, seq, kind, value): (&[u8], Seq, &str, &[u8]),
-) -> Result<(), Failure> {
-    let form: Form = context.form;
-    if context.json {
-        let (key, value) = (form.json(key), form.json(value));
-        return out.json(&json!({ "key": key, "seq": seq.get(), "kind": kind, "value": value }));
+/// An entry of a table; the value of a range deletion is where the range ends.
+struct Entry<'t> {
+    key: &'t [u8],
+    seq: Seq,
+    kind: &'static str,
+    value: &'t [u8],
+}
+
+impl Entry<'_> {
+    fn print(&self, context: &Context, out: &mut Out) -> Result<(), Failure> {
+        let Entry { key, seq, kind, value } = *self;
+        let form = context.form;
+        if context.json {
+            let (key, value) = (form.json(key), form.json(value));
+            return out
+                .json(&json!({ "key": key, "seq": seq.get(), "kind": kind, "value": value }));
+        }
+        out.line(format_args!("{}\t{seq}\t{kind}\t{}", form.text(key), form.text(value)))
     }
-    out.line(format_args!("{}\t{seq}\t{kind}\t{}", form.text(key), form.text(value)))
 }
 
 fn name(kind: EntryKind) -> &'static str {

@@ -14,11 +14,15 @@ use crate::look::Look;
 use crate::output::Out;
 use crate::render::damage::damage_json;
 use crate::render::keyspace::{self, options_json};
+use crate::render::memory::Memory;
 use crate::render::persisted::persisted_json;
 
 #[derive(Args)]
 pub struct StatsArgs {
-    /// Print the figures as text that Prometheus reads
+    /// Print the figures as text in the format OpenMetrics 1.0
+    ///
+    /// Prometheus scrapes that since 2.5. A scraper that knows only the older text format 0.0.4 takes every line, the
+    /// names and values are the same, but to it counters (`..._total`) have no type.
     #[arg(long)]
     prometheus: bool,
 }
@@ -46,7 +50,8 @@ fn both(bytes: u64) -> String {
 }
 
 fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Result<(), Failure> {
-    out.line("persistent memory")?;
+    let memory = Memory::of(figures);
+    out.line(memory.words())?;
     out.rows(&[
         ("  pool", figures.pm.clone()),
         ("  durability", figures.durability.to_string()),
@@ -85,10 +90,10 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
         print_wal(wal, out)?;
     }
     if let Some(ssd) = &figures.ssd {
-        print_ssd(ssd, out)?;
+        print_ssd(ssd, memory, out)?;
     }
     for keyspace in &figures.keyspaces {
-        print_keyspace(keyspace, out)?;
+        print_keyspace(keyspace, memory, out)?;
     }
     print_recovery(recovery, out)?;
     print_persisted(&figures.persisted, out)
@@ -117,14 +122,18 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
     ])
 }
 
-fn print_ssd(ssd: &SsdProperties, out: &mut Out) -> Result<(), Failure> {
+fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), Failure> {
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
     out.line("levels")?;
+    let in_memory = match memory {
+        Memory::Persistent => "  in PM",
+        Memory::Dram => "  in DRAM",
+    };
     let limit = if ssd.limit == 0 { "no limit".into() } else { both(ssd.limit) };
     out.rows(&[
         ("  directory", ssd.dir.display().to_string()),
         ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
-        ("  in PM", format!("{} of {}", both(ssd.pm_bytes), both(ssd.pm_limit))),
+        (in_memory, format!("{} of {}", both(ssd.pm_bytes), both(ssd.pm_limit))),
         ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
         (
             "  looked up",
@@ -147,12 +156,13 @@ fn print_ssd(ssd: &SsdProperties, out: &mut Out) -> Result<(), Failure> {
         (
             "  they took",
             format!(
-                "{}, {} entries, read {}, wrote {} to SSD, {} to PM",
+                "{}, {} entries, read {}, wrote {} to SSD, {} to {}",
                 human::time(compactions.time),
                 human::count(compactions.entries),
                 human::bytes(compactions.read_bytes),
                 human::bytes(compactions.written_bytes),
-                human::bytes(compactions.pm_written_bytes)
+                human::bytes(compactions.pm_written_bytes),
+                memory.word()
             ),
         ),
         ("  trouble", ssd.trouble.clone().unwrap_or_else(|| "none".into())),
@@ -164,7 +174,11 @@ fn run_entries(keyspace: &KeyspaceProperties) -> u64 {
     keyspace.runs.iter().map(|run| run.entries).sum()
 }
 
-fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
+fn print_keyspace(
+    keyspace: &KeyspaceProperties,
+    memory: Memory,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let entries = run_entries(keyspace);
     out.line(format_args!("keyspace {}", keyspace::name(&keyspace.name)))?;
     if !keyspace.options.is_empty() {
@@ -200,12 +214,13 @@ fn print_keyspace(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Fa
     ])?;
     for level in &keyspace.levels {
         out.line(format_args!(
-            "  level {}: {} tables, {} entries, {}, {} of it in PM",
+            "  level {}: {} tables, {} entries, {}, {} of it in {}",
             level.level,
             level.tables.len(),
             human::count(level.entries()),
             human::bytes(level.bytes()),
-            human::bytes(level.pm_bytes())
+            human::bytes(level.pm_bytes()),
+            memory.word()
         ))?;
     }
     if keyspace.runs.is_empty() {

@@ -34,7 +34,7 @@ pub struct TopArgs {
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if SECONDS.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("a number from {} to {}, please", SECONDS.start(), SECONDS.end())),
+        _ => Err(format!("expected a number from {} to {}", SECONDS.start(), SECONDS.end())),
     }
 }
 

@@ -9,6 +9,7 @@ use strandline::{Db, HeaderState, ZoneKind};
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::output::Out;
+use crate::render::keyspace;
 
 #[derive(Args)]
 pub struct ZoneArgs {
@@ -29,7 +30,9 @@ pub fn run(context: &Context, args: &ZoneArgs) -> Outcome {
     let db = context.read()?;
     let zones = db.properties().zones;
     if let Some(no) = args.no.filter(|no| *no >= zones) {
-        return Err(Failure::Usage(format!("zone {no}: there are {zones}, counted from 0")));
+        return Err(Failure::Usage(format!(
+            "zone {no}: the pool has {zones} zones, counted from 0"
+        )));
     }
     let names = names(&db)?;
     let numbers = args.no.map_or(0..zones, |no| no..no + 1);
@@ -93,7 +96,8 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
     };
     // A zone that outlived its keyspace keeps the number until the next open for writing.
     let name = names.get(&header.keyspace);
-    let keyspace = name.cloned().unwrap_or_else(|| format!("#{} (dropped)", header.keyspace));
+    let keyspace =
+        name.map_or_else(|| format!("#{} (dropped)", header.keyspace), |name| keyspace::name(name));
     ZoneLine {
         row: vec![
             no.to_string(),

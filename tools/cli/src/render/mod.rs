@@ -2,6 +2,7 @@
 
 pub mod damage;
 pub mod keyspace;
+pub mod memory;
 pub mod options;
 pub mod persisted;
 pub mod record;

@@ -14,6 +14,7 @@ use strandline::{Properties, SsdProperties};
 use super::top_levels;
 use super::top_rates::Rates;
 use crate::human;
+use crate::render::memory::Memory;
 use crate::watch::State;
 
 /// Columns of a picture that is printed.
@@ -138,9 +139,13 @@ impl Picture {
             || "-".into(),
             |rates| format!("{:.3} s of writers' time a second", rates.slowed),
         );
+        let to_memory = match Memory::of(&self.now) {
+            Memory::Persistent => "to PM",
+            Memory::Dram => "to DRAM",
+        };
         let mut rows = vec![
             ("writes", per_second(|rates| rates.writes, human::count)),
-            ("to PM", per_second(|rates| rates.pm_bytes, human::bytes)),
+            (to_memory, per_second(|rates| rates.pm_bytes, human::bytes)),
         ];
         if self.now.wal.is_some() {
             rows.push(("to the log", per_second(|rates| rates.log_bytes, human::bytes)));
@@ -186,15 +191,19 @@ impl Picture {
 
 fn fills(now: &Properties) -> Vec<Fill> {
     let used = now.pm_capacity.saturating_sub(now.pm_free);
+    let (pool, tables) = match Memory::of(now) {
+        Memory::Persistent => ("PM", "tables in PM"),
+        Memory::Dram => ("pool in DRAM", "tables in pool"),
+    };
     let mut fills = vec![
-        Fill { name: "PM", used, limit: now.pm_capacity },
+        Fill { name: pool, used, limit: now.pm_capacity },
         Fill { name: "DRAM", used: now.dram_bytes, limit: now.dram_budget },
     ];
     if let Some(ssd) = &now.ssd {
         let SsdProperties { cache, .. } = ssd;
         fills.push(Fill { name: "block cache", used: cache.charged, limit: cache.budget });
         if ssd.pm_limit > 0 {
-            fills.push(Fill { name: "tables in PM", used: ssd.pm_bytes, limit: ssd.pm_limit });
+            fills.push(Fill { name: tables, used: ssd.pm_bytes, limit: ssd.pm_limit });
         }
         fills.push(Fill { name: "SSD", used: ssd.bytes, limit: ssd.limit });
     }

@@ -13,7 +13,7 @@ use crate::render::keyspace;
 
 /// Keyspaces that are shown: those with the most bytes.
 const SHOWN: usize = 20;
-const HEADS: [&str; 7] = ["keyspace", "", "number", "entries", "bytes", "target", "in PM"];
+const HEADS: [&str; 7] = ["keyspace", "", "number", "entries", "bytes", "target", "in pool"];
 const WIDTHS: [u16; 7] = [24, 9, 9, 15, 12, 12, 12];
 
 /// The cells of all rows but the heading.

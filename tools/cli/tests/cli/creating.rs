@@ -43,6 +43,32 @@ fn create_makes_an_empty_store_once() {
     store.run(&["create", "--pm", "heap", "--db", "other"]).failed(2, "heap");
 }
 
+/// Of several processes that make the same store at once one says that it has made it.
+#[test]
+fn one_of_several_creates_makes_the_store() {
+    for _ in 0..5 {
+        let store = Store::new();
+        let args = [&["create"], &SIZE[..]].concat();
+        let running: Vec<_> = (0..6).map(|_| store.spawn(&args)).collect();
+        let mut made = 0;
+        for child in running {
+            let ended = child.wait_with_output().expect("it ends");
+            let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+            match ended.status.code() {
+                Some(0) => made += 1,
+                Some(3) => assert!(err.contains("Exists: ") || err.contains("Busy: "), "{err}"),
+                other => panic!("{other:?}: {err}"),
+            }
+        }
+        assert_eq!(made, 1);
+        assert_eq!(store.run(&["scan", "--count"]).ok().text(), "0\n");
+    }
+    // What is refused leaves no directory behind.
+    let store = Store::new();
+    store.run(&["create", "--pm-size", "10"]).failed(2, "pm_size");
+    assert!(!store.dir().join("db").exists());
+}
+
 #[test]
 fn a_store_with_a_lost_pool_is_not_made_again() {
     let store = Store::filled(3, &[]);

@@ -92,7 +92,9 @@ fn wrong_usage_is_2() {
         &["scan", "--hex", "--literal"],
         &["load", "--batch", "0"],
         &["dump", "--format", "xml"],
-        &["--db", "x", "bench"],
+        &["--hex", "bench"],
+        &["--keyspace", "x", "bench"],
+        &["-q", "bench"],
         &["sst", "x", "--pm-size", "1G"],
         &["help", "nonsense"],
         &["put", "a", "b", "--quiet", "--json"],
@@ -147,4 +149,25 @@ fn json_tells_of_a_store_whose_path_is_no_text() {
     let copied =
         store.command(&["--json", "checkpoint"]).arg(&copy).env("STRANDLINE_DB", &db).output();
     assert_eq!(copied.expect("it runs").status.code(), Some(0));
+}
+
+/// Options that commands have in common, and those of the store, stand before or behind `bench`.
+#[test]
+fn bench_takes_the_options_of_all_commands() {
+    let store = Store::new();
+    let bench = ["bench", "--benchmarks=fillseq", "--num=10"];
+    let options = ["--json", "--db", "here", "--pm-size", "32M", "--option", "zone_size=256K"];
+    let (before, after) = ([&options[..], &bench].concat(), [&bench[..], &options].concat());
+    for args in [before, after] {
+        assert_eq!(store.run(&args).ok().json()["benchmark"], "fillseq");
+        let stats = store.run(&["stats", "--db", "here", "--json"]).ok().json();
+        assert_eq!(stats["pm"]["zone_bytes"], 256 << 10, "{args:?}");
+        std::fs::remove_dir_all(store.dir().join("here")).expect("removed");
+    }
+    let preset = ["--preset=classic", "bench", "--json", "--benchmarks=fillseq", "--num=10"];
+    let json = store.run(&[&preset[..], &["--pm_size=32M"]].concat()).ok().json();
+    assert_eq!(json["durability"], "synced to SSD");
+    let wrong = store.run(&["--json", "bench", "--num=many"]);
+    assert!(wrong.code == 2 && wrong.err.starts_with("{\"error\""), "{}", wrong.err);
+    assert!(!store.pool().exists(), "STRANDLINE_DB is not for bench");
 }

@@ -81,7 +81,7 @@ fn manual_pages_are_there_for_each_command() {
     let store = Store::new();
     let whole = store.run(&["man"]).ok().text();
     assert!(whole.contains(".TH strandline 1") && whole.contains("Exit codes"), "{whole}");
-    let written = store.run(&["man", "pages", "--json"]).ok().json();
+    let written = store.run(&["man", "--dir", "pages", "--json"]).ok().json();
     let pages = written["pages"].as_array().expect("pages");
     assert!(pages.len() > 30, "{written}");
     let page =
@@ -94,6 +94,11 @@ fn manual_pages_are_there_for_each_command() {
     assert!(create.contains("strandline keyspace create"), "{create}");
     let bench = page("strandline-bench.1");
     assert!(bench.contains("compression_type") && bench.contains("readwhilescanning"), "{bench}");
+    // One page is printed, and a word that is no command makes no directory.
+    assert_eq!(store.run(&["man", "scan"]).ok().text(), scan);
+    assert_eq!(store.run(&["man", "keyspace", "create"]).ok().text(), create);
+    store.run(&["man", "putt"]).failed(2, "no command putt");
+    assert!(!store.dir().join("putt").exists());
     let options = page("strandline-options.1");
     for row in OPTIONS.iter().filter(|row| row.name != "create_if_missing") {
         assert!(options.contains(&row.name.replace('_', "\\-")), "{}", row.name);

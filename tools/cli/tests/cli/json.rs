@@ -90,7 +90,7 @@ fn calls_of(path: &str) -> Calls {
             ("Usage", 2, &["bench", "--num=many"]),
         ),
         "completions" => calls(&["completions", "bash"], ("Usage", 2, &["completions", "nothing"])),
-        "man" => calls(&["man", "pages"], ("Other", 3, &["man", "in.tsv"])),
+        "man" => calls(&["man", "--dir", "pages"], ("Other", 3, &["man", "--dir", "in.tsv"])),
         "help" => calls(&["help", "options"], ("Usage", 2, &["help", "nonsense"])),
         other => panic!("{other}: say in tests/cli/json.rs how it is called"),
     }
@@ -168,6 +168,9 @@ fn json_may_stand_before_the_command() {
     ] {
         store.run(args).ok().json();
     }
+    for help in [&["bench", "--json", "--help"], &["--json", "bench", "--help"]] {
+        assert!(store.run(help).ok().json()["help"].is_string());
+    }
     let help = store.run(&["get", "--help", "--json"]).ok().json();
     assert!(help["help"].as_str().is_some_and(|text| text.contains("--keyspace")), "{help}");
     assert!(store.run(&["--version", "--json"]).ok().json()["version"].is_string());
@@ -196,7 +199,7 @@ fn commands_say_what_they_did() {
         ("put", "put 1 key (2 bytes)"),
         ("merge", "merged 1 operand (8 bytes)"),
         ("del", "deleted 1 key"),
-        ("delete-range", "deleted the keys from x to before y"),
+        ("delete-range", "deleted the keys from 'x' to before 'y'"),
         ("flush", "flushed "),
         ("compact", "compacted keyspace default: "),
         ("checkpoint", "copy holds everything up to sequence number "),

@@ -93,7 +93,12 @@ fn values_of_a_keyspace_with_a_time_to_live_expire() {
     assert_eq!(create("day", "24h").ok().text(), "created keyspace day\tttl=86400s\n");
     create("moment", "0.001").ok();
     create("none", "0").failed(2, "ttl");
-    create("none", "soon").failed(2, "seconds");
+    create("none", "0").failed(2, "ttl=0s: whole milliseconds, from 1 ms");
+    create("none", "soon").failed(2, "ttl=soon: expected seconds");
+    let twice = ["keyspace", "create", "none", "--ttl", "5", "--set", "ttl=7"];
+    store.run(&twice).failed(2, "ttl is given twice");
+    let both = ["keyspace", "create", "none", "--ttl", "5", "--merge-operator", "add"];
+    store.run(&both).failed(2, "leave one of them out");
     for keyspace in ["day", "moment"] {
         store.run(&["put", "--keyspace", keyspace, "key", "value"]).ok();
     }
@@ -142,4 +147,69 @@ fn a_key_that_cannot_be_read_is_left_out_and_counted() {
     on(&["del", "berries"]).ok();
     store.run(&["check"]).ok();
     on(&["dump"]).ok();
+}
+
+/// Where an operand is the newest, the same places are asked again for those below it.
+#[test]
+fn explain_tells_apart_what_is_asked_twice() {
+    let store = Store::new();
+    let create = ["keyspace", "create", "--create", "--pm-size", "16M", "hits"];
+    store.run(&[&create[..], &["--merge-operator", "add"]].concat()).ok();
+    for _ in 0..2 {
+        store.run(&["merge", "--keyspace", "hits", "home", "1"]).ok();
+    }
+    let probes = store.run(&["explain", "get", "--keyspace", "hits", "home", "--json"]).ok().json();
+    let probes = probes["probes"].as_array().expect("probes");
+    let sources: Vec<&str> =
+        probes.iter().map(|probe| probe["source"].as_str().expect("text")).collect();
+    assert!(sources.iter().any(|source| source.ends_with(", operands")), "{sources:?}");
+    let mut apart = sources.clone();
+    apart.sort_unstable();
+    apart.dedup();
+    assert_eq!(apart.len(), sources.len(), "{sources:?}");
+}
+
+/// Names, values and operators with control characters reach no terminal as they are.
+#[test]
+fn no_command_prints_control_characters() {
+    let store = Store::new();
+    let name = "red\u{1b}[31m";
+    let make = ["keyspace", "create", "--create", "--pm-size", "16M", name];
+    let operator = ["--merge-operator", "append:\u{1b}[1m"];
+    let mut printed = store.run(&[&make[..], &operator].concat()).ok().out;
+    for operand in ["a\u{7}", "b"] {
+        let merge = ["merge", "--literal", "--keyspace", name, "k\u{1b}c", operand];
+        printed.extend(store.run(&merge).ok().out);
+    }
+    store.run(&["flush"]).ok();
+    let missing = store.run(&["get", "--keyspace", "x\u{1b}[31m", "key"]);
+    assert_eq!(missing.code, 3);
+    printed.extend(missing.err.into_bytes());
+    for args in [
+        &["get", "--keyspace", name, "k\\x1bc"][..],
+        &["scan", "--keyspace", name],
+        &["dump", "--keyspace", name],
+        &["explain", "get", "--keyspace", name, "k\\x1bc"],
+        &["export"],
+        &["keyspace", "list"],
+        &["stats"],
+        &["stats", "--json"],
+        &["top", "--once"],
+        &["lsm"],
+        &["manifest"],
+        &["pool"],
+        &["zone"],
+        &["check"],
+        &["compact", "--keyspace", name],
+        &["lsm", "--files"],
+        &["repair", "db", "--to", "fixed", "--pm-size", "16M"],
+        &["delete-range", "--keyspace", name, "a\\x1b", "b"],
+        &["keyspace", "drop", name],
+    ] {
+        let ran = store.run(args).ok();
+        let raw = |byte: &u8| *byte < 32 && !b"\t\n".contains(byte);
+        assert!(!ran.out.iter().any(raw), "{args:?}: {:?}", ran.text());
+        printed.extend(ran.out);
+    }
+    assert!(!printed.contains(&0x1b), "{:?}", String::from_utf8_lossy(&printed));
 }

@@ -24,6 +24,14 @@ fn every_preset_makes_a_store_that_can_be_drawn_and_checked() {
         let text = store.run(&["lsm"]).ok().text();
         let memory = if name == "classic" { "DRAM" } else { "PM" };
         assert!(text.lines().any(|line| line.trim_start().starts_with(memory)), "{name}: {text}");
+        let stats = store.run(&["stats"]).ok().text();
+        assert_eq!(stats.starts_with("persistent memory\n"), name != "classic", "{stats}");
+        if name == "classic" {
+            let explained = store.run(&["explain", "get", "key00001"]).ok().text();
+            for text in [text, stats, explained, store.run(&["top", "--once"]).ok().text()] {
+                assert!(!text.contains("PM") && !text.contains("persistent memory"), "{text}");
+            }
+        }
         let json = store.run(&["lsm", "--json", "--preset", name]).ok().json();
         let keyspace = &json["keyspaces"][0];
         let sum = |list: &serde_json::Value| {

@@ -93,11 +93,21 @@ fn ranges_are_deleted() {
     let lines: String = (0..100).map(|i| format!("key{i:03}\tvalue\n")).collect();
     store.run_with(&["load", "--create", "--pm-size", "16M"], &lines).ok();
     let text = store.run(&["delete-range", "key010", "key090"]).ok().text();
-    assert_eq!(text, "deleted the keys from key010 to before key090\n");
+    assert_eq!(text, "deleted the keys from 'key010' to before 'key090'\n");
     assert_eq!(store.run(&["scan", "--count"]).ok().text(), "20\n");
     assert_eq!(store.run(&["get", "key010"]).code, 1);
     store.run(&["get", "key090"]).ok();
     store.run(&["delete-range", "key9", "key0"]).failed(2, "InvalidArgument");
+    for key in ["", "key0"] {
+        let text = store.run(&["delete-range", key, key]).ok().text();
+        assert_eq!(
+            text,
+            format!("deleted nothing: the range from '{key}' to before '{key}' is empty\n")
+        );
+    }
+    let json = store.run(&["delete-range", "", "", "--json"]).ok().json();
+    assert_eq!(json["deleted_range"]["empty"], true);
+    assert_eq!(store.run(&["scan", "--count"]).ok().text(), "20\n");
 }
 
 /// A dump holds everything, in either format, and through any bytes.
