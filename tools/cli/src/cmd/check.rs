@@ -8,8 +8,8 @@ use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
 use crate::output::Out;
 use crate::render::damage::{damage_json, what};
-use crate::text::Form;
 use crate::render::keyspace::name;
+use crate::text::Form;
 
 pub fn run(context: &Context) -> Outcome {
     let db = match context.read() {
