@@ -177,7 +177,7 @@ fn add(batch: &mut Batch, space: &Keyspace, change: &GoldenChange) {
 }
 
 fn work(db: &Db) -> strandline::Result<()> {
-    while !db.work(QUANTUM)? {}
+    while !db.work(QUANTUM)?.is_idle() {}
     Ok(())
 }
 

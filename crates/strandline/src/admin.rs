@@ -25,7 +25,7 @@ use crate::memtable::Memtable;
 use crate::options::{KeyspaceOptions, Level0Form};
 use crate::quantum::Worked;
 use crate::record::zone::Zone;
-use crate::span::Span;
+use crate::span::{OptionalBounds, Span};
 use crate::tree::Tree;
 use crate::ttl::Expiry;
 
@@ -320,7 +320,7 @@ impl Engine {
 
     fn compact_space(&self, space: &Arc<KeyspaceState>) -> Result<()> {
         if self.tables.is_some() {
-            return self.compact_down(space, (None, None), Depth::Deepest);
+            return self.compact_down(space, OptionalBounds::default(), Depth::Deepest);
         }
         // The jobs are held throughout, so that no other thread changes the runs.
         let mut jobs = self.background.jobs();
@@ -349,7 +349,7 @@ impl Engine {
     pub(crate) fn compact_range(
         &self,
         space: &Arc<KeyspaceState>,
-        range: (Option<&[u8]>, Option<&[u8]>),
+        range: OptionalBounds<'_>,
     ) -> Result<()> {
         self.flush()?;
         if space.dropped.load(Relaxed) {

@@ -7,6 +7,22 @@ pub(crate) enum Progress {
     Done,
 }
 
+/// What a call of [`Db::work`](crate::Db::work) came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It did some; there may be more.
+    Did,
+    /// There is none, or none that can be done now.
+    Idle,
+}
+
+impl Work {
+    /// Whether there was nothing to do, or nothing that can be done now.
+    pub fn is_idle(self) -> bool {
+        self == Work::Idle
+    }
+}
+
 /// What a call for background work came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worked {

@@ -1,4 +1,4 @@
-//! A range of keys, from one key on up to before another.
+//! Ranges of keys: half-open, as subranges are, and closed, as the keys of tables, runs and memtables.
 
 /// The keys from `lower` on, up to before `upper`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,5 +33,63 @@ impl Span {
     /// Whether any key from `low` to `high`, both included, may be in it.
     pub(crate) fn overlaps(&self, low: &[u8], high: &[u8]) -> bool {
         high >= &self.lower[..] && self.before().is_none_or(|upper| low < upper)
+    }
+}
+
+/// The lowest and the highest key of something, both included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyBounds {
+    pub smallest: Vec<u8>,
+    pub largest: Vec<u8>,
+}
+
+/// As [`KeyBounds`], of keys that lie elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BoundsRef<'k> {
+    pub smallest: &'k [u8],
+    pub largest: &'k [u8],
+}
+
+impl KeyBounds {
+    pub(crate) fn as_ref(&self) -> BoundsRef<'_> {
+        BoundsRef { smallest: &self.smallest, largest: &self.largest }
+    }
+}
+
+impl From<(Vec<u8>, Vec<u8>)> for KeyBounds {
+    fn from((smallest, largest): (Vec<u8>, Vec<u8>)) -> KeyBounds {
+        KeyBounds { smallest, largest }
+    }
+}
+
+impl<'k> BoundsRef<'k> {
+    /// Bounds that enclose both.
+    pub(crate) fn join(self, other: BoundsRef<'k>) -> BoundsRef<'k> {
+        BoundsRef {
+            smallest: self.smallest.min(other.smallest),
+            largest: self.largest.max(other.largest),
+        }
+    }
+
+    pub(crate) fn overlaps(self, other: BoundsRef<'_>) -> bool {
+        self.smallest <= other.largest && self.largest >= other.smallest
+    }
+
+    pub(crate) fn to_owned(self) -> KeyBounds {
+        KeyBounds { smallest: self.smallest.to_vec(), largest: self.largest.to_vec() }
+    }
+}
+
+/// Keys from `smallest` to `largest`, both included; `None`: without an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OptionalBounds<'k> {
+    pub smallest: Option<&'k [u8]>,
+    pub largest: Option<&'k [u8]>,
+}
+
+impl OptionalBounds<'_> {
+    pub(crate) fn overlaps(self, bounds: BoundsRef<'_>) -> bool {
+        self.largest.is_none_or(|key| bounds.smallest <= key)
+            && self.smallest.is_none_or(|key| bounds.largest >= key)
     }
 }

@@ -162,7 +162,11 @@ impl Place {
 
     /// Files that are there, and those that the store names.
     fn files(&self, db: &Db) -> (BTreeSet<String>, BTreeSet<String>) {
-        while !db.work(usize::MAX).unwrap_or_else(|error| panic!("{}: {error}", self.what)) {}
+        while !db
+            .work(usize::MAX)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.what))
+            .is_idle()
+        {}
         let mut there: BTreeSet<String> =
             self.fs.list(Path::new(SST)).expect("list").into_iter().collect();
         assert!(there.remove("OWNER"), "{}: a directory without an owner", self.what);

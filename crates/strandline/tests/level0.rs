@@ -84,7 +84,7 @@ fn no_answer_depends_on_the_form() {
                 let found = db.get(key(at)).expect("get");
                 assert_eq!(found.as_deref(), model.get(&key(at)).map(|value| &value[..]));
             }
-            while !db.work(usize::MAX).expect("work") {}
+            while !db.work(usize::MAX).expect("work").is_idle() {}
             assert!(db.check().expect("check").damage.is_empty());
             assert_nothing_leaked(&db, "quiet");
         }
@@ -122,7 +122,7 @@ fn runs_stay_apart_until_there_are_too_many() {
         }
         db.flush().expect("flush");
         most = most.max(shape(&db).0);
-        while !db.work(usize::MAX).expect("work") {}
+        while !db.work(usize::MAX).expect("work").is_idle() {}
         assert!(shape(&db).0 <= 8, "{:?} after {round}", shape(&db));
     }
     assert!(most >= 8 && shape(&db).1 > 0, "{most} runs at most, {:?} now", shape(&db));
@@ -156,7 +156,7 @@ fn runs_that_come_during_a_merge_are_merged_beside_it() {
             snapshot = Some((db.snapshot(), model.clone()));
         }
         db.flush().expect("flush");
-        assert!(!db.work(100).expect("work"));
+        assert!(!db.work(100).expect("work").is_idle());
         most = most.max(shape(&db).0);
         assert!(all(&db) == model, "after {round}");
     }
@@ -164,7 +164,7 @@ fn runs_that_come_during_a_merge_are_merged_beside_it() {
     assert!((13..30).contains(&most), "{most} runs at most");
     let (snapshot, before) = snapshot.expect("one was taken");
     let then = ReadOptions::at(&snapshot);
-    while !db.work(1000).expect("work") {
+    while !db.work(1000).expect("work").is_idle() {
         assert!(dump(db.default_keyspace(), &then) == before && all(&db) == model);
     }
     assert!(is_merged(&db) && shape(&db).0 <= 4, "{:?}", shape(&db));
@@ -186,7 +186,7 @@ fn a_memtable_that_is_cut_becomes_a_run_first() {
     db.flush().expect("flush");
     assert_eq!(shape(&db).0, 1, "both subranges read the run");
     churn(&db, &mut model, 3000, 2);
-    while !db.work(usize::MAX).expect("work") {}
+    while !db.work(usize::MAX).expect("work").is_idle() {}
     db.flush().expect("flush");
     assert_eq!(shape(&db).0, 0);
     assert!(shape(&db).1 > 1 && steps::subranges(space) == 2);
@@ -206,7 +206,7 @@ fn a_run_is_given_to_those_who_have_keys_of_it() {
     assert!(steps::split(space, &key(2000)).expect("split"));
     db.put(key(3000), b"upper half").expect("put");
     db.flush().expect("flush");
-    while !db.work(usize::MAX).expect("work") {}
+    while !db.work(usize::MAX).expect("work").is_idle() {}
     db.flush().expect("flush");
     assert_eq!(shape(&db).0, 0);
     assert_eq!(all(&db).len(), 101);
@@ -220,7 +220,7 @@ fn a_number_of_subranges_is_kept_in_every_form() {
         let db = Db::open(dir.join("db"), with).expect("open");
         let mut model = BTreeMap::new();
         churn(&db, &mut model, 12_000, 1);
-        while !db.work(usize::MAX).expect("work") {}
+        while !db.work(usize::MAX).expect("work").is_idle() {}
         assert_eq!(steps::subranges(db.default_keyspace()), 3, "{form:?}");
         assert!(all(&db) == model);
         drop(db);
@@ -280,7 +280,7 @@ fn a_store_without_tables_gets_some() {
     let db = Db::open(dir.join("db"), with).expect("open");
     db.put(key(3000), b"upper half").expect("put");
     db.flush().expect("flush");
-    while !db.work(usize::MAX).expect("work") {}
+    while !db.work(usize::MAX).expect("work").is_idle() {}
     assert_eq!(shape(&db).0, 0);
     assert_eq!(all(&db).len(), 101);
     assert_eq!(steps::leaked_zones(db.default_keyspace()), 0);

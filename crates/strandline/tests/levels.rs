@@ -85,7 +85,7 @@ fn many_times_the_pool_comes_back_exactly() {
         assert_same(&db, &model);
         assert!(ssd.cache.charged <= ssd.cache.budget);
         // A compaction that a close interrupts leaves tables to sweep; other threads may be in the middle of one.
-        while !db.work(1 << 20).expect("work") {}
+        while !db.work(1 << 20).expect("work").is_idle() {}
         let tables = level_tables(&db);
         drop(db);
         let db = place.open(options.clone());
@@ -101,7 +101,7 @@ fn many_times_the_pool_comes_back_exactly() {
         assert_eq!(levels[0].entries(), model.len() as u64);
         assert_eq!(levels[0].tables.iter().map(|table| table.deletions).sum::<u64>(), 0);
         assert_same(&db, &model);
-        while !db.work(1 << 20).expect("work") {}
+        while !db.work(1 << 20).expect("work").is_idle() {}
         assert_nothing_leaked(&db, "everything in one level");
         assert_eq!(files(&place).len(), level_tables(&db));
         assert!(db.check().expect("check").damage.is_empty());
@@ -191,7 +191,7 @@ fn keyspaces_are_dropped_with_their_tables() {
     iter.seek_to_first().expect("first");
     db.drop_keyspace("other").expect("drop");
     drop((iter, other));
-    while !db.work(1 << 20).expect("work") {}
+    while !db.work(1 << 20).expect("work").is_idle() {}
     assert_eq!(files(&place), Vec::<String>::new());
     drop(db);
     assert_eq!(place.open(options()).keyspaces(), ["default"]);

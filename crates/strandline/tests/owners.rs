@@ -16,14 +16,14 @@ fn filled(dir: &TempDir) -> Db {
         db.put(numbered(i * 7919 % 16_000), [3; 200]).expect("put");
         if i % 100 == 0 {
             db.put(b"long", &long).expect("put");
-            while !db.work(4096).expect("work") {}
+            while !db.work(4096).expect("work").is_idle() {}
         }
     }
     for i in 0..40 {
         db.put(numbered(1_000_000 + i), &long).expect("put");
         db.flush().expect("flush");
     }
-    while !db.work(4096).expect("work") {}
+    while !db.work(4096).expect("work").is_idle() {}
     db
 }
 
@@ -109,7 +109,7 @@ fn what_a_slow_get_reads_is_not_leaked() {
             hook.reached.wait();
             db.delete_range(b"", b"\xff").expect("delete");
             db.compact().expect("compact");
-            while !db.work(4096).expect("work") {}
+            while !db.work(4096).expect("work").is_idle() {}
             let held = db.check().expect("check").space;
             hook.go.wait();
             held
@@ -118,7 +118,7 @@ fn what_a_slow_get_reads_is_not_leaked() {
         let held = other.join().expect("the other thread");
         assert_eq!((held.whole, held.leaked, held.doubled), (false, vec![], vec![]));
     });
-    while !db.work(4096).expect("work") {}
+    while !db.work(4096).expect("work").is_idle() {}
     let let_go = space(&db);
     assert_eq!((let_go.leaked, let_go.doubled), (vec![], vec![]));
 }

@@ -345,7 +345,7 @@ fn check(db: &Db, all: &[Followed], what: &str) {
 
 #[track_caller]
 fn nothing_leaks(db: &Db, what: &str) {
-    while !db.work(1000).expect(what) {}
+    while !db.work(1000).expect(what).is_idle() {}
     let space = db.default_keyspace();
     assert_eq!(steps::leaked_zones(space), 0, "zones, {what}");
     assert_eq!(steps::leaked_tables(space).expect("tables"), 0, "tables, {what}");

@@ -56,7 +56,7 @@ fn assert_same(db: &Db, model: &Contents) {
 
 #[track_caller]
 fn assert_sound(db: &Db) {
-    while !db.work(1 << 20).expect("work") {}
+    while !db.work(1 << 20).expect("work").is_idle() {}
     let report = db.check().expect("check");
     assert!(report.damage.is_empty(), "{:?}", report.damage);
     assert_nothing_leaked(db, "a sound store");
@@ -157,7 +157,7 @@ fn what_outgrows_a_zone_goes_to_a_file() {
         db.put(scattered(i), &long).expect("put");
     }
     put(10, 100);
-    while !db.work(1000).expect("work") {}
+    while !db.work(1000).expect("work").is_idle() {}
     let reads =
         |db: &Db| (0..4).all(|i| db.get(scattered(i)).expect("get").as_ref() == Some(&long));
     assert!(reads(&db));

@@ -102,7 +102,7 @@ impl World {
     }
 
     fn work(&self) {
-        while !self.db.work(64).expect("work") {}
+        while !self.db.work(64).expect("work").is_idle() {}
     }
 
     /// Power fails. Of what was not fenced, lines that hold `survivor` survive. The writers of this world may

@@ -465,11 +465,11 @@ fn flushes_go_before_a_merge() {
     let runs = || db.properties().keyspaces[0].runs.len();
     (0..9).for_each(&mut fill_and_flush(&mut fill, &db));
     assert_eq!(runs(), 9, "one more than is left alone");
-    assert!(!db.work(100).expect("a merge begins"));
+    assert!(!db.work(100).expect("a merge begins").is_idle());
     assert_eq!(runs(), 9, "it is far from its end");
     fill_and_flush(&mut fill, &db)(9);
     assert_eq!(runs(), 10, "the flush did not wait for it");
-    while !db.work(100).expect("work") {}
+    while !db.work(100).expect("work").is_idle() {}
     assert_eq!(runs(), 2, "the merged run, and the one that came meanwhile");
     assert_equal(&db, &model);
     drop(db);

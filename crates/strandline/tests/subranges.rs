@@ -27,7 +27,7 @@ fn scattered(number: u64) -> [u8; 8] {
 
 fn settle(db: &Db) {
     db.flush().expect("flush");
-    while !db.work(usize::MAX).expect("work") {}
+    while !db.work(usize::MAX).expect("work").is_idle() {}
 }
 
 fn keys(space: &Keyspace, backward: bool) -> Vec<Vec<u8>> {
@@ -48,7 +48,7 @@ fn keys_without_order_are_cut_into_many_parts() {
     for number in 0..120_000 {
         space.put(scattered(number), number.to_le_bytes()).expect("put");
         if number % 1000 == 0 {
-            while !db.work(4096).expect("work") {}
+            while !db.work(4096).expect("work").is_idle() {}
         }
     }
     settle(&db);
@@ -102,7 +102,7 @@ fn heat_is_a_share_of_all_keyspaces() {
         let space = if number % 10 == 0 { &little } else { &much };
         space.put(scattered(number), number.to_le_bytes()).expect("put");
         if number % 1000 == 0 {
-            while !db.work(4096).expect("work") {}
+            while !db.work(4096).expect("work").is_idle() {}
         }
     }
     let heat = |at: usize| {
@@ -120,7 +120,7 @@ fn keys_in_order_are_not() {
     for number in 0..150_000_u64 {
         space.put(number.to_be_bytes(), b"value").expect("put");
         if number % 1000 == 0 {
-            while !db.work(4096).expect("work") {}
+            while !db.work(4096).expect("work").is_idle() {}
         }
     }
     settle(&db);
@@ -134,7 +134,7 @@ fn a_number_is_kept() {
     for number in 0..60_000 {
         space.put(scattered(number), b"value").expect("put");
         if number % 1000 == 0 {
-            while !db.work(4096).expect("work") {}
+            while !db.work(4096).expect("work").is_idle() {}
         }
     }
     settle(&db);

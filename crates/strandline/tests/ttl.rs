@@ -132,7 +132,7 @@ fn older_values_do_not_rise_when_a_newer_one_expires() {
             assert_eq!(cache.get_with("key", &then).expect("get"), None, "judged as of now");
             match step {
                 0 => db.flush().expect("flush"),
-                1 => while !db.work(10).expect("work") {},
+                1 => while !db.work(10).expect("work").is_idle() {},
                 _ => db.compact().expect("compact"),
             }
         }
@@ -225,7 +225,7 @@ fn the_space_of_expired_values_comes_back() {
             db.flush().expect("flush");
             db.compact().expect("compact");
         }
-        while !db.work(1000).expect("work") {}
+        while !db.work(1000).expect("work").is_idle() {}
         assert_eq!(cache.iter().count(), 0);
         let figures = db.properties();
         let of = figures.keyspaces.iter().find(|each| each.name == "cache").expect("figures");

@@ -1,11 +1,15 @@
 //! `cargo xtask crash`: campaigns that cut the power, and mutants that they must notice.
 
 mod args;
+mod engines;
 mod explore;
 mod hunt;
 mod mutants;
 mod plan;
+mod shapes;
+mod store;
 mod system;
+mod task;
 mod threaded;
 mod threads;
 mod whole;

@@ -3,9 +3,17 @@
 use pmem::Site;
 use sim::{CutLimits, Floors, Keys, Lazily, Limits, Mode, Shape};
 use ssd::Call;
-use strandline::Level0Form;
 
-use super::system::{Engine, KINDS, KINDS_OF_CUTS, KINDS_OF_LEVELS};
+use super::engines::{
+    CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS, LEVELS,
+    LOGGED, LOGGED_CUT, LOGGED_FLUSHED, LOGGED_NAMED, LOGGED_ROOMY, LOGGED_TIGHT, LONG_KEYS, NAMED,
+    PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, UNMERGED,
+};
+use super::shapes::{
+    checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
+    levels, mixed, pm_tables, ranges, readers, short_of_room, sink, snapshots, whole, wraps,
+};
+use super::system::Engine;
 
 /// Cases of one kind.
 pub struct Campaign {
@@ -30,315 +38,113 @@ pub struct Plan {
     pub floors: Floors,
 }
 
-const ROOMY: Engine = Engine {
-    keys: Keys::short(8),
-    zones: 30,
-    // Eight records of two lines.
-    zone_len: 1024,
-    manifest_len: 2048,
-    memtable_bytes: 700,
-    table_bytes: None,
-    level0: Level0Form::GlobalIndex,
-    pm_tables: 0,
-    ssd_size: 0,
-    journaled: false,
-    named: false,
-    expires: false,
-    planted: None,
-};
-/// Several subranges, each with zones of its own.
-const CUT: Engine = Engine { zones: 48, manifest_len: 6144, memtable_bytes: 512, ..ROOMY };
-const CUT_LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 8192, ..CUT };
-const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
-/// Level 0 is compacted at 6 KiB; every key or two get a table.
-const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };
-/// An area of the manifest that is soon too small.
-const GROWS: Engine = Engine { zones: 80, manifest_len: 512, ..CUT_LEVELS };
-/// Memtables go to tables as they are.
-const FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..LEVELS };
-const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS };
-/// Runs stay apart until a subrange goes to tables.
-const UNMERGED: Engine = Engine { level0: Level0Form::IndexRuns, ..CUT_LEVELS };
-/// Values expire, with tables and without.
-const EXPIRING: Engine = Engine { expires: true, ..LEVELS };
-const EXPIRING_RUNS: Engine = Engine { expires: true, ..TIGHT };
-/// Without persistent memory.
-const LOGGED_ROOMY: Engine = Engine { journaled: true, ..ROOMY };
-const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
-const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
-const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
-const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
-/// The same as users have them: directories with a name.
-const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
-const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };
-/// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
-const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
-/// Every key gets a table, which fits a zone.
-const PM_TABLES: Engine = Engine {
-    keys: Keys::short(16),
-    zones: 24,
-    zone_len: 2048,
-    pm_tables: 70,
-    manifest_len: 6144,
-    ..DEEP
-};
-const PM_TABLES_CUT: Engine = Engine { zones: 48, manifest_len: 12 << 10, ..PM_TABLES };
-/// What all keys need has room, and hardly more: writers are refused now and then, and what frees some goes first.
-const SHORT_OF_ROOM: Engine = Engine {
-    keys: Keys::short(12),
-    table_bytes: Some(512),
-    ssd_size: 28 << 10,
-    manifest_len: 8192,
-    ..LEVELS
-};
-/// Keys so long that the manifest has bounds of tables and subranges in place of them.
-const LONG_KEYS: Engine = Engine { keys: Keys::long(8), manifest_len: 12 << 10, ..CUT_LEVELS };
-/// So many keys, each with its table, that there is a level with a target above the deepest.
-const GAPS: Engine = Engine { keys: Keys::short(96), manifest_len: 16 << 10, ..DEEP };
+/// How far cases are explored.
+struct Depths {
+    /// One crash, and nothing behind it.
+    shallow: Limits,
+    /// The same, of all commits in flight, and their images.
+    in_flight: Limits,
+    /// Crashes within recoveries of crashes.
+    deep: Limits,
+    /// For long runs.
+    long: Limits,
+    /// For many cases that concern the whole store.
+    wide: Limits,
+    /// For large stores, slow to open.
+    few: Limits,
+    skim: Limits,
+    /// Images of what is written back late.
+    lazy: Limits,
+    /// For old segments of the log.
+    wrapping: Limits,
+    /// For stores with a log.
+    logged: Limits,
+    logged_few: Limits,
+}
 
-fn mixed() -> Shape {
-    Shape {
-        ops: 8,
-        keys: Keys::short(4),
-        keyspaces: 2,
-        value_lens: vec![8, 16, 90],
-        batches: 20,
-        reads: 10,
-        abandons: 5,
-        background: 15,
-        kinds: KINDS,
-        reopens: 3,
-        ..Shape::default()
+impl Depths {
+    fn new() -> Depths {
+        let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
+        // Several commits in flight are too many images for all of them; of fewer it takes all.
+        let in_flight = Limits {
+            top: CutLimits { exhaustive: 1 << 10, singles: 32, subsets: 1 << 10, random: 1_000 },
+            ..shallow.clone()
+        };
+        let deep = Limits { levels: 3, dive_one_in: 60, continue_one_in: 6, ..Limits::default() };
+        // Its runs are long: few images at each of many points.
+        let long = Limits {
+            top: CutLimits { exhaustive: 32, singles: 4, subsets: 16, random: 8 },
+            dive_one_in: 300,
+            continue_one_in: 40,
+            kill_one_in: 20,
+            ..Limits::default()
+        };
+        // Of what concerns the whole store, many cases.
+        let wide = Limits {
+            top: CutLimits { exhaustive: 8, singles: 2, subsets: 8, random: 4 },
+            dive_one_in: 600,
+            continue_one_in: 60,
+            kill_one_in: 30,
+            ..Limits::default()
+        };
+        // Its stores are large, and slow to open.
+        let few = Limits { top_points: 40, levels: 1, ..wide.clone() };
+        let skim = Limits { top: CutLimits::small(), max_images: 2_000, ..shallow.clone() };
+        let lazy = Limits { lazily: Lazily::Instead(3_000), levels: 1, ..Limits::default() };
+        // What is wrong with old segments shows at few moments.
+        let wrapping = Limits { top_points: 400, levels: 2, ..few.clone() };
+        // All doubts are on the disk, where few are open at a time.
+        let logged =
+            Limits { dive_one_in: 60, continue_one_in: 20, kill_one_in: 8, ..long.clone() };
+        let logged_few = Limits { levels: 2, ..logged.clone() };
+        Depths {
+            shallow,
+            in_flight,
+            deep,
+            long,
+            wide,
+            few,
+            skim,
+            lazy,
+            wrapping,
+            logged,
+            logged_few,
+        }
     }
-}
-
-/// Many small overwrites with much background work: zones are retired, cleaned and granted anew.
-fn churn() -> Shape {
-    Shape {
-        ops: 36,
-        keys: Keys::short(5),
-        value_lens: vec![8, 16, 90, 100],
-        deletes: 12,
-        batches: 10,
-        reads: 6,
-        abandons: 2,
-        background: 28,
-        reopens: 4,
-        ..mixed()
-    }
-}
-
-/// So much that the log wraps around several times: old segments go, and what counts of them is written again.
-fn wraps() -> Shape {
-    Shape { ops: 220, abandons: 8, reopens: 1, ..churn() }
-}
-
-/// Readers that sleep while what they read is overwritten, flushed and merged away.
-fn readers() -> Shape {
-    Shape {
-        ops: 40,
-        keys: Keys::short(3),
-        reads: 30,
-        background: 30,
-        reopens: 0,
-        abandons: 0,
-        ..churn()
-    }
-}
-
-/// Values that have expired hide others and are hidden, sink, and go.
-fn expiring() -> Shape {
-    Shape { keyspaces: 2, deletes: 30, range_deletes: 6, checkpoints: 4, ..levels() }
-}
-
-/// The same where all data stays in persistent memory.
-fn expiring_runs() -> Shape {
-    Shape { keyspaces: 2, deletes: 30, range_deletes: 4, ..churn() }
-}
-
-/// As much as there is room for, and more: what is deleted has to go to where it frees some.
-fn short_of_room() -> Shape {
-    Shape {
-        ops: 120,
-        keys: SHORT_OF_ROOM.keys,
-        deletes: 25,
-        range_deletes: 3,
-        value_lens: vec![90, 100],
-        reopens: 1,
-        ..sink()
-    }
-}
-
-/// Everything that moves: zones to tables, tables to tables below them.
-fn levels() -> Shape {
-    Shape {
-        ops: 40,
-        keys: Keys::short(6),
-        value_lens: vec![8, 90, 100],
-        deletes: 15,
-        batches: 25,
-        background: 30,
-        kinds: KINDS_OF_LEVELS,
-        ..churn()
-    }
-}
-
-/// Many keys of one keyspace: levels outgrow their targets, and tables sink.
-fn sink() -> Shape {
-    Shape {
-        ops: 60,
-        keys: Keys::short(8),
-        keyspaces: 1,
-        value_lens: vec![90, 100],
-        background: 35,
-        ..levels()
-    }
-}
-
-/// Levels with gaps, into which tables move.
-fn gaps() -> Shape {
-    Shape {
-        ops: 250,
-        keys: GAPS.keys,
-        deletes: 5,
-        range_deletes: 6,
-        background: 40,
-        reopens: 1,
-        ..sink()
-    }
-}
-
-/// Readers that sleep while what they read goes to tables, and from table to table.
-fn snapshots() -> Shape {
-    Shape { kinds: KINDS_OF_LEVELS, keyspaces: 1, value_lens: vec![8, 90], ..readers() }
-}
-
-/// Values so long that level 0 is compacted every few writes: tables come and go in persistent memory.
-fn pm_tables() -> Shape {
-    Shape { ops: 90, keys: PM_TABLES.keys, value_lens: vec![90, 200], ..sink() }
-}
-
-/// Ranges deleted and operands merged, at every station of the way down.
-fn ranges() -> Shape {
-    Shape {
-        keys: Keys::short(7),
-        keyspaces: 1,
-        value_lens: vec![8, 16, 40],
-        deletes: 5,
-        range_deletes: 12,
-        merges: 50,
-        batches: 20,
-        background: 35,
-        ..levels()
-    }
-}
-
-/// Few keys with many operands, which are combined in memory by threads that take turns, and readers that tell some of
-/// them apart.
-fn folds() -> Shape {
-    Shape {
-        ops: 80,
-        keys: Keys::short(4),
-        keyspaces: 1,
-        value_lens: vec![8],
-        deletes: 2,
-        range_deletes: 2,
-        merges: 88,
-        batches: 25,
-        reads: 12,
-        background: 30,
-        kinds: KINDS,
-        ..churn()
-    }
-}
-
-/// Files taken in among other writes to the same keys.
-fn ingests() -> Shape {
-    Shape {
-        ops: 30,
-        keys: Keys::short(5),
-        keyspaces: 2,
-        ingests: 10,
-        range_deletes: 5,
-        merges: 20,
-        ..ranges()
-    }
-}
-
-/// Copies of the store, with commits in flight.
-fn checkpoints() -> Shape {
-    Shape { ops: 30, keys: Keys::short(5), keyspaces: 2, checkpoints: 10, merges: 30, ..ranges() }
-}
-
-/// A keyspace that comes and goes.
-fn keyspaces() -> Shape {
-    Shape {
-        keys: Keys::short(5),
-        keyspaces: 3,
-        admin: 12,
-        range_deletes: 4,
-        merges: 15,
-        ..ranges()
-    }
-}
-
-/// Subranges that are split and joined while records in them are written, flushed and merged.
-fn cuts() -> Shape {
-    Shape {
-        ops: 40,
-        keys: Keys::short(6),
-        keyspaces: 1,
-        range_deletes: 4,
-        batches: 30,
-        background: 40,
-        kinds: KINDS_OF_CUTS,
-        ..churn()
-    }
-}
-
-/// All of that at once.
-fn whole() -> Shape {
-    Shape { ingests: 5, checkpoints: 5, admin: 8, kinds: KINDS_OF_CUTS, ..keyspaces() }
-}
-
-/// Little more than that a store is made.
-fn creation() -> Shape {
-    Shape { ops: 3, keys: Keys::short(3), keyspaces: 1, background: 10, reopens: 1, ..levels() }
 }
 
 pub fn plan() -> Plan {
-    let shallow = Limits { levels: 1, continue_one_in: 0, kill_one_in: 0, ..Limits::default() };
-    // Several commits in flight are too many images for all of them; of fewer it takes all.
-    let in_flight = Limits {
-        top: CutLimits { exhaustive: 1 << 10, singles: 32, subsets: 1 << 10, random: 1_000 },
-        ..shallow.clone()
-    };
-    let deep = Limits { levels: 3, dive_one_in: 60, continue_one_in: 6, ..Limits::default() };
-    // Its runs are long: few images at each of many points.
-    let long = Limits {
-        top: CutLimits { exhaustive: 32, singles: 4, subsets: 16, random: 8 },
-        dive_one_in: 300,
-        continue_one_in: 40,
-        kill_one_in: 20,
+    let depths = Depths::new();
+    let running = Limits { max_images: 1, ..depths.shallow.clone() };
+    let hunting = Limits {
+        top: CutLimits { exhaustive: 8, singles: 1, subsets: 8, random: 4 },
+        levels: 2,
+        dive_one_in: 100,
+        continue_one_in: 30,
+        kill_one_in: 4,
+        max_images: 1_000_000,
         ..Limits::default()
     };
-    // Of what concerns the whole store, many cases.
-    let wide = Limits {
-        top: CutLimits { exhaustive: 8, singles: 2, subsets: 8, random: 4 },
-        dive_one_in: 600,
-        continue_one_in: 60,
-        kill_one_in: 30,
-        ..Limits::default()
-    };
-    // Its stores are large, and slow to open.
-    let few = Limits { top_points: 40, levels: 1, ..wide.clone() };
-    let skim = Limits { top: CutLimits::small(), max_images: 2_000, ..shallow.clone() };
-    let lazy = Limits { lazily: Lazily::Instead(3_000), levels: 1, ..Limits::default() };
-    // What is wrong with old segments shows at few moments.
-    let wrapping = Limits { top_points: 400, levels: 2, ..few.clone() };
-    // All doubts are on the disk, where few are open at a time.
-    let logged = Limits { dive_one_in: 60, continue_one_in: 20, kill_one_in: 8, ..long.clone() };
-    let logged_few = Limits { levels: 2, ..logged.clone() };
+    let looking = Limits { max_images: 10_000, ..hunting.clone() };
+    Plan { campaigns: campaigns(depths), hunting, running, looking, floors: floors() }
+}
+
+fn campaign(
+    name: &'static str,
+    engine: Engine,
+    shape: Shape,
+    mode: Mode,
+    limits: Limits,
+    seeds: u64,
+) -> Campaign {
+    Campaign { name, engine, shape, mode, limits, seeds }
+}
+
+/// Two run at a time: the longest come first.
+fn campaigns(depths: Depths) -> Vec<Campaign> {
+    let Depths {
+        in_flight, deep, long, wide, few, skim, lazy, wrapping, logged, logged_few, ..
+    } = depths;
     let writers = Shape { threads: 4, reopens: 0, background: 0, reads: 5, ops: 16, ..mixed() };
     let extents = Shape { value_lens: vec![8, 200, 300], ops: 9, batches: 0, ..mixed() };
     let extents_churn = Shape { value_lens: vec![8, 200, 300], ..churn() };
@@ -347,16 +153,7 @@ pub fn plan() -> Plan {
         Shape { keys: Keys::short(8), reads: 25, abandons: 0, reopens: 0, ..pm_tables() };
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
     let long_keys = Shape { keys: LONG_KEYS.keys, ..whole() };
-    let campaign = |name, engine, shape, mode, limits, seeds| Campaign {
-        name,
-        engine,
-        shape,
-        mode,
-        limits,
-        seeds,
-    };
-    // Two run at a time: the longest come first.
-    let campaigns = vec![
+    vec![
         campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 3),
         campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 400),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 16),
@@ -396,8 +193,12 @@ pub fn plan() -> Plan {
         campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few, 20),
         campaign("wal-whole", LOGGED_CUT, whole(), Mode::Adr, wide, 8),
-    ];
-    let floors = Floors {
+    ]
+}
+
+/// What all campaigns together must reach to count.
+fn floors() -> Floors {
+    Floors {
         least: vec![
             ("images", 1_000_000),
             ("distinct", 500_000),
@@ -450,17 +251,5 @@ pub fn plan() -> Plan {
             (Call::Rename, "MANIFEST"),
             (Call::Rename, "copy-"),
         ],
-    };
-    let hunting = Limits {
-        top: CutLimits { exhaustive: 8, singles: 1, subsets: 8, random: 4 },
-        levels: 2,
-        dive_one_in: 100,
-        continue_one_in: 30,
-        kill_one_in: 4,
-        max_images: 1_000_000,
-        ..Limits::default()
-    };
-    let looking = Limits { max_images: 10_000, ..hunting.clone() };
-    let running = Limits { max_images: 1, ..shallow };
-    Plan { campaigns, hunting, running, looking, floors }
+    }
 }

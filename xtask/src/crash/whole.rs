@@ -16,7 +16,8 @@ use strandline::{
     Clock, Db, Hooks, IngestOptions, Keyspace, KeyspaceOptions, MergeOperator, Options, steps,
 };
 
-use super::system::{NAMES, SPARE, Store, refused, show};
+use super::store::Store;
+use super::system::{NAMES, SPARE, refused, show};
 
 /// The directory of what lies beside the store.
 pub const BESIDE: &str = "/beside";

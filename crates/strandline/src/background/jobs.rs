@@ -145,8 +145,8 @@ impl JobStep {
 }
 
 impl Engine {
-    /// Does up to `quantum` entries of background work: on indexes in persistent memory first, because memtables
-    /// that wait hold DRAM; on the levels where there is none of that, or another thread is at it.
+    /// Does up to `quantum` entries of background work: on indexes in persistent memory first, because immutable memtables
+    /// hold DRAM; on the levels if there is no such work, or another thread does it.
     pub(crate) fn work(&self, quantum: usize) -> Result<Worked> {
         if self.lifetime.access == Access::Read {
             return Ok(Worked::Idle);
@@ -156,7 +156,7 @@ impl Engine {
         if matches!(indexes, Ok(Worked::Did)) {
             return indexes;
         }
-        // What fails there does not keep compactions from freeing space.
+        // A failure there must not stop compactions, which free space.
         let levels = self.work_on_levels(quantum)?;
         if levels == Worked::Did {
             return Ok(levels);
@@ -175,13 +175,14 @@ impl Engine {
     /// Carries the flush or the merge on by up to `quantum` entries.
     pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
         let Some(mut jobs) = self.background.try_jobs() else { return Ok(Worked::Busy) };
-        // Up to here nothing but jobs that were just begun would be lost by a panic.
+        // Choose; a panic here loses only a job that was just begun.
         let chosen = caught(|| self.choose_job(&mut jobs)).map_err(|said| panicked("index", &said));
         let turn =
             match chosen.inspect_err(|error| self.background.errors.set_flush(Some(error)))?? {
                 Chosen::Job(turn) => turn,
                 Chosen::Nothing(worked) => return Ok(worked),
             };
+        // Advance it by one quantum, a short one if a memtable becomes ready for its flush meanwhile.
         let waits = turn == Turn::Merge && self.awaits_commits();
         let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
         let stepped = jobs.step(turn, self, quantum);
@@ -190,6 +191,7 @@ impl Engine {
             self.update_debt();
             return Ok(Worked::Did);
         }
+        // It ended: free what it released, and tell what came of it.
         drop(jobs);
         self.reclaim();
         self.update_reserve();
@@ -222,12 +224,12 @@ impl Engine {
         }
     }
 
-    /// A cut that is due is made at once; otherwise says whose turn it is.
+    /// Splits or joins subranges at once if that is due; otherwise says which job goes on.
     fn choose_job(&self, jobs: &mut Jobs) -> Result<Chosen> {
         planted::step("choose a job");
         if !jobs.is_flushing() {
-            let recut = self.recut(jobs.merging());
-            if recut.inspect_err(|error| self.poison.set(error))? {
+            let changed = self.split_or_join(jobs.merging());
+            if changed.inspect_err(|error| self.poison.set(error))? {
                 return Ok(Chosen::Nothing(Worked::Did));
             }
         }
@@ -238,9 +240,10 @@ impl Engine {
         })
     }
 
-    /// The oldest memtable that can become a run: its commits are published, and of those that wait none that shares its
-    /// keys is older. One that cannot does not hold up the others: who keeps a commit open may wait for theirs.
+    /// The oldest memtable that can be flushed: its commits are published, and no older immutable memtable shares its keys.
+    /// One that cannot does not hold up the others: a thread that keeps a commit open may wait for their flush.
     fn choose_flush(&self) -> Option<FlushJob> {
+        let unpublished = planted::is(Bug::FlushUnpublished);
         let spaces = self.space.holders.spaces();
         spaces.iter().filter(|space| !space.dropped.load(Relaxed)).find_map(|space| {
             let subranges = space.subranges();
@@ -253,7 +256,7 @@ impl Engine {
             let mut waiting: Vec<_> =
                 views.iter().filter_map(|view| view.oldest_immutable()).collect();
             waiting.retain(|memtable| {
-                (self.is_published(memtable) || planted::is(Bug::FlushUnpublished))
+                (self.is_published(memtable) || unpublished)
                     && !self.is_flushed(space, memtable)
                     && oldest_of_all(memtable)
             });
@@ -272,7 +275,7 @@ impl Engine {
             let debt = if self.tables.is_some() { 0 } else { self.background.throttle.urgency() };
             let reclaimed = subrange.reclaimed.load(Relaxed);
             let need = Need { debt, reclaimed, runs_max: self.runs_max() };
-            let merge = self.merge_free((&space, &subrange), need);
+            let merge = self.merge_free(&space, &subrange, need);
             if merge.is_some() {
                 return merge;
             }
@@ -293,13 +296,14 @@ impl Engine {
             return None;
         }
         let need = Need { debt: 0, reclaimed: true, runs_max: self.runs_max() };
-        self.merge_free((other.keyspace(), other.subrange()), need)
+        self.merge_free(other.keyspace(), other.subrange(), need)
     }
 
-    /// A merge of runs that no job is at.
+    /// A merge of runs that no job has claimed.
     fn merge_free(
         &self,
-        (space, subrange): (&Arc<KeyspaceState>, &Arc<Subrange>),
+        space: &Arc<KeyspaceState>,
+        subrange: &Arc<Subrange>,
         need: Need,
     ) -> Option<RunMerge> {
         if space.damage.get().is_some() || space.dropped.load(Relaxed) {
@@ -313,8 +317,8 @@ impl Engine {
         RunMerge::begin(self, space, subrange, &view, choice)
     }
 
-    /// Ends a reclaim round: flushes what is active, so that the next round reaches its dead records too. Where files have no
-    /// room, zones that stand ready where nothing is written go back: what may be written to them counts as taken.
+    /// Ends a reclaim round: switches active memtables, so that the next round reaches their dead records too. If files have
+    /// no room, idle subranges give their spare zones back: the room in files that those may need counts as taken.
     pub(crate) fn end_round(&self) {
         let files_are_full = self.files_are_full();
         for (space, subrange) in self.space.holders.now() {

@@ -18,7 +18,7 @@ const PREFAULT_STEP: u64 = 4 << 20;
 const IDLE: Duration = Duration::from_millis(200);
 /// While writers wait for space, or work waits for them, look again soon.
 const PRESSED: Duration = Duration::from_millis(1);
-/// How long a job that failed is left alone.
+/// Time until a failed job is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Starts the threads. They end when the store is closed or dropped.
@@ -47,7 +47,7 @@ fn run(weak: &Weak<Engine>, number: u32) {
         match caught(|| thread.turn(&engine)) {
             Ok(true) => {}
             Ok(false) => return,
-            // Not in a job, which would have been given up: what it left is not known.
+            // A panic outside a job, which would have been given up: the state is not known.
             Err(said) => return engine.poison.set(panicked("work", &said)),
         }
     }
@@ -68,7 +68,7 @@ impl Thread {
             return false;
         }
         let worked = engine.work(QUANTUM).unwrap_or_else(|_noted| {
-            // The job was given up and is tried again, but not at once; meanwhile it frees nothing.
+            // The failed job is tried again, but not at once; meanwhile it frees nothing.
             self.pause(engine);
             Worked::Short
         });
@@ -89,7 +89,7 @@ impl Thread {
         true
     }
 
-    /// Waits until what failed is worth another try, or the store takes no more writes.
+    /// Waits until a failed job is worth another try, or the store takes no more writes.
     fn pause(&mut self, engine: &Engine) {
         let until = Instant::now() + RETRY;
         while let Some(left) = until.checked_duration_since(Instant::now())

@@ -1,13 +1,12 @@
 //! K: a checkpoint, a copy of the store as of one moment that shares its tables.
 //!
-//! - **K1** cut: pin the Views of all keyspaces, and a number that all of them show
-//! - **K2** merge what is in persistent memory, up to the cut, with the tables that it overlaps of the level that
-//!   takes what level 0 gives
-//! - **K3** link the other tables, or copy them where that does not work
+//! - **K1** pin the Views of all keyspaces, and a sequence number that all of them show
+//! - **K2** merge the data in persistent memory, up to that number, with the tables that it overlaps of the uppermost level
+//! - **K3** link the other tables, or copy them if links do not work
 //! - **K4** a manifest file, everything synced, one rename
 //!
-//! Writers are not stopped, and the store is not changed. Everything is made in a directory beside the target, so
-//! that the target is whole or not there.
+//! Writers are not stopped, and the store is not changed. The copy is made in a directory beside the target, so the target
+//! is whole or not there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,6 +44,7 @@ type PinnedKeyspace = (Arc<KeyspaceState>, Vec<(Arc<Subrange>, Arc<View>)>);
 impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
     pub(crate) fn checkpoint(&self, target: &Path) -> Result<Seq> {
+        let named_first = planted::is(Bug::CheckpointNamedFirst);
         self.check_open("checkpoint")?;
         if let Some(space) = self.keyspaces.all().iter().find(|space| space.lost.is_some()) {
             return Err(Error::corruption(
@@ -63,16 +63,15 @@ impl Engine {
         remove_staging(&*fs, &staging)?;
         let made = self.stage(&fs, &staging).and_then(|(cut, state)| {
             fs.rename(&staging, target)?;
-            if planted::is(Bug::CheckpointNamedFirst) {
+            if named_first {
                 file::write(&*fs, &target.join(SST), &state)?;
             }
             Ok(cut)
         });
         match made {
-            Ok(cut) if planted::is(Bug::CheckpointSkipParentSync) => Ok(cut),
-            Ok(cut) => fs.sync_dir(&parent).map(|()| cut),
+            Ok(cut) => sync_name(&*fs, &parent).map(|()| cut),
             Err(error) => {
-                // What cannot be removed now, the next checkpoint to the same place removes.
+                // Files that cannot be removed now are removed by the next checkpoint to the same place.
                 let _first_counts = remove_staging(&*fs, &staging);
                 Err(error)
             }
@@ -81,10 +80,13 @@ impl Engine {
 
     /// K1 to K4, but for the rename.
     fn stage(&self, fs: &Arc<dyn Fs>, staging: &Path) -> Result<(Seq, ManifestState)> {
+        let named_first = planted::is(Bug::CheckpointNamedFirst);
+        let unsynced = planted::is(Bug::CheckpointSkipStagingSync);
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
         let (views, cut) = self.cut()?;
         let now = self.manifest.lock().state.clone();
+        // The copy's manifest: as the store's, without zones and runs, whose data becomes tables.
         let mut state = ManifestState {
             floor: cut,
             keyspaces: Default::default(),
@@ -98,7 +100,7 @@ impl Engine {
         );
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);
-        // A View goes as soon as its part is copied, and with it the space that it holds.
+        // A View is released as soon as its keyspace is copied, and with it the space that it holds.
         for (space, views) in views {
             let tree = Arc::clone(&views[0].1.tree);
             let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
@@ -123,31 +125,32 @@ impl Engine {
             }
             state.keyspaces.insert(space.id, kept);
         }
-        if !planted::is(Bug::CheckpointNamedFirst) {
+        if !named_first {
             file::write(&**fs, &dir, &state)?;
         }
-        if !planted::is(Bug::CheckpointSkipStagingSync) {
+        if !unsynced {
             fs.sync_dir(staging)?;
         }
         Ok((cut, state))
     }
 
-    /// K1. As R1, of all keyspaces at once: the number is loaded after the Views, and they are still current then. So
-    /// each shows everything up to it, and only memtables hold anything newer.
+    /// K1. As R1, for all keyspaces at once: the number is loaded after the Views, which are still current then. So each View
+    /// shows everything up to it, and only memtables hold newer versions.
     fn cut(&self) -> Result<(Vec<PinnedKeyspace>, Seq)> {
-        // No keyspace comes or goes meanwhile.
+        let unpublished = planted::is(Bug::CheckpointUnpublished);
+        // No keyspace is made or dropped meanwhile.
         let spaces = self.keyspaces.read();
         loop {
             let there = spaces.values().filter(|space| !space.dropped.load(Relaxed));
             let views: Vec<PinnedKeyspace> = there.map(pin).collect();
-            let seq = match planted::is(Bug::CheckpointUnpublished) {
+            let seq = match unpublished {
                 true => self.sequence.sequencer.enter_to_switch().next_seq() - 1,
                 false => self.sequence.ring.visible(),
             };
             let current = |(_, views): &PinnedKeyspace| {
-                // What is ingested is in a View before its number is published.
+                // An ingest installs its tables before their number is published.
                 let mut newest = views[0].1.tree.tables().map(|(_, table)| table.desc.max_seq);
-                // Tables come to one subrange after the other.
+                // A compaction gives its tables to one subrange after the other.
                 let same = |view: &View| Arc::ptr_eq(&view.tree, &views[0].1.tree);
                 views.iter().all(|(_, view)| view.is_current() && same(view))
                     && newest.all(|newest| newest <= seq)
@@ -168,6 +171,7 @@ impl Engine {
         views: &[(Arc<Subrange>, Arc<View>)],
         cut: Seq,
     ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
+        // Inputs: all memtables and runs, and the tables that they overlap of the uppermost level.
         let tree = &views[0].1.tree;
         let horizon = Horizon::only(cut);
         let mut bounds = Vec::new();
@@ -214,16 +218,17 @@ impl Engine {
                 older: Older::below_output(deeper),
             },
             output: self.output_options(space, into),
-            // A filter decides over the store, and would make the copy another one.
+            // A filter would make the copy differ from the store.
             hooks: Arc::new(space.hooks.without_filter()),
         };
+        // Merge; a close of the store ends it.
         let mut task = self.background.merge_engine.submit(merge)?;
         loop {
             let polled = self.check_open("checkpoint").and_then(|()| task.poll(QUANTUM));
             match polled {
                 Ok(Poll::Working) => {}
                 Ok(Poll::Done(made)) => {
-                    // They are the copy's: what is left of one that failed goes with its directory.
+                    // They belong to the copy: if that fails, its directory goes with all of them.
                     let ours = |new: NewTable| {
                         new.space.set_named();
                         new.desc
@@ -239,6 +244,14 @@ impl Engine {
     }
 }
 
+/// Makes the name of a checkpoint durable in its parent directory.
+fn sync_name(fs: &dyn Fs, parent: &Path) -> Result<()> {
+    if planted::is(Bug::CheckpointSkipParentSync) {
+        return Ok(());
+    }
+    fs.sync_dir(parent)
+}
+
 fn pin(space: &Arc<KeyspaceState>) -> PinnedKeyspace {
     let subranges = space.subranges().into_iter();
     let views = subranges.map(|subrange| {
@@ -248,7 +261,7 @@ fn pin(space: &Arc<KeyspaceState>) -> PinnedKeyspace {
     (Arc::clone(space), views.collect())
 }
 
-/// The directory that a checkpoint goes to, and where it is made, if nothing is in the way.
+/// The parent of a checkpoint and the directory where it is staged, if nothing is in the way.
 fn places(fs: &dyn Fs, target: &Path) -> Result<(PathBuf, PathBuf)> {
     let refused = |kind, text: String| Err(Error::new(kind, "checkpoint", text));
     let Some(name) = target.file_name() else {
@@ -273,7 +286,7 @@ fn places(fs: &dyn Fs, target: &Path) -> Result<(PathBuf, PathBuf)> {
     Ok((parent, staging))
 }
 
-/// Removes what an earlier checkpoint left at `staging`, if nothing else is there.
+/// Removes the files that an earlier checkpoint left at `staging`, if nothing else is there.
 fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
     if !fs.exists(staging)? {
         return Ok(());

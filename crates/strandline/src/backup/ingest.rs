@@ -28,6 +28,7 @@ use crate::options::settings::settings;
 use crate::quantum::Worked;
 use crate::record::format::Kind;
 use crate::record::store::Leaf;
+use crate::span::OptionalBounds;
 use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
@@ -78,6 +79,7 @@ impl Engine {
         paths: &[PathBuf],
         options: IngestOptions,
     ) -> Result<Seq> {
+        let removes_first = planted::is(Bug::IngestRemovesSourceFirst);
         self.check_writable("ingest")?;
         space.refuse_ttl("ingest", "values in files have no time of their own; put them")?;
         let Some(tables) = &self.tables else {
@@ -86,7 +88,7 @@ impl Engine {
         };
         self.check_file_room(tables, paths)?;
         let taken = take_in(tables, space.id, paths).and_then(|made| {
-            if planted::is(Bug::IngestRemovesSourceFirst) && options.move_files {
+            if removes_first && options.move_files {
                 paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
             }
             self.place(space, made)
@@ -123,9 +125,9 @@ impl Engine {
             // Ahead of time, so that writers need not wait for it.
             if !matches!(self.in_the_way(space, descs, Seq::MAX)?, InTheWay::Nothing) {
                 self.flush()?;
-                self.compact_down(space, hull(descs), Depth::Level0)?;
+                self.compact_down(space, enclosing(descs), Depth::Level0)?;
             } else if placement(&space.tree(), descs).is_none() {
-                self.compact_down(space, hull(descs), Depth::Deepest)?;
+                self.compact_down(space, enclosing(descs), Depth::Deepest)?;
             }
             self.await_compactions(space)?;
             if let Some(seq) = self.try_place(space, descs, &mut made)? {
@@ -158,6 +160,9 @@ impl Engine {
         descs: &[TableDesc],
         made: &mut Vec<NewTable>,
     ) -> Result<Option<Seq>> {
+        let publishes_first = planted::is(Bug::IngestPublishedFirst);
+        // I2: an empty commit takes the number. Active memtables with keys of the files are switched, so that later writes to
+        // these keys are newer than the number.
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
         let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing), Slowdown::Allowed)?;
         {
@@ -178,14 +183,15 @@ impl Engine {
         for desc in descs {
             space.vacancies.fill_range(&desc.smallest, &desc.largest);
         }
+        // I3 and I4, then I5: the tables are installed before their number is visible.
         let seq = commit.number();
         self.await_visible(seq - 1)?;
-        if planted::is(Bug::IngestPublishedFirst) {
+        if publishes_first {
             let last_seq = commit.publish(durable);
             self.await_visible(last_seq)?;
-            return Ok(self.install_tables(space, (descs, made), seq)?.then_some(seq));
+            return Ok(self.install_tables(space, descs, made, seq)?.then_some(seq));
         }
-        if !self.install_tables(space, (descs, made), seq)? {
+        if !self.install_tables(space, descs, made, seq)? {
             return Ok(None);
         }
         let last_seq = commit.publish(durable);
@@ -198,7 +204,8 @@ impl Engine {
     fn install_tables(
         &self,
         space: &Arc<KeyspaceState>,
-        (descs, made): (&[TableDesc], &mut Vec<NewTable>),
+        descs: &[TableDesc],
+        made: &mut Vec<NewTable>,
         seq: Seq,
     ) -> Result<bool> {
         loop {
@@ -211,15 +218,15 @@ impl Engine {
                 InTheWay::Unpublished => return Ok(false),
                 InTheWay::Older(memtables) => {
                     self.await_flushed(&memtables)?;
-                    self.compact_down(space, hull(descs), Depth::Level0)?;
+                    self.compact_down(space, enclosing(descs), Depth::Level0)?;
                     continue;
                 }
             }
+            // Under these locks no drop and no compaction changes the levels between the choice and the edit (I-TREE-1).
             let admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             if space.dropped.load(Relaxed) {
                 continue;
             }
-            // A compaction under way may be about to put tables where these go.
             let Some(_held) = self.hold_compactions(space) else {
                 drop(admin);
                 self.await_compactions(space)?;
@@ -255,7 +262,7 @@ impl Engine {
                 if !self.touches(memtable, descs, seq)? {
                     continue;
                 }
-                // All behind it must become runs before it.
+                // Older memtables must be flushed before it.
                 let mut first = view.memtables[position..].iter();
                 let waits = |each: &Arc<Memtable>| each.last_seq.load(Relaxed) >= seq;
                 if position == 0 || first.any(waits) {
@@ -314,6 +321,7 @@ impl Engine {
 
 /// I1: copies and checks. What was copied goes if anything fails.
 fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec<NewTable>> {
+    let unsynced = planted::is(Bug::IngestBeforeDirectorySync);
     if paths.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
@@ -340,7 +348,7 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
             ));
         }
     }
-    if !planted::is(Bug::IngestBeforeDirectorySync) {
+    if !unsynced {
         tables.sync_dir()?;
     }
     Ok(made)
@@ -348,14 +356,14 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
 
 fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTable> {
     let id = tables.take_id();
-    // What is there of the copy goes with it.
+    // If anything fails from here on, its drop removes the copy.
     let mut space = TableSpace::file(tables, id);
     let fs = &*tables.shelf.fs;
     let source = fs.open(path)?;
     space.take(source.len(), Writes::Levels)?;
     let to = tables.path(id);
     let (_, sum) = copy(fs, &*source, &to)?;
-    // The copy is what counts: the original may change at any time.
+    // Examine the copy, since the original may change at any time.
     let copy = TableCopy { file: fs.open(&to)?, name: path.display().to_string() };
     let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
     Ok(NewTable { desc, space })
@@ -372,8 +380,10 @@ fn placement(tree: &Tree, descs: &[TableDesc]) -> Option<Vec<u8>> {
     descs.iter().map(level).collect()
 }
 
-/// All keys of all tables, and those in between.
-fn hull(descs: &[TableDesc]) -> (Option<&[u8]>, Option<&[u8]>) {
-    let smallest = descs.iter().map(|desc| &desc.smallest[..]).min();
-    (smallest, descs.iter().map(|desc| &desc.largest[..]).max())
+/// The keys of all tables, and those in between.
+fn enclosing(descs: &[TableDesc]) -> OptionalBounds<'_> {
+    OptionalBounds {
+        smallest: descs.iter().map(|desc| &desc.smallest[..]).min(),
+        largest: descs.iter().map(|desc| &desc.largest[..]).max(),
+    }
 }

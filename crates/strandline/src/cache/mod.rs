@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Result;
 use base::checksum::mix;
-use sst::Block;
+use sst::{Block, Role};
 
 use shard::Shard;
 
@@ -95,16 +95,16 @@ impl BlockCache {
         self.budget
     }
 
-    /// The block called `key`, which `load` reads if it is not here. `precious` blocks stay longer.
+    /// The block called `key`, which `load` reads if it is not here.
     pub(crate) fn get(
         &self,
         key: BlockKey,
-        precious: bool,
+        role: Role,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
         match self.find(key) {
             Some(block) => Ok(block),
-            None => Ok(self.keep(key, precious, load()?)),
+            None => Ok(self.keep(key, role, load()?)),
         }
     }
 
@@ -115,7 +115,7 @@ impl BlockCache {
     }
 
     /// Takes in a block that was not here, if there is room for it.
-    pub(crate) fn keep(&self, key: BlockKey, precious: bool, block: Block) -> Arc<Block> {
+    pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
         let (home, block) = (home(key), Arc::new(block));
         let charge = shard::charge(&block);
         if !self.reserve(home, charge) {
@@ -128,7 +128,7 @@ impl BlockCache {
             self.charged.fetch_sub(charge, Relaxed);
             return other;
         }
-        shard.insert(key, &block, precious);
+        shard.insert(key, &block, role);
         self.counters.inserts.fetch_add(1, Relaxed);
         block
     }
@@ -223,7 +223,7 @@ mod tests {
     impl Blocks for Through {
         fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
             let key = BlockKey { table: self.table, offset: handle.offset };
-            self.cache.get(key, role != Role::Data, || layout.load(&self.bytes, handle, role))
+            self.cache.get(key, role, || layout.load(&self.bytes, handle, role))
         }
     }
 

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use base::checksum::mix;
-use sst::Block;
+use sst::{Block, Role};
 
 use super::BlockKey;
 
-/// Rounds of the hand that a block outlives without being used.
+/// Rounds of the hand that a block stays without being used: data, and index or filter.
 const USES_DATA: u8 = 1;
-const USES_PRECIOUS: u8 = 3;
+const USES_OTHER: u8 = 3;
 const USES_MAX: u8 = 3;
 /// Bookkeeping of a block: slots; at least three eighths of them are taken once there are many.
 const OVERHEAD: u64 = 96;
@@ -80,11 +80,11 @@ impl Shard {
     }
 
     /// Adds a block that is not here.
-    pub(super) fn insert(&mut self, key: BlockKey, block: &Arc<Block>, precious: bool) {
+    pub(super) fn insert(&mut self, key: BlockKey, block: &Arc<Block>, role: Role) {
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             self.grow();
         }
-        let uses = if precious { USES_PRECIOUS } else { USES_DATA };
+        let uses = if role == Role::Data { USES_DATA } else { USES_OTHER };
         let at = self.place(key);
         self.slots[at] = Some(Slot { key, block: Arc::clone(block), uses });
         self.len += 1;

@@ -1,4 +1,4 @@
-//! C1's view of a keyspace, and C2: what a compaction reads, how its keys are split, where its tables go.
+//! What C1 picks from, and C2: a compaction claims its inputs, its keys are split into parts, its tables get a tier.
 
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,22 +12,22 @@ use crate::compaction::install::dead_zones;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::policy::pick::{
-    Arriving, Choice, Level0Facts, PickerInput, RoomFacts, targets,
+    Arriving, Choice, Level0Facts, PickerInput, Pressure, RoomFacts, targets,
 };
 use crate::compaction::policy::pick_subrange::{SubrangeFacts, due};
 use crate::compaction::policy::placement::{self, OutputTier};
+use crate::compaction::scope::Scope;
 use crate::compaction::under_way::inputs::Inputs;
-use crate::compaction::under_way::level0_inputs::{KeyBounds, Level0Inputs};
+use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, CompactionPart, Compactions};
 use crate::engine::Engine;
-use crate::fences::Side;
 use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
 use crate::options::Level0Form;
-use crate::span::Span;
+use crate::span::{BoundsRef, KeyBounds};
 use crate::tree::Tree;
 use crate::tree::bounds;
 use crate::tree::desc::LEVELS;
@@ -41,57 +41,25 @@ use crate::ttl::Expiry;
 /// Tables that go down, by level from the uppermost on.
 pub(crate) type Upper = Vec<(usize, Vec<Arc<Table>>)>;
 
-/// Positions of tables, by level from level 1 on, that make up a stretch of the keys: what overlaps any of them is
-/// among them.
-pub(crate) struct Scope([Range<usize>; LEVELS]);
-
-impl Scope {
-    /// The tables with keys of `span`, those that overlap these, and so on.
-    pub(crate) fn new(tree: &Tree, span: &Span) -> Scope {
-        let mut from = span.from();
-        let mut to = span.before().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut scope = Scope(Default::default());
-        loop {
-            let before = scope.0.clone();
-            for (number, level) in tree.levels() {
-                let first = from.map_or(0, |from| level.first_from(from, Side::Before));
-                let begins = |table: &Arc<Table>| match to {
-                    Bound::Unbounded => true,
-                    Bound::Excluded(to) => &table.desc.smallest[..] < to,
-                    Bound::Included(to) => &table.desc.smallest[..] <= to,
-                };
-                let range = first..first + level.tables[first..].partition_point(begins);
-                if let [low, .., high] | [low @ high] = &level.tables[range.clone()] {
-                    from = from.map(|from| from.min(&low.desc.smallest));
-                    let highest = &high.desc.largest[..];
-                    to = match to {
-                        Bound::Excluded(to) if highest >= to => Bound::Included(highest),
-                        Bound::Included(to) => Bound::Included(to.max(highest)),
-                        to => to,
-                    };
-                }
-                scope.0[number - 1] = range;
-            }
-            if scope.0 == before {
-                return scope;
-            }
-        }
-    }
-
-    fn at(&self, level: usize) -> Range<usize> {
-        self.0[level - 1].clone()
-    }
+/// What a compaction takes: level-0 inputs or tables of upper levels, and the tables of the output level that these overlap.
+pub(crate) struct PickedCompaction {
+    pub level0: Option<(Arc<Subrange>, Level0Inputs)>,
+    pub upper: Upper,
+    /// The output level.
+    pub into: usize,
+    /// Positions of tables in it.
+    pub onto: Range<usize>,
 }
 
-/// A subrange that may be compacted, and what is chosen by.
+/// A subrange that may be compacted, and the facts that the choice depends on.
 pub(crate) struct SubrangeCandidate {
     pub space: Arc<KeyspaceState>,
     pub subrange: Arc<Subrange>,
     pub view: Arc<View>,
-    pub leaving: Level0Inputs,
+    pub level0: Level0Inputs,
     pub scope: Scope,
     pub facts: SubrangeFacts,
-    /// Its level 0 is to leave, behind so many others'.
+    /// Its rank among those whose level 0 is due.
     pub due: Option<usize>,
 }
 
@@ -101,21 +69,21 @@ pub(crate) struct Compactable<'v> {
     pub space: &'v Arc<KeyspaceState>,
     pub subrange: &'v Arc<Subrange>,
     pub view: &'v View,
-    pub leaving: &'v Level0Inputs,
+    pub level0: &'v Level0Inputs,
     /// The keys of the inputs in level 0.
-    pub bounds: &'v KeyBounds,
+    pub bounds: Option<BoundsRef<'v>>,
     pub scope: &'v Scope,
-    /// Its level 0 is to leave.
+    /// Its level 0 is due.
     pub due: bool,
 }
 
 impl Engine {
-    /// Where tables that are written to level `into` belong.
-    fn place_of(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> OutputTier {
+    /// The tier of tables that are written to level `into`.
+    fn output_tier(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> OutputTier {
         let mut bytes = [0; LEVELS];
         tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
         let level0_share = self.level0_share(space.routes.load().subranges.len());
-        placement::place(&placement::Facts {
+        placement::output_tier(&placement::Facts {
             into,
             base: targets(&bytes, level0_share).base,
             limit: self.pm_tables().map_or(0, |memory| memory.limit()),
@@ -123,7 +91,7 @@ impl Engine {
         })
     }
 
-    /// What each of so many subranges gives at once, if they are equal: one share more is on its way.
+    /// What each of so many equal subranges gives at once. One share more is on its way down.
     pub(crate) fn level0_share(&self, subranges: usize) -> u64 {
         match self.options.level0 {
             Level0Form::Sst => self.budget().memtable_bytes / subranges as u64,
@@ -133,8 +101,16 @@ impl Engine {
         }
     }
 
-    /// All subranges that may be compacted, those first whose level 0 is to leave. The caller holds the compactions, so
-    /// that none of them ends between this look at the tables and that at what is under way.
+    /// Whether a writer or a flush waits for persistent memory.
+    fn pressure(&self) -> Pressure {
+        match self.background.throttle.urgency() >= crate::throttle::FULL_DEBT {
+            true => Pressure::Stalled,
+            false => Pressure::Normal,
+        }
+    }
+
+    /// All subranges that may be compacted; those whose level 0 is due come first. The caller holds the compactions, so
+    /// that none ends between the look at the tables and the look at what is under way.
     pub(crate) fn candidates(&self) -> Vec<SubrangeCandidate> {
         let mut all = self.keyspaces.subranges();
         all.retain(|(space, subrange)| {
@@ -144,10 +120,9 @@ impl Engine {
         let mut all: Vec<SubrangeCandidate> =
             all.into_iter().map(|(space, subrange)| self.candidate(space, subrange)).collect();
         let facts: Vec<SubrangeFacts> = all.iter().map(|each| each.facts).collect();
-        let pressed = self.background.throttle.urgency() >= crate::throttle::FULL_DEBT;
-        // What came down to more than files have room for could not leave at once.
+        // Level 0 may hold no more than files have room for, or it could not be compacted at once.
         let files = self.tables.as_ref().map_or(0, |tables| tables.room.left(Writes::Levels));
-        let due = due(&facts, self.budget().level0_bytes.min(files), pressed);
+        let due = due(&facts, self.budget().level0_bytes.min(files), self.pressure());
         due.iter().enumerate().for_each(|(rank, position)| all[*position].due = Some(rank));
         all.sort_by_key(|each| each.due.unwrap_or(usize::MAX));
         all
@@ -155,7 +130,7 @@ impl Engine {
 
     fn candidate(&self, space: Arc<KeyspaceState>, subrange: Arc<Subrange>) -> SubrangeCandidate {
         let view = subrange.view.load_full();
-        let leaving = self.leaving(&space, &view);
+        let level0 = self.level0_inputs(&space, &view);
         let scope = Scope::new(&view.tree, &subrange.span);
         let overlap = {
             let mut levels = view.tree.levels().map(|(at, level)| &level.tables[scope.at(at)]);
@@ -164,62 +139,59 @@ impl Engine {
         };
         let unmerged = match self.options.level0 {
             Level0Form::GlobalIndex => usize::MAX,
-            Level0Form::Sst if !self.awaits_cut(&space) => 0,
+            Level0Form::Sst if !self.awaits_split(&space) => 0,
             Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
         };
-        // Range deletions free files, but hold next to nothing.
+        // Range deletions free files, but take almost no persistent memory, so they never make level 0 due by size.
         let frees = self.background.throttle.has_waiters() && self.files_are_full();
-        let has_runs = !leaving.runs.is_empty();
+        let has_runs = !level0.runs.is_empty();
         let facts = SubrangeFacts {
-            bytes: leaving.bytes(&subrange),
-            held: leaving.held_bytes(&subrange),
+            bytes: level0.bytes(&subrange),
+            held: level0.held_bytes(&subrange),
             overlap,
             heat: subrange.heat.load(Relaxed),
-            busy: leaving.is_busy(),
-            full: leaving.memtable.is_some() || leaving.runs.len() > unmerged || frees && has_runs,
+            busy: level0.is_busy(),
+            full: level0.memtable.is_some() || level0.runs.len() > unmerged || frees && has_runs,
         };
-        SubrangeCandidate { space, subrange, view, leaving, scope, facts, due: None }
+        SubrangeCandidate { space, subrange, view, level0, scope, facts, due: None }
     }
 
     /// The picker's input.
-    pub(crate) fn picture<'v>(
+    pub(crate) fn picker_input<'v>(
         &self,
         compactions: &'v Compactions,
         of: &Compactable<'v>,
     ) -> PickerInput<'v> {
-        let Compactable { space, subrange, view, leaving, bounds, scope, due } = *of;
+        let Compactable { space, subrange, view, level0, bounds, scope, due } = *of;
         let mut levels: [Vec<TableFacts<'v>>; LEVELS] = Default::default();
         for (number, level) in view.tree.levels() {
             let tables = &level.tables[scope.at(number)];
             levels[number - 1] = tables.iter().map(|table| table.facts()).collect();
         }
         let under_way = compactions.under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space));
-        let arriving = under_way.map(|each| Arriving {
-            level: each.into,
-            smallest: &each.bounds.0,
-            largest: &each.bounds.1,
-        });
+        let arriving =
+            under_way.map(|each| Arriving { level: each.into, bounds: each.bounds.as_ref() });
         PickerInput {
             level0: Level0Facts {
-                bytes: leaving.bytes(subrange),
+                bytes: level0.bytes(subrange),
                 files: self
                     .tables
                     .as_ref()
-                    .map_or(0, |tables| tables.room.in_files(leaving.whole_bytes(subrange))),
-                bounds: bounds.as_ref().map(|(low, high)| (&low[..], &high[..])),
-                busy: leaving.is_busy(),
+                    .map_or(0, |tables| tables.room.in_files(level0.whole_bytes(subrange))),
+                bounds,
+                busy: level0.is_busy(),
                 due,
                 waits: view.oldest_immutable().is_some_and(|each| self.is_flushed(space, each)),
             },
             levels,
             arriving: arriving.collect(),
             level0_bytes: self.level0_share(space.routes.load().subranges.len()),
-            pressed: self.background.throttle.urgency() >= crate::throttle::FULL_DEBT,
+            pressure: self.pressure(),
             room: self.room_facts(compactions),
         }
     }
 
-    /// Compactions under way have yet to write as much as they read, as far as is known.
+    /// Room in files. Compactions under way are taken to write as much as they read, and nothing so far.
     pub(crate) fn room_facts(&self, compactions: &Compactions) -> RoomFacts {
         let room = self.tables.as_ref().map(|tables| &tables.room);
         let merges = compactions.under_way.iter().filter(|each| !each.parts.is_empty());
@@ -233,18 +205,18 @@ impl Engine {
         }
     }
 
-    /// C2: claims the inputs and splits the work; `None` if another job was quicker.
+    /// C2: claims the inputs and splits the work; `None` if another job has claimed one of them.
     pub(crate) fn begin(
         &self,
         compactions: &Compactions,
         of: &Compactable<'_>,
         choice: Choice,
     ) -> Result<Option<Arc<Compaction>>> {
-        let Compactable { space, subrange, view, leaving, scope, .. } = *of;
+        let Compactable { space, subrange, view, level0, scope, .. } = *of;
         let level = |number: usize| view.tree.level(number).tables[scope.at(number)].to_vec();
         let (level0, upper, into, onto) = match choice {
             Choice::Level0 { into, onto } => {
-                (Some((Arc::clone(subrange), leaving.clone())), Vec::new(), into, onto)
+                (Some((Arc::clone(subrange), level0.clone())), Vec::new(), into, onto)
             }
             Choice::Levels { from, onto } => {
                 let upper = from.clone().map(|number| (number, level(number))).collect();
@@ -257,84 +229,74 @@ impl Engine {
         };
         let first = scope.at(into).start;
         let onto = first + onto.start..first + onto.end;
-        self.begin_with(compactions, space, view, level0, upper, (into, onto))
+        let picked = PickedCompaction { level0, upper, into, onto };
+        self.begin_picked(compactions, space, view, picked)
     }
 
-    /// As [`Engine::begin`], of some level-0 inputs, tables of some levels, and tables of the output level.
-    pub(crate) fn begin_with(
+    /// As [`Engine::begin`], of what is picked already.
+    pub(crate) fn begin_picked(
         &self,
         compactions: &Compactions,
         space: &Arc<KeyspaceState>,
         view: &View,
-        level0: Option<(Arc<Subrange>, Level0Inputs)>,
-        upper: Upper,
-        (into, onto): (usize, std::ops::Range<usize>),
+        picked: PickedCompaction,
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
-        let lower = view.tree.level(into).tables[onto].to_vec();
-        let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
-        let one = above == 1 || above == 0 && lower.len() == 1;
-        let writes = if level0.is_none() && one { Writes::Relief } else { Writes::Levels };
-        let levels = upper.into_iter().chain([(into, lower)]);
-        let each = |(level, tables): (usize, Vec<Arc<Table>>)| {
-            tables.into_iter().map(move |table| (level, table))
-        };
-        let Some(inputs) = Inputs::claim(level0, levels.flat_map(each)) else { return Ok(None) };
+        let into = picked.into;
+        let Some((inputs, writes)) = claim(&view.tree, picked) else { return Ok(None) };
         planted::step("begin a compaction");
-        let to = self.place_of(space, &view.tree, into);
-        let mut compaction = Compaction {
+        // Keys near the inputs may be written to this level only by this compaction, until it ends (I-TREE-1).
+        let level = view.tree.level(into);
+        let bounds = enclosing(inputs.bounds(&self.media)?, compactions, space, level, into);
+        let tier = self.output_tier(space, &view.tree, into);
+        // Tables that only move have no parts.
+        let mut parts = Vec::new();
+        if inputs.is_level0() || !moves(&inputs.tables, into, tier) {
+            self.plant_before_merge(&inputs);
+            let output = OutputOptions { tier, writes, ..self.output_options(space, into) };
+            let merge = self.merge_of(space, tables, &inputs, &view.tree, output)?;
+            let whole = Merge { bounds: Some(bounds.clone()), ..merge };
+            for merge in self.split(whole) {
+                let task = Some(self.background.merge_engine.submit(merge)?);
+                parts.push(Mutex::new(CompactionPart { task, made: Vec::new() }));
+            }
+        }
+        Ok(Some(Arc::new(Compaction {
             space: Arc::clone(space),
             into,
-            bounds: enclosing(
-                inputs.bounds(&self.media)?,
-                compactions,
-                space,
-                view.tree.level(into),
-                into,
-            ),
-            parts: Vec::new(),
-            left: AtomicUsize::new(1),
+            bounds,
+            left: AtomicUsize::new(parts.len().max(1)),
+            parts,
             failure: OnceLock::new(),
             entries: inputs.entries(),
             inputs,
             begun: Instant::now(),
-        };
-        let inputs = &compaction.inputs;
-        if inputs.is_level0() || !moves(&inputs.tables, into, to) {
-            if planted::is(Bug::FreeBeforeTables) {
-                let dead = dead_zones(&inputs.leaving.runs);
-                dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
-            }
-            if planted::is(Bug::FreePmTableBeforeEdit) {
-                inputs.tables.iter().for_each(|(_, table)| table.plant_free());
-                self.reclaim();
-            }
-            let output = OutputOptions { place: to, writes, ..self.output_options(space, into) };
-            let whole = Merge {
-                bounds: Some(compaction.bounds.clone()),
-                ..self.merge_of((space, tables), inputs, &view.tree, output)?
-            };
-            for merge in self.split(whole) {
-                let task = self.background.merge_engine.submit(merge)?;
-                compaction
-                    .parts
-                    .push(Mutex::new(CompactionPart { task: Some(task), made: Vec::new() }));
-            }
-            compaction.left = AtomicUsize::new(compaction.parts.len());
+        })))
+    }
+
+    /// Frees inputs before a merge has read them, where that is planted.
+    fn plant_before_merge(&self, inputs: &Inputs) {
+        if planted::is(Bug::FreeBeforeTables) {
+            let dead = dead_zones(&inputs.level0.runs);
+            dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
         }
-        Ok(Some(Arc::new(compaction)))
+        if planted::is(Bug::FreePmTableBeforeEdit) {
+            inputs.tables.iter().for_each(|(_, table)| table.plant_free());
+            self.reclaim();
+        }
     }
 
     /// The merge of all inputs as a whole.
     fn merge_of(
         &self,
-        (space, tables): (&KeyspaceState, &Arc<Tables>),
+        space: &KeyspaceState,
+        tables: &Arc<Tables>,
         inputs: &Inputs,
         tree: &Tree,
         output: OutputOptions,
     ) -> Result<Merge> {
         let span = inputs.span();
-        let Level0Inputs { memtable, runs } = &inputs.leaving;
+        let Level0Inputs { memtable, runs } = &inputs.level0;
         let deeper = tree.below(usize::from(output.level));
         let horizon = self.sequence.horizon();
         Ok(Merge {
@@ -364,7 +326,7 @@ impl Engine {
             keyspace: space.id,
             keyspace_name: space.name.clone(),
             level: into as u8,
-            place: OutputTier::Ssd,
+            tier: OutputTier::Ssd,
             writes: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
@@ -386,40 +348,59 @@ impl Engine {
     }
 }
 
-/// Bounds that enclose `hull` and may be shorter, but for which tables of `level` and those on their way there are as much
-/// apart from it as they were, and cuts lie on the same side.
+/// Marks the inputs as taken, and tells what room in files their merge may use; `None` if another job has any of them.
+fn claim(tree: &Tree, picked: PickedCompaction) -> Option<(Inputs, Writes)> {
+    let PickedCompaction { level0, upper, into, onto } = picked;
+    let lower = tree.level(into).tables[onto].to_vec();
+    // One table and what it overlaps may use the reserve of work that frees files.
+    let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
+    let one = above == 1 || above == 0 && lower.len() == 1;
+    let writes = if level0.is_none() && one { Writes::Relief } else { Writes::Levels };
+    let levels = upper.into_iter().chain([(into, lower)]);
+    let each = |(level, tables): (usize, Vec<Arc<Table>>)| {
+        tables.into_iter().map(move |table| (level, table))
+    };
+    Inputs::claim(level0, levels.flat_map(each)).map(|inputs| (inputs, writes))
+}
+
+/// Bounds that enclose `keys` and may be shorter. Tables of `level`, and those on their way there, stay apart from them, and
+/// cuts lie on the same side.
 fn enclosing(
-    (low, high): (Vec<u8>, Vec<u8>),
+    keys: KeyBounds,
     compactions: &Compactions,
     space: &Arc<KeyspaceState>,
     level: &Level,
     into: usize,
-) -> (Vec<u8>, Vec<u8>) {
+) -> KeyBounds {
+    let KeyBounds { smallest: low, largest: high } = keys;
+    // The neighbours: tables of the level, what compactions are writing to it, and cuts between subranges.
     let met = level.overlapping(&low, &high);
     let below = met.start.checked_sub(1).map(|at| &level.tables[at].desc.largest[..]);
     let above = level.tables.get(met.end).map(|table| &table.desc.smallest[..]);
-    let mut arriving: Vec<&(Vec<u8>, Vec<u8>)> = Vec::new();
     let there = |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
-    arriving.extend(compactions.under_way.iter().filter(there).map(|each| &each.bounds));
-    let ended = arriving.iter().map(|(_, end)| &end[..]).filter(|end| *end < &low[..]);
-    let begins = arriving.iter().map(|(begin, _)| &begin[..]).filter(|begin| *begin > &high[..]);
+    let arriving: Vec<BoundsRef<'_>> =
+        compactions.under_way.iter().filter(there).map(|each| each.bounds.as_ref()).collect();
+    let ended = arriving.iter().map(|each| each.largest).filter(|end| *end < &low[..]);
+    let begins = arriving.iter().map(|each| each.smallest).filter(|begin| *begin > &high[..]);
     let subranges = space.subranges();
     let cut =
         subranges.iter().filter_map(|each| each.span.from()).filter(|cut| *cut <= &low[..]).max();
     let next_cut =
         subranges.iter().filter_map(|each| each.span.from()).find(|cut| *cut > &high[..]);
+    // The lower bound lies behind the last neighbour below, the upper one before the first above.
     let floor = below.into_iter().chain(ended).max().map(|end| [end, &[0]].concat());
     let floor = floor.as_deref().max(cut).unwrap_or_default();
     let ceiling = above.into_iter().chain(begins).chain(next_cut).min();
     let ceiling = ceiling.map_or(Bound::Unbounded, Bound::Excluded);
-    (bounds::lower(&low, floor), bounds::upper(&high, ceiling))
+    KeyBounds { smallest: bounds::lower(&low, floor), largest: bounds::upper(&high, ceiling) }
 }
 
-/// Whether tables need only be named in level `into`: they are one level's, which are disjoint, and lie where they are to.
+/// Whether tables need only be named in level `into`: they are of one level, so disjoint, and lie in the right tier.
 fn moves(tables: &[(usize, Arc<Table>)], into: usize, to: OutputTier) -> bool {
     let one_level = tables.chunk_by(|a, b| a.0 == b.0).count() == 1;
-    let any_in_memory = tables.iter().any(|(_, table)| table.is_in_memory());
-    one_level && tables[0].0 != into && placement::moves(to, any_in_memory)
+    let in_memory = tables.iter().any(|(_, table)| table.is_in_memory());
+    let from = if in_memory { OutputTier::Memory } else { OutputTier::Ssd };
+    one_level && tables[0].0 != into && placement::moves(from, to)
 }
 
 /// At most `parts - 1` keys that split a merge into about equal parts: where tables begin, or else blocks of the

@@ -1,5 +1,5 @@
-//! C4 and C5: tables of a compaction take the place of its inputs, and what those held is free. The last step of an ingest
-//! is the same: room in the manifest, and a View with the tables.
+//! C4 and C5: the tables of a compaction replace its inputs, and the space of the inputs is free. An ingest ends with the
+//! same step: room in the manifest, and a View with the tables.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,96 +21,81 @@ use crate::record::zone::Zone;
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
 use crate::tree::space::NewTable;
+use crate::tree::tables::Tables;
 
 impl Engine {
     /// C4 and C5.
     pub(crate) fn install(&self, compaction: &Compaction) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
         let (space, inputs) = (&compaction.space, &compaction.inputs);
-        let moved = compaction.parts.is_empty();
-        #[cfg(feature = "planted")]
-        let in_last = compaction.parts.last().map_or(0, |part| lock(part).made.len());
-        // The tables. From here on they are this call's: a thread that gives the compaction up meanwhile finds none.
-        let parts = compaction.parts.iter();
-        let made: Vec<NewTable> =
-            parts.flat_map(|part| std::mem::take(&mut lock(part).made)).collect();
-        let tables_then: Vec<TableDesc> = match moved {
-            true => inputs.tables.iter().map(|(_, each)| each.desc_at(compaction.into)).collect(),
-            false => made.iter().map(|new| new.desc.clone()).collect(),
-        };
-        #[cfg(feature = "planted")]
-        let tables_then = plant_parts(compaction, tables_then, in_last);
-        // Their names are durable before an edit names them.
-        let late = planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync);
-        let any_file = made.iter().any(|new| new.desc.extent.is_none());
-        if any_file && !late {
-            tables.sync_dir()?;
-        }
+        // From here on the tables are this call's: a thread that gives the compaction up meanwhile finds none.
+        let (made, descs) = take_outputs(compaction);
+        sync_names(tables, &made)?;
+        // A drop of the keyspace takes `admin` and gives compactions up, perhaps since this one ended.
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        // A drop gives compactions up under `admin`, and takes what they made; it may have been refused since.
         if space.dropped.load(Relaxed) || compaction.failure.get().is_some() {
             return Ok(());
         }
-        if !moved {
+        if !compaction.is_move() {
             let gone = inputs.tables.iter().map(|(_, table)| &table.desc);
-            self.check_manifest_room(&tables_then, edit::tables_len(gone))?;
+            self.check_manifest_room(&descs, edit::tables_len(gone))?;
         }
-        // What becomes free: runs that no subrange reads any more, and the zones that only they and the memtable hold.
         let written = WrittenBytes::of(&made);
-        let gone = match &inputs.subrange {
-            Some(subrange) => space.left_for_good(subrange, &inputs.leaving.runs),
-            None => Vec::new(),
-        };
-        let mut dead = dead_zones(&gone);
-        if let Some(memtable) = &inputs.leaving.memtable
-            && !planted::is(Bug::FlushKeepsZones)
-        {
-            dead.extend(memtable.zones());
-        }
-        let mut changes = inputs.changes(space.id, tables_then, &dead);
-        self.plant_before_edit(compaction, &dead, &mut changes);
-        // The edit is durable, then Views change, then what no View and no edit names is let go.
-        let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.leaving));
-        let early = planted::is(Bug::CompactionViewFirst);
-        if early {
+        let freed = Freed::by(compaction);
+        let mut changes = inputs.changes(space.id, descs, &freed.zones);
+        self.plant_before_edit(compaction, &freed, &mut changes);
+        self.replace_inputs(compaction, made, changes, &freed)?;
+        space.split_or_join_due.store(true, Relaxed);
+        let zone_len = self.media.pool.geometry().zone_len();
+        self.count(compaction, written, freed.zones.len() as u64 * zone_len);
+        Ok(())
+    }
+
+    /// First the edit is durable, then Views change, then the inputs are released (I-TREE-4, I-ZONE-2).
+    fn replace_inputs(
+        &self,
+        compaction: &Compaction,
+        made: Vec<NewTable>,
+        changes: Vec<VersionEdit>,
+        freed: &Freed,
+    ) -> Result<()> {
+        let view_first = planted::is(Bug::CompactionViewFirst);
+        let syncs_late = planted::is(Bug::EditBeforeDirectorySync);
+        let (space, inputs) = (&compaction.space, &compaction.inputs);
+        let left = inputs.subrange.as_ref().map(|subrange| (&**subrange, &inputs.level0));
+        if view_first {
             self.swap_trees(space, Vec::new(), left);
-            self.let_go(compaction, &gone, &dead);
+            self.release_inputs(compaction, freed);
         }
         planted::step("before the edit of a compaction");
         let edit = self.edit(changes)?;
         planted::step("after the edit of a compaction");
-        if planted::is(Bug::EditBeforeDirectorySync) {
+        if let (true, Some(tables)) = (syncs_late, &self.tables) {
             tables.sync_dir()?;
         }
         self.swap_trees(space, made, left);
-        if !early {
-            self.let_go(compaction, &gone, &dead);
+        if !view_first {
+            self.release_inputs(compaction, freed);
         }
         edit.end();
-        space.recut_due.store(true, Relaxed);
-        let freed = dead.len() as u64 * self.media.pool.geometry().zone_len();
-        self.count(compaction, written, freed);
         Ok(())
     }
 
-    /// Does what must not be done before the edit, where that is planted.
+    /// Does too early what belongs behind the edit, where that is planted.
     fn plant_before_edit(
         &self,
         compaction: &Compaction,
-        dead: &[Arc<Zone>],
+        freed: &Freed,
         changes: &mut Vec<VersionEdit>,
     ) {
-        let inputs = &compaction.inputs;
         if planted::is(Bug::FreeBeforeLevelEdit) {
-            dead.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
+            freed.zones.iter().for_each(|zone| drop(self.media.pool.clear_zone(zone.no)));
         }
-        let moved = compaction.parts.is_empty();
-        let removed = if moved { Bug::RemoveMovedTable } else { Bug::RemoveTablesBeforeEdit };
-        if planted::is(removed)
-            && let Some(tables) = &self.tables
-        {
-            let files = inputs.tables.iter().filter_map(|(_, table)| table.path());
-            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
+        if planted::is(Bug::RemoveMovedTable) && compaction.is_move() {
+            self.plant_remove_files(compaction);
+        }
+        if planted::is(Bug::RemoveTablesBeforeEdit) && !compaction.is_move() {
+            self.plant_remove_files(compaction);
         }
         if planted::is(Bug::KeepInputInEdit) {
             let is_removal = |change: &VersionEdit| {
@@ -126,34 +111,36 @@ impl Engine {
         }
     }
 
-    /// C5: no edit names the inputs any more, nor a View. They go with their last readers.
-    fn let_go(&self, compaction: &Compaction, gone: &[Arc<Run>], dead: &[Arc<Zone>]) {
-        let (inputs, moved) = (&compaction.inputs, compaction.parts.is_empty());
-        if let Some(memtable) = &inputs.leaving.memtable {
+    /// A planted bug: the files of the inputs go although the manifest names them.
+    fn plant_remove_files(&self, compaction: &Compaction) {
+        let Some(tables) = &self.tables else { return };
+        let files = compaction.inputs.tables.iter().filter_map(|(_, table)| table.path());
+        files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
+    }
+
+    /// C5: no edit and no View names the inputs any more. Each is freed with its last reader.
+    fn release_inputs(&self, compaction: &Compaction, freed: &Freed) {
+        let inputs = &compaction.inputs;
+        if let Some(memtable) = &inputs.level0.memtable {
             memtable.busy.spend();
             self.background
                 .throttle
                 .flushed(memtable.bytes.load(Relaxed), compaction.begun.elapsed());
         }
-        gone.iter().for_each(|run| run.set_replaced());
-        if moved && planted::is(Bug::FreeMovedPmTable) {
-            inputs.tables.iter().for_each(|(_, table)| table.plant_free());
-        }
-        if !moved {
-            inputs.tables.iter().for_each(|(_, table)| table.set_dropped());
-        }
+        freed.runs.iter().for_each(|run| run.set_replaced());
+        drop_input_tables(compaction);
         if let Some(subrange) = &inputs.subrange {
             let mut tail = subrange.clean_tail();
-            if tail.zone.as_ref().is_some_and(|zone| dead.iter().any(|d| d.no == zone.no)) {
+            if tail.zone.as_ref().is_some_and(|zone| freed.zones.iter().any(|d| d.no == zone.no)) {
                 *tail = CleanTail::default();
             }
         }
-        dead.iter().for_each(|zone| zone.retire());
+        freed.zones.iter().for_each(|zone| zone.retire());
     }
 
     /// Refuses tables that the manifest has no room for, even in a larger area: a snapshot of it must fit its area at every
-    /// open, whatever zones and runs there are by then. What takes no more than the `gone` bytes that it replaces always has
-    /// room, or data could not be deleted.
+    /// open, whatever zones and runs there are by then. Tables that need no more than the `gone` bytes that they replace are
+    /// never refused, or data could not be deleted.
     pub(crate) fn check_manifest_room(&self, made: &[TableDesc], gone: u64) -> Result<()> {
         let more = edit::tables_len(made.iter()).saturating_sub(gone);
         if more == 0 {
@@ -176,9 +163,9 @@ impl Engine {
         ))
     }
 
-    /// Gives all subranges the tables of the keyspace as the manifest has them, `made` among them; one of them has left
-    /// something for these. To the others' keys nothing has happened, so that it does not matter who reads which tree
-    /// meanwhile.
+    /// Gives all subranges the tables of the keyspace as the manifest has them, `made` among them. One subrange also loses
+    /// the level-0 inputs that these replace. For the keys of all others old and new tree say the same, so their Views may
+    /// change one after the other.
     pub(crate) fn swap_trees(
         &self,
         space: &KeyspaceState,
@@ -197,10 +184,10 @@ impl Engine {
             let view = subrange.view.load_full();
             let (number, tree) = (view.number + 1, Arc::clone(&tree));
             let mut next = View { number, tree, ..(*view).clone() };
-            if let Some((_, what)) = left.filter(|(leaver, _)| leaver.id == subrange.id) {
-                next.runs.retain(|run| !what.runs.iter().any(|each| Arc::ptr_eq(each, run)));
+            if let Some((_, inputs)) = left.filter(|(whose, _)| whose.id == subrange.id) {
+                next.runs.retain(|run| !inputs.runs.iter().any(|each| Arc::ptr_eq(each, run)));
                 let stays = |memtable: &Arc<Memtable>| {
-                    what.memtable.as_ref().is_none_or(|each| !Arc::ptr_eq(each, memtable))
+                    inputs.memtable.as_ref().is_none_or(|each| !Arc::ptr_eq(each, memtable))
                 };
                 next.memtables.retain(stays);
             }
@@ -209,23 +196,69 @@ impl Engine {
     }
 }
 
+/// What no subrange reads any more once a compaction is installed.
+struct Freed {
+    runs: Vec<Arc<Run>>,
+    /// Zones that only these runs and the memtable name.
+    zones: Vec<Arc<Zone>>,
+}
+
+impl Freed {
+    fn by(compaction: &Compaction) -> Freed {
+        let keeps_zones = planted::is(Bug::FlushKeepsZones);
+        let (space, inputs) = (&compaction.space, &compaction.inputs);
+        let runs = match &inputs.subrange {
+            Some(subrange) => space.left_for_good(subrange, &inputs.level0.runs),
+            None => Vec::new(),
+        };
+        let mut zones = dead_zones(&runs);
+        let memtable = inputs.level0.memtable.iter().filter(|_| !keeps_zones);
+        zones.extend(memtable.flat_map(|memtable| memtable.zones()));
+        Freed { runs, zones }
+    }
+}
+
+/// Takes the tables of all parts, or none if the inputs only move, and what the manifest is to say of the outputs.
+fn take_outputs(compaction: &Compaction) -> (Vec<NewTable>, Vec<TableDesc>) {
+    if compaction.is_move() {
+        let tables = compaction.inputs.tables.iter();
+        return (Vec::new(), tables.map(|(_, each)| each.desc_at(compaction.into)).collect());
+    }
+    let parts = compaction.parts.iter();
+    let made: Vec<Vec<NewTable>> = parts.map(|part| std::mem::take(&mut lock(part).made)).collect();
+    let descs = made.iter().map(|part| part.iter().map(|new| new.desc.clone()).collect());
+    let descs = plant_parts(descs.collect());
+    (made.into_iter().flatten().collect(), descs.concat())
+}
+
 /// Planted bugs: the tables of the last part are forgotten, or come twice.
-#[cfg(feature = "planted")]
-fn plant_parts(
-    compaction: &Compaction,
-    mut made: Vec<TableDesc>,
-    in_last: usize,
-) -> Vec<TableDesc> {
-    if compaction.parts.len() < 2 {
-        return made;
+fn plant_parts(mut parts: Vec<Vec<TableDesc>>) -> Vec<Vec<TableDesc>> {
+    if planted::is(Bug::PartForgotten) && parts.len() > 1 {
+        parts.pop();
     }
-    let others = made.len() - in_last;
-    if planted::is(Bug::PartForgotten) {
-        made.truncate(others);
-    } else if planted::is(Bug::PartInstalledTwice) {
-        made.extend_from_within(others..);
+    if planted::is(Bug::PartInstalledTwice) && parts.len() > 1 {
+        parts.extend_from_within(parts.len() - 1..);
     }
-    made
+    parts
+}
+
+/// Makes the names of new files durable, before an edit names them.
+fn sync_names(tables: &Tables, made: &[NewTable]) -> Result<()> {
+    if planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync) {
+        return Ok(());
+    }
+    let any_file = made.iter().any(|new| new.desc.extent.is_none());
+    if any_file { tables.sync_dir() } else { Ok(()) }
+}
+
+/// Marks that no edit names the input tables any more, unless they only moved.
+fn drop_input_tables(compaction: &Compaction) {
+    if planted::is(Bug::FreeMovedPmTable) && compaction.is_move() {
+        compaction.inputs.tables.iter().for_each(|(_, table)| table.plant_free());
+    }
+    if !compaction.is_move() {
+        compaction.inputs.tables.iter().for_each(|(_, table)| table.set_dropped());
+    }
 }
 
 /// Zones in which no run but `runs` names records.

@@ -1,4 +1,4 @@
-//! Compaction by hand: a range of keys leaves level 0, then goes down to the deepest level that has any of them.
+//! Manual compaction: a range of keys is compacted from level 0, then down to the deepest level that has any of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,31 +7,41 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::{Result, Seq};
 
 use crate::caught::{caught, panicked};
-use crate::compaction::begin::{Compactable, Scope, Upper};
-use crate::compaction::policy::pick::{Choice, place, slide};
+use crate::compaction::begin::{Compactable, PickedCompaction, Upper};
+use crate::compaction::policy::pick::{Choice, output_level, slide};
+use crate::compaction::scope::Scope;
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, Compactions};
 use crate::engine::Engine;
 use crate::fences::Side;
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
-use crate::span::Span;
+use crate::span::{BoundsRef, KeyBounds, OptionalBounds, Span};
 use crate::tree::Tree;
 use crate::tree::table::Table;
 
-/// How far a compaction by hand goes.
+/// How far a manual compaction goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Level 0 leaves persistent memory.
+    /// Level 0 is compacted to tables.
     Level0,
-    /// What lies above the deepest level that has any of the keys comes down to it, too.
+    /// All tables move down to the deepest level that has any of the keys, too.
     Deepest,
 }
 
-/// What a compaction by hand does next.
+/// Which tables of the deepest level a manual compaction rewrites.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DeepestTables {
+    /// Those that tables above overlap.
+    Overlapped,
+    /// All in the range.
+    All,
+}
+
+/// What a manual compaction does next.
 enum ByHand {
     Nothing,
-    /// Another job is at these tables.
+    /// Another job has claimed the tables.
     Busy,
     Begun(Arc<Compaction>),
     /// The same, and there is more.
@@ -39,11 +49,11 @@ enum ByHand {
 }
 
 impl Engine {
-    /// Compacts the keys of `range`, or all. Of a keyspace that is dropped meanwhile nothing is left to compact.
+    /// Compacts the keys of `range`. It ends early if the keyspace is dropped meanwhile.
     pub(crate) fn compact_down(
         &self,
         space: &Arc<KeyspaceState>,
-        range: (Option<&[u8]>, Option<&[u8]>),
+        range: OptionalBounds<'_>,
         depth: Depth,
     ) -> Result<()> {
         self.compact_once(space, range, Depth::Level0)?;
@@ -53,19 +63,22 @@ impl Engine {
         }
     }
 
-    /// Compactions by hand, once no other job is at what they need.
+    /// Begins and carries out manual compactions until none is left to do. It waits for other jobs that have claimed its
+    /// inputs.
     fn compact_once(
         &self,
         space: &Arc<KeyspaceState>,
-        range: (Option<&[u8]>, Option<&[u8]>),
+        range: OptionalBounds<'_>,
         depth: Depth,
     ) -> Result<()> {
+        // Later writes are not waited for, or it might never end.
         let upto = self.sequence.ring.visible();
         loop {
             self.check_writable("compact")?;
             if space.dropped.load(Relaxed) {
                 return Ok(());
             }
+            // Begin under the lock of all compactions, so that none ends between the look and the claim.
             let (begun, more) = {
                 let mut compactions = self.background.compactions();
                 let next = caught(|| self.next_by_hand(&compactions, space, range, depth, upto));
@@ -85,6 +98,7 @@ impl Engine {
                 }
                 continue;
             };
+            // Carry it on with the background threads, until one of them ends it.
             self.background.signal.raise();
             while self
                 .background
@@ -107,40 +121,37 @@ impl Engine {
         }
     }
 
-    /// Begins to bring down level 0 of the first subrange that has any of the keys there.
+    /// Begins to compact level 0 of the first subrange that has any of the keys there.
     fn next_level0_by_hand(
         &self,
         compactions: &Compactions,
         space: &Arc<KeyspaceState>,
-        (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
+        range: OptionalBounds<'_>,
         upto: Seq,
     ) -> Result<ByHand> {
         let mut busy = false;
         for subrange in space.subranges() {
             let view = subrange.view.load_full();
-            // What came later need not be waited for, or there would be no end to it.
+            // Runs of later writes only are not waited for.
             if view.runs.iter().all(|run| run.desc.min_seq > upto) {
                 continue;
             }
-            let leaving = Level0Inputs { memtable: None, runs: view.runs.clone() };
-            let bounds = leaving.bounds(&self.media, &subrange)?;
-            let within = bounds.as_ref().is_some_and(|(low, high)| {
-                largest.is_none_or(|key| &low[..] <= key)
-                    && smallest.is_none_or(|key| &high[..] >= key)
-            });
-            let Some((low, high)) = bounds.as_ref().filter(|_| within) else { continue };
+            let level0 = Level0Inputs { memtable: None, runs: view.runs.clone() };
+            let bounds = level0.bounds(&self.media, &subrange)?;
+            let bounds = bounds.as_ref().map(KeyBounds::as_ref);
+            let Some(within) = bounds.filter(|bounds| range.overlaps(*bounds)) else { continue };
             let scope = Scope::new(&view.tree, &subrange.span);
             let of = Compactable {
                 space,
                 subrange: &subrange,
                 view: &view,
-                leaving: &leaving,
-                bounds: &bounds,
+                level0: &level0,
+                bounds,
                 scope: &scope,
                 due: true,
             };
-            let picture = self.picture(compactions, &of);
-            let Some((into, onto)) = place(&picture, picture.level0.bytes, low, high) else {
+            let input = self.picker_input(compactions, &of);
+            let Some((into, onto)) = output_level(&input, input.level0.bytes, within) else {
                 busy = true;
                 continue;
             };
@@ -154,67 +165,69 @@ impl Engine {
         Ok(if busy { ByHand::Busy } else { ByHand::Nothing })
     }
 
-    /// Begins a compaction by hand: level 0 of a subrange, or all tables above the deepest level that has any at once.
+    /// Begins a manual compaction: level 0 of a subrange, or all tables above the deepest level at once.
     fn next_by_hand(
         &self,
         compactions: &Compactions,
         space: &Arc<KeyspaceState>,
-        range: (Option<&[u8]>, Option<&[u8]>),
+        range: OptionalBounds<'_>,
         depth: Depth,
         upto: Seq,
     ) -> Result<ByHand> {
         if depth == Depth::Level0 {
             return self.next_level0_by_hand(compactions, space, range, upto);
         }
-        let (smallest, largest) = range;
         let subranges = space.subranges();
         let view = subranges[0].view.load_full();
-        let (bounds, scope) = (None, Scope::new(&view.tree, &Span::default()));
+        let scope = Scope::new(&view.tree, &Span::default());
         let of = Compactable {
             space,
             subrange: &subranges[0],
             view: &view,
-            leaving: &Level0Inputs::default(),
-            bounds: &bounds,
+            level0: &Level0Inputs::default(),
+            bounds: None,
             scope: &scope,
             due: false,
         };
-        let picture = self.picture(compactions, &of);
-        let (upper, into, onto) = {
-            let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
-            let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
-            // Level 0 must find levels that are free above what is held here for long.
-            if let Some(choice) = slide(&picture) {
-                let begun = self.begin(compactions, &of, choice)?;
-                return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
-            }
-            // What lies deepest is looked at by a filter, and for values that have expired, only when a caller asks for it.
-            let whole = space.hooks.has_filter() || space.expiry.is_some();
-            let (upper, onto) = above(&view.tree, into, (smallest, largest), whole);
-            let lower = &view.tree.level(into).tables[onto.clone()];
-            let hulls = upper.iter().map(|(_, tables)| &tables[..]).chain([lower]);
-            let all = hulls.filter_map(hull).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            let Some((low, high)) = all else { return Ok(ByHand::Nothing) };
-            let first = upper.first().map_or(into, |(number, _)| *number);
-            if picture.arrives(first..=into, low, high) {
-                return Ok(ByHand::Busy);
-            }
-            (upper, into, onto)
+        let input = self.picker_input(compactions, &of);
+        let bottom = view.tree.levels().rev().find(|(_, level)| !level.tables.is_empty());
+        let Some((into, _)) = bottom else { return Ok(ByHand::Nothing) };
+        // First make room at the top: this compaction holds its levels for long, and level 0 needs free ones above them.
+        if let Some(choice) = slide(&input) {
+            let begun = self.begin(compactions, &of, choice)?;
+            return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
+        }
+        // A filter, and values that have expired, reach the deepest level only by a manual compaction.
+        let deepest = match space.hooks.has_filter() || space.expiry.is_some() {
+            true => DeepestTables::All,
+            false => DeepestTables::Overlapped,
         };
-        let begun = self.begin_with(compactions, space, &view, None, upper, (into, onto))?;
+        let (upper, onto) = above(&view.tree, into, range, deepest);
+        let lower = &view.tree.level(into).tables[onto.clone()];
+        let levels = upper.iter().map(|(_, tables)| &tables[..]).chain([lower]);
+        let all = levels.filter_map(bounds_of).reduce(BoundsRef::join);
+        let Some(all) = all else { return Ok(ByHand::Nothing) };
+        // No other compaction may write among these tables (I-TREE-1).
+        let first = upper.first().map_or(into, |(number, _)| *number);
+        if input.arrives(first..=into, all) {
+            return Ok(ByHand::Busy);
+        }
+        let picked = PickedCompaction { level0: None, upper, into, onto };
+        let begun = self.begin_picked(compactions, space, &view, picked)?;
         Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
     }
 }
 
-/// Tables above level `into` that hold keys from `smallest` to `largest`, those below that overlap these, and so on; then
-/// the positions of what they overlap in that level, or, of the `whole` level, of all in that range.
+/// Tables above level `into` that hold keys of `range`, those below that overlap these, and so on; then the positions of
+/// tables of that level.
 fn above(
     tree: &Tree,
     into: usize,
-    (smallest, largest): (Option<&[u8]>, Option<&[u8]>),
-    whole: bool,
+    range: OptionalBounds<'_>,
+    deepest: DeepestTables,
 ) -> (Upper, Range<usize>) {
-    let (mut low, mut high) = (smallest.map(<[u8]>::to_vec), largest.map(<[u8]>::to_vec));
+    let mut low = range.smallest.map(<[u8]>::to_vec);
+    let mut high = range.largest.map(<[u8]>::to_vec);
     let within = |number: usize, low: &Option<Vec<u8>>, high: &Option<Vec<u8>>| {
         let level = tree.level(number);
         let first = low.as_ref().map_or(0, |key| level.first_from(key, Side::Before));
@@ -225,24 +238,24 @@ fn above(
     let mut upper = Upper::new();
     for number in 1..into {
         let tables = tree.level(number).tables[within(number, &low, &high)].to_vec();
-        if let Some((smallest, largest)) = hull(&tables) {
-            // What is newer must not sink below what it overlaps.
-            low = low.map(|key| key.min(smallest.to_vec()));
-            high = high.map(|key| key.max(largest.to_vec()));
+        if let Some(bounds) = bounds_of(&tables) {
+            // A newer version must not move below an older one (I-TREE-2).
+            low = low.map(|key| key.min(bounds.smallest.to_vec()));
+            high = high.map(|key| key.max(bounds.largest.to_vec()));
             upper.push((number, tables));
         }
     }
-    if whole {
+    if deepest == DeepestTables::All {
         let onto = within(into, &low, &high);
         return (upper, onto);
     }
-    let hulls = upper.iter().filter_map(|(_, tables)| hull(tables));
-    let all = hulls.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let onto = all.map_or(0..0, |(low, high)| tree.level(into).overlapping(low, high));
+    let all = upper.iter().filter_map(|(_, tables)| bounds_of(tables)).reduce(BoundsRef::join);
+    let level = tree.level(into);
+    let onto = all.map_or(0..0, |all| level.overlapping(all.smallest, all.largest));
     (upper, onto)
 }
 
 /// Lowest and highest key of tables of one level.
-fn hull(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
-    Some((&tables.first()?.desc.smallest, &tables.last()?.desc.largest))
+fn bounds_of(tables: &[Arc<Table>]) -> Option<BoundsRef<'_>> {
+    Some(tables.first()?.desc.bounds().join(tables.last()?.desc.bounds()))
 }

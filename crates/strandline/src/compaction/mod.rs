@@ -1,4 +1,4 @@
-//! Compaction (C): records leave level 0 for tables, and tables go from level to level. [`policy`] picks, [`merge`]
+//! Compaction (C): level 0 is compacted to tables, and tables move down from level to level. [`policy`] picks, [`merge`]
 //! carries out; the files here are the steps in between.
 
 pub(crate) mod begin;
@@ -8,4 +8,5 @@ pub(crate) mod merge;
 mod pick_level0;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod scope;
 pub(crate) mod under_way;

@@ -1,4 +1,4 @@
-//! What of level 0 is compacted next.
+//! The level-0 inputs that are compacted next.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,37 +14,38 @@ use crate::memtable::Memtable;
 use crate::options::Level0Form;
 
 impl Engine {
-    /// The next level-0 inputs of a subrange with this `view`. A memtable is one once each commit in it is published: until then
-    /// keys may come, and its bounds, by which its level is chosen, would not hold.
-    pub(crate) fn leaving(&self, space: &KeyspaceState, view: &View) -> Level0Inputs {
-        let oldest = match planted::is(Bug::FlushNewestFirst) {
+    /// The next level-0 inputs of a subrange with this `view`. A memtable is one once each commit in it is published: before
+    /// that keys may still arrive outside the bounds by which its level is chosen.
+    pub(crate) fn level0_inputs(&self, space: &KeyspaceState, view: &View) -> Level0Inputs {
+        let newest_first = planted::is(Bug::FlushNewestFirst);
+        let unpublished = planted::is(Bug::FlushBeforePublished);
+        let under_runs = planted::is(Bug::FlushUnderRuns);
+        let oldest = match newest_first {
             true => view.memtables.get(1),
             false => view.oldest_immutable(),
         };
-        let is_whole =
-            |memtable| self.is_published(memtable) || planted::is(Bug::FlushBeforePublished);
+        let is_whole = |memtable| self.is_published(memtable) || unpublished;
         let flushed =
             oldest.filter(|memtable| is_whole(memtable) && self.is_flushed(space, memtable));
-        if flushed.is_some() && (view.runs.is_empty() || planted::is(Bug::FlushUnderRuns)) {
+        if flushed.is_some() && (view.runs.is_empty() || under_runs) {
             return Level0Inputs { memtable: flushed.cloned(), runs: Vec::new() };
         }
         Level0Inputs { memtable: None, runs: view.runs.clone() }
     }
 
-    /// Whether a memtable goes to tables as it is. Shared memtables are flushed to an index run first; so are those
-    /// that a split takes its keys from, those of a keyspace whose merges stopped, and those without a key, which make no
-    /// table.
+    /// Whether a memtable is flushed to tables. Shared memtables are flushed to an index run first, and so are those that a
+    /// split takes its keys from, those of a keyspace whose merges stopped, and those without a key, which make no table.
     pub(crate) fn is_flushed(&self, space: &KeyspaceState, memtable: &Memtable) -> bool {
         let has_entries = || !memtable.index.is_empty() || !memtable.deletes.is_empty();
         self.options.level0 == Level0Form::Sst
             && space.damage.get().is_none()
             && !memtable.shared.load(Relaxed)
             && has_entries()
-            && !self.awaits_cut(space)
+            && !self.awaits_split(space)
     }
 
-    /// Whether the keyspace has yet to be cut into the number of subranges that it is to have.
-    pub(crate) fn awaits_cut(&self, space: &KeyspaceState) -> bool {
+    /// Whether the keyspace has fewer subranges than the option demands, so that it is to be split first.
+    pub(crate) fn awaits_split(&self, space: &KeyspaceState) -> bool {
         space.routes.load().subranges.len() < self.subranges_fixed()
     }
 

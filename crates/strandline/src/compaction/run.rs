@@ -1,8 +1,8 @@
-//! C: records leave level 0 for tables, and tables sink from level to level.
+//! C: level 0 is compacted to tables, and tables move down from level to level.
 //!
 //! - **C1** pick: level 0 as a whole, or one table ([`crate::compaction::policy::pick`])
-//! - **C2** place: claim the inputs, decide where the outputs go ([`crate::compaction::policy::placement`]), split the keys into
-//!   parts, hand each to a merge engine
+//! - **C2** begin: claim the inputs, choose the tier of the outputs ([`crate::compaction::policy::placement`]), split the keys
+//!   into parts, hand each to a merge engine
 //! - **C3** merge the parts, on as many threads as come; tables are synced and read back
 //! - **C4** install ([`crate::compaction::install`]): directory synced, then one edit, then a View without the inputs
 //! - **C5** retire: zones, files and extents go when their last reader does
@@ -26,18 +26,19 @@ use crate::compaction::under_way::{Compaction, Compactions, WrittenBytes, lock};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
+use crate::span::KeyBounds;
 
-/// Compactions of level 0 that a compaction of deeper levels is taken to be for.
+/// The time of a compaction of deeper levels is spread over this many compactions of level 0.
 const OTHERS_SPREAD: u32 = 3;
-/// How long a failed compaction is left alone.
+/// Time until a failed compaction is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// What came of a look for compactions that are due.
+/// The result of a look for due compactions.
 enum DueWork {
     Begun(Arc<Compaction>),
-    /// None is, or none can be begun now.
+    /// None is due, or none can begin now.
     Nothing,
-    /// Some are, and could not be begun.
+    /// Some are due, and failed to begin.
     Failed,
 }
 
@@ -59,6 +60,7 @@ impl Engine {
             self.background.errors.set_compaction(Some(&error));
         }
         tables.look_at_device();
+        // Level 0 goes first: writers wait for it.
         let mut failed = false;
         let mut under_way = {
             let mut compactions = self.background.compactions();
@@ -72,6 +74,7 @@ impl Engine {
             }
             compactions.under_way.clone()
         };
+        // Carry on what is under way, or else begin what is due; Busy if other threads are at all of it.
         loop {
             for compaction in &under_way {
                 if let Some(worked) = self.carry_on(compaction, quantum)? {
@@ -83,8 +86,8 @@ impl Engine {
             if compactions.under_way.len() >= most {
                 return Ok(Worked::Busy);
             }
-            // A writer that waits for space is not refused before the failed work was tried again; it was, if not even a begin came
-            // of it.
+            // A writer that waits for space is refused only after the failed work was tried again. A begin that failed just
+            // now is that try.
             let coming = !compactions.under_way.is_empty() || !failed && self.pauses(&compactions);
             let begun = match self.begin_any(&mut compactions) {
                 DueWork::Begun(begun) => begun,
@@ -97,9 +100,8 @@ impl Engine {
         }
     }
 
-    /// Carries a part on that no other thread is at; `None` if there is none. A panic in it gives the compaction up,
-    /// as an error does: inputs are as they were, and outputs are named by nothing; behind the edit, the store is
-    /// poisoned.
+    /// Carries on a part that no other thread carries on; `None` if there is none. A panic in it gives the compaction up, as
+    /// an error does: inputs stay as they were, and nothing names the outputs. After the edit a panic poisons the store.
     pub(crate) fn carry_on(
         &self,
         compaction: &Arc<Compaction>,
@@ -117,13 +119,12 @@ impl Engine {
         quantum: usize,
     ) -> Result<Option<Worked>> {
         planted::step("carry a compaction on");
-        if compaction.parts.is_empty() {
-            // Tables that only move.
+        if compaction.is_move() {
             let first = compaction.left.swap(0, Relaxed) == 1;
             return if first { self.end(compaction).map(Some) } else { Ok(None) };
         }
         for part in &compaction.parts {
-            // A part in which something panicked stays locked to all but those who give it up.
+            // After a panic the lock of a part is poisoned, and only giving up takes it.
             let Ok(mut part) = part.try_lock() else { continue };
             let Some(task) = &mut part.task else { continue };
             match task.poll(quantum) {
@@ -150,7 +151,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// C4 and C5, or what is left of them when something goes wrong.
+    /// C4 and C5; gives the compaction up if they fail.
     fn end(&self, compaction: &Arc<Compaction>) -> Result<Worked> {
         if compaction.failure.get().is_some() {
             return Ok(Worked::Busy);
@@ -174,8 +175,8 @@ impl Engine {
         self.background.compactions().under_way.retain(|each| !Arc::ptr_eq(each, compaction));
     }
 
-    /// Gives a compaction up: its outputs go, its inputs stay. What the device refuses is tried again later;
-    /// damage is not, since merging on would spread it.
+    /// Gives a compaction up: its outputs are removed, its inputs stay. After an error of the device it is tried again later;
+    /// after damage it is not, since merging on would spread the damage.
     fn fail(&self, compaction: &Arc<Compaction>, error: Error) -> Result<Worked> {
         if compaction.failure.set(error.clone()).is_err() {
             return Ok(Worked::Busy);
@@ -230,8 +231,8 @@ impl Engine {
         lately && self.options.background_threads > 0
     }
 
-    /// Begins a compaction that is due and fits, or else, where none is under way that may make room, one that is tried because
-    /// a writer or a flush waits.
+    /// Begins a compaction that is due and fits. If there is none, and none under way may make room, tries one that may not fit,
+    /// because a writer or a flush waits.
     fn begin_any(&self, compactions: &mut Compactions) -> DueWork {
         match self.begin_due(compactions, pick) {
             DueWork::Nothing
@@ -243,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is less room in files than all that there is would take once more.
+    /// Whether files have less room than a second copy of all data would take.
     fn may_lack_room(&self, compactions: &Compactions) -> bool {
         let space = self.media.pool.space();
         let Some(tables) = &self.tables else { return false };
@@ -260,31 +261,30 @@ impl Engine {
             return DueWork::Nothing;
         }
         let mut came = DueWork::Nothing;
-        for SubrangeCandidate { space, subrange, view, leaving, scope, due, .. } in
-            self.candidates()
+        for SubrangeCandidate { space, subrange, view, level0, scope, due, .. } in self.candidates()
         {
+            // Pick and begin; inputs marked by a begin that fails are released by their drop.
             let begin = || {
-                let bounds = leaving.bounds(&self.media, &subrange)?;
+                let bounds = level0.bounds(&self.media, &subrange)?;
                 let of = Compactable {
                     space: &space,
                     subrange: &subrange,
                     view: &view,
-                    leaving: &leaving,
-                    bounds: &bounds,
+                    level0: &level0,
+                    bounds: bounds.as_ref().map(KeyBounds::as_ref),
                     scope: &scope,
                     due: due.is_some(),
                 };
-                let picture = self.picture(compactions, &of);
-                choose(&picture).map_or(Ok(None), |choice| self.begin(compactions, &of, choice))
+                let input = self.picker_input(compactions, &of);
+                choose(&input).map_or(Ok(None), |choice| self.begin(compactions, &of, choice))
             };
-            // What was marked is released as it goes.
             let begun = caught(begin).unwrap_or_else(|said| Err(panicked("compact", &said)));
             match begun {
                 Ok(None) => {}
                 Ok(Some(begun)) => {
                     compactions.failed_at = None;
                     if begun.parts.len() > 1 {
-                        // Others may take parts.
+                        // Other threads may take parts.
                         self.background.signal.raise();
                     }
                     return DueWork::Begun(begun);
@@ -308,7 +308,7 @@ impl Engine {
         let mut compactions = self.background.compactions();
         compaction.count(&mut compactions.figures, written, elapsed);
         if compaction.inputs.is_level0() {
-            // What it brings down keeps the threads busy on deeper levels before the next begins.
+            // The threads also work on deeper levels before they can begin the next one.
             let others = compactions.others / OTHERS_SPREAD;
             compactions.others -= others;
             self.background.throttle.drained(
@@ -385,15 +385,15 @@ mod tests {
         }
         LATE.set(Some(late));
         steps::switch_memtable(db.default_keyspace());
-        let due = db.engine().begin_due(&mut db.engine().background.compactions(), |picture| {
+        let due = db.engine().begin_due(&mut db.engine().background.compactions(), |input| {
             go_on();
-            pick(picture)
+            pick(input)
         });
         if let DueWork::Begun(begun) = due {
             db.engine().background.compactions().under_way.push(begun);
         }
         go_on();
-        while !db.work(64).expect("work") {}
+        while !db.work(64).expect("work").is_idle() {}
         assert_eq!(db.engine().compaction_figures().level0, 2, "it left once all of it was there");
         db.put(b"q", b"2").expect("the store goes on");
         for (key, value) in [(b"a", b"2"), (b"m", b"1"), (b"p", b"2"), (b"z", b"1")] {

@@ -8,9 +8,10 @@ use pmem::{Durability, Region};
 use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
 use crate::observe::properties::Properties;
-use crate::quantum::Worked;
+use crate::quantum::{Work, Worked};
 use crate::read::unmerged::unmerged;
 use crate::recovery::recover::Report;
+use crate::span::OptionalBounds;
 
 impl Db {
     /// Returns when everything acknowledged is as durable as [`Db::durability`] says: at once. `ReadOnly` or `Closed` if the
@@ -60,7 +61,8 @@ impl Db {
         to: Option<&[u8]>,
     ) -> Result<()> {
         let _call = self.engine().call("compact")?;
-        self.engine().compact_range(self.own(keyspace, "compact")?, (from, to))
+        let range = OptionalBounds { smallest: from, largest: to };
+        self.engine().compact_range(self.own(keyspace, "compact")?, range)
     }
 
     /// Copies the store as of one moment to the new directory `target`: its tables are linked, or copied where that does
@@ -97,11 +99,14 @@ impl Db {
         self.engine().ingest(self.own(keyspace, "ingest")?, paths, options)
     }
 
-    /// Does a bounded amount of background work on this thread; `true` if there is nothing to do, or nothing that
-    /// can be done now. For stores opened with `background_threads = 0`.
-    pub fn work(&self, entries: usize) -> Result<bool> {
+    /// Does background work on this thread, of about so many entries: `while !db.work(1000)?.is_idle() {}` does all of it. For
+    /// stores opened with `background_threads = 0`.
+    pub fn work(&self, entries: usize) -> Result<Work> {
         let _call = self.engine().call("work")?;
-        Ok(self.engine().work(entries)? != Worked::Did)
+        Ok(match self.engine().work(entries)? {
+            Worked::Did => Work::Did,
+            Worked::Idle | Worked::Busy | Worked::Blocked | Worked::Short => Work::Idle,
+        })
     }
 
     /// What a completed write survives on this store, as detected when it was opened.

@@ -16,16 +16,17 @@ use crate::space::budget::{self, Claim, SpaceBudget};
 use crate::tree::room::FileRoom;
 
 impl Engine {
-    /// Who leaves how much space to whom, as things are.
+    /// How much space each use leaves to the others now.
     pub(crate) fn budget(&self) -> SpaceBudget {
+        let keeps_all = planted::is(Bug::KeepAllAfterRecovery);
         let budget = budget::decide(&self.space.figures(self.background.throttle.urgency()));
-        if planted::is(Bug::KeepAllAfterRecovery) && self.space.was_recovered() {
+        if keeps_all && self.space.was_recovered() {
             return SpaceBudget { put_reserve: u32::MAX, ..budget };
         }
         budget
     }
 
-    /// Computes anew what is kept for index tables, and with it what tables in persistent memory may take.
+    /// Computes the reserve for index tables, and with it the limit of tables in persistent memory.
     pub(crate) fn update_reserve(&self) {
         self.space.measure_indexes(self.sequence.snapshots.len() as u64 + 1);
         if let Some(memory) = self.pm_tables() {
@@ -34,14 +35,14 @@ impl Engine {
         }
     }
 
-    /// Frees what nothing names any more. A store that is poisoned frees nothing: an edit that failed may name what was let go
-    /// of, and only the next open knows. Nor does one that is closed: the next open finds out what is free.
+    /// Frees zones and extents that nothing names any more. A poisoned store frees nothing: an edit that failed may name them,
+    /// and only the next open knows. Nor does a closed one: the next open finds out what is free.
     pub(crate) fn reclaim(&self) {
         if self.poison.is_set() || self.lifetime.closed.load(Ordering::Relaxed) {
             return;
         }
         if let Err(said) = caught(|| self.space.reclaim()) {
-            // Which of it is free is not known any more.
+            // How far it came is not known.
             self.poison.set(panicked("free space", &said));
         }
     }

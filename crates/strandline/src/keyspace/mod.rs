@@ -49,7 +49,7 @@ pub(crate) struct KeyspaceState {
     /// The damage that a merge met here, if one did: merging on would spread it or lose the rest.
     pub damage: OnceLock<Error>,
     /// Something changed that the cut into subranges depends on.
-    pub recut_due: AtomicBool,
+    pub split_or_join_due: AtomicBool,
     /// Which keys are known to be gone.
     pub vacancies: Vacancies,
     /// What damage took; only where the store is open read-only.
@@ -186,7 +186,7 @@ impl KeyspaceState {
             admin: Mutex::new(()),
             dropped: AtomicBool::new(false),
             damage: OnceLock::new(),
-            recut_due: AtomicBool::new(true),
+            split_or_join_due: AtomicBool::new(true),
             vacancies: Vacancies::default(),
             lost,
         }

@@ -1,5 +1,5 @@
-//! Records that a flush or a merge writes anew: what cleaning moves, and what operands were combined to. They stand in
-//! zones that only the new run names; without its edit nothing leads to them, and the zones go with their last holder.
+//! Records that a flush or a merge writes anew: those that cleaning moves, and combined operands. They lie in zones that only
+//! the new run names. Before its edit nothing leads to them, and without it the zones are freed with their last holder.
 
 use std::sync::Arc;
 
@@ -44,20 +44,20 @@ impl NewRecord<'_> {
 }
 
 impl Copies {
-    /// Nothing is written yet; goes on where `tail` ends, in a zone of the caller's inputs. Numbers begin at `base_seq`.
+    /// Nothing is written yet. Copies go to the zone of `tail`, one of the caller's inputs, from there on. Sequence numbers
+    /// begin at `base_seq`.
     pub(crate) fn new(whose: SubrangeName, base_seq: Seq, tail: CleanTail) -> Copies {
         Copies { base_seq, whose, targets: Vec::new(), tail, written: 0, stage: Vec::new() }
     }
 
-    /// Sees to it that `copy` finds room: grants a zone if `claim` may have one, unless the last has enough left. Tells
-    /// whether there is room.
+    /// Makes room for `copy`: in the last zone, or in a new one if `claim` may have one. Tells whether there is room.
     pub(crate) fn make_room(
         &mut self,
         engine: &Engine,
         claim: Claim,
         copy: &NewRecord<'_>,
     ) -> bool {
-        // At most what either form takes: the form depends on the zone.
+        // The longer of both forms, since the form depends on the zone.
         if self.tail.room() >= copy.shape().len(SeqForm::Wide) {
             return true;
         }
@@ -77,15 +77,16 @@ impl Copies {
         site: Site,
         copy: &NewRecord<'_>,
     ) -> Result<(Entry, InFlight<'r>)> {
+        let renumbers = planted::is(Bug::CleanRenumbers);
         let (at, shape) = (self.tail.at, copy.shape());
         let Some((seed, base_seq)) = media.place(at) else { return Err(media.damaged(at)) };
         let distance = copy.seq.wrapping_distance(base_seq);
         let form = if distance > shape.narrow_max() { SeqForm::Wide } else { SeqForm::Narrow };
         let len = shape.len(form);
-        let seq = if planted::is(Bug::CleanRenumbers) { base_seq } else { copy.seq };
+        let seq = if renumbers { base_seq } else { copy.seq };
         self.stage.clear();
-        let place = ZoneBinding { seed, base_seq, form };
-        format::encode(&mut self.stage, &shape, place, seq, seq, copy.key, copy.stored);
+        let binding = ZoneBinding { seed, base_seq, form };
+        format::encode(&mut self.stage, &shape, binding, seq, seq, copy.key, copy.stored);
         let written = media.region.copy_nt(site, at.get(), &self.stage);
         self.tail.at += len;
         self.written += len;

@@ -56,14 +56,14 @@ impl FlushJob {
     /// `None` if another job is at the memtable.
     pub(crate) fn begin(space: &Arc<KeyspaceState>, memtable: &Arc<Memtable>) -> Option<FlushJob> {
         let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
-        // Made only with the mark, which it releases when it goes.
+        // A job exists only with the mark, which its drop releases.
         memtable.busy.take().then(|| FlushJob { space, memtable, building: None })
     }
 
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
     fn building(&self, engine: &Engine) -> Building {
         planted::step("begin a flush");
-        // Where subranges were joined, a run of the other may be numbered higher than a memtable that waits.
+        // After a join of subranges a run of the other one may have a higher number than this older memtable.
         let sharers = self.sharers();
         let views = views(&sharers);
         let newest = views.iter().filter_map(|view| view.runs.first());
@@ -99,7 +99,7 @@ impl FlushJob {
         }
     }
 
-    /// The subranges that read the memtable: several, where its keys were one subrange's when they were written.
+    /// The subranges that read the memtable; several if its subrange was split since it was filled.
     fn sharers(&self) -> Vec<Arc<Subrange>> {
         let mut subranges = self.space.subranges();
         let reads = |memtable: &Arc<Memtable>| Arc::ptr_eq(memtable, &self.memtable);
@@ -112,11 +112,13 @@ impl FlushJob {
         let begun = building.begun;
         let ranges = building.retention.ranges();
         let copied = building.copies.targets;
+        // The run, over the memtable's zones and those of combined operands.
         let zones = self.memtable.zones().into_iter().chain(copied.iter().cloned());
         let zones: BTreeMap<u32, Arc<Zone>> = zones.map(|zone| (zone.no, zone)).collect();
         planted::step("end a flush");
         let built = building.builder.finish(ranges, &zones)?;
         let run = built.map(|(run, _durable)| Arc::new(run));
+        // Zones in which the run names records are frozen, all others retired.
         let mut changes = Vec::new();
         let mut retired = Vec::new();
         for zone in zones.values() {
@@ -132,18 +134,12 @@ impl FlushJob {
             return Ok(());
         }
         let sharers = self.sharers();
-        let mut readers: Vec<u32> = Vec::new();
-        if let Some(run) = &run {
-            // Not each that shared the memtable has keys in it.
-            let concerned =
-                sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
-            readers.extend(concerned.map(|subrange| subrange.id));
-            if planted::is(Bug::FlushForOne) {
-                readers.truncate(1);
-            }
-            let desc = Box::new(run.desc.clone());
-            changes.push(VersionEdit::AddRun { run: desc, subranges: readers.clone() });
-        }
+        let readers = run.as_ref().map_or_else(Vec::new, |run| readers(engine, run, &sharers));
+        changes.extend(run.iter().map(|run| VersionEdit::AddRun {
+            run: Box::new(run.desc.clone()),
+            subranges: readers.clone(),
+        }));
+        // First the edit is durable, then Views change, then zones that no edit and no View names are freed (I-ZONE-2).
         planted::step("before the edit of a flush");
         let edit = engine.edit(changes)?;
         planted::step("after the edit of a flush");
@@ -152,26 +148,28 @@ impl FlushJob {
             copied.iter().filter(|zone| run_names(run, zone.no)).for_each(|zone| zone.keep());
         }
         for subrange in &sharers {
-            let view = subrange.view.load_full();
-            let others =
-                view.memtables.iter().filter(|memtable| !Arc::ptr_eq(memtable, &self.memtable));
-            let memtables = others.cloned().collect();
-            let fresh = run.iter().filter(|_| readers.contains(&subrange.id));
-            let runs = fresh.chain(&view.runs).cloned().collect();
-            engine.swap_view(
-                subrange,
-                View { number: view.number + 1, memtables, runs, ..(*view).clone() },
-            );
-            subrange.reclaimed.store(false, Relaxed);
+            let own = run.as_ref().filter(|_| readers.contains(&subrange.id));
+            self.swap(engine, subrange, own);
         }
         self.memtable.busy.spend();
         retired.iter().for_each(|zone| zone.retire());
         edit.end();
-        self.space.recut_due.store(true, Relaxed);
+        self.space.split_or_join_due.store(true, Relaxed);
         // Level 0 may be due.
         engine.background.signal.raise();
         engine.background.throttle.flushed(self.memtable.bytes.load(Relaxed), begun.elapsed());
         Ok(())
+    }
+
+    /// F4: gives a subrange a View without the memtable, and with the run if it has keys of the subrange.
+    fn swap(&self, engine: &Engine, subrange: &Subrange, run: Option<&Arc<Run>>) {
+        let view = subrange.view.load_full();
+        let others = view.memtables.iter().filter(|each| !Arc::ptr_eq(each, &self.memtable));
+        let memtables = others.cloned().collect();
+        let runs = run.into_iter().chain(&view.runs).cloned().collect();
+        let next = View { number: view.number + 1, memtables, runs, ..(*view).clone() };
+        engine.swap_view(subrange, next);
+        subrange.reclaimed.store(false, Relaxed);
     }
 }
 
@@ -200,7 +198,7 @@ impl Job for FlushJob {
                 return Ok(Progress::Done);
             }
         }
-        // Meanwhile what is older may go, and its space with it.
+        // Between two steps the job must not keep older sources, and their space, alive.
         building.retention.older = Older::Unknown;
         self.building = Some(building);
         Ok(Progress::More)
@@ -211,6 +209,13 @@ impl Drop for FlushJob {
     fn drop(&mut self) {
         self.memtable.busy.release();
     }
+}
+
+/// Those of the subranges that shared a memtable that have keys in its `run`.
+fn readers(engine: &Engine, run: &Run, sharers: &[Arc<Subrange>]) -> Vec<u32> {
+    let most = if planted::is(Bug::FlushForOne) { 1 } else { usize::MAX };
+    let concerned = sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
+    concerned.map(|subrange| subrange.id).take(most).collect()
 }
 
 fn run_names(run: &Run, zone: u32) -> bool {
@@ -240,7 +245,7 @@ impl Building {
             versions.push(entry);
         }
         self.emit(engine, &job.space, &mut versions)?;
-        // The walk goes on behind its key.
+        // The next call goes on behind its key, so that must be whole.
         self.last = self.last.map(|last| media.recheck(&last)).transpose()?;
         Ok((leaves.len(), end))
     }
@@ -272,7 +277,7 @@ fn older_than_memtables(views: &[Arc<View>]) -> Older {
     Older::below_level0(runs, views.iter().map(|view| &view.tree))
 }
 
-/// What these subranges read.
+/// The Views of these subranges.
 fn views(subranges: &[Arc<Subrange>]) -> Vec<Arc<View>> {
     subranges.iter().map(|subrange| subrange.view.load_full()).collect()
 }

@@ -1,8 +1,8 @@
-//! G: runs become one. Only pointers move; zones with little left in them are cleaned on the way.
+//! G: a merge makes one run of several. Only pointers move; zones with few live records are cleaned on the way.
 //!
 //! - **G1** take the horizon; choose zones to clean
-//! - **G2** merge in key order, keep what a reader may need, combine operands; records in zones that are cleaned are
-//!   checked and moved to zones owned by the new run, sequence number unchanged
+//! - **G2** merge in key order, keep what a reader may need, combine operands; verify records in zones that are cleaned, and
+//!   copy them to zones of the new run, sequence number unchanged
 //! - **G3** one edit: runs removed and added, new zones frozen, zones without live records retired
 //! - **G4** a View with the new run in the place of the old ones
 
@@ -39,8 +39,8 @@ use crate::span::Span;
 use crate::throttle::FULL_DEBT;
 use crate::ttl::Expiry;
 
-/// How many entries of merges that go before it a merge lets by for one of its own. With one it is done sooner, but twice
-/// as many runs gather meanwhile.
+/// A merge advances by one entry for this many of the newer merges that go first. With 1 it ends sooner, but twice as many
+/// runs gather meanwhile.
 const OWN_SHARE: u64 = 4;
 
 /// A merge under way.
@@ -54,7 +54,7 @@ pub(crate) struct RunMerge {
     retention: Retention,
     extents: Extents,
     versions: Vec<Entry>,
-    /// What was looked at last.
+    /// The last record that was passed.
     last: Option<Entry>,
     cleaner: Cleaner,
     copies: Copies,
@@ -64,20 +64,20 @@ pub(crate) struct RunMerge {
     begun: Instant,
     /// Entries in the inputs.
     entries: u64,
-    /// Where it must have come before others go before it again.
+    /// Entries that it must have passed before newer merges go first again.
     waits_from: u64,
 }
 
 /// Moves records out of zones that are to become free.
 struct Cleaner {
     zones: BTreeSet<u32>,
-    /// No zone could be had for the rest: it stays where it is.
+    /// There was no zone for the rest, which stays where it is.
     stopped: bool,
 }
 
 impl RunMerge {
-    /// Merges `view.runs[choice]`, which the caller marked busy. Meanwhile no other job takes these runs away, and only
-    /// newer ones come.
+    /// Merges `view.runs[choice]`, which the caller marked busy: no other job replaces these runs meanwhile, and only newer
+    /// ones are added.
     fn new(
         engine: &Engine,
         space: &Arc<KeyspaceState>,
@@ -86,6 +86,7 @@ impl RunMerge {
         choice: std::ops::Range<usize>,
         inputs: Marked,
     ) -> RunMerge {
+        // The new run takes the highest order of its inputs, which are neighbours in age.
         let whose = SubrangeName { keyspace: space.id, subrange: subrange.id };
         let full = choice.end == view.runs.len() && choice.start == 0;
         let span = &subrange.span;
@@ -137,12 +138,12 @@ impl RunMerge {
         choice: std::ops::Range<usize>,
     ) -> Option<RunMerge> {
         let inputs = Marked::take(&view.runs[choice.clone()])?;
-        // Once they are marked, they stay where they are.
+        // A marked run stays in its View. One that left before it was marked is no input.
         let there = subrange.reads(None, &inputs);
         there.then(|| RunMerge::new(engine, space, subrange, view, choice, inputs))
     }
 
-    /// What is older than the inputs now. It was so from the beginning, in the same place or another.
+    /// The sources older than the inputs now. Compactions may move their data down, but nothing becomes older meanwhile.
     fn older(&self) -> Older {
         let view = self.subrange.view.load();
         let oldest = view.runs.iter().rposition(|run| self.is_input(run));
@@ -194,56 +195,24 @@ impl RunMerge {
     fn install(&mut self, engine: &Engine) -> Result<()> {
         planted::step("end a merge");
         let Some(builder) = self.builder.take() else { return Ok(()) };
-        // The run, and the zones that it names: of the inputs, and those that were filled.
-        let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
-        let mut zones: BTreeMap<u32, Arc<Zone>> =
-            inputs.map(|zone| (zone.no, Arc::clone(zone))).collect();
-        zones.extend(self.copies.targets.iter().map(|zone| (zone.no, Arc::clone(zone))));
+        let zones = self.zones();
         let run =
             builder.finish(self.retention.ranges(), &zones)?.map(|(run, _durable)| Arc::new(run));
         let live: BTreeSet<u32> =
             run.iter().flat_map(|run| run.zones.iter().map(|used| used.zone.no)).collect();
-        let targets: BTreeSet<u32> = self.copies.targets.iter().map(|zone| zone.no).collect();
-        // The edit: the inputs leave, the run comes.
-        let keyspace = self.space.id;
-        let leave = |run: &Arc<Run>| VersionEdit::LeaveRun {
-            keyspace,
-            id: run.desc.id,
-            subrange: self.subrange.id,
-        };
-        let mut changes: Vec<VersionEdit> = self.inputs.iter().map(leave).collect();
-        changes.extend(run.iter().map(|run| VersionEdit::AddRun {
-            run: Box::new(run.desc.clone()),
-            subranges: vec![self.subrange.id],
-        }));
         let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.space.dropped.load(Relaxed) {
             return Ok(());
         }
-        // Zones that only inputs named, which no other subrange reads, are dead; so are those filled for nothing.
+        // Dead are zones that only these inputs named, and zones for copies that no live record fills.
         let gone = self.space.left_for_good(&self.subrange, &self.inputs);
         let mut dead = dead_zones(&gone);
         dead.retain(|zone| !live.contains(&zone.no));
         let unused = self.copies.targets.iter().filter(|zone| !live.contains(&zone.no));
         dead.extend(unused.cloned());
-        let zone = |zone: &Arc<Zone>, fate| VersionEdit::Zone {
-            no: zone.no,
-            incarnation: zone.incarnation,
-            fate,
-        };
-        changes.extend(dead.iter().map(|each| zone(each, Fate::Retired)));
-        let filled = self.copies.targets.iter().filter(|zone| live.contains(&zone.no));
-        changes.extend(filled.map(|each| zone(each, Fate::Frozen)));
-        if planted::is(Bug::FreeSharedZones) {
-            let others = zones.keys().filter(|no| !live.contains(no));
-            others.for_each(|no| drop(engine.media.pool.clear_zone(*no)));
-        }
-        if planted::is(Bug::FreeBeforeEdit) {
-            for zone in &dead {
-                let _durable = engine.media.pool.clear_zone(zone.no);
-            }
-        }
-        // The edit is durable, then the View changes, then the inputs and dead zones are let go.
+        let changes = self.changes(run.as_ref(), &live, &dead);
+        plant_before_edit(engine, &zones, &live, &dead);
+        // First the edit is durable, then the View changes, then inputs and dead zones are released (I-ZONE-2).
         planted::step("before the edit of a merge");
         let edit = engine.edit(changes)?;
         planted::step("after the edit of a merge");
@@ -253,20 +222,57 @@ impl RunMerge {
         dead.iter().for_each(|zone| zone.retire());
         self.copies.targets.iter().filter(|zone| live.contains(&zone.no)).for_each(|z| z.keep());
         edit.end();
-        // As long as cleaning gains, there is more to reclaim; and what was flushed meanwhile was not merged.
-        // Zones for combined operands count as cleaning's: at worst a round fewer is tried.
+        // While cleaning gains, more can be reclaimed; runs flushed meanwhile were not merged. Zones for combined operands
+        // count as cleaning's: at worst one round fewer is tried.
         let emptied = self.cleaner.zones.iter().filter(|no| !live.contains(no)).count();
         let all = self.full && newest;
-        self.subrange.reclaimed.store(all && emptied <= targets.len(), Relaxed);
+        self.subrange.reclaimed.store(all && emptied <= self.copies.targets.len(), Relaxed);
         let tail = std::mem::take(&mut self.copies.tail);
-        if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
-            *self.subrange.clean_tail() = tail;
-        }
+        self.leave_tail(tail, &live);
         let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
         let gained = freed.saturating_sub(self.copies.written);
         engine.background.throttle.merged(self.entries, gained, self.elapsed());
-        self.space.recut_due.store(true, Relaxed);
+        self.space.split_or_join_due.store(true, Relaxed);
         Ok(())
+    }
+
+    /// The zones that the new run may name: those of the inputs, and those filled with copies.
+    fn zones(&self) -> BTreeMap<u32, Arc<Zone>> {
+        let inputs = self.inputs.iter().flat_map(|run| run.zones.iter().map(|used| &used.zone));
+        let all = inputs.chain(&self.copies.targets);
+        all.map(|zone| (zone.no, Arc::clone(zone))).collect()
+    }
+
+    /// The edit: the subrange leaves the inputs and reads the run, dead zones are retired, zones with copies frozen.
+    fn changes(
+        &self,
+        run: Option<&Arc<Run>>,
+        live: &BTreeSet<u32>,
+        dead: &[Arc<Zone>],
+    ) -> Vec<VersionEdit> {
+        let (keyspace, subrange) = (self.space.id, self.subrange.id);
+        let leave = |run: &Arc<Run>| VersionEdit::LeaveRun { keyspace, id: run.desc.id, subrange };
+        let mut changes: Vec<VersionEdit> = self.inputs.iter().map(leave).collect();
+        changes.extend(run.map(|run| VersionEdit::AddRun {
+            run: Box::new(run.desc.clone()),
+            subranges: vec![subrange],
+        }));
+        let zone = |zone: &Arc<Zone>, fate| VersionEdit::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate,
+        };
+        changes.extend(dead.iter().map(|each| zone(each, Fate::Retired)));
+        let filled = self.copies.targets.iter().filter(|zone| live.contains(&zone.no));
+        changes.extend(filled.map(|each| zone(each, Fate::Frozen)));
+        changes
+    }
+
+    /// Leaves `tail`, where the copies end, to the next full merge.
+    fn leave_tail(&self, tail: CleanTail, live: &BTreeSet<u32>) {
+        if self.full && tail.zone.as_ref().is_some_and(|zone| live.contains(&zone.no)) {
+            *self.subrange.clean_tail() = tail;
+        }
     }
 
     /// Puts the new run in the place of the inputs. Tells whether no run is newer.
@@ -307,9 +313,9 @@ impl Job for RunMerge {
             self.last = Some(entry);
             self.versions.push(entry);
         }
-        // Another thread may carry the merge on, and its fence would not cover these copies (I-PM-3).
+        // The fence is here because another thread may carry the merge on, whose fence would not cover these copies (I-PM-3).
         let _durable = engine.media.region.fence(moved);
-        // Meanwhile what is older may go, and its space with it.
+        // Between two steps the merge must not keep older sources, and their space, alive.
         self.retention.older = Older::Unknown;
         Ok(Progress::More)
     }
@@ -350,10 +356,28 @@ impl WaitingJob for RunMerge {
     }
 }
 
-/// Zones of `inputs`, all runs of a subrange, that may be cleaned. One that other subranges need becomes free only when
-/// they have moved what is theirs, too: that is worth it if a writer or a flush waits, since then all of them are
-/// merged. They go by all that lives there, so that they choose alike. Of a run that some of them have left already too
-/// much is thought to live, until the last has.
+/// Frees zones before the edit, where that is planted.
+fn plant_before_edit(
+    engine: &Engine,
+    zones: &BTreeMap<u32, Arc<Zone>>,
+    live: &BTreeSet<u32>,
+    dead: &[Arc<Zone>],
+) {
+    if planted::is(Bug::FreeSharedZones) {
+        let others = zones.keys().filter(|no| !live.contains(no));
+        others.for_each(|no| drop(engine.media.pool.clear_zone(*no)));
+    }
+    if planted::is(Bug::FreeBeforeEdit) {
+        for zone in dead {
+            let _durable = engine.media.pool.clear_zone(zone.no);
+        }
+    }
+}
+
+/// Zones of `inputs`, all runs of a subrange, that may be cleaned. A zone that other subranges share becomes free only when
+/// they have cleaned it, too; that is worth it if a writer or a flush waits, since then all of them are merged. All choose by
+/// the live bytes of all subranges, so they choose the same zones. While only some have left a run, its bytes count as live
+/// for all.
 fn known_zones(
     engine: &Engine,
     space: &KeyspaceState,
@@ -386,11 +410,11 @@ fn union(runs: &[Arc<Run>], span: &Span, horizon: &Horizon) -> Ranges {
     Ranges::needed(all.iter().flat_map(Ranges::stretches), horizon)
 }
 
-/// Runs that one merge has marked busy, until it ends.
+/// Runs that a merge has marked busy. Its drop releases the marks.
 struct Marked(Vec<Arc<Run>>);
 
 impl Marked {
-    /// Marks all of `runs`, or none where another has one of them.
+    /// Marks all of `runs`, or none if another job has one of them.
     fn take(runs: &[Arc<Run>]) -> Option<Marked> {
         let mut marked = Marked(Vec::with_capacity(runs.len()));
         for run in runs {
@@ -418,8 +442,8 @@ impl Drop for Marked {
 }
 
 impl Cleaner {
-    /// G1: chooses the emptiest zones by what all runs know of them. Only a merge of all runs cleans, on from where the last
-    /// one left a zone: its run is the oldest, so no later merge but a full one takes it up again.
+    /// G1: chooses the emptiest zones by the live bytes that all runs count in them. Only a full merge cleans. It goes on
+    /// filling the zone that the last one left: that belongs to the oldest run, which no other merge takes.
     fn new(
         engine: &Engine,
         space: &Arc<KeyspaceState>,
@@ -433,7 +457,7 @@ impl Cleaner {
             Some(tail) if wanted > 0 => {
                 let filling = tail.zone.as_ref().map(|zone| zone.no);
                 let zone_len = engine.media.pool.geometry().zone_len();
-                // What does not fit the end of a zone is left there.
+                // An eighth less, since the end of a zone that a record does not fit stays empty.
                 let room = room - room / 8 + tail.room();
                 let mut known = known_zones(engine, space, subrange, inputs);
                 known.retain(|zone| Some(zone.no) != filling);
@@ -458,7 +482,7 @@ impl Cleaner {
         if !cleaned || self.stopped {
             return Ok(entry);
         }
-        // A copy has a checksum of its own.
+        // A copy gets a checksum of its own, so damage must be found before it.
         let entry = media.recheck(&entry)?;
         let (key, stored) = (media.key(&entry), media.stored_value(&entry));
         let copy = NewRecord { kind: entry.kind, seq: entry.seq, key, stored };

@@ -1,16 +1,18 @@
-//! B: the bounds of subranges are drawn anew. One is split where writes gather, neighbours are joined where they are
-//! few. No record moves, and no writer stops.
+//! B: subranges are split and joined: one that gets many writes is split, neighbours with few are joined. No record moves,
+//! and no writer stops.
 //!
-//! - **B1** choose what to replace ([`crate::level0::policy::split_or_join`]), and keys to cut at, from the fences of the longest run
-//! - **B2** one edit: the old subranges give way to new ones, which take over their runs
-//! - **B3** inside the gate: the old fronts are closed, the routes lead to the new subranges. Their first Views share
-//!   all memtables and runs of the old ones
+//! - **B1** choose subranges ([`crate::level0::policy::split_or_join`]), and keys to split at, from the fences of the longest
+//!   run
+//! - **B2** one edit: new subranges replace the old ones and take over their runs
+//! - **B3** inside the sequencer: the old write heads are closed, the routes lead to the new subranges. Their first Views
+//!   share all memtables and runs of the old ones
 //!
 //! A memtable is shared until it is flushed, a run until each of its subranges has merged or compacted its part of it.
-//! Zones say which subrange they were granted for. Recovery gives what lies in zones of a subrange that is no more to
-//! those that have its keys now; numbers of subranges ascend along the lives of a key, so newer versions are found
-//! first.
+//! A zone names the subrange that it was granted for. If that was replaced since, recovery gives its records to the subranges
+//! that have their keys now. Of two subranges that a key was ever in, the later one has the greater number, so newer
+//! versions are found first.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
@@ -21,7 +23,7 @@ use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
 use crate::keyspace::{KeyspaceState, Routes, ViewSources};
-use crate::level0::policy::split_or_join::{Cut, SplitFacts, SubrangeLimits, choose};
+use crate::level0::policy::split_or_join::{SplitFacts, SplitOrJoin, SubrangeLimits, choose};
 use crate::level0::run::Run;
 use crate::manifest::edit::VersionEdit;
 use crate::memtable::Memtable;
@@ -29,45 +31,51 @@ use crate::poison::Unended;
 use crate::span::Span;
 use crate::tree::Tree;
 
-/// Zones of the pool for each subrange at least: it keeps two or three that are not full.
+/// Zones of the pool for each subrange at least: each keeps two or three that are not full.
 const ZONES_EACH: usize = 64;
-/// The same where a number of subranges is asked for: with fewer they would hardly get any.
+/// The same where an option sets the number of subranges: with fewer zones some subranges would hardly get any.
 const ZONES_EACH_LEAST: usize = 4;
 /// Subranges of a keyspace at most, unless a number is asked for.
 const SUBRANGES_MAX: usize = 64;
 /// Bytes that a subrange takes in the manifest at most, its key aside.
 const SUBRANGE_BYTES: usize = 32;
 
+/// Subranges that are replaced, and the keys that separate the new ones.
+struct SubrangeSwap<'c> {
+    old: &'c [Arc<Subrange>],
+    keys: &'c [Vec<u8>],
+}
+
 impl Engine {
-    /// Draws the bounds of some keyspace anew if that is worth it. The caller holds the jobs and says in which subrange
-    /// a merge is under way; no flush is.
-    pub(crate) fn recut(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
+    /// Splits or joins subranges of some keyspace if that is worth it. The caller holds the jobs, has no flush under way, and
+    /// names the subrange of the merge that is.
+    pub(crate) fn split_or_join(&self, merging: Option<&Arc<Subrange>>) -> Result<bool> {
         let mut limits = None;
         for space in self.keyspaces.all() {
-            if !space.recut_due.swap(false, Relaxed) || space.damage.get().is_some() {
+            if !space.split_or_join_due.swap(false, Relaxed) || space.damage.get().is_some() {
                 continue;
             }
             let limits = limits.get_or_insert_with(|| {
                 self.note_heat();
-                self.cut_limits()
+                self.subrange_limits()
             });
             let subranges = space.subranges();
             let facts: Vec<SplitFacts> =
-                subranges.iter().map(|subrange| self.cut_facts(subrange)).collect();
+                subranges.iter().map(|subrange| self.split_facts(subrange)).collect();
             let done = match choose(&facts, limits) {
-                Some(Cut::Split { at, parts }) => {
+                Some(SplitOrJoin::Split { at, parts }) => {
                     let old = &subranges[at..at + 1];
-                    let keys = cut_keys(&subranges[at], parts);
+                    let keys = split_keys(&subranges[at], parts);
                     !keys.is_empty() && self.replace_subranges(&space, old, &keys, merging)?
                 }
-                Some(Cut::Join { at }) => {
+                Some(SplitOrJoin::Join { at }) => {
                     self.replace_subranges(&space, &subranges[at..at + 2], &[], merging)?
                 }
                 None => false,
             };
             if done {
                 // Once may not be enough.
-                space.recut_due.store(true, Relaxed);
+                space.split_or_join_due.store(true, Relaxed);
                 return Ok(true);
             }
         }
@@ -89,14 +97,14 @@ impl Engine {
         self.replace_subranges(space, old, keys, jobs.merging())
     }
 
-    /// How many subranges a keyspace is cut into, if a number is asked for that the pool has zones for; 0: as it suits.
+    /// The number of subranges of each keyspace, as the option says and the pool has zones for; 0: adaptive.
     pub(crate) fn subranges_fixed(&self) -> usize {
         let zones = self.media.pool.geometry().zones() as usize;
         (self.options.subranges as usize).min((zones / ZONES_EACH_LEAST).max(1))
     }
 
-    /// How many subranges a keyspace should have, and how many bytes of level 0 there are for all of them.
-    pub(crate) fn cut_limits(&self) -> SubrangeLimits {
+    /// How many subranges a keyspace should have, and how many bytes level 0 of all of them may take.
+    pub(crate) fn subrange_limits(&self) -> SubrangeLimits {
         let zones = self.media.pool.geometry().zones();
         SubrangeLimits {
             fixed: self.subranges_fixed(),
@@ -106,7 +114,7 @@ impl Engine {
         }
     }
 
-    fn cut_facts(&self, subrange: &Subrange) -> SplitFacts {
+    fn split_facts(&self, subrange: &Subrange) -> SplitFacts {
         let view = subrange.view.load();
         let longest = view.runs.iter().map(|run| run.entries_within(&subrange.span)).max();
         SplitFacts {
@@ -132,8 +140,8 @@ impl Engine {
         }
     }
 
-    /// B2 and B3: `old`, neighbours in key order, give way to one subrange, or to as many as `keys` cut it into; `false`
-    /// if a job is at them, or it would not be safe.
+    /// B2 and B3: replaces `old`, neighbours in key order, by one subrange, or by several that `keys` separate; `false` if a
+    /// job has inputs in them, or it would not be safe.
     pub(crate) fn replace_subranges(
         &self,
         space: &KeyspaceState,
@@ -141,8 +149,8 @@ impl Engine {
         keys: &[Vec<u8>],
         merging: Option<&Arc<Subrange>>,
     ) -> Result<bool> {
+        // No drop of the keyspace, and no compaction that would install to an old subrange, begins meanwhile.
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        // No compaction begins meanwhile that would install to a subrange that is no more.
         let compactions = self.background.compactions();
         let is_old = |subrange: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, subrange));
         let busy = merging.is_some_and(is_old)
@@ -157,52 +165,55 @@ impl Engine {
         }
         let Some(next_id) = self.next_subrange(space, keys) else { return Ok(false) };
         let sources = ViewSources::of_views(&views);
-        let (fresh, mut leaves) =
-            self.divided(space, (old, keys), (&sources, &views[0].tree), next_id);
-        let new = fresh.iter().map(|each| (each.id, each.span.lower.clone())).collect();
-        let old_ids = old.iter().map(|each| each.id).collect();
-        let mut changes = vec![VersionEdit::Subranges { keyspace: space.id, old: old_ids, new }];
-        changes.append(&mut leaves);
+        let swap = SubrangeSwap { old, keys };
+        let (fresh, leaves) = self.divided(space, &swap, &sources, &views[0].tree, next_id);
         planted::step("before the edit of a cut");
-        let edit = match planted::is(Bug::CutWithoutEdit) {
-            true => None,
-            false => match self.edit(changes) {
-                Ok(edit) => Some(edit),
-                Err(error) if error.kind() == ErrorKind::LimitExceeded => return Ok(false),
-                Err(error) => return Err(error),
-            },
+        let Some(edit) = self.edit_subranges(space, old, &fresh, leaves)? else {
+            return Ok(false);
         };
         planted::step("after the edit of a cut");
+        // Memtables are marked as shared before a reader or writer can find them by the new routes.
         let heat: u32 = old.iter().map(|each| each.heat.load(Relaxed)).sum();
-        let routes = space.routes.load_full();
-        let (mut others, mut here) = (Vec::new(), None);
-        for (position, subrange) in routes.subranges.iter().enumerate() {
-            if is_old(subrange) {
-                here.get_or_insert(position);
-            } else {
-                others.push(Arc::clone(subrange));
-            }
-        }
         fresh.iter().for_each(|each| each.heat.store(heat / fresh.len() as u32, Relaxed));
-        let here = here.unwrap_or(0);
-        others.splice(here..here, fresh);
-        let routes = Arc::new(Routes::new(others));
         sources.memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
+        let (routes, here) = rerouted(&space.routes.load_full(), old, fresh);
         let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
         spares.iter().for_each(|zone| zone.retire());
-        let fresh = &routes.subranges[here..here + keys.len() + 1];
+        let fresh = &routes.subranges[here];
         self.leave_empty(fresh);
         self.space.holders.count(fresh.len(), old.len());
         if let Some(space) = self.keyspaces.get(space.id) {
             fresh.iter().for_each(|subrange| self.space.holders.add(&space, subrange));
         }
-        edit.into_iter().for_each(Unended::end);
+        edit.end();
         drop(compactions);
         self.update_reserve();
         Ok(true)
     }
 
-    /// The identifier of the first subrange of a cut at `keys`, unless the manifest has no room for them.
+    /// B2: the edit; `None` if the manifest has no room for it.
+    fn edit_subranges(
+        &self,
+        space: &KeyspaceState,
+        old: &[Arc<Subrange>],
+        fresh: &[Arc<Subrange>],
+        leaves: Vec<VersionEdit>,
+    ) -> Result<Option<Unended<'_>>> {
+        if planted::is(Bug::CutWithoutEdit) {
+            return Ok(Some(self.poison.unless_ended("a planted cut")));
+        }
+        let new = fresh.iter().map(|each| (each.id, each.span.lower.clone())).collect();
+        let old = old.iter().map(|each| each.id).collect();
+        let mut changes = vec![VersionEdit::Subranges { keyspace: space.id, old, new }];
+        changes.extend(leaves);
+        match self.edit(changes) {
+            Ok(edit) => Ok(Some(edit)),
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The identifier of the first new subrange of a split at `keys`; `None` if the manifest has no room for them.
     fn next_subrange(&self, space: &KeyspaceState, keys: &[Vec<u8>]) -> Option<u32> {
         let mut manifest = self.manifest.lock();
         let more: usize = keys.iter().map(|key| key.len() + SUBRANGE_BYTES).sum();
@@ -213,14 +224,17 @@ impl Engine {
         (wanted(used) <= area).then(|| state.map_or(0, |state| state.next_subrange()))
     }
 
-    /// What `old` with its sources becomes when cut at `keys`: the subranges, and that some have nothing in some runs.
+    /// The new subranges, and edits by which each leaves the runs that have none of its keys.
     fn divided(
         &self,
         space: &KeyspaceState,
-        (old, keys): (&[Arc<Subrange>], &[Vec<u8>]),
-        (sources, tree): (&ViewSources, &Arc<Tree>),
+        swap: &SubrangeSwap<'_>,
+        sources: &ViewSources,
+        tree: &Arc<Tree>,
         next_id: u32,
     ) -> (Vec<Arc<Subrange>>, Vec<VersionEdit>) {
+        let forgets = planted::is(Bug::CutForgetsMemtables);
+        let SubrangeSwap { old, keys } = *swap;
         let (first, last) = (&old[0].span, &old[old.len() - 1].span);
         let lowers = std::iter::once(&first.lower).chain(keys);
         let uppers = keys.iter().cloned().map(Some).chain(std::iter::once(last.upper.clone()));
@@ -234,15 +248,15 @@ impl Engine {
                 id: run.desc.id,
                 subrange: id,
             }));
-            let forgets = planted::is(Bug::CutForgetsMemtables) && !fresh.is_empty();
-            let shared = if forgets { Vec::new() } else { sources.memtables.clone() };
+            let forgotten = forgets && !fresh.is_empty();
+            let shared = if forgotten { Vec::new() } else { sources.memtables.clone() };
             let view = View::first(shared, own, Arc::clone(tree));
             fresh.push(Arc::new(Subrange::new(id, span, view)));
         }
         (fresh, leaves)
     }
 
-    /// B3. Returns zones that stood ready for the old subranges: nothing is in them.
+    /// B3. Returns the spare zones of the old subranges, which are empty.
     fn switch_routes(
         &self,
         space: &KeyspaceState,
@@ -250,13 +264,14 @@ impl Engine {
         views: &[Arc<View>],
         routes: Arc<Routes>,
     ) -> Vec<Arc<crate::record::zone::Zone>> {
+        let keeps_open = planted::is(Bug::CutKeepsFrontOpen);
         let geometry = self.media.pool.geometry();
         let mut spares = Vec::new();
         let pass = self.sequence.sequencer.enter_to_switch();
         for (subrange, view) in old.iter().zip(views) {
             let spare = subrange.front.spare(&pass).and_then(|start| geometry.zone_of(start));
             spares.extend(spare.and_then(|no| view.active().pop_zone(no)));
-            if planted::is(Bug::CutKeepsFrontOpen) {
+            if keeps_open {
                 continue;
             }
             let (bytes, last_seq) = subrange.front.close(&pass);
@@ -270,7 +285,7 @@ impl Engine {
         spares
     }
 
-    /// Takes memtables in which nothing was ever reserved out of the first Views.
+    /// Removes memtables from the first Views in which nothing was ever reserved.
     fn leave_empty(&self, fresh: &[Arc<Subrange>]) {
         let is_empty = |memtable: &&Arc<Memtable>| {
             memtable.bytes.load(Relaxed) == 0 && memtable.zones().is_empty()
@@ -287,28 +302,27 @@ impl Engine {
         }
     }
 
-    /// Whether each subrange that would come of `old` may read all their sources (I-CUT-2).
+    /// Whether each subrange that replaces `old` may read all their sources (I-CUT-2).
     fn may_share(&self, old: &[Arc<Subrange>], views: &[Arc<View>]) -> Result<bool> {
+        let shows_left_run = planted::is(Bug::JoinShowsLeftRun);
         if old.len() < 2 {
             return Ok(true);
         }
         for (subrange, view) in old.iter().zip(views) {
             let others = views.iter().flat_map(|other| &other.runs);
             for run in others.filter(|run| !view.has(run)) {
-                if run.bounds_within(&self.media, &subrange.span)?.is_some()
-                    && !planted::is(Bug::JoinShowsLeftRun)
-                {
+                if run.bounds_within(&self.media, &subrange.span)?.is_some() && !shows_left_run {
                     return Ok(false);
                 }
             }
         }
-        // Memtables of both sides that wait would be older and newer than runs of each other's.
+        // An immutable memtable of one side could be older than runs of the other, and still be read first.
         Ok(views.iter().all(|view| view.memtables.len() == 1))
     }
 }
 
-/// Keys that cut a subrange into `parts` parts with about as many keys of its longest run each.
-fn cut_keys(subrange: &Subrange, parts: usize) -> Vec<Vec<u8>> {
+/// Keys that split a subrange into `parts` parts, each with about as many keys of its longest run.
+fn split_keys(subrange: &Subrange, parts: usize) -> Vec<Vec<u8>> {
     let (span, view) = (&subrange.span, subrange.view.load());
     let longest = view.runs.iter().max_by_key(|run| run.entries_within(span));
     let keys = longest.map(|run| run.separators_within(span, parts)).unwrap_or_default();
@@ -318,7 +332,22 @@ fn cut_keys(subrange: &Subrange, parts: usize) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Whether keys come in order: the newest run has nothing between the keys of the others.
+/// The routes with `fresh` in the place of `old`, and the positions of these.
+fn rerouted(
+    routes: &Routes,
+    old: &[Arc<Subrange>],
+    fresh: Vec<Arc<Subrange>>,
+) -> (Arc<Routes>, Range<usize>) {
+    let is_old = |subrange: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, subrange));
+    let first = routes.subranges.iter().position(is_old).unwrap_or(0);
+    let here = first..first + fresh.len();
+    let others = routes.subranges.iter().filter(|each| !is_old(each));
+    let mut all: Vec<Arc<Subrange>> = others.cloned().collect();
+    all.splice(first..first, fresh);
+    (Arc::new(Routes::new(all)), here)
+}
+
+/// Whether keys are written in order: the newest run has nothing between the keys of the others.
 fn is_monotone(engine: &Engine, subrange: &Subrange, view: &View) -> bool {
     let bounds = |run: &Arc<Run>| run.bounds_within(&engine.media, &subrange.span).ok().flatten();
     let mut runs = view.runs.iter().filter_map(bounds);

@@ -265,6 +265,44 @@ fn ids(reader: &mut Reader<'_>) -> Option<Vec<u32>> {
     Some(ids)
 }
 
+fn put_fate(out: &mut Vec<u8>, fate: Fate) {
+    match fate {
+        Fate::Live { keyspace, sealed } => {
+            out.push(1);
+            put_varint(out, u64::from(keyspace));
+            put_varint(out, sealed);
+        }
+        Fate::Frozen => out.push(2),
+        Fate::Retired => out.push(3),
+    }
+}
+
+fn fate(reader: &mut Reader<'_>) -> Option<Fate> {
+    Some(match reader.u8()? {
+        1 => Fate::Live { keyspace: id32(reader)?, sealed: reader.varint()? },
+        2 => Fate::Frozen,
+        3 => Fate::Retired,
+        _ => return None,
+    })
+}
+
+/// Subranges by identifier and lowest key.
+fn put_new_subranges(out: &mut Vec<u8>, subranges: &[(u32, Vec<u8>)]) {
+    put_varint(out, subranges.len() as u64);
+    for (id, lower) in subranges {
+        put_varint(out, u64::from(*id));
+        put_bytes(out, lower);
+    }
+}
+
+fn new_subranges(reader: &mut Reader<'_>) -> Option<Vec<(u32, Vec<u8>)>> {
+    let mut subranges = Vec::new();
+    for _ in 0..reader.varint()? {
+        subranges.push((id32(reader)?, bytes(reader)?));
+    }
+    Some(subranges)
+}
+
 impl VersionEdit {
     /// The keyspace that it is about.
     pub(crate) fn keyspace(&self) -> Option<u32> {
@@ -341,15 +379,7 @@ impl VersionEdit {
                 out.push(6);
                 put_varint(out, u64::from(*no));
                 put_varint(out, *incarnation);
-                match fate {
-                    Fate::Live { keyspace, sealed } => {
-                        out.push(1);
-                        put_varint(out, u64::from(*keyspace));
-                        put_varint(out, *sealed);
-                    }
-                    Fate::Frozen => out.push(2),
-                    Fate::Retired => out.push(3),
-                }
+                put_fate(out, *fate);
             }
             VersionEdit::ForgetZone { no, incarnation } => {
                 out.push(7);
@@ -384,11 +414,7 @@ impl VersionEdit {
                 out.push(11);
                 put_varint(out, u64::from(*keyspace));
                 put_ids(out, old);
-                put_varint(out, new.len() as u64);
-                for (id, lower) in new {
-                    put_varint(out, u64::from(*id));
-                    put_bytes(out, lower);
-                }
+                put_new_subranges(out, new);
             }
         }
     }
@@ -410,13 +436,7 @@ impl VersionEdit {
             },
             6 => {
                 let (no, incarnation) = (id32(reader)?, reader.varint()?);
-                let fate = match reader.u8()? {
-                    1 => Fate::Live { keyspace: id32(reader)?, sealed: reader.varint()? },
-                    2 => Fate::Frozen,
-                    3 => Fate::Retired,
-                    _ => return None,
-                };
-                VersionEdit::Zone { no, incarnation, fate }
+                VersionEdit::Zone { no, incarnation, fate: fate(reader)? }
             }
             7 => VersionEdit::ForgetZone { no: id32(reader)?, incarnation: reader.varint()? },
             8 => VersionEdit::NextIds {
@@ -433,11 +453,7 @@ impl VersionEdit {
             },
             11 => {
                 let (keyspace, old) = (id32(reader)?, ids(reader)?);
-                let mut new = Vec::new();
-                for _ in 0..reader.varint()? {
-                    new.push((id32(reader)?, bytes(reader)?));
-                }
-                VersionEdit::Subranges { keyspace, old, new }
+                VersionEdit::Subranges { keyspace, old, new: new_subranges(reader)? }
             }
             12 => {
                 let desc = table(reader, |reader| keys.take(reader))?;

@@ -67,12 +67,12 @@ fn payload(bytes: &[u8]) -> Result<&[u8], Refusal> {
 
 /// Writes `state` to the directory `dir`, durably and in one piece.
 pub(crate) fn write(fs: &dyn Fs, dir: &Path, state: &ManifestState) -> Result<()> {
-    let bytes = encode(state);
     if planted::is(Bug::CheckpointSkipTablesSync) {
         let mut file = fs.create(&dir.join(NAME))?;
-        file.append(&bytes)?;
+        file.append(&encode(state))?;
         return file.sync();
     }
+    let bytes = encode(state);
     ssd::durable_install(fs, &dir.join(STAGED), &dir.join(NAME), |file| file.append(&bytes))
 }
 

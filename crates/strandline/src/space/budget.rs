@@ -1,5 +1,5 @@
-//! The space of a store as a budget: a pure function from figures to what is kept for whom. Every rule about how much of
-//! persistent memory, and of files, one use leaves to another is here.
+//! The space of a store as a budget: a pure function from figures to limits and reserves. Every rule about how much
+//! persistent memory, and room in files, one use leaves to the others is here.
 
 use crate::tree::room::bytes_in_files;
 
@@ -10,10 +10,10 @@ const CLEAN_ZONES: u32 = 2;
 const DELETE_ZONES: u32 = 4;
 /// Tables lie in part of a zone each, so that whole zones come and go with every merge: one zone of so many.
 const PARTED_SHARE: u32 = 64;
-/// What makes up the least of level 0: one part of so many of the capacity.
+/// Level 0 always gets one part of so many of the capacity.
 const LEVEL0_SHARE: u64 = 16;
 
-/// Who wants a zone: the reserves differ.
+/// The purpose of a zone: the reserves differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// Commits with values.
@@ -24,12 +24,12 @@ pub(crate) enum Claim {
     Clean,
 }
 
-/// What frees persistent memory.
+/// How persistent memory is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreedBy {
     /// Merges of runs, which clean zones: all data stays in persistent memory.
     Merges,
-    /// Compactions, which bring records to tables. Then merges are a convenience, and nothing is cleaned.
+    /// Compactions, which move records to tables. Then merges only keep runs few, and nothing is cleaned.
     Compactions,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct IndexNeeds {
     pub longest_merge: u64,
 }
 
-/// What tables in persistent memory take, and may take as things are.
+/// Bytes of tables in persistent memory: the present limit, and those taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PmTableFigures {
     pub limit: u64,
@@ -54,10 +54,10 @@ pub(crate) struct PmTableFigures {
 /// Room in files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileFigures {
-    /// What files, and what is still to become files, may take before writers are refused.
+    /// Bytes that files may take, with those that persistent memory will move to them, before writers are refused.
     pub for_writers: u64,
     pub taken: u64,
-    /// What of the zones that stand ready does not count as to come to files.
+    /// Bytes of granted zones that do not count as coming to files.
     pub slack: u64,
     /// Bytes at which a table is cut.
     pub cut_at: u64,
@@ -70,48 +70,48 @@ pub(crate) struct SpaceFigures {
     pub zones: u32,
     pub free_zones: u32,
     pub capacity: u64,
-    /// What of the pool is taken.
+    /// Bytes of the pool that are taken.
     pub used: u64,
     pub freed_by: FreedBy,
-    /// How many there are, those that hold nothing included.
+    /// Their number, empty ones included.
     pub subranges: u64,
     /// Largest memtable that the options allow.
     pub memtable_bytes: u64,
     pub indexes: IndexNeeds,
-    /// Where tables may be in persistent memory.
+    /// If tables may be in persistent memory.
     pub pm_tables: Option<PmTableFigures>,
-    /// Where there are files.
+    /// If there are files.
     pub files: Option<FileFigures>,
     /// How urgently space has to be freed, in thousandths.
     pub urgency: u32,
 }
 
-/// What follows: who leaves how much to whom. Bytes, unless said otherwise.
+/// The limits and reserves of all uses. Bytes, unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpaceBudget {
-    /// Zones that stay free when a put, or a delete, takes one. Cleaning may use all that is left.
+    /// Zones that stay free when a put, or a delete, takes one. Cleaning may use the rest.
     pub put_reserve: u32,
     pub delete_reserve: u32,
-    /// What stays free when writers take zones.
+    /// Bytes that stay free when writers take zones.
     pub kept_from_writers: u64,
-    /// What writers may still take before space must be reclaimed: zones beyond all reserves and the share of tables.
+    /// Bytes that writers may still take before space must be reclaimed: zones beyond all reserves and the share of tables.
     pub headroom: u64,
     /// Headroom below which space is reclaimed and writers begin to be slowed.
     pub soft_headroom: u64,
-    /// What writers may take before files would have no room for all that is in persistent memory; all there is where
-    /// there are no files.
+    /// Bytes that writers may take before files would have no room for all that is in persistent memory; no limit without
+    /// files.
     pub file_room: u64,
-    /// What files are to take for what is in persistent memory.
+    /// Bytes of files that the data in persistent memory will take.
     pub coming_to_files: u64,
     /// Records at which a memtable is flushed at the latest.
     pub memtable_bytes: u64,
-    /// What level 0 of all keyspaces may take, what is on its way to tables included.
+    /// Bytes that level 0 of all keyspaces may take, inputs of compactions under way included.
     pub level0_bytes: u64,
-    /// What tables in persistent memory may take.
+    /// Bytes that tables in persistent memory may take.
     pub pm_tables: u64,
     /// Room for records that a merge moves.
     pub cleaning_room: u64,
-    /// How much it should gain by moving them.
+    /// Bytes that it should free by moving them.
     pub cleaning_gain: u64,
 }
 
@@ -121,18 +121,18 @@ impl SpaceBudget {
         match claim {
             Claim::Put => self.put_reserve,
             Claim::Delete => self.delete_reserve,
-            // Index tables are what a merge writes too: one that frees zones may use all that is left.
+            // The reserves are for index tables, and a merge that cleans writes one itself.
             Claim::Clean => 0,
         }
     }
 }
 
-/// Decides who leaves how much to whom.
+/// Decides the limits and reserves.
 pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let &SpaceFigures { zone_len, capacity, free_zones, .. } = figures;
     let compacts = figures.freed_by == FreedBy::Compactions;
 
-    // Reserves: flushes and merges must always have space for their tables, or nothing would ever free any.
+    // Reserves: flushes and merges must always have space for their index tables, or no space would ever become free.
     let (for_puts, for_deletes) = index_reserves(figures);
     let zones = |bytes: u64| bytes.div_ceil(zone_len) as u32;
     let clean = if compacts { 0 } else { CLEAN_ZONES };
@@ -141,8 +141,8 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let put_reserve = zones(for_puts) + clean + DELETE_ZONES + figures.zones / PARTED_SHARE;
     let kept_from_writers = u64::from(put_reserve) * zone_len;
 
-    // Files must have room for all that persistent memory holds, but for part of the zones that stand ready (I-ROOM-1): of
-    // each subrange one that is filled, and one behind it.
+    // Files must have room for all that persistent memory holds (I-ROOM-1), but for part of the zones granted to writers:
+    // each subrange has one being filled and a spare one.
     let ready = 2 * figures.subranges * zone_len;
     let (coming_to_files, file_room) = match figures.files {
         None => (0, u64::MAX),
@@ -153,26 +153,26 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
         }
     };
 
-    // Writers: what is free beyond the reserves, and beyond what tables may yet take.
+    // Writers get what is free beyond the reserves and the rest of the share of tables.
     let tables = figures.pm_tables.unwrap_or(PmTableFigures { limit: 0, taken: 0 });
     let free = u64::from(free_zones) * zone_len;
     let for_tables = tables.limit.saturating_sub(tables.taken);
     let headroom = free.saturating_sub(kept_from_writers + for_tables).min(file_room);
     let soft_headroom = (capacity / 8).max(4 * zone_len);
 
-    // Level 0 has what memtables, their zones and the share of tables leave of what writers may fill without being slowed. If
-    // it had more, they would be before any of it is due to leave. Memtables have one that is filled and two that wait, but
-    // at least the zones that stand ready. Tables may have taken more than they may where the options have changed.
+    // Level 0 gets what memtables, their zones and tables leave of the space that writers may fill without being slowed. With
+    // more, writers would be slowed before any of level 0 is due. Memtables get space for one active and two immutable ones,
+    // at least for the granted zones. Tables may hold more than their limit after a change of options.
     let memtables = ready.max(3 * memtable_bytes(figures, FreedBy::Compactions));
     let level0_least = capacity / LEVEL0_SHARE;
     let kept = if compacts { kept_from_writers + soft_headroom } else { 0 };
     let all_tables = tables.limit.max(tables.taken);
     let level0_bytes = capacity.saturating_sub(memtables + all_tables + kept).max(level0_least);
 
-    // Tables in persistent memory have what all these leave; level 0 has its least, whatever they take.
+    // Tables in persistent memory get the rest; level 0 keeps its least, whatever they take.
     let others = kept_from_writers + soft_headroom + memtables + level0_least;
 
-    // Cleaning takes half of what is free: the other half is what writers need until the merge is through.
+    // Cleaning takes half of the free zones: writers need the other half until the merge ends.
     let for_cleaning = free_zones.saturating_sub(delete_reserve) / 2;
     let cleaning_zones = for_cleaning.max(free_zones.min(CLEAN_ZONES));
     SpaceBudget {
@@ -200,8 +200,8 @@ fn index_reserves(figures: &SpaceFigures) -> (u64, u64) {
             let all = indexes.flushes + indexes.longest_merge;
             (all.min(cap), indexes.longest_merge.min(cap))
         }
-        // One memtable can become a run after the other, and many subranges in a small pool would keep most of it from writers
-        // for nothing. What deletes fill is flushed before it leaves.
+        // Memtables can be flushed one after the other, so not all need space at once: with many subranges in a small pool the
+        // sum would leave writers almost none. Memtables of deletes are flushed first, too, so they need the longest.
         FreedBy::Compactions => {
             let cap = indexes.longest_flush.max(capacity / 4);
             (indexes.flushes.min(cap), indexes.longest_flush.min(cap))
@@ -209,7 +209,7 @@ fn index_reserves(figures: &SpaceFigures) -> (u64, u64) {
     }
 }
 
-/// Level 0 must have room beside memtables that fill and wait: all of it twice where it is compacted to tables.
+/// Level 0 must have room beside the active and the immutable memtables: twice, if it is compacted to tables.
 fn memtable_bytes(figures: &SpaceFigures, freed_by: FreedBy) -> u64 {
     let share = match freed_by {
         FreedBy::Compactions => 16,

@@ -1,4 +1,4 @@
-//! The space of an open store: zones that are granted, what waits to become free, and what is kept for whom.
+//! The space of an open store: zones granted, zones and extents about to be freed, reserves.
 
 pub(crate) mod budget;
 
@@ -28,13 +28,13 @@ pub(crate) struct Space {
     memtable_bytes: u64,
     /// Counts opens, so that no two of them grant a zone under the same name.
     epoch: u32,
-    /// What nothing names any more.
+    /// Zones and extents that nothing names any more.
     pub pending_free: Arc<PendingFree>,
-    /// What is free and is to be told by the next edit.
+    /// Zones freed since the last edit, which the next one forgets.
     forgotten: Mutex<Vec<VersionEdit>>,
-    /// What holds persistent memory beside tables.
+    /// Subranges that hold persistent memory beside tables.
     pub holders: Holders,
-    /// Bytes that only flushes and merges may take, so that they can always go on.
+    /// Bytes that only flushes and merges may take, so that they never lack space.
     indexes: Mutex<IndexNeeds>,
     grants: AtomicU32,
     regrants: AtomicU64,
@@ -100,8 +100,8 @@ impl Space {
         }
     }
 
-    /// Computes anew what index tables may come to need, with so many readers. Called before each grant, so a memtable never
-    /// outgrows what is kept for its table by more than that zone's records.
+    /// Computes the space that index tables may need, with so many readers. It is called before each grant, so a memtable
+    /// never outgrows the reserve for its table by more than one zone's records.
     pub(crate) fn measure_indexes(&self, readers: u64) {
         let geometry = self.media.pool.geometry();
         let grain = geometry.grain_len();
@@ -110,8 +110,8 @@ impl Space {
             needs.flushes += table;
             needs.longest_flush = needs.longest_flush.max(table);
         };
+        // Memtables: each becomes one run, even if several subranges share it.
         let mut longest_merge = 0;
-        // Several subranges may share a memtable, which becomes one run.
         let mut seen = BTreeSet::new();
         // The active memtable's zone, and the spare one, are still to be filled.
         let coming = 2 * geometry.zone_len();
@@ -132,14 +132,14 @@ impl Space {
             }
             let active = subrange.front.bytes() + coming;
             keep(run_bytes_max(coming / LINE as u64, separator_bytes(active), grain));
-            // A merge may be of everything that the subrange has.
+            // A merge may take all memtables and runs of the subrange.
             for run in &view.runs {
                 entries += run.entries();
                 fences += run.desc.meta.len;
             }
             longest_merge = longest_merge.max(run_bytes_max(entries, fences, grain));
         }
-        // Each subrange that holds nothing may begin at any moment.
+        // Each empty subrange may get writes at any moment.
         let fresh = run_bytes_max(coming / LINE as u64, separator_bytes(coming), grain);
         needs.flushes += fresh * self.holders.subranges().saturating_sub(holders.len() as u64);
         needs.longest_flush = needs.longest_flush.max(fresh);
@@ -155,14 +155,13 @@ impl Space {
         whose: SubrangeName,
         base_seq: Seq,
     ) -> Option<Arc<Zone>> {
+        let reuses = planted::is(Bug::ReuseIncarnation);
         let pool = &self.media.pool;
         let _moving = self.pending_free.moving.raised();
         let no = pool.take_zone()?;
+        // Epoch and count together are never used again, so records of an earlier grant fail their checksums.
         let count = self.grants.fetch_add(1, Relaxed);
-        let (epoch, grant) = match planted::is(Bug::ReuseIncarnation) {
-            true => (1, no),
-            false => (self.epoch, count),
-        };
+        let (epoch, grant) = if reuses { (1, no) } else { (self.epoch, count) };
         let SubrangeName { keyspace, subrange } = whose;
         let header = ZoneHeader { kind, epoch, grant, keyspace, subrange, base_seq };
         let _durable = pool.grant(no, &header);
@@ -174,7 +173,7 @@ impl Space {
         Some(Zone::new(no, header.incarnation(), range, base_seq, &self.pending_free))
     }
 
-    /// Frees what nothing names any more: clears the words of dead zones, then hands out their space.
+    /// Frees dead zones and extents: clears the zones' words, then gives their space to others (I-ZONE-2).
     pub(crate) fn reclaim(&self) {
         let _moving = self.pending_free.moving.raised();
         let dead = self.pending_free.take();
@@ -193,13 +192,13 @@ impl Space {
         }
     }
 
-    /// What is free since the last edit, which is told by the next; the caller clears it once that is durable.
+    /// Zones freed since the last edit. The next edit forgets them; the caller clears the list once it is durable.
     pub(crate) fn forgotten(&self) -> MutexGuard<'_, Vec<VersionEdit>> {
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A figure that rises by each byte that reclaiming frees, in the pool, in zones that cleaning goes on filling, or in
-    /// files. Only its change means anything.
+    /// A figure that rises by each byte that reclaiming frees: in the pool, in zones that cleaning goes on filling, in files.
+    /// Only its changes mean anything.
     pub(crate) fn unused_bytes(&self) -> u64 {
         let holders = self.holders.now();
         let tails: u64 = holders.iter().map(|(_, subrange)| subrange.clean_tail().room()).sum();

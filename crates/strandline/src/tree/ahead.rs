@@ -1,5 +1,5 @@
-//! Reading a table's data from front to back: a compaction or a check wants all of it, block by block, and a call or a
-//! device's latency for each block would be most of the time.
+//! Read-ahead of a table's data: a compaction or a check reads all of it in order, and one call to the device for each block
+//! would be most of its time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use super::blocks::File;
 /// Bytes read at a time.
 const AHEAD: usize = 256 << 10;
 
-/// The blocks of a table, past the cache. Of the data more is read than is asked for.
+/// The blocks of a table, past the cache. Data is read in larger pieces than are asked for.
 pub(crate) struct Ahead {
     file: File,
     held: Mutex<FilePiece>,
@@ -22,7 +22,7 @@ pub(crate) struct Ahead {
 struct FilePiece {
     at: u64,
     bytes: Vec<u8>,
-    /// Up to here a piece could not be read, so that only what is asked for is.
+    /// A piece failed; up to here only blocks that are asked for are read.
     exact_until: u64,
 }
 
@@ -50,7 +50,7 @@ impl ReadAt for Ahead {
             return self.file.read_at(at, out);
         }
         if !held.has(at, out.len()) && held.read(&self.file, at, piece).is_err() {
-            // What cannot be read may lie behind what is asked for.
+            // The bytes that cannot be read may lie behind the block.
             return self.file.read_at(at, out);
         }
         let from = (at - held.at) as usize;

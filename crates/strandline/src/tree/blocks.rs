@@ -12,7 +12,7 @@ pub(crate) struct CachedBlocks {
     table: u64,
     file: File,
     cache: Arc<BlockCache>,
-    /// What every look-up reads, once it was read; `None` where the cache has no room for it to stand here.
+    /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
     filter: OnceLock<Option<HeldBlock>>,
 }
@@ -71,15 +71,15 @@ impl CachedBlocks {
         role: Role,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        self.cache.get(self.key(offset), role != Role::Data, load)
+        self.cache.get(self.key(offset), role, load)
     }
 
     fn key(&self, offset: u64) -> BlockKey {
         BlockKey { table: self.table, offset }
     }
 
-    /// Several data blocks; those that are not in the cache are read at the same time. What fails is `None`, and tells
-    /// why when it is asked for by itself.
+    /// Several data blocks; those that are not in the cache are read at the same time. A block that fails is `None`; a read
+    /// of it alone gives the error.
     pub(crate) fn get_many(&self, layout: &Layout, handles: &[Handle]) -> Vec<Option<Arc<Block>>> {
         let found = handles.iter().map(|handle| self.cache.find(self.key(handle.offset)));
         let mut found: Vec<Option<Arc<Block>>> = found.collect();
@@ -88,7 +88,7 @@ impl CachedBlocks {
         let stored = self.read_many(layout, &handles).unwrap_or_default();
         for ((handle, place), bytes) in handles.iter().zip(places).zip(stored) {
             if let Ok(block) = layout.decode(*handle, bytes, Role::Data) {
-                *place = Some(self.cache.keep(self.key(handle.offset), false, block));
+                *place = Some(self.cache.keep(self.key(handle.offset), Role::Data, block));
             }
         }
         found
@@ -123,7 +123,7 @@ impl Blocks for CachedBlocks {
             return self.look_up(handle.offset, role, || Ok(block));
         };
         let block = Arc::new(block);
-        // Who was quicker holds the same; this charge goes then.
+        // Another thread may have set it to the same; then this charge is dropped.
         let _quicker = root.set(Some(HeldBlock { block: Arc::clone(&block), _charge: charge }));
         Ok(block)
     }

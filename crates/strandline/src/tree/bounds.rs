@@ -1,9 +1,9 @@
 //! Bounds of tables: strings that enclose a table's keys, and are not longer than they need be.
 //!
 //! The manifest has two of them for each table, in memory and in every snapshot. A key of up to [`EXACT`] bytes is its own
-//! bound. Of a longer one the bound keeps as much as tells the table from its neighbours: a lower bound is cut short, an
-//! upper one is cut short and raised in its last byte. No short keys come between such a bound and the key, so that
-//! tables hardly ever seem to overlap which do not.
+//! bound. The bound of a longer one is a prefix that is long enough to separate the table from its neighbours; an upper bound
+//! is raised in its last byte. No short key lies between such a bound and the key, so tables hardly ever seem to overlap that
+//! do not.
 
 use std::ops::Bound;
 
@@ -14,7 +14,7 @@ pub(crate) const EXACT: usize = 64;
 
 /// A string that is not above `key` and not below `floor`, which is not above `key`.
 pub(crate) fn lower(key: &[u8], floor: &[u8]) -> Vec<u8> {
-    // The floor may be a prefix of the key; else they differ in the byte behind what they share.
+    // The floor may be a prefix of the key; else they differ in the byte behind their common prefix.
     let needed = if key.starts_with(floor) { floor.len() } else { common_prefix(key, floor) + 1 };
     key[..needed.max(EXACT).min(key.len())].to_vec()
 }
@@ -30,7 +30,7 @@ pub(crate) fn upper(key: &[u8], ceiling: Bound<&[u8]>) -> Vec<u8> {
         Bound::Included(top) => bound <= top,
         Bound::Excluded(top) => bound < top,
     };
-    // Raising what is shared would pass the ceiling. Behind the first byte that differs any may be raised.
+    // A byte of the common prefix must not be raised, or the bound would pass the ceiling. Any behind it may.
     let bound = (shared.max(EXACT - 1)..key.len().saturating_sub(1)).find_map(|at| {
         let raised = key[at].checked_add(1)?;
         let bound = [&key[..at], &[raised]].concat();

@@ -38,6 +38,7 @@ pub(crate) fn link_or_copy(fs: &dyn Fs, table: &Table, to: &Path) -> Result<()> 
 
 /// Copies `source` to a file and syncs that; returns its length and checksum.
 pub(crate) fn copy(fs: &dyn Fs, source: &dyn Read, to: &Path) -> Result<(u64, u64)> {
+    let unsynced = planted::is(Bug::IngestUnsyncedCopy);
     let mut target = fs.create(to)?;
     let len = source.len();
     let mut buffer = vec![0; CHUNK.min(len as usize)];
@@ -49,7 +50,7 @@ pub(crate) fn copy(fs: &dyn Fs, source: &dyn Read, to: &Path) -> Result<(u64, u6
         sum.update(chunk);
         target.append(chunk)?;
     }
-    if !planted::is(Bug::IngestUnsyncedCopy) {
+    if !unsynced {
         target.sync()?;
     }
     Ok((len, sum.value()))

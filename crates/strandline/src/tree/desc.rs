@@ -7,6 +7,8 @@ use std::ops::Bound;
 use base::Seq;
 use pool::Extent;
 
+use crate::span::BoundsRef;
+
 /// Levels of tables, numbered from 1. Level 0 lies in persistent memory.
 pub(crate) const LEVELS: usize = 6;
 
@@ -38,6 +40,10 @@ pub(crate) struct TableDesc {
 }
 
 impl TableDesc {
+    pub(crate) fn bounds(&self) -> BoundsRef<'_> {
+        BoundsRef { smallest: &self.smallest, largest: &self.largest }
+    }
+
     /// Whether all of the table lies below `key`.
     #[inline]
     pub(crate) fn is_below(&self, key: &[u8]) -> bool {

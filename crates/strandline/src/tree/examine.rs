@@ -1,4 +1,4 @@
-//! What a table from elsewhere must be before it may become part of a store.
+//! Examines a table file before it is ingested.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::desc::TableDesc;
 
 const INGEST: &str = "ingest";
 
-/// A copy of a table, which messages call by the name that the caller knows.
+/// A copy of a table; messages use the name of the original.
 pub(crate) struct TableCopy {
     pub file: Arc<dyn Read>,
     pub name: String,
@@ -31,8 +31,8 @@ impl ReadAt for TableCopy {
     }
 }
 
-/// Reads all of a table that was written to be ingested. Returns what the manifest should say of it, but for what the
-/// store decides.
+/// Reads all of a table that was written to be ingested. Returns its description for the manifest; the store fills in number,
+/// level and keyspace.
 ///
 /// # Errors
 /// `Corruption` for damage; `NotSupported` for what this build does not read, merge operands and single deletions
@@ -41,6 +41,7 @@ impl ReadAt for TableCopy {
 pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
     let (name, len) = (copy.name.clone(), copy.len());
     let refused = |kind, what: &str| Error::new(kind, INGEST, format!("{name} {what}"));
+    // The file: written for an ingest, and whole.
     let layout = Layout::open(&copy)?;
     if layout.properties().external_version.is_none() {
         return Err(refused(
@@ -70,6 +71,7 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         largest: Vec::new(),
         ends_before: false,
     };
+    // Its entries: values and deletions only, each key once, lengths within the limits.
     let mut cursor = table.cursor();
     cursor.first()?;
     while cursor.valid() {
@@ -98,6 +100,7 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         desc.entries += 1;
         cursor.next()?;
     }
+    // Its range deletions, which may widen the bounds.
     for delete in table.range_deletes()? {
         check_len(&refused, &delete.begin, 0)?;
         check_len(&refused, &delete.end, 0)?;

@@ -49,8 +49,7 @@ impl Level {
         (&table.desc.smallest[..] <= key).then_some(table)
     }
 
-    /// What this level says of some of the keys, which are in order: those with the numbers `wanted`. Blocks of one table
-    /// are read together.
+    /// Looks up the keys with the numbers `wanted`, which are in order. Blocks of one table are read together.
     pub(crate) fn get_many(
         &self,
         keys: &[&[u8]],
@@ -87,18 +86,18 @@ impl Level {
         Ok(())
     }
 
-    /// Number of the newest range deletion of `key` in its table that is not younger than `snapshot`; 0 if there is none.
+    /// Number of the newest range deletion of `key` in its table up to `snapshot`; 0 if there is none.
     #[inline]
     pub(crate) fn deleted_in(&self, table: &Table, key: &[u8], snapshot: Seq) -> Result<Seq> {
         if self.has_ranges { Ok(table.ranges()?.newest(key, snapshot)) } else { Ok(Seq::ZERO) }
     }
 
-    /// Number of the newest range deletion of `key` here that is not younger than `snapshot`; 0 if there is none.
+    /// Number of the newest range deletion of `key` here up to `snapshot`; 0 if there is none.
     pub(crate) fn newest_delete(&self, key: &[u8], snapshot: Seq) -> Result<Seq> {
         self.table_of(key).map_or(Ok(Seq::ZERO), |table| self.deleted_in(table, key, snapshot))
     }
 
-    /// The keys around `key` that the newest range deletion of it here covers that is not younger than `snapshot`.
+    /// The keys around `key` that the newest range deletion of it here covers up to `snapshot`.
     pub(crate) fn covering(&self, key: &[u8], snapshot: Seq) -> Result<Option<Stretch<'_>>> {
         match self.table_of(key).filter(|_| self.has_ranges) {
             Some(table) => Ok(table.ranges()?.covering(key, snapshot)),
@@ -122,11 +121,11 @@ impl Level {
     }
 }
 
-/// What a table says of a key: it has `hit`, and `deleted` as the newest range deletion.
+/// The answer of a table about a key: its entry `hit`, and the newest range deletion, `deleted`.
 #[inline]
 pub(crate) fn verdict(hit: Option<Hit>, deleted: Seq) -> Option<Found> {
     match hit {
-        // All that one file brought has one number: its range deletions spare its keys.
+        // All entries of an ingested file have one number, so its range deletions spare its own keys.
         Some(hit) if hit.seq >= deleted => Some(Found::Table(hit)),
         _ if deleted > Seq::ZERO => Some(Found::RangeDeleted(deleted)),
         _ => None,

@@ -1,5 +1,5 @@
-//! Tables in persistent memory: each is one extent of the pool, at most a zone long, so that whole zones come free with
-//! tables as they do with records. They are read as files are.
+//! Tables in persistent memory: each is one extent of the pool, at most a zone long, so that tables free whole zones, as
+//! records do. They are read like files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
 
-/// What tables take of the pool, and may take.
+/// Space of the pool that tables take, and its limits.
 pub(crate) struct PmTables {
     media: Arc<Media>,
     pending_free: Arc<PendingFree>,
     /// Bytes that they may take by the options.
     share: u64,
-    /// Bytes that they may take as things are.
+    /// Bytes that they may take now.
     limit: AtomicU64,
     /// Bytes that they take, by [`share`].
     taken: AtomicU64,
-    /// How many there are, those whose last reader has yet to leave included.
+    /// Their number, dropped ones with readers included.
     count: AtomicU64,
     /// Zones that must stay free.
     kept: AtomicU64,
@@ -59,7 +59,7 @@ impl PmTables {
         self.taken.load(Relaxed)
     }
 
-    /// Tables, those whose last reader has yet to leave included.
+    /// Number of tables, dropped ones with readers included.
     #[cfg(feature = "steps")]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Relaxed)
@@ -70,13 +70,13 @@ impl PmTables {
         self.limit.load(Relaxed)
     }
 
-    /// Has tables take no more than `most` bytes in all, and leave so many zones free that are needed now.
+    /// Limits tables to `most` bytes, and keeps so many zones free of them.
     pub(crate) fn restrict(&self, most: u64, kept: u64) {
         self.limit.store(self.share.min(most), Relaxed);
         self.kept.store(kept, Relaxed);
     }
 
-    /// Whether one more table of `len` bytes may be had as things are.
+    /// Whether there is room for one more table of `len` bytes now.
     pub(crate) fn has_room(&self, len: u64) -> bool {
         let share = share(len, self.len_max());
         let free = u64::from(self.media.pool.space().free_zones);
@@ -85,10 +85,11 @@ impl PmTables {
 
     /// Makes `bytes` durable in an extent of their own; `None` if there is no room for them.
     pub(crate) fn write(self: &Arc<PmTables>, bytes: &[u8]) -> Option<PmExtent> {
+        let unfenced = planted::is(Bug::PmTableUnfenced);
+        let fenced_elsewhere = planted::is(Bug::PmTableFencedByInstaller);
         let taken = self.take(bytes.len() as u64)?;
         let flight = self.media.region.copy_nt(Site::Table, taken.extent().at.get(), bytes);
-        let elsewhere = planted::is(Bug::PmTableFencedByInstaller);
-        if !planted::is(Bug::PmTableUnfenced) && !elsewhere {
+        if !unfenced && !fenced_elsewhere {
             let _durable = self.media.region.fence(flight);
         }
         Some(taken)
@@ -101,7 +102,7 @@ impl PmTables {
         let pool = &self.media.pool;
         let hold = ExtentHold::take(pool, &self.pending_free, len)?;
         let mut taken = self.owned(hold.extent(), Some(hold));
-        // Others may have taken some at the same time.
+        // Other threads may have taken space at the same time, so check again.
         let kept = self.kept.load(Relaxed);
         if self.taken() > self.limit() || u64::from(pool.space().free_zones) < kept {
             taken.hold.take().into_iter().for_each(|hold| hold.give_back_unwritten(pool));
@@ -110,11 +111,13 @@ impl PmTables {
         Some(taken)
     }
 
-    /// Says, after an open, that a table lies in `extent`.
+    /// Takes, at an open, the extent of a table that the manifest names.
     pub(crate) fn claim(self: &Arc<PmTables>, extent: Extent) -> Result<PmExtent> {
-        let claim = || ExtentHold::claim(&self.media.pool, &self.pending_free, extent);
-        let hold = if planted::is(Bug::ForgetPmTableExtent) { None } else { Some(claim()?) };
-        Ok(self.owned(extent, hold))
+        if planted::is(Bug::ForgetPmTableExtent) {
+            return Ok(self.owned(extent, None));
+        }
+        let hold = ExtentHold::claim(&self.media.pool, &self.pending_free, extent)?;
+        Ok(self.owned(extent, Some(hold)))
     }
 
     fn owned(self: &Arc<PmTables>, extent: Extent, hold: Option<ExtentHold>) -> PmExtent {
@@ -128,10 +131,12 @@ impl PmTables {
         self.media.region.describe().into()
     }
 
-    /// The first `len` bytes of `extent`, which `hold` keeps, as table `id`.
+    /// Table `id`, the first `len` bytes of `extent`, which `hold` keeps.
     pub(crate) fn open(
         &self,
-        (id, extent, len): (u64, Extent, u64),
+        id: u64,
+        extent: Extent,
+        len: u64,
         hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<dyn ssd::Read>> {
         let name =
@@ -163,7 +168,7 @@ impl PmExtent {
         self.extent
     }
 
-    /// Lets go of it without freeing it: an edit names it.
+    /// Releases it without freeing the extent: an edit names it.
     pub(crate) fn leave(mut self) {
         self.hold.take().into_iter().for_each(ExtentHold::leave);
     }
@@ -222,8 +227,8 @@ impl ssd::Read for PmFile {
     }
 }
 
-/// What a table of `len` bytes counts for where a zone has `zone_len`: extents of the same length fit into a zone so many
-/// times and no more, and the rest is too small for a whole zone.
+/// The bytes that a table of `len` bytes counts for, in zones of `zone_len`: a zone holds a whole number of extents of that
+/// length, and each counts for its share of the zone.
 pub(crate) fn share(len: u64, zone_len: u64) -> u64 {
     len.next_power_of_two().min(zone_len)
 }

@@ -47,15 +47,15 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tables that the manifest names, opened when first read: those of `before` and, since then, `made`. What it
-    /// does not name of either is let go of.
+    /// The tables that the manifest names, opened when first read: those of `before` and, added since, `made`. Tables of
+    /// either that it does not name are released.
     pub(crate) fn new(state: &LevelsState, before: &Tree, made: Vec<NewTable>) -> Tree {
         let mut known: BTreeMap<u64, Arc<Table>> =
             before.tables().map(|(_, table)| (table.desc.id, Arc::clone(table))).collect();
         known.extend(made.into_iter().map(|new| (new.desc.id, Arc::new(Table::new(new)))));
         let mut tree = Tree::default();
         for (slot, level) in tree.levels.iter_mut().zip(state.levels()) {
-            // Each table comes to the manifest together with its owner, which is here.
+            // An edit adds a table only together with its owner, so each is in one of both.
             let tables = level.map(|desc| match known.remove(&desc.id) {
                 Some(table) => table,
                 None => panic!("table {} has no owner", desc.id),
@@ -97,7 +97,7 @@ impl Tree {
         self.levels().flat_map(|(number, level)| level.tables.iter().map(move |t| (number, t)))
     }
 
-    /// What is the newest version of `key` that is not younger than `snapshot` (R4).
+    /// The newest version of `key` up to `snapshot` (R4).
     pub(crate) fn get(
         &self,
         key: &[u8],
@@ -125,7 +125,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// As [`Tree::get`], of all those keys, which are in order, that nothing was found of.
+    /// As [`Tree::get`], of all keys without a version so far; they are in order.
     pub(crate) fn get_many(
         &self,
         keys: &[&[u8]],

@@ -89,29 +89,27 @@ pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
     };
     let _gone_at_the_next_open = fs.remove(&staged);
     match named {
-        // Who was quicker is told below.
+        // If another store was first, the check below says which.
         Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
         _ => is_claimed(fs, dir, Some(pool))?,
     };
     fs.sync_dir(dir)
 }
 
-/// Makes the file at `path`, which must not be there, say that the tables beside it are those of `pool`. What cannot be
-/// written whole is removed again.
+/// Creates the file at `path`, which says that the tables beside it belong to `pool`. If it cannot be written whole, it is
+/// removed again.
 fn write_claim(fs: &dyn Fs, path: &Path, pool: u64) -> Result<()> {
+    let unsynced = planted::is(Bug::ClaimUnsynced);
     let mut file = fs.create(path)?;
     let written = file.append(encode(pool).as_bytes());
-    let written = match planted::is(Bug::ClaimUnsynced) {
-        true => written,
-        false => written.and_then(|()| file.sync()),
-    };
+    let written = if unsynced { written } else { written.and_then(|()| file.sync()) };
     drop(file);
     written.inspect_err(|_| {
         let _told_by_the_first_error = fs.remove(path);
     })
 }
 
-/// Gives up what `pool` has claimed, where no open will find its tables again.
+/// Gives up the claim of `pool`, if no open will find its tables again.
 pub(crate) fn give_up(fs: &dyn Fs, dir: &Path, pool: u64) {
     if is_claimed(fs, dir, Some(pool)).unwrap_or(false) {
         let _best_effort = fs.remove(&dir.join(NAME));

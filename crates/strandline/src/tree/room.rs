@@ -1,44 +1,44 @@
-//! What files of tables may take, and for what: a limit, and a reserve in it for work that frees space.
+//! Room for files of tables: a limit, and a reserve in it for work that frees space.
 //!
-//! A merge writes its output before its inputs go, so that files which had taken all they may could never give any of it
-//! back. So the first to be refused are writers of values and files from elsewhere, while all that persistent memory has
-//! taken still has room in files, and deletions, too; then level 0 and merges of whole levels. A table that is merged with
-//! what it overlaps of the next level may take all there is: the deleted and the overwritten go that way. If level 0 could
-//! take that as well, deletions could fill files with tables for whose merge there is no room.
+//! A merge writes its output before its inputs are removed, so files at their limit could never shrink. Refused are first
+//! writers of values and ingested files, while files still have room for all data in persistent memory, and for deletions;
+//! then level 0 and merges of whole levels. The merge of one table with the tables that it overlaps in the next level may take
+//! all the room: it frees what was deleted and overwritten. If level 0 could take that room, too, deletions could fill files
+//! with tables that have no room to be merged.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Tables, as large as they are cut, that each part of the reserve holds: one, and what it overlaps of the level below.
 const RESERVED_TABLES: u64 = 12;
-/// Where there is little room, tables are so small that each part of the reserve is one of so many of all room.
+/// If there is little room, tables are so small that each part of the reserve is one of so many of all room.
 const RESERVE_SHARE: u64 = 16;
-/// No part of the reserve is more than one of so many of all room. That much it may be where tables would be smaller than
-/// `TABLE_BYTES_LIGHT` otherwise.
+/// No part of the reserve is more than one of so many of all room. It is that much if tables would otherwise be smaller than
+/// `TABLE_BYTES_LIGHT`.
 const RESERVE_SHARE_MAX: u64 = 4;
-/// Tables from this size on have little beside their entries: in smaller ones it is a good part of what writers have taken.
+/// Tables from this size on have little overhead beside their entries.
 const TABLE_BYTES_LIGHT: u64 = 8 * TABLE_OVERHEAD;
-/// Smaller tables are not worth their names.
+/// Bytes at which the smallest tables are cut.
 const TABLE_BYTES_MIN: u64 = 1 << 10;
 /// Bytes of a table beside its entries: its index, filter, properties and footer.
 const TABLE_OVERHEAD: u64 = 1 << 10;
 
-/// What room is for.
+/// The purpose of room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// Level 0 on its way to tables, whole levels, or files that come from elsewhere.
+    /// Compactions of level 0 and of whole levels, and ingested files.
     Levels,
-    /// What frees space: one table that is merged with what it overlaps.
+    /// Work that frees space: the merge of one table with those that it overlaps.
     Relief,
 }
 
-/// Room beyond the limit, in bytes, of a store that took more when it was opened. All are 0 in any other.
+/// Room beyond the limit, in bytes, of a store whose files took more when it was opened. All are 0 in others.
 #[derive(Default)]
 struct Over {
-    /// All that files may take. It falls with what they take.
+    /// Bytes that files may take. It falls as they take less.
     most: AtomicU64,
     /// How much `most` is above what they take.
     margin: AtomicU64,
-    /// The part of the margin that is kept for relief: tables may be larger than they are cut now.
+    /// The part of the margin that is kept for relief, since tables may be larger than new ones.
     reserve: AtomicU64,
 }
 
@@ -46,15 +46,14 @@ struct Over {
 pub(crate) struct FileRoom {
     /// Bytes that the options allow.
     given: u64,
-    /// Bytes at which a table is cut where there is room enough.
+    /// Bytes at which a table is cut if there is room enough.
     table_bytes: u64,
-    /// Bytes that the device had for all files, those that are there included, when it was asked last.
+    /// Bytes that the device had for files, present ones included, when it was asked last.
     device: AtomicU64,
     /// Bytes of files that tables or dead tables have.
     taken: AtomicU64,
-    /// What files may take that took too much at the open.
     over: Over,
-    /// Bytes of the largest table that was there at the open.
+    /// Bytes of the largest table at the open.
     largest: AtomicU64,
 }
 
@@ -81,18 +80,18 @@ impl FileRoom {
         self.device.store(self.taken().saturating_add(free), Relaxed);
     }
 
-    /// Called at an open, once all tables are counted; `coming` bytes are still to become files. Where files take more than
-    /// merges of levels leave them, because an earlier open allowed more, merges go beyond the limit as far as they would
-    /// in a full store. Otherwise none would have room, and deletions would never meet what they delete.
+    /// Called at an open, once all tables are counted; `coming` bytes will become files. If files take more than merges of
+    /// levels may, because an earlier open allowed more, merges go beyond the limit as far as they would in a full store.
+    /// Otherwise none would have room, and deletions would never free anything.
     pub(crate) fn note_found(&self, coming: u64) {
         let taken = self.taken();
         if taken <= self.limit().saturating_sub(self.reserve()) {
             return;
         }
-        // Where there are few tables, a merge of one may read most of them.
+        // With few tables, the merge of one may read most of them.
         let largest = RESERVED_TABLES.saturating_mul(self.largest.load(Relaxed));
         let reserve = largest.min(taken).max(self.reserve());
-        // All that there is may be cut into smaller tables.
+        // All data may be rewritten in smaller tables, whose overhead is larger.
         let margin = coming + self.in_files(taken) - taken + self.reserve() + reserve;
         self.over.reserve.store(reserve, Relaxed);
         self.over.margin.store(margin, Relaxed);
@@ -109,7 +108,7 @@ impl FileRoom {
         self.taken.load(Relaxed)
     }
 
-    /// Bytes at which a table is cut: where there is little room, a merge of one table must not need much of it.
+    /// Bytes at which a table is cut: with little room, the merge of one table must not need much of it.
     pub(crate) fn cut_at(&self) -> u64 {
         let of = |share| self.limit() / (RESERVED_TABLES * share);
         let light = TABLE_BYTES_LIGHT.min(of(RESERVE_SHARE_MAX));
@@ -126,7 +125,7 @@ impl FileRoom {
         self.most(writes).saturating_sub(self.taken())
     }
 
-    /// Bytes that files and what is still to become files may take before writers are refused.
+    /// Bytes that files, and data that will become files, may take before writers are refused.
     pub(crate) fn for_writers(&self) -> u64 {
         self.limit().saturating_sub(2 * self.reserve())
     }
@@ -136,8 +135,8 @@ impl FileRoom {
         bytes_in_files(len, self.cut_at())
     }
 
-    /// Bytes of zones that stand ready for writers which are not counted as to come to files: otherwise a store with room for
-    /// little more than those zones would take nothing.
+    /// Bytes of zones granted to writers that do not count as coming to files: otherwise a store with room for little more
+    /// than those zones would refuse all writes.
     pub(crate) fn slack(&self) -> u64 {
         self.reserve() / 2
     }
@@ -173,7 +172,7 @@ impl FileRoom {
     /// Gives `len` bytes back.
     pub(super) fn give_back(&self, len: u64) {
         let left = self.taken.fetch_sub(len, Relaxed) - len;
-        // With half of the writers' room free, merges have enough of the rest.
+        // With half of the writers' room free, merges need nothing beyond the limit.
         let most = match left < self.for_writers() / 2 {
             true => 0,
             false => left.saturating_add(self.over.margin.load(Relaxed)),

@@ -1,5 +1,5 @@
-//! The space of a table: a file, or an extent of the pool. It is an owned value, from the first byte that is written over the
-//! compaction that installs the table to the table itself, and what it owns goes once, when its last holder lets go of it
+//! The space of a table: a file, or an extent of the pool. It is one owned value, from the first byte that is written, over
+//! the compaction that installs the table, to the table itself. Its drop frees the space once, after the last holder
 //! (I-TREE-4). A [`TableDesc`] only names it.
 
 use std::sync::Arc;
@@ -20,15 +20,15 @@ pub(crate) struct NewTable {
     pub space: TableSpace,
 }
 
-/// What a table lies in.
+/// The file or extent of a table.
 pub(crate) struct TableSpace {
     id: u64,
     tables: Arc<Tables>,
     /// Bytes of the file that are counted.
     counted: u64,
-    /// Where in persistent memory it lies; none: in its file.
+    /// Its extent in persistent memory; none: it is a file.
     memory: Option<PmExtent>,
-    /// An edit names the table: what it lies in stays.
+    /// An edit names the table, so a drop frees nothing.
     named: AtomicBool,
 }
 
@@ -45,7 +45,7 @@ impl TableSpace {
         }
     }
 
-    /// As [`TableSpace::file`], of what lies in persistent memory instead.
+    /// As [`TableSpace::file`], of a table in persistent memory.
     pub(crate) fn with_memory(mut self, memory: PmExtent) -> TableSpace {
         self.memory = Some(memory);
         self
@@ -68,7 +68,7 @@ impl TableSpace {
         &self.tables
     }
 
-    /// Where in persistent memory it lies.
+    /// Its extent in persistent memory.
     pub(crate) fn extent(&self) -> Option<Extent> {
         self.memory.as_ref().map(PmExtent::extent)
     }

@@ -83,8 +83,7 @@ impl Table {
     pub(crate) fn facts(&self) -> TableFacts<'_> {
         TableFacts {
             bytes: self.desc.len,
-            smallest: &self.desc.smallest,
-            largest: &self.desc.largest,
+            bounds: self.desc.bounds(),
             busy: self.busy.is_taken(),
             deletes: match self.desc {
                 TableDesc { range_deletes: 1.., .. } => 1000,
@@ -134,6 +133,7 @@ impl Table {
                 ),
             )
         };
+        // The file is there, has its length, and its ends decode.
         let file = self.bytes().map_err(|error| match error.kind() {
             ErrorKind::NotFound => lost("is missing"),
             _ => error,
@@ -149,7 +149,7 @@ impl Table {
             }
             _ => error,
         })?;
-        // Tables that come from elsewhere do not know their number.
+        // It is the table that the manifest names. Ingested ones do not know their number.
         let numbered = self.desc.global_seq == Seq::ZERO;
         let properties = layout.properties();
         if (numbered && properties.file_number != self.desc.id)

@@ -59,14 +59,14 @@ impl TableDir {
 /// The directory of tables, what of persistent memory is theirs, and the cache over both.
 pub(crate) struct Tables {
     pub shelf: TableDir,
-    /// Where tables may also be.
+    /// Tables in persistent memory, if there may be any.
     pub memory: Option<Arc<PmTables>>,
     pub cache: Arc<BlockCache>,
-    /// What files may take.
+    /// Room for files.
     pub room: FileRoom,
     next: AtomicU64,
     dead: Mutex<VecDeque<(u64, u64)>>,
-    /// Owners of the space of tables that there are.
+    /// Number of owners of tables' space.
     pub owners: Count,
     /// Threads that take a dead table from the list, but have yet to remove its file.
     pub moving: Count,
@@ -90,7 +90,7 @@ impl Tables {
         }
     }
 
-    /// The same with those in persistent memory.
+    /// The same, with tables in persistent memory.
     pub(crate) fn with_memory(self, memory: PmTables) -> Tables {
         Tables { memory: Some(Arc::new(memory)), ..self }
     }
@@ -111,10 +111,10 @@ impl Tables {
 
     /// Asks the device how much more it takes.
     pub(crate) fn look_at_device(&self) {
-        // A device that does not say is found to be full when it is.
+        // A device that does not tell its free space is found full by a write.
         let ask = || self.shelf.fs.free_bytes(&self.shelf.dir).unwrap_or(u64::MAX);
         let (mut free, removed) = (ask(), self.removed.load(Relaxed));
-        // Files that were removed may take room until their directory is synced, which matters where it is short.
+        // Removed files may take room until their directory is synced, which matters if room is short.
         if removed > free / 8 && self.sync_dir().is_ok() {
             self.removed.fetch_sub(removed, Relaxed);
             free = ask();
@@ -150,12 +150,12 @@ impl Tables {
         hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
-            (Some(extent), Some(memory)) => memory.open((desc.id, extent, desc.len), hold),
+            (Some(extent), Some(memory)) => memory.open(desc.id, extent, desc.len, hold),
             _ => self.shelf.fs.open(&self.path(desc.id)),
         }
     }
 
-    /// Says, after an open, that the manifest names a table.
+    /// Counts, at an open, a table that the manifest names.
     pub(crate) fn claim(self: &Arc<Tables>, desc: &TableDesc) -> Result<NewTable> {
         let mut space = TableSpace::file(self, desc.id);
         space.set_named();
@@ -176,7 +176,8 @@ impl Tables {
         self.shelf.fs.sync_dir(&self.shelf.dir)
     }
 
-    /// Notes that the file of a table may go; `len` of its bytes were counted. Of a table without a file: that its cached blocks may.
+    /// Puts a table on the list of dead ones; `len` bytes of its file were counted. A table without a file only loses its cached
+    /// blocks.
     pub(super) fn bury(&self, id: u64, len: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
     }
@@ -187,11 +188,11 @@ impl Tables {
         dead.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Removes the files of dead tables. What cannot be removed now stays dead, and counts, until the next call, or the
-    /// next open's sweep.
+    /// Removes the files of dead tables. A file that cannot be removed stays on the list, and counts, until the next call or the
+    /// sweep of the next open.
     ///
     /// # Errors
-    /// A panic in it; what was not reached is dead as before.
+    /// A panic in it; the rest stays on the list.
     pub(crate) fn remove_dead(&self) -> Result<()> {
         caught(|| self.remove_each()).map_err(|said| panicked("remove tables", &said))
     }
@@ -200,7 +201,7 @@ impl Tables {
         let _moving = self.moving.raised();
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
         let count = dead().len();
-        // One at a time: whatever stops this, the others stay dead.
+        // One at a time: if one panics, the others stay on the list.
         for _ in 0..count {
             planted::step("remove a table");
             let Some((id, len)) = dead().pop_front() else { return };
@@ -215,15 +216,17 @@ impl Tables {
         }
     }
 
-    /// Removes files of tables that the manifest does not name, and numbers new ones above all that were there.
-    /// Returns how many went; what cannot be removed now is dead.
+    /// Removes files of tables that the manifest does not name, and numbers new tables above all files found. Returns how many
+    /// were removed; those that cannot be removed now are dead.
     pub(crate) fn sweep(&self, named: &BTreeSet<u64>) -> Result<u64> {
+        let sweeps_named = planted::is(Bug::SweepNamedTable);
+        let skips = planted::is(Bug::SkipTableSweep);
         let mut swept = 0;
         for id in self.shelf.present()? {
             self.next.fetch_max(id + 1, Relaxed);
             let remove = match named.contains(&id) {
-                true => planted::is(Bug::SweepNamedTable) && named.last() == Some(&id),
-                false => !planted::is(Bug::SkipTableSweep),
+                true => sweeps_named && named.last() == Some(&id),
+                false => !skips,
             };
             if remove {
                 match self.shelf.fs.remove(&self.path(id)) {

@@ -11,7 +11,7 @@ const READ_BACK: usize = 1 << 20;
 
 /// Reads a table back and compares it with what was written.
 pub(crate) fn verify(file: &dyn Read, desc: &TableDesc) -> Result<()> {
-    // Not damage: what the merge reads is whole, and it is done again.
+    // Not damage: the inputs of the merge are whole, and it is done again.
     let differs = || {
         Error::new(
             ErrorKind::Io,

@@ -14,7 +14,7 @@ use art::Direction;
 
 type TableCursor = sst::Cursor<CachedBlocks>;
 
-/// Versions of one key that a walk passes one by one; then it looks for the end of them.
+/// Versions of one key that a walk passes one by one; behind them it seeks the next key.
 const PASSED_MAX: usize = 64;
 
 /// A walk over a level.
@@ -36,7 +36,7 @@ pub(crate) struct LevelIterator {
     value: Vec<u8>,
 }
 
-/// What the entry that a walk stands on says.
+/// The entry that a walk stands on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LevelHead {
     pub seq: Seq,
@@ -193,7 +193,7 @@ impl LevelIterator {
             Bound::Included(key) | Bound::Excluded(key) => holding(&self.level, key),
         };
         let Some(table) = table else { return Ok(()) };
-        // What begins at the upper end has nothing below it.
+        // A table that begins at the upper end has no key below it.
         if let Some(cursor) = self.open(table.min(self.within.end.saturating_sub(1)))? {
             match from {
                 Bound::Unbounded => cursor.last()?,
@@ -209,6 +209,7 @@ impl LevelIterator {
         self.head = None;
         while self.head.is_none() {
             let Some(cursor) = &mut self.cursor else { return Ok(()) };
+            // At the begin of a table, go on at the end of the one before.
             if !cursor.valid() {
                 let Some(before) = self.table.checked_sub(1) else {
                     self.cursor = None;
@@ -219,6 +220,7 @@ impl LevelIterator {
                 }
                 continue;
             }
+            // Versions come oldest first, so the last visible one is the newest. Behind many of them a seek finds it.
             self.key.clear();
             self.key.extend_from_slice(cursor.key());
             let mut versions = 0;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pmem::{OpenMode, PoolFile, Prefault, Region, Site};
 use pool::{HeaderState, Pool};
-use strandline::{Batch, Db, Options, SsdSource};
+use strandline::{Batch, Db, Options, SsdSource, Work};
 use testkit::{Rng, Value};
 
 use crate::common::{TempDir, heap};
@@ -172,7 +172,7 @@ pub fn sample_bytes(layout: Layout, overwrites: bool) -> (Content, Vec<u8>, Plac
 /// Does background work until there is none, or it fails; more than there can be is left.
 pub fn work_off(db: &Db) {
     for _ in 0..50 {
-        if !matches!(db.work(100), Ok(false)) {
+        if !matches!(db.work(100), Ok(Work::Did)) {
             break;
         }
     }

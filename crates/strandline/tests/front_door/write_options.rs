@@ -134,7 +134,7 @@ fn a_write_that_would_be_slowed_is_refused_whole_and_done_later() {
         assert_eq!(db.prefix("new/").count(), 0, "nothing of a refused batch is visible");
         assert_eq!(db.keys().count() as u64, keys);
         assert_eq!(db.properties().visible_seq, stalled.visible_seq, "and none of it has a number");
-        while !db.work(1000).expect("work") {}
+        while !db.work(1000).expect("work").is_idle() {}
         db.write(&batch).expect("a write that may wait");
         assert_eq!(db.prefix("new/").count(), 2);
         assert_eq!(db.keys().count() as u64, keys + 1);

@@ -9,7 +9,8 @@ use sim::history::State;
 use ssd::Fs;
 use strandline::{Db, Options, WalSync, steps};
 
-use crate::crash::system::{Engine, ID, NOON, SST, WAL, show};
+use crate::crash::store::{ID, NOON, SST, WAL};
+use crate::crash::system::{Engine, show};
 use crate::crash::whole::{self, Spaces};
 
 /// An engine, and the threads that it has.

@@ -111,7 +111,7 @@ impl CpuTask {
         while let Some(source) = merging.source() {
             let kind = source.kind();
             if versions.wants(seq, kind, retention) {
-                versions.take((seq, kind), source.value(media)?, retention);
+                versions.take(seq, kind, source.value(media)?, retention);
             }
             merging.advance(media)?;
             *passed += 1;

@@ -14,7 +14,7 @@ use crate::iter::retention::Retention;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::store::Media;
-use crate::span::Span;
+use crate::span::{KeyBounds, Span};
 use crate::tree::level::Level;
 use crate::tree::space::NewTable;
 use crate::tree::table::Table;
@@ -80,10 +80,9 @@ pub(crate) struct Estimate {
 pub(crate) struct Merge {
     pub media: Arc<Media>,
     pub tables: Arc<Tables>,
-    /// With the keys that count. Of what is in them, only versions below the horizon do, since they may be taking
-    /// writes.
+    /// Each with the keys to merge. Only versions below the horizon are merged, since writes may still arrive.
     pub memtables: Vec<(Arc<Memtable>, Span)>,
-    /// With the keys that count.
+    /// Each with the keys to merge.
     pub runs: Vec<(Arc<Run>, Span)>,
     /// Each a list of disjoint tables in key order; newest level first.
     pub levels: Vec<Vec<Arc<Table>>>,
@@ -91,8 +90,8 @@ pub(crate) struct Merge {
     pub from: Option<Vec<u8>>,
     /// Only keys below this one.
     pub before: Option<Vec<u8>>,
-    /// What it was given of the level that it writes to, if nothing else writes there meanwhile.
-    pub bounds: Option<(Vec<u8>, Vec<u8>)>,
+    /// The keys of the output level that no other compaction writes meanwhile; none if that is not known.
+    pub bounds: Option<KeyBounds>,
     pub retention: Retention,
     /// The level below the output: a new table is begun before it overlaps too much of it.
     pub below: Option<Arc<Level>>,
@@ -103,7 +102,8 @@ pub(crate) struct Merge {
 impl Merge {
     /// What bounds of its tables keep to.
     pub(crate) fn limits(&self) -> OutputLimits {
-        let (low, high) = self.bounds.clone().unzip();
+        let bounds = self.bounds.clone();
+        let (low, high) = bounds.map(|KeyBounds { smallest, largest }| (smallest, largest)).unzip();
         OutputLimits {
             floor: self.from.clone().or(low),
             ceiling: self.before.clone().map(Bound::Excluded).or(high.map(Bound::Included)),

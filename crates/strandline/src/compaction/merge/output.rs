@@ -23,18 +23,18 @@ use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
 use crate::tree::verify;
 
-/// Where tables go and what they look like.
+/// The tier and the form of tables.
 #[derive(Clone)]
 pub(crate) struct OutputOptions {
     pub keyspace: u32,
     pub keyspace_name: String,
     pub level: u8,
-    pub place: OutputTier,
-    /// What the room in files that it takes is for.
+    pub tier: OutputTier,
+    /// The purpose of the room in files that it takes.
     pub writes: Writes,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
-    /// Keys at which a table ends, whatever its size, in order: where subranges begin, which then have tables of their own.
+    /// Keys at which a table ends, whatever its size, in order: the first keys of subranges, which so get their own tables.
     pub cuts: Arc<[Vec<u8>]>,
     /// What a table looks like; whose it is and its number are filled in.
     pub writer: WriterOptions,
@@ -42,8 +42,8 @@ pub(crate) struct OutputOptions {
     pub rate: Option<Arc<RateLimit>>,
 }
 
-/// What the bounds of all tables of a merge keep to: what lies beyond belongs to others. Where it is not known, bounds are
-/// the keys themselves.
+/// Limits of the bounds of all tables of a merge: keys beyond them belong to other tables. Without limits the bounds are the
+/// keys themselves.
 pub(crate) struct OutputLimits {
     pub floor: Option<Vec<u8>>,
     pub ceiling: Option<Bound<Vec<u8>>>,
@@ -153,8 +153,8 @@ impl Output {
         let table_bytes = self.options.table_bytes;
         let id = self.tables.take_id();
         let rate = self.options.rate.clone();
-        let OutputOptions { place, writes, .. } = self.options;
-        let sink = TableSink::new(&self.tables, id, place, table_bytes, writes, rate)?;
+        let OutputOptions { tier, writes, .. } = self.options;
+        let sink = TableSink::new(&self.tables, id, tier, table_bytes, writes, rate)?;
         let full_at = sink.cut_at(table_bytes);
         let options = WriterOptions {
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
@@ -223,6 +223,7 @@ impl Output {
 
     /// Adds the range deletions that begin before `next`, cut off there.
     fn add_ranges(&mut self, open: &mut OpenOutput, next: Option<&[u8]>) -> Result<()> {
+        let ends_with_table = planted::is(Bug::RangeEndsWithTable);
         let mut rests = Vec::new();
         let begins = |delete: &RangeDelete| next.is_none_or(|next| &delete.begin[..] < next);
         while self.ranges.front().is_some_and(begins) {
@@ -236,7 +237,7 @@ impl Output {
                 _ => open.writer.add_range_delete(&delete.begin, &delete.end, delete.seq)?,
             }
         }
-        if !planted::is(Bug::RangeEndsWithTable) {
+        if !ends_with_table {
             // They are parts of one piece, the newest first.
             rests.into_iter().rev().for_each(|rest| self.ranges.push_front(rest));
         }

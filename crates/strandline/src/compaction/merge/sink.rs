@@ -1,4 +1,4 @@
-//! Where the bytes of a table go: to a file as they come, or, if it belongs in persistent memory, to a buffer that becomes
+//! Takes the bytes of a table: into a file at once, or, if the table belongs in persistent memory, into a buffer that becomes
 //! an extent when the table ends.
 //!
 //! An extent is so taken once, of the right length, and written and fenced by one thread, whichever threads carried the
@@ -51,14 +51,14 @@ impl TableSink {
     pub(crate) fn new(
         tables: &Arc<Tables>,
         id: u64,
-        place: OutputTier,
+        tier: OutputTier,
         expected: u64,
         writes: Writes,
         rate: Option<Arc<RateLimit>>,
     ) -> Result<TableSink> {
-        let memory = tables.memory.as_ref().filter(|_| place == OutputTier::Memory);
+        let memory = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
         let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
-        // What is there of a file goes with it, should anything fail from here on.
+        // If anything fails from here on, its drop removes the file.
         let space = TableSpace::file(tables, id);
         let to = match memory.filter(has_room) {
             Some(memory) => To::Memory(Arc::clone(memory)),
@@ -105,6 +105,7 @@ impl TableSink {
 
     /// Makes all of it durable.
     pub(crate) fn end(mut self) -> Result<WrittenTable> {
+        let unsynced = planted::is(Bug::SkipTableSync);
         let sum = self.sum.value();
         if let To::Memory(memory) = &self.to
             && let Some(extent) = memory.write(&self.buffer)
@@ -114,7 +115,7 @@ impl TableSink {
         }
         self.flush()?;
         if let To::File(file) = &mut self.to
-            && !planted::is(Bug::SkipTableSync)
+            && !unsynced
         {
             file.sync()?;
         }
@@ -184,7 +185,7 @@ mod tests {
         let mut read = vec![0; len];
         match (written.space.extent(), &tables.memory) {
             (Some(extent), Some(memory)) => {
-                let file = memory.open((id, extent, len as u64), None).expect("open");
+                let file = memory.open(id, extent, len as u64, None).expect("open");
                 file.read_at(0, &mut read).expect("read");
                 assert!(file.read_at(1, &mut read).is_err(), "beyond its end");
             }

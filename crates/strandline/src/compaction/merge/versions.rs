@@ -41,15 +41,11 @@ impl Versions {
     }
 
     /// Takes a version that is wanted; one that has expired becomes a deletion.
-    pub(crate) fn take(
-        &mut self,
-        (seq, kind): (Seq, EntryKind),
-        stored: &[u8],
-        retention: &Retention,
-    ) {
+    pub(crate) fn take(&mut self, seq: Seq, kind: EntryKind, stored: &[u8], retention: &Retention) {
+        let drops_early = planted::is(Bug::ExpiredDropsEarly);
         match retention.says(kind, || Some(stored)) {
             EntryKind::Delete if kind == EntryKind::Value => {
-                if !planted::is(Bug::ExpiredDropsEarly) {
+                if !drops_early {
                     self.push(seq, EntryKind::Delete, &[]);
                 }
             }
@@ -62,8 +58,8 @@ impl Versions {
         self.kept.push(Version { seq, kind, end: self.bytes.len() });
     }
 
-    /// Combines operands that no reader tells apart, each with what is below it, if that is known. What the operator
-    /// refuses stays as it is, so that one key does not keep all others where they are.
+    /// Combines operands that no reader tells apart, with the value below them if that is known. Operands that the operator
+    /// refuses stay as they are: one key must not stop the compaction of all others.
     pub(crate) fn combine(
         &mut self,
         retention: &Retention,
@@ -71,18 +67,20 @@ impl Versions {
         hooks: &Called,
         keyspace: &str,
     ) {
+        let without_base = planted::is(Bug::MergeWithoutBase);
         let merges = self.kept.iter().any(|version| version.kind == EntryKind::Merge);
         if !merges || !hooks.has_operator() {
             return;
         }
+        // Rebuild the list group by group, from the newest.
         let before: Vec<(Seq, EntryKind, Vec<u8>)> =
             self.iter().map(|(seq, kind, value)| (seq, kind, value.to_vec())).collect();
-        let bottom =
-            !retention.older.may_hold(media, &self.key) || planted::is(Bug::MergeWithoutBase);
+        let bottom = !retention.older.may_hold(media, &self.key) || without_base;
         self.bytes.clear();
         self.kept.clear();
         let mut rest = &before[..];
         while let [(seq, _, _), ..] = rest {
+            // A group: operands that no snapshot tells apart, and the version below them, their base.
             let tell =
                 |(seq, kind, _): &(Seq, EntryKind, Vec<u8>)| (*seq, *kind == EntryKind::Merge);
             let (group, behind) = rest.split_at(retention.horizon.stretch(rest, tell));
@@ -91,6 +89,7 @@ impl Versions {
             let operands = &group[..group.len() - usize::from(base.is_some())];
             let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
             let existing = existing.map(|(_, _, value)| &value[..]);
+            // With a known base the result is a value, else one operand for all.
             let operands: Vec<&[u8]> =
                 operands.iter().rev().map(|(_, _, operand)| &operand[..]).collect();
             let merged = match operands.len() {

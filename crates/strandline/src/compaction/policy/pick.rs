@@ -1,9 +1,9 @@
 //! What to compact next: a pure function from sizes and bounds to a choice.
 //!
-//! What level 0 gives goes as deep as it overlaps nothing, there and above, so it is written once and merged with
-//! nothing. Keys that come in order reach the deepest level that way. Others pile up, each a level higher than the
-//! one before, on top of the *base*; when enough have gathered they are merged into the base together, which is so
-//! rewritten once for all of them.
+//! Level 0 is written to the deepest level such that it overlaps nothing there and above: so it is written once and merged
+//! with nothing. Keys written in order reach the deepest level that way. Others pile up, each one level higher than the one
+//! before, on top of the *base*; when enough have gathered they are merged into the base together, which is so rewritten
+//! once for all of them.
 //!
 //! From the base down levels have targets, which are dynamic, as in RocksDB's `level_compaction_dynamic_level_bytes`:
 //! the deepest level sets them. Between what level 0 gives at once and the deepest level sizes grow by one ratio, as
@@ -12,6 +12,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::compaction::policy::relief;
+use crate::span::BoundsRef;
 use crate::tree::desc::LEVELS;
 use crate::tree::facts::TableFacts;
 
@@ -20,14 +21,13 @@ pub(crate) const OVERLAP_MAX: u64 = 10;
 
 /// How much larger a level is than the one above, at most.
 const RATIO_MAX: f64 = 8.0;
-/// Levels above the base that are merged into it together, if there are as many and one more, which takes what comes
-/// meanwhile.
+/// Levels above the base that are merged into it together, if there are as many and one more for new data.
 const GATHERED: usize = 3;
-/// What level 0 gives is merged with the level that it lies on if that is smaller by this factor than what it gives, or
-/// should give, at once: each small one would count as much as a large one among those that gather.
+/// Level 0 is merged with the level below it if that is smaller by this factor than what level 0 gives, or should give, at
+/// once: among those that gather, a small level would count as much as a large one.
 const SMALL: u64 = 4;
 
-/// What is known of level 0.
+/// The facts of level 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level0Facts<'t> {
     /// Bytes of records in it.
@@ -35,22 +35,28 @@ pub(crate) struct Level0Facts<'t> {
     /// Bytes of files that it takes at most, values of their own extents among them; about.
     pub files: u64,
     /// Lowest and highest key in it.
-    pub bounds: Option<(&'t [u8], &'t [u8])>,
+    pub bounds: Option<BoundsRef<'t>>,
     /// A flush, merge or compaction under way reads any of it.
     pub busy: bool,
-    /// It is to leave persistent memory.
+    /// It is to be compacted.
     pub due: bool,
-    /// It is a memtable, or what a memtable waits behind: unlike other runs it does not become more, and so worth more, by
-    /// waiting.
+    /// It is a memtable, or runs that a memtable waits behind. Unlike other runs it does not grow, and so gain, by waiting.
     pub waits: bool,
 }
 
-/// What a compaction under way writes to a level.
+/// The keys that a compaction under way writes to a level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arriving<'t> {
     pub level: usize,
-    pub smallest: &'t [u8],
-    pub largest: &'t [u8],
+    pub bounds: BoundsRef<'t>,
+}
+
+/// Whether persistent memory is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pressure {
+    Normal,
+    /// A writer or a flush waits for what a compaction frees.
+    Stalled,
 }
 
 /// The state of a subrange, and of the tables that have its keys.
@@ -62,14 +68,13 @@ pub(crate) struct PickerInput<'t> {
     /// Where compactions under way write. Their tables may come to lie anywhere between the lowest and the highest key
     /// that they read, in gaps too where nothing is now: two that overlap would break I-TREE-1.
     pub arriving: Vec<Arriving<'t>>,
-    /// What level 0 gives at once, in bytes.
+    /// Bytes that level 0 of a subrange gives at once.
     pub level0_bytes: u64,
-    /// A writer or a flush waits for persistent memory.
-    pub pressed: bool,
+    pub pressure: Pressure,
     pub room: RoomFacts,
 }
 
-/// What is known of the room in files.
+/// The facts of room in files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoomFacts {
     /// Bytes that a merge of level 0, or of whole levels, may write before its inputs go.
@@ -78,7 +83,7 @@ pub(crate) struct RoomFacts {
     pub relief: u64,
     /// Bytes at which a table is cut.
     pub cut_at: u64,
-    /// Writers are refused for want of it.
+    /// Writers are refused because there is too little.
     pub short: bool,
 }
 
@@ -112,9 +117,9 @@ impl<'t> PickerInput<'t> {
         &self.levels[number - 1]
     }
 
-    /// Whether anything between two keys is about to be written to one of the levels.
-    pub(crate) fn arrives(&self, levels: RangeInclusive<usize>, low: &[u8], high: &[u8]) -> bool {
-        let overlaps = |each: &Arriving<'_>| each.smallest <= high && each.largest >= low;
+    /// Whether anything within `bounds` is about to be written to one of the levels.
+    pub(crate) fn arrives(&self, levels: RangeInclusive<usize>, bounds: BoundsRef<'_>) -> bool {
+        let overlaps = |each: &Arriving<'_>| each.bounds.overlaps(bounds);
         self.arriving.iter().any(|each| levels.contains(&each.level) && overlaps(each))
     }
 
@@ -126,7 +131,7 @@ impl<'t> PickerInput<'t> {
 
     /// Whether a writer or a flush waits for what a compaction frees.
     fn is_waited_for(&self) -> bool {
-        self.pressed || self.level0.waits
+        self.pressure == Pressure::Stalled || self.level0.waits
     }
 
     /// The uppermost level that has a target.
@@ -140,11 +145,11 @@ impl<'t> PickerInput<'t> {
     }
 
     fn targets(&self) -> Targets {
-        targets(&self.levels.each_ref().map(|level| bytes(level)), self.level0_bytes)
+        targets(&self.levels.each_ref().map(|level| total_bytes(level)), self.level0_bytes)
     }
 }
 
-/// Something that holds more than it should.
+/// Levels above their targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overfull {
     /// Levels above the base.
@@ -169,70 +174,71 @@ pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
     Targets { base, bytes: targets }
 }
 
-/// The next compaction, if one is worth it. What has no room for what it writes gives way to what makes some.
-pub(crate) fn pick(picture: &PickerInput<'_>) -> Option<Choice> {
-    if let Some(choice) = relief::of_deletes(picture).filter(|_| picture.room.short) {
+/// The next compaction, if one is worth it. One that has no room for its output gives way to one that makes room.
+pub(crate) fn pick(input: &PickerInput<'_>) -> Option<Choice> {
+    if let Some(choice) = relief::of_deletes(input).filter(|_| input.room.short) {
         return Some(choice);
     }
-    match usual(picture) {
-        Some(choice) if fits(picture, &choice) => Some(choice),
-        Some(_) => relief::any(picture),
-        None if picture.room.short && picture.is_waited_for() => relief::any(picture),
+    match usual(input) {
+        Some(choice) if fits(input, &choice) => Some(choice),
+        Some(_) => relief::any(input),
+        None if input.room.short && input.is_waited_for() => relief::any(input),
         None => None,
     }
 }
 
-/// What to try where nothing that fits is left anywhere, and a writer or a flush waits: how much is left of what is merged only the
-/// merge finds out.
-pub(crate) fn pick_unfit(picture: &PickerInput<'_>) -> Option<Choice> {
-    usual(picture).filter(|choice| picture.is_waited_for() && !fits(picture, choice))
+/// The compaction to try if none fits anywhere, and a writer or a flush waits: only the merge itself finds out how much of its
+/// inputs is left.
+pub(crate) fn pick_unfit(input: &PickerInput<'_>) -> Option<Choice> {
+    usual(input).filter(|choice| input.is_waited_for() && !fits(input, choice))
 }
 
 /// As [`pick`], of level 0 only.
-pub(crate) fn pick_level0(picture: &PickerInput<'_>) -> Option<Choice> {
-    level0(picture).filter(|choice| fits(picture, choice))
+pub(crate) fn pick_level0(input: &PickerInput<'_>) -> Option<Choice> {
+    level0(input).filter(|choice| fits(input, choice))
 }
 
 /// Whether there is room for all that a merge reads.
-fn fits(picture: &PickerInput<'_>, choice: &Choice) -> bool {
-    let RoomFacts { levels, relief, .. } = picture.room;
-    let overlapped = |into: usize, onto: &Range<usize>| bytes(&picture.level(into)[onto.clone()]);
+fn fits(input: &PickerInput<'_>, choice: &Choice) -> bool {
+    let RoomFacts { levels, relief, .. } = input.room;
+    let overlapped =
+        |into: usize, onto: &Range<usize>| total_bytes(&input.level(into)[onto.clone()]);
     match choice {
-        Choice::Level0 { into, onto } => picture.level0.files + overlapped(*into, onto) <= levels,
+        Choice::Level0 { into, onto } => input.level0.files + overlapped(*into, onto) <= levels,
         Choice::Levels { from, onto } => {
-            let filled = from.clone().filter(|number| !picture.level(*number).is_empty());
-            let above: u64 = from.clone().map(|number| bytes(picture.level(number))).sum();
+            let filled = from.clone().filter(|number| !input.level(*number).is_empty());
+            let above: u64 = from.clone().map(|number| total_bytes(input.level(number))).sum();
             let moves = filled.count() == 1 && onto.is_empty();
             moves || above + overlapped(from.end, onto) <= levels
         }
         Choice::Table { from, table, onto } => {
-            let table = picture.level(*from)[*table].bytes;
+            let table = input.level(*from)[*table].bytes;
             onto.is_empty() || table + overlapped(from + 1, onto) <= relief
         }
-        Choice::Parted { level, table } => picture.level(*level)[*table].bytes <= relief,
+        Choice::Parted { level, table } => input.level(*level)[*table].bytes <= relief,
     }
 }
 
 /// The next compaction where there is room enough.
-fn usual(picture: &PickerInput<'_>) -> Option<Choice> {
+fn usual(input: &PickerInput<'_>) -> Option<Choice> {
     // It costs little, and writers wait for it.
-    if let Some(choice) = level0(picture) {
+    if let Some(choice) = level0(input) {
         return Some(choice);
     }
-    let targets = picture.targets();
-    if let Some(choice) = slide(picture) {
+    let targets = input.targets();
+    if let Some(choice) = slide(input) {
         return Some(choice);
     }
-    // Level 0 has nowhere to go, and more sinking from the base would keep what gathered waiting.
-    let mut gathered_wait = picture.is_level0_due();
-    if gathered_wait && let Some(choice) = gathered(picture, targets.base) {
+    // If level 0 has no level to go to, compactions from the base down would only keep the gathered levels waiting.
+    let mut gathered_wait = input.is_level0_due();
+    if gathered_wait && let Some(choice) = gathered(input, targets.base) {
         return Some(choice);
     }
-    for due in due(picture, &targets) {
+    for due in due(input, &targets) {
         let choice = match due {
-            Overfull::Gathered => gathered(picture, targets.base),
+            Overfull::Gathered => gathered(input, targets.base),
             Overfull::Level(level) if level == targets.base && gathered_wait => None,
-            Overfull::Level(level) => pick_table(picture, level),
+            Overfull::Level(level) => pick_table(input, level),
         };
         if choice.is_some() {
             return choice;
@@ -243,52 +249,52 @@ fn usual(picture: &PickerInput<'_>) -> Option<Choice> {
 }
 
 /// Level 0, if it is due.
-fn level0(picture: &PickerInput<'_>) -> Option<Choice> {
-    let level0 = picture.is_level0_due().then_some(&picture.level0)?;
-    // Runs that have none of its keys any more: it has only to leave them.
-    let Some((smallest, largest)) = level0.bounds else {
+fn level0(input: &PickerInput<'_>) -> Option<Choice> {
+    let level0 = input.is_level0_due().then_some(&input.level0)?;
+    // Runs without any key of the subrange: it only leaves them.
+    let Some(bounds) = level0.bounds else {
         return Some(Choice::Level0 { into: LEVELS, onto: 0..0 });
     };
-    let (into, onto) = place(picture, level0.bytes, smallest, largest)?;
-    let merged = bytes(&picture.level(into)[onto.clone()]);
+    let (into, onto) = output_level(input, level0.bytes, bounds)?;
+    let merged = total_bytes(&input.level(into)[onto.clone()]);
     // If no level is free, wait for the gathered levels; otherwise merges here only grow. Once or twice such a merge is
     // worth it, where a writer or a flush waits. Where nothing has gathered there is nothing to wait for.
-    let base = picture.base();
-    let no_other_way = || gathered(picture, base).or_else(|| slide(picture)).is_none();
-    let worth_it = merged <= picture.small(level0.bytes)
+    let base = input.base();
+    let no_other_way = || gathered(input, base).or_else(|| slide(input)).is_none();
+    let worth_it = merged <= input.small(level0.bytes)
         || into >= base
-        || (level0.waits || picture.pressed && merged <= level0.bytes) && no_other_way();
+        || (level0.waits || input.pressure == Pressure::Stalled && merged <= level0.bytes)
+            && no_other_way();
     worth_it.then_some(Choice::Level0 { into, onto })
 }
 
 /// A level above the base with nothing between both, which makes room for others by moving down.
-pub(crate) fn slide(picture: &PickerInput<'_>) -> Option<Choice> {
-    let awaits = |level: usize| picture.arriving.iter().any(|each| each.level == level);
-    let is_free = |level: usize| picture.level(level).is_empty() && !awaits(level);
-    let to = (1..picture.base()).rev().find(|level| is_free(*level))?;
+pub(crate) fn slide(input: &PickerInput<'_>) -> Option<Choice> {
+    let awaits = |level: usize| input.arriving.iter().any(|each| each.level == level);
+    let is_free = |level: usize| input.level(level).is_empty() && !awaits(level);
+    let to = (1..input.base()).rev().find(|level| is_free(*level))?;
     let from = (1..to).rev().find(|level| !is_free(*level))?;
-    let moves = !awaits(from) && !is_busy(picture.level(from));
+    let moves = !awaits(from) && !is_busy(input.level(from));
     moves.then_some(Choice::Levels { from: from..to, onto: 0..0 })
 }
 
-/// The level that takes `bytes` from level 0, and which of its tables are merged with that; `None` while these, or
-/// what is to come there, are being written.
-pub(crate) fn place(
-    picture: &PickerInput<'_>,
+/// The output level of `bytes` from level 0, and which of its tables are merged with them; `None` while a compaction has these
+/// as inputs or outputs.
+pub(crate) fn output_level(
+    input: &PickerInput<'_>,
     bytes: u64,
-    smallest: &[u8],
-    largest: &[u8],
+    bounds: BoundsRef<'_>,
 ) -> Option<(usize, Range<usize>)> {
-    let onto = |level: usize| overlapping(picture.level(level), smallest, largest);
-    let arrives = |level: usize| picture.arrives(level..=level, smallest, largest);
+    let onto = |level: usize| overlapping(input.level(level), bounds);
+    let arrives = |level: usize| input.arrives(level..=level, bounds);
     let is_free = |level: &usize| onto(*level).is_empty() && !arrives(*level);
     let free = (1..=LEVELS).take_while(is_free).count();
     let lies_on = (free + 1).min(LEVELS);
     let tables = onto(lies_on);
-    let overlapped = &picture.level(lies_on)[tables.clone()];
-    let small = self::bytes(overlapped) <= picture.small(bytes);
-    let (low, high) = hull(overlapped, (smallest, largest));
-    let mergeable = !is_busy(overlapped) && !picture.arrives(lies_on..=lies_on, low, high);
+    let overlapped = &input.level(lies_on)[tables.clone()];
+    let small = total_bytes(overlapped) <= input.small(bytes);
+    let mergeable =
+        !is_busy(overlapped) && !input.arrives(lies_on..=lies_on, enclosing(overlapped, bounds));
     match free {
         LEVELS => Some((LEVELS, 0..0)),
         0 => mergeable.then_some((1, tables)),
@@ -297,13 +303,13 @@ pub(crate) fn place(
     }
 }
 
-/// What holds more than it should, the fullest first; of equals, the upper.
-fn due(picture: &PickerInput<'_>, targets: &Targets) -> Vec<Overfull> {
-    let above = picture.levels[..targets.base - 1].iter().filter(|level| !level.is_empty());
+/// Levels above their targets, the fullest first; of equals, the upper.
+fn due(input: &PickerInput<'_>, targets: &Targets) -> Vec<Overfull> {
+    let above = input.levels[..targets.base - 1].iter().filter(|level| !level.is_empty());
     let most = GATHERED.min(targets.base.saturating_sub(2)).max(1);
     let mut scores = vec![(above.count() as f64 / most as f64, Overfull::Gathered)];
     scores.extend((targets.base..LEVELS).map(|level| {
-        let ready = picture.level(level).iter().filter(|table| !table.busy);
+        let ready = input.level(level).iter().filter(|table| !table.busy);
         let bytes = ready.map(|table| table.bytes).sum::<u64>();
         (bytes as f64 / targets.bytes[level - 1] as f64, Overfull::Level(level))
     }));
@@ -311,114 +317,104 @@ fn due(picture: &PickerInput<'_>, targets: &Targets) -> Vec<Overfull> {
     scores.into_iter().take_while(|(score, _)| *score >= 1.0).map(|(_, due)| due).collect()
 }
 
-/// Everything above the base into it.
-fn gathered(picture: &PickerInput<'_>, base: usize) -> Option<Choice> {
-    let first = (1..base).find(|level| !picture.level(*level).is_empty())?;
-    let above = &picture.levels[first - 1..base - 1];
-    let smallest = above.iter().filter_map(|level| level.first()).map(|t| t.smallest).min()?;
-    let largest = above.iter().filter_map(|level| level.last()).map(|t| t.largest).max()?;
-    let onto = overlapping(picture.level(base), smallest, largest);
-    let overlapped = &picture.level(base)[onto.clone()];
-    let (low, high) = hull(overlapped, (smallest, largest));
+/// Merges all levels above the base into it.
+fn gathered(input: &PickerInput<'_>, base: usize) -> Option<Choice> {
+    let first = (1..base).find(|level| !input.level(*level).is_empty())?;
+    let above = &input.levels[first - 1..base - 1];
+    let bounds = above.iter().flatten().map(|table| table.bounds).reduce(BoundsRef::join)?;
+    let onto = overlapping(input.level(base), bounds);
+    let overlapped = &input.level(base)[onto.clone()];
     let busy = above.iter().any(|level| is_busy(level))
         || is_busy(overlapped)
-        || picture.arrives(first..=base, low, high);
+        || input.arrives(first..=base, enclosing(overlapped, bounds));
     (!busy).then_some(Choice::Levels { from: first..base, onto })
 }
 
 /// The table of `level` that rewrites least for what it brings down.
-fn pick_table(picture: &PickerInput<'_>, level: usize) -> Option<Choice> {
-    let (into, below) = (level + 1, picture.level(level + 1));
-    let candidates = picture.level(level).iter().enumerate().filter(|(_, table)| !table.busy);
+fn pick_table(input: &PickerInput<'_>, level: usize) -> Option<Choice> {
+    let (into, below) = (level + 1, input.level(level + 1));
+    let candidates = input.level(level).iter().enumerate().filter(|(_, table)| !table.busy);
     let rated = candidates.filter_map(|(position, table)| {
-        let onto = overlapping(below, table.smallest, table.largest);
+        let onto = overlapping(below, table.bounds);
         let overlapped = &below[onto.clone()];
-        let cost = bytes(overlapped) * 1000 / table.bytes.max(1);
-        let (low, high) = hull(overlapped, (table.smallest, table.largest));
-        let busy = is_busy(overlapped) || picture.arrives(into..=into, low, high);
+        let cost = total_bytes(overlapped) * 1000 / table.bytes.max(1);
+        let busy =
+            is_busy(overlapped) || input.arrives(into..=into, enclosing(overlapped, table.bounds));
         (!busy).then_some((cost, position, onto))
     });
     let (_, table, onto) = rated.min_by_key(|(cost, position, _)| (*cost, *position))?;
     Some(Choice::Table { from: level, table, onto })
 }
 
-pub(crate) fn bytes(tables: &[TableFacts<'_>]) -> u64 {
+pub(crate) fn total_bytes(tables: &[TableFacts<'_>]) -> u64 {
     tables.iter().map(|table| table.bytes).sum()
 }
 
-/// Lowest and highest key of tables of one level and of what overlaps them.
-pub(crate) fn hull<'t>(
-    tables: &[TableFacts<'t>],
-    (low, high): (&'t [u8], &'t [u8]),
-) -> (&'t [u8], &'t [u8]) {
+/// Bounds that enclose `bounds` and the tables of one level, which are in key order.
+pub(crate) fn enclosing<'t>(tables: &[TableFacts<'t>], bounds: BoundsRef<'t>) -> BoundsRef<'t> {
     let ends = tables.first().zip(tables.last());
-    ends.map_or((low, high), |(first, last)| (low.min(first.smallest), high.max(last.largest)))
+    ends.map_or(bounds, |(first, last)| bounds.join(first.bounds).join(last.bounds))
 }
 
 pub(crate) fn is_busy(tables: &[TableFacts<'_>]) -> bool {
     tables.iter().any(|table| table.busy)
 }
 
-pub(crate) fn overlapping(
-    tables: &[TableFacts<'_>],
-    smallest: &[u8],
-    largest: &[u8],
-) -> Range<usize> {
-    let first = tables.partition_point(|table| table.largest < smallest);
-    first..first + tables[first..].partition_point(|table| table.smallest <= largest)
+/// Positions of the tables of one level that overlap `bounds`.
+pub(crate) fn overlapping(tables: &[TableFacts<'_>], bounds: BoundsRef<'_>) -> Range<usize> {
+    let first = tables.partition_point(|table| table.bounds.largest < bounds.smallest);
+    first..first + tables[first..].partition_point(|table| table.bounds.smallest <= bounds.largest)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Pressure::{Normal, Stalled};
     use super::*;
 
-    /// A picture from text: `0 40 a-z` is level 0 with 40 bytes from `a` to `z`; `5 10 a-c! 10 d-f` are two tables of
+    /// Picker input from text: `0 40 a-z` is level 0 with 40 bytes from `a` to `z`; `5 10 a-c! 10 d-f` are two tables of
     /// level 5, the first busy; `5+ a-c` is being written to level 5.
-    fn picture(text: &str, pressed: bool) -> PickerInput<'_> {
-        let mut picture = PickerInput {
+    fn input(text: &str, pressure: Pressure) -> PickerInput<'_> {
+        let mut input = PickerInput {
             level0: Level0Facts::default(),
             levels: Default::default(),
             arriving: Vec::new(),
             level0_bytes: 100,
-            pressed,
+            pressure,
             room: RoomFacts { levels: u64::MAX, relief: u64::MAX, cut_at: 10, short: false },
         };
         for line in text.split('|') {
             let words: Vec<&str> = line.split_whitespace().collect();
             let level: usize = words[0].trim_end_matches('+').parse().expect("level");
             if words[0].ends_with('+') {
-                let (smallest, largest) = words[1].split_once('-').expect("bounds");
-                let (smallest, largest) = (smallest.as_bytes(), largest.as_bytes());
-                picture.arriving.push(Arriving { level, smallest, largest });
+                input.arriving.push(Arriving { level, bounds: bounds(words[1]) });
                 continue;
             }
             for pair in words[1..].chunks(2) {
                 let busy = pair[1].ends_with('!');
-                let (smallest, largest) =
-                    pair[1].trim_end_matches('!').split_once('-').expect("bounds");
-                let (smallest, largest) = (smallest.as_bytes(), largest.as_bytes());
+                let bounds = bounds(pair[1].trim_end_matches('!'));
                 let bytes = pair[0].parse().expect("bytes");
                 if level == 0 {
-                    let bounds = Some((smallest, largest));
-                    let due = bytes >= 100 || pressed && bytes > 0;
+                    let bounds = Some(bounds);
+                    let due = bytes >= 100 || pressure == Pressure::Stalled && bytes > 0;
                     let (files, waits) = (bytes, false);
-                    picture.level0 = Level0Facts { bytes, files, bounds, busy, due, waits };
+                    input.level0 = Level0Facts { bytes, files, bounds, busy, due, waits };
                 } else {
-                    picture.levels[level - 1].push(TableFacts {
-                        bytes,
-                        smallest,
-                        largest,
-                        busy,
-                        deletes: 0,
-                    });
+                    let table = TableFacts { bytes, bounds, busy, deletes: 0 };
+                    input.levels[level - 1].push(table);
                 }
             }
         }
-        picture
+        input
     }
 
-    fn shown(text: &str, pressed: bool) -> String {
-        match pick(&picture(text, pressed)) {
+    /// `a-c` is from `a` to `c`.
+    fn bounds(text: &str) -> BoundsRef<'_> {
+        let (smallest, largest) = text.split_once('-').expect("bounds");
+        BoundsRef { smallest: smallest.as_bytes(), largest: largest.as_bytes() }
+    }
+
+    fn shown(text: &str, pressure: Pressure) -> String {
+        match pick(&input(text, pressure)) {
             None => "nothing".into(),
             Some(Choice::Level0 { into, onto }) if onto.is_empty() => {
                 format!("level 0 into {into}")
@@ -486,29 +482,29 @@ mod tests {
             ),
             ("1 9 a-b | 2 9 a-b | 3 9 a-b | 4 9 a-b | 5 9 a-c! 360 d-f | 6 900 g-h", "nothing"),
         ] {
-            assert_eq!(shown(text, false), choice, "{text}");
+            assert_eq!(shown(text, Normal), choice, "{text}");
         }
-        assert_eq!(shown("0 1 a-z", true), "level 0 into 6");
-        assert_eq!(shown("0 0 a-z", true), "nothing");
-        assert_eq!(shown("0 100 a-z | 6 900 a-z", true), "level 0 into 5");
-        assert_eq!(shown("0 2 a-z | 5 20 a-z | 6 900 a-z", true), "level 0 into 5 onto 0..1");
+        assert_eq!(shown("0 1 a-z", Stalled), "level 0 into 6");
+        assert_eq!(shown("0 0 a-z", Stalled), "nothing");
+        assert_eq!(shown("0 100 a-z | 6 900 a-z", Stalled), "level 0 into 5");
+        assert_eq!(shown("0 2 a-z | 5 20 a-z | 6 900 a-z", Stalled), "level 0 into 5 onto 0..1");
         // Nowhere to go: what has gathered makes way, or is merged with a little while it does.
         let full = |first| {
             let below = "2 9 a-b! | 3 9 a-b! | 4 9 a-b! | 5 9 a-b! | 6 99 a-z";
             format!("0 100 a-z | 1 {first} | {below}")
         };
-        assert_eq!(shown(&full("90 a-b"), true), "level 0 into 1 onto 0..1");
-        assert_eq!(shown(&full("110 a-b"), true), "nothing");
-        assert_eq!(shown(&full("90 a-b!"), true), "nothing");
-        assert_eq!(shown(&full("90 a-b").replace('!', ""), true), "1..6 onto 0..1");
-        let mut empty = picture("0 100 a-z | 6 99 a-z", false);
+        assert_eq!(shown(&full("90 a-b"), Stalled), "level 0 into 1 onto 0..1");
+        assert_eq!(shown(&full("110 a-b"), Stalled), "nothing");
+        assert_eq!(shown(&full("90 a-b!"), Stalled), "nothing");
+        assert_eq!(shown(&full("90 a-b").replace('!', ""), Stalled), "1..6 onto 0..1");
+        let mut empty = input("0 100 a-z | 6 99 a-z", Normal);
         empty.level0.bounds = None;
         assert_eq!(pick(&empty), Some(Choice::Level0 { into: 6, onto: 0..0 }));
-        let mut memtable = picture("0 9 a-z | 1 90 a-b | 2 9 a-b!", false);
+        let mut memtable = input("0 9 a-z | 1 90 a-b | 2 9 a-b!", Normal);
         assert_eq!(pick(&memtable), None);
         (memtable.level0.due, memtable.level0.waits) = (true, true);
         assert_eq!(pick(&memtable), Some(Choice::Level0 { into: 1, onto: 0..1 }));
-        assert_eq!(shown("0 100 a-z | 1 90 a-b | 3 9 a-b | 6 99 a-z", true), "3..5 onto 0..0");
+        assert_eq!(shown("0 100 a-z | 1 90 a-b | 3 9 a-b | 6 99 a-z", Stalled), "3..5 onto 0..0");
     }
 
     #[test]

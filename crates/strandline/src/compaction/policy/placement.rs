@@ -1,4 +1,4 @@
-//! Where a table goes: a pure function from its level and the state of persistent memory to a place.
+//! Where a table goes: a pure function from its level and the state of persistent memory to a tier.
 //!
 //! What lies above the base gathers and is soon merged again, and the base is merged with what gathered; levels below it
 //! hold most of the data and change slowly. So the upper ones are worth persistent memory, as far as there is any.
@@ -8,15 +8,15 @@ use crate::tree::desc::LEVELS;
 /// A table in persistent memory is cut when it has filled so many eighths of the longest: filter and index are yet to come.
 const FULL_EIGHTHS: u64 = 7;
 
-/// Where the tables of a compaction go.
+/// The tier of the tables of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputTier {
-    /// To persistent memory, each as far as there is room for it.
+    /// Persistent memory, each table as far as there is room for it.
     Memory,
     Ssd,
 }
 
-/// What a place depends on.
+/// What the tier depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     /// The level that is written.
@@ -29,8 +29,8 @@ pub(crate) struct Facts {
     pub waited_for: bool,
 }
 
-/// Where tables go.
-pub(crate) fn place(facts: &Facts) -> OutputTier {
+/// The tier of tables that are written.
+pub(crate) fn output_tier(facts: &Facts) -> OutputTier {
     let upper = facts.into <= facts.base && facts.into < LEVELS;
     match upper && facts.limit > 0 && !facts.waited_for {
         true => OutputTier::Memory,
@@ -38,10 +38,10 @@ pub(crate) fn place(facts: &Facts) -> OutputTier {
     }
 }
 
-/// Whether tables that overlap nothing keep their bytes and only change their level: not those in persistent memory that
-/// go to a level that does not belong there.
-pub(crate) fn moves(to: OutputTier, any_in_memory: bool) -> bool {
-    to == OutputTier::Memory || !any_in_memory
+/// Whether tables that overlap nothing only change their level: not if any lies in persistent memory and the level does not
+/// belong there.
+pub(crate) fn moves(from: OutputTier, to: OutputTier) -> bool {
+    to == OutputTier::Memory || from == OutputTier::Ssd
 }
 
 /// Bytes at which a table is cut that would be cut at `table_bytes` and may take `len_max`.
@@ -68,18 +68,18 @@ mod tests {
             (1, 1, OutputTier::Memory),
             (2, 1, OutputTier::Ssd),
         ] {
-            assert_eq!(place(&facts(into, base)), expected, "level {into}, base {base}");
+            assert_eq!(output_tier(&facts(into, base)), expected, "level {into}, base {base}");
         }
-        assert_eq!(place(&Facts { limit: 0, ..facts(1, 6) }), OutputTier::Ssd);
-        assert_eq!(place(&Facts { waited_for: true, ..facts(1, 6) }), OutputTier::Ssd);
+        assert_eq!(output_tier(&Facts { limit: 0, ..facts(1, 6) }), OutputTier::Ssd);
+        assert_eq!(output_tier(&Facts { waited_for: true, ..facts(1, 6) }), OutputTier::Ssd);
     }
 
     #[test]
     fn a_table_leaves_persistent_memory_by_being_written_anew() {
-        assert!(moves(OutputTier::Memory, true));
-        assert!(moves(OutputTier::Memory, false));
-        assert!(moves(OutputTier::Ssd, false));
-        assert!(!moves(OutputTier::Ssd, true));
+        assert!(moves(OutputTier::Memory, OutputTier::Memory));
+        assert!(moves(OutputTier::Ssd, OutputTier::Memory));
+        assert!(moves(OutputTier::Ssd, OutputTier::Ssd));
+        assert!(!moves(OutputTier::Memory, OutputTier::Ssd));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use testkit::Rng;
 
 use crate::compaction::policy::pick::{
-    Arriving, Choice, Level0Facts, PickerInput, RoomFacts, pick, pick_level0, pick_unfit,
+    Arriving, Choice, Level0Facts, PickerInput, Pressure, RoomFacts, pick, pick_level0, pick_unfit,
 };
+use crate::span::BoundsRef;
 use crate::tree::desc::LEVELS;
 use crate::tree::facts::TableFacts;
 
@@ -67,25 +68,27 @@ impl Sim {
         }
     }
 
-    fn begin(&mut self, pressed: bool) {
+    fn begin(&mut self, pressure: Pressure) {
         let fresh = if self.level0_busy { ModelEntries::new() } else { self.level0.clone() };
         let ends = bounds(&fresh);
         let choice = {
-            let picture = PickerInput {
+            let input = PickerInput {
                 level0: Level0Facts {
                     bytes: fresh.len() as u64,
                     files: fresh.len() as u64,
-                    bounds: ends.as_ref().map(|(low, high)| (&low[..], &high[..])),
+                    bounds: ends
+                        .as_ref()
+                        .map(|(smallest, largest)| BoundsRef { smallest, largest }),
                     busy: self.level0_busy,
-                    due: fresh.len() as u64 >= LEVEL0_BYTES || pressed && !fresh.is_empty(),
+                    due: fresh.len() as u64 >= LEVEL0_BYTES
+                        || pressure == Pressure::Stalled && !fresh.is_empty(),
                     // Now and then it is a memtable.
                     waits: self.seq.is_multiple_of(2),
                 },
                 levels: self.levels.each_ref().map(|level| {
                     let facts = level.iter().map(|table| TableFacts {
                         bytes: table.entries.len() as u64,
-                        smallest: &table.smallest,
-                        largest: &table.largest,
+                        bounds: BoundsRef { smallest: &table.smallest, largest: &table.largest },
                         busy: table.busy,
                         deletes: (table.id % 4 * 250) as u32,
                     });
@@ -96,16 +99,15 @@ impl Sim {
                     .iter()
                     .map(|each| Arriving {
                         level: each.into,
-                        smallest: &each.smallest,
-                        largest: &each.largest,
+                        bounds: BoundsRef { smallest: &each.smallest, largest: &each.largest },
                     })
                     .collect(),
                 level0_bytes: LEVEL0_BYTES,
-                pressed,
-                room: self.room(pressed),
+                pressure,
+                room: self.room(pressure),
             };
-            let fitting = pick_level0(&picture).or_else(|| pick(&picture));
-            fitting.or_else(|| pick_unfit(&picture))
+            let fitting = pick_level0(&input).or_else(|| pick(&input));
+            fitting.or_else(|| pick_unfit(&input))
         };
         let Some(choice) = choice else {
             let idle = self.under_way.is_empty() && fresh.len() as u64 >= LEVEL0_BYTES;
@@ -116,8 +118,8 @@ impl Sim {
     }
 
     /// Now and then there is little room, or none but for what frees some.
-    fn room(&self, pressed: bool) -> RoomFacts {
-        let little = pressed && self.seq.is_multiple_of(3);
+    fn room(&self, pressure: Pressure) -> RoomFacts {
+        let little = pressure == Pressure::Stalled && self.seq.is_multiple_of(3);
         RoomFacts {
             levels: if little { 0 } else { u64::MAX },
             relief: if little { self.seq % 7 } else { u64::MAX },
@@ -211,7 +213,9 @@ fn whatever_is_under_way_the_rules_of_the_tree_hold() {
         for _ in 0..3000 {
             match rng.below(10) {
                 0..4 if sim.level0.len() < 4 * LEVEL0_BYTES as usize => sim.write(&mut rng),
-                0..7 if sim.under_way.len() < UNDER_WAY_MAX => sim.begin(rng.below(3) == 0),
+                0..7 if sim.under_way.len() < UNDER_WAY_MAX => {
+                    sim.begin(if rng.below(3) == 0 { Pressure::Stalled } else { Pressure::Normal })
+                }
                 _ if !sim.under_way.is_empty() => {
                     let at = rng.below(sim.under_way.len() as u64) as usize;
                     // What reads much takes long, and others begin and end meanwhile.

@@ -1,5 +1,5 @@
-//! What of a subrange leaves persistent memory next: all its runs, or, where level 0 is made of tables, the oldest of
-//! its memtables.
+//! The level-0 inputs of a compaction: all runs of a subrange, or, where level 0 is made of tables, the oldest of its
+//! memtables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,11 +10,9 @@ use crate::keyspace::subrange::Subrange;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::store::Media;
+use crate::span::{BoundsRef, KeyBounds};
 
-/// Lowest and highest key.
-pub(crate) type KeyBounds = Option<(Vec<u8>, Vec<u8>)>;
-
-/// Inputs of a compaction of level 0. Whatever else the subrange has in persistent memory is newer.
+/// Inputs of a compaction of level 0. All else that the subrange has in persistent memory is newer.
 #[derive(Clone, Default)]
 pub(crate) struct Level0Inputs {
     /// A memtable that takes no more. Then there are no runs, which would be older.
@@ -56,16 +54,15 @@ impl Level0Inputs {
     }
 
     /// Lowest and highest key of `subrange` in it.
-    pub(crate) fn bounds(&self, media: &Media, subrange: &Subrange) -> Result<KeyBounds> {
-        let mut bounds: KeyBounds = None;
+    pub(crate) fn bounds(&self, media: &Media, subrange: &Subrange) -> Result<Option<KeyBounds>> {
+        let mut all: Vec<KeyBounds> = Vec::new();
         if let Some(memtable) = &self.memtable {
-            bounds = memtable.bounds(media)?;
+            all.extend(memtable.bounds(media)?.map(KeyBounds::from));
         }
         for run in &self.runs {
-            let of_run = run.bounds_within(media, &subrange.span)?;
-            let all = bounds.into_iter().chain(of_run);
-            bounds = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            all.extend(run.bounds_within(media, &subrange.span)?.map(KeyBounds::from));
         }
-        Ok(bounds)
+        let joined = all.iter().map(KeyBounds::as_ref).reduce(BoundsRef::join);
+        Ok(joined.map(BoundsRef::to_owned))
     }
 }

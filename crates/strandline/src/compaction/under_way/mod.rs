@@ -14,6 +14,7 @@ use crate::compaction::merge::engine::MergeTask;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
 use crate::keyspace::KeyspaceState;
+use crate::span::KeyBounds;
 use crate::tree::space::NewTable;
 
 /// What is under way, and what went wrong last.
@@ -21,7 +22,7 @@ use crate::tree::space::NewTable;
 pub(crate) struct Compactions {
     pub(crate) under_way: Vec<Arc<Compaction>>,
     pub(crate) failed_at: Option<Instant>,
-    /// What compactions of other levels have taken, as far as those of level 0 were not told.
+    /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Compaction {
     pub(crate) inputs: Inputs,
     pub(crate) into: usize,
     /// Lowest and highest key of all inputs.
-    pub(crate) bounds: (Vec<u8>, Vec<u8>),
+    pub(crate) bounds: KeyBounds,
     pub(crate) parts: Vec<Mutex<CompactionPart>>,
     /// Parts that are not done.
     pub(crate) left: AtomicUsize,
@@ -51,11 +52,10 @@ pub(crate) struct WrittenBytes {
 
 impl WrittenBytes {
     pub(crate) fn of(made: &[NewTable]) -> WrittenBytes {
-        let of = |memory: bool| {
-            let there = made.iter().filter(|new| new.desc.extent.is_some() == memory);
-            there.map(|new| new.desc.len).sum()
-        };
-        WrittenBytes { files: of(false), memory: of(true) }
+        let (memory, files): (Vec<&NewTable>, _) =
+            made.iter().partition(|new| new.desc.extent.is_some());
+        let bytes = |tables: Vec<&NewTable>| tables.iter().map(|new| new.desc.len).sum();
+        WrittenBytes { files: bytes(files), memory: bytes(memory) }
     }
 }
 
@@ -68,6 +68,11 @@ pub(crate) struct CompactionPart {
 }
 
 impl Compaction {
+    /// Whether its tables only change their level.
+    pub(crate) fn is_move(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// Entries that all parts have passed; parts that are being carried on are not asked.
     pub(crate) fn passed(&self) -> u64 {
         let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
@@ -81,7 +86,7 @@ impl Compaction {
         written: WrittenBytes,
         elapsed: Duration,
     ) {
-        if self.parts.is_empty() {
+        if self.is_move() {
             figures.moves += 1;
             return;
         }

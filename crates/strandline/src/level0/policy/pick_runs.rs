@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 /// Runs of a subrange beyond which they are merged: each costs a point read a filter probe, which waits for memory. With
-/// eight, reads of much data take a third longer; with two, entries are rewritten more often.
+/// eight, reads of much data take a third longer; with two, merges rewrite entries more often.
 pub(crate) const RUNS_MAX: usize = 4;
-/// The same where there are levels, to which they go before long; beyond as many they do at once if they are not merged.
+/// The same if there are levels, to which runs are compacted soon; beyond it they are compacted at once if they are not merged.
 pub(crate) const RUNS_ABOVE_LEVELS: usize = 8;
 
-/// What is known when a merge is picked.
+/// The facts that the pick of a merge depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
     /// How short space is, in thousandths.
     pub debt: u32,
-    /// Everything was merged since the last flush already.
+    /// All runs were merged since the last flush.
     pub reclaimed: bool,
     /// How many runs may be side by side.
     pub runs_max: usize,
@@ -21,12 +21,11 @@ pub(crate) struct Need {
 
 /// The runs to merge, given their entries, newest first.
 ///
-/// Short of space, everything, so that dead versions give up theirs: at once if there is none; otherwise as
-/// soon as the newer runs are long enough to be worth rewriting the oldest, which the debt decides.
+/// If space is short, all runs, which frees the space of dead versions: at once if there is no space; otherwise once the newer
+/// runs are long enough to be worth rewriting the oldest, which depends on the debt.
 ///
-/// Not so short: when there are more than there may be, the longest stretch from the newest in which no run
-/// is more than twice as long as all newer ones together, so that an entry is rewritten about once each time
-/// its run doubles.
+/// Otherwise, if there are too many runs, the longest stretch from the newest in which no run is more than twice as long as
+/// all newer ones together: so an entry is rewritten about once each time its run doubles.
 pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
     if need.debt > 0 && !need.reclaimed && !entries.is_empty() {
         let all: u64 = entries.iter().sum();
@@ -48,18 +47,17 @@ pub(crate) fn pick_runs(entries: &[u64], need: Need) -> Option<Range<usize>> {
     Some(0..count.max(entries.len() - need.runs_max + 1).max(2))
 }
 
-/// What is known of a zone that may be cleaned.
+/// The facts of a zone that may be cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ZoneFacts {
     pub no: u32,
-    /// Bytes of live records, as far as runs know.
+    /// Bytes of live records, by the counts of runs.
     pub live: u64,
-    /// Those that this merge would move; the others are other subranges'.
+    /// Those that this merge would move; the others belong to other subranges.
     pub own: u64,
 }
 
-/// Zones whose live records a merge moves: emptiest first, as long as the records fit `room` and enough is gained by the
-/// move.
+/// Zones whose live records a merge moves: the emptiest first, while the records fit `room` and enough is gained.
 pub(crate) fn pick_zones(
     mut zones: Vec<ZoneFacts>,
     zone_len: u64,

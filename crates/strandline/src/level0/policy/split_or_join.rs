@@ -1,10 +1,10 @@
-//! Where a keyspace is cut into subranges: a pure function from sizes and heat to a choice.
+//! Which subranges are split or joined: a pure function from sizes and heat to a choice.
 //!
-//! A subrange weighs its share of what is written, or of the room for level 0, whichever is more. What weighs more than
-//! one and a half of the mean that is aimed at is split; neighbours that weigh less than half of it together are joined.
-//! So neither undoes the other.
+//! The weight of a subrange is its share of recent writes, or of the room for level 0, whichever is more. A subrange above
+//! one and a half of the target mean is split; neighbours that together are below half of it are joined. So neither undoes
+//! the other.
 
-/// What is known of a subrange.
+/// The facts of a subrange that the choice depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SplitFacts {
     /// Bytes of its records in persistent memory.
@@ -13,42 +13,42 @@ pub(crate) struct SplitFacts {
     pub entries: u64,
     /// Its share of what was written to the store lately, in thousandths.
     pub heat: u32,
-    /// Keys come in order, or it is too early to tell: cutting would divide no work.
+    /// Keys are written in order, or it is too early to tell: a split would divide no work.
     pub monotone: bool,
-    /// Nothing in it waits to be flushed.
+    /// It has no immutable memtable.
     pub joinable: bool,
 }
 
-/// What is aimed at.
+/// The targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubrangeLimits {
-    /// So many, cut once; 0: as it suits.
+    /// The number of subranges, if an option sets it; 0: adaptive.
     pub fixed: usize,
-    /// At most so many, where it is adaptive.
+    /// The most subranges if it does not.
     pub adaptive: usize,
     /// Room for level 0.
     pub level0_bytes: u64,
     pub zone_len: u64,
 }
 
-/// What to do.
+/// A choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// Subrange `at` into so many parts.
+pub(crate) enum SplitOrJoin {
+    /// Split subrange `at` into so many parts.
     Split { at: usize, parts: usize },
-    /// Subrange `at` with the next.
+    /// Join subrange `at` with the next.
     Join { at: usize },
 }
 
 /// Keys that a part of a split has at least, or its index would be hardly more than one block.
 const ENTRIES_MIN: u64 = 64;
-/// The same, where a number is asked for: enough to find keys to cut at.
+/// The same, where an option sets the number: enough to find keys to split at.
 const ENTRIES_LEAST: u64 = 16;
 /// Zones that a subrange fills before it is split.
 const ZONES_MIN: u64 = 2;
 
-/// The next cut, if one is worth it.
-pub(crate) fn choose(subranges: &[SplitFacts], limits: &SubrangeLimits) -> Option<Cut> {
+/// The next split or join, if one is worth it.
+pub(crate) fn choose(subranges: &[SplitFacts], limits: &SubrangeLimits) -> Option<SplitOrJoin> {
     if limits.fixed > 0 {
         return choose_fixed(subranges, limits.fixed);
     }
@@ -68,21 +68,22 @@ pub(crate) fn choose(subranges: &[SplitFacts], limits: &SubrangeLimits) -> Optio
     });
     let coldest = pairs.min_by_key(|(_, pair)| pair.iter().map(weight).sum::<u64>());
     if let Some((at, _)) = coldest {
-        return Some(Cut::Join { at });
+        return Some(SplitOrJoin::Join { at });
     }
     if subranges.len() >= limits.adaptive {
         return None;
     }
     let heaviest = (0..subranges.len()).max_by_key(|at| weight(&subranges[*at]))?;
-    splits(&subranges[heaviest]).then_some(Cut::Split { at: heaviest, parts: 2 })
+    splits(&subranges[heaviest]).then_some(SplitOrJoin::Split { at: heaviest, parts: 2 })
 }
 
 /// Splits the longest until there are `count`: all at once, if there is one so far.
-fn choose_fixed(subranges: &[SplitFacts], count: usize) -> Option<Cut> {
+fn choose_fixed(subranges: &[SplitFacts], count: usize) -> Option<SplitOrJoin> {
     let missing = count.checked_sub(subranges.len()).filter(|missing| *missing > 0)?;
     let at = (0..subranges.len()).max_by_key(|at| subranges[*at].entries)?;
     let parts = if subranges.len() == 1 { missing + 1 } else { 2 };
-    (subranges[at].entries >= parts as u64 * ENTRIES_LEAST).then_some(Cut::Split { at, parts })
+    (subranges[at].entries >= parts as u64 * ENTRIES_LEAST)
+        .then_some(SplitOrJoin::Split { at, parts })
 }
 
 #[cfg(test)]
@@ -98,8 +99,8 @@ mod tests {
 
     #[test]
     fn what_is_cut() {
-        type Row<'a> = (&'a [SplitFacts], Option<Cut>);
-        let split = |at| Some(Cut::Split { at, parts: 2 });
+        type Row<'a> = (&'a [SplitFacts], Option<SplitOrJoin>);
+        let split = |at| Some(SplitOrJoin::Split { at, parts: 2 });
         let table: &[Row<'_>] = &[
             (&[facts(0, 0)], None),
             (&[facts(300, 0)], None),
@@ -115,7 +116,7 @@ mod tests {
             // Two cold ones make room.
             (
                 &[facts(200, 600), facts(10, 50), facts(10, 60), facts(200, 300)],
-                Some(Cut::Join { at: 1 }),
+                Some(SplitOrJoin::Join { at: 1 }),
             ),
             (&[facts(200, 600), facts(100, 50), facts(100, 60), facts(200, 300)], None),
         ];
@@ -131,8 +132,11 @@ mod tests {
         let limits = SubrangeLimits { fixed: 5, ..LIMITS };
         let one = |entries| SplitFacts { entries, ..facts(0, 0) };
         assert_eq!(choose(&[one(79)], &limits), None, "too few keys to tell");
-        assert_eq!(choose(&[one(320)], &limits), Some(Cut::Split { at: 0, parts: 5 }));
-        assert_eq!(choose(&[one(5), one(200)], &limits), Some(Cut::Split { at: 1, parts: 2 }));
+        assert_eq!(choose(&[one(320)], &limits), Some(SplitOrJoin::Split { at: 0, parts: 5 }));
+        assert_eq!(
+            choose(&[one(5), one(200)], &limits),
+            Some(SplitOrJoin::Split { at: 1, parts: 2 })
+        );
         assert_eq!(choose(&[one(200); 5], &limits), None);
     }
 }

@@ -1,0 +1,73 @@
+//! The engines of the campaigns: pools, tables and options, all so small that everything happens within a few operations.
+
+use sim::Keys;
+use strandline::Level0Form;
+
+use super::system::Engine;
+
+/// Without tables: all data stays in persistent memory.
+pub const ROOMY: Engine = Engine {
+    keys: Keys::short(8),
+    zones: 30,
+    // Eight records of two lines.
+    zone_len: 1024,
+    manifest_len: 2048,
+    memtable_bytes: 700,
+    table_bytes: None,
+    level0: Level0Form::GlobalIndex,
+    pm_tables: 0,
+    ssd_size: 0,
+    journaled: false,
+    named: false,
+    expires: false,
+    planted: None,
+};
+/// Several subranges, each with zones of its own.
+pub const CUT: Engine = Engine { zones: 48, manifest_len: 6144, memtable_bytes: 512, ..ROOMY };
+pub const CUT_LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 8192, ..CUT };
+pub const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
+/// Level 0 is compacted at 6 KiB; every key or two get a table.
+pub const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };
+/// An area of the manifest that is soon too small.
+pub const GROWS: Engine = Engine { zones: 80, manifest_len: 512, ..CUT_LEVELS };
+/// Memtables go to tables as they are.
+pub const FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..LEVELS };
+pub const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS };
+/// Runs stay apart until a subrange goes to tables.
+pub const UNMERGED: Engine = Engine { level0: Level0Form::IndexRuns, ..CUT_LEVELS };
+/// Values expire, with tables and without.
+pub const EXPIRING: Engine = Engine { expires: true, ..LEVELS };
+pub const EXPIRING_RUNS: Engine = Engine { expires: true, ..TIGHT };
+/// Without persistent memory.
+pub const LOGGED_ROOMY: Engine = Engine { journaled: true, ..ROOMY };
+pub const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
+pub const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
+pub const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
+pub const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
+/// The same as users have them: directories with a name.
+pub const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
+pub const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };
+/// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
+pub const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
+/// Every key gets a table, which fits a zone.
+pub const PM_TABLES: Engine = Engine {
+    keys: Keys::short(16),
+    zones: 24,
+    zone_len: 2048,
+    pm_tables: 70,
+    manifest_len: 6144,
+    ..DEEP
+};
+pub const PM_TABLES_CUT: Engine = Engine { zones: 48, manifest_len: 12 << 10, ..PM_TABLES };
+/// What all keys need has room, and hardly more: writers are refused now and then, and what frees some goes first.
+pub const SHORT_OF_ROOM: Engine = Engine {
+    keys: Keys::short(12),
+    table_bytes: Some(512),
+    ssd_size: 28 << 10,
+    manifest_len: 8192,
+    ..LEVELS
+};
+/// Keys so long that the manifest has bounds of tables and subranges in place of them.
+pub const LONG_KEYS: Engine = Engine { keys: Keys::long(8), manifest_len: 12 << 10, ..CUT_LEVELS };
+/// So many keys, each with its table, that there is a level with a target above the deepest.
+pub const GAPS: Engine = Engine { keys: Keys::short(96), manifest_len: 16 << 10, ..DEEP };

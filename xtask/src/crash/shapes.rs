@@ -1,0 +1,217 @@
+//! The shapes of the workloads: number and kinds of operations, and their keys.
+
+use sim::{Keys, Shape};
+
+use super::engines::{GAPS, PM_TABLES, SHORT_OF_ROOM};
+use super::system::{KINDS, KINDS_OF_CUTS, KINDS_OF_LEVELS};
+
+/// A little of everything that a store without tables does.
+pub fn mixed() -> Shape {
+    Shape {
+        ops: 8,
+        keys: Keys::short(4),
+        keyspaces: 2,
+        value_lens: vec![8, 16, 90],
+        batches: 20,
+        reads: 10,
+        abandons: 5,
+        background: 15,
+        kinds: KINDS,
+        reopens: 3,
+        ..Shape::default()
+    }
+}
+
+/// Many small overwrites with much background work: zones are retired, cleaned and granted anew.
+pub fn churn() -> Shape {
+    Shape {
+        ops: 36,
+        keys: Keys::short(5),
+        value_lens: vec![8, 16, 90, 100],
+        deletes: 12,
+        batches: 10,
+        reads: 6,
+        abandons: 2,
+        background: 28,
+        reopens: 4,
+        ..mixed()
+    }
+}
+
+/// So much that the log wraps around several times: old segments go, and what counts of them is written again.
+pub fn wraps() -> Shape {
+    Shape { ops: 220, abandons: 8, reopens: 1, ..churn() }
+}
+
+/// Readers that sleep while what they read is overwritten, flushed and merged away.
+pub fn readers() -> Shape {
+    Shape {
+        ops: 40,
+        keys: Keys::short(3),
+        reads: 30,
+        background: 30,
+        reopens: 0,
+        abandons: 0,
+        ..churn()
+    }
+}
+
+/// Values that have expired hide others and are hidden, sink, and go.
+pub fn expiring() -> Shape {
+    Shape { keyspaces: 2, deletes: 30, range_deletes: 6, checkpoints: 4, ..levels() }
+}
+
+/// The same where all data stays in persistent memory.
+pub fn expiring_runs() -> Shape {
+    Shape { keyspaces: 2, deletes: 30, range_deletes: 4, ..churn() }
+}
+
+/// As much as there is room for, and more: what is deleted has to go to where it frees some.
+pub fn short_of_room() -> Shape {
+    Shape {
+        ops: 120,
+        keys: SHORT_OF_ROOM.keys,
+        deletes: 25,
+        range_deletes: 3,
+        value_lens: vec![90, 100],
+        reopens: 1,
+        ..sink()
+    }
+}
+
+/// Everything that moves: zones to tables, tables to tables below them.
+pub fn levels() -> Shape {
+    Shape {
+        ops: 40,
+        keys: Keys::short(6),
+        value_lens: vec![8, 90, 100],
+        deletes: 15,
+        batches: 25,
+        background: 30,
+        kinds: KINDS_OF_LEVELS,
+        ..churn()
+    }
+}
+
+/// Many keys of one keyspace: levels outgrow their targets, and tables sink.
+pub fn sink() -> Shape {
+    Shape {
+        ops: 60,
+        keys: Keys::short(8),
+        keyspaces: 1,
+        value_lens: vec![90, 100],
+        background: 35,
+        ..levels()
+    }
+}
+
+/// Levels with gaps, into which tables move.
+pub fn gaps() -> Shape {
+    Shape {
+        ops: 250,
+        keys: GAPS.keys,
+        deletes: 5,
+        range_deletes: 6,
+        background: 40,
+        reopens: 1,
+        ..sink()
+    }
+}
+
+/// Readers that sleep while what they read goes to tables, and from table to table.
+pub fn snapshots() -> Shape {
+    Shape { kinds: KINDS_OF_LEVELS, keyspaces: 1, value_lens: vec![8, 90], ..readers() }
+}
+
+/// Values so long that level 0 is compacted every few writes: tables come and go in persistent memory.
+pub fn pm_tables() -> Shape {
+    Shape { ops: 90, keys: PM_TABLES.keys, value_lens: vec![90, 200], ..sink() }
+}
+
+/// Ranges deleted and operands merged, at every station of the way down.
+pub fn ranges() -> Shape {
+    Shape {
+        keys: Keys::short(7),
+        keyspaces: 1,
+        value_lens: vec![8, 16, 40],
+        deletes: 5,
+        range_deletes: 12,
+        merges: 50,
+        batches: 20,
+        background: 35,
+        ..levels()
+    }
+}
+
+/// Few keys with many operands, which are combined in memory by threads that take turns, and readers that tell some of
+/// them apart.
+pub fn folds() -> Shape {
+    Shape {
+        ops: 80,
+        keys: Keys::short(4),
+        keyspaces: 1,
+        value_lens: vec![8],
+        deletes: 2,
+        range_deletes: 2,
+        merges: 88,
+        batches: 25,
+        reads: 12,
+        background: 30,
+        kinds: KINDS,
+        ..churn()
+    }
+}
+
+/// Files taken in among other writes to the same keys.
+pub fn ingests() -> Shape {
+    Shape {
+        ops: 30,
+        keys: Keys::short(5),
+        keyspaces: 2,
+        ingests: 10,
+        range_deletes: 5,
+        merges: 20,
+        ..ranges()
+    }
+}
+
+/// Copies of the store, with commits in flight.
+pub fn checkpoints() -> Shape {
+    Shape { ops: 30, keys: Keys::short(5), keyspaces: 2, checkpoints: 10, merges: 30, ..ranges() }
+}
+
+/// A keyspace that comes and goes.
+pub fn keyspaces() -> Shape {
+    Shape {
+        keys: Keys::short(5),
+        keyspaces: 3,
+        admin: 12,
+        range_deletes: 4,
+        merges: 15,
+        ..ranges()
+    }
+}
+
+/// Subranges that are split and joined while records in them are written, flushed and merged.
+pub fn cuts() -> Shape {
+    Shape {
+        ops: 40,
+        keys: Keys::short(6),
+        keyspaces: 1,
+        range_deletes: 4,
+        batches: 30,
+        background: 40,
+        kinds: KINDS_OF_CUTS,
+        ..churn()
+    }
+}
+
+/// All of that at once.
+pub fn whole() -> Shape {
+    Shape { ingests: 5, checkpoints: 5, admin: 8, kinds: KINDS_OF_CUTS, ..keyspaces() }
+}
+
+/// Little more than that a store is made.
+pub fn creation() -> Shape {
+    Shape { ops: 3, keys: Keys::short(3), keyspaces: 1, background: 10, reopens: 1, ..levels() }
+}

@@ -1,0 +1,165 @@
+//! An open store of a campaign: made and opened on bare parts, or by its name as users do.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Error, ErrorKind, Result};
+use bumpalo::Bump;
+use pmem::Region;
+use sim::Probe;
+use ssd::Fs;
+use strandline::steps::{self, Given};
+use strandline::{Compression, Db, Options, PmSource, SsdSource, WalSync};
+
+use super::system::{EXPIRING, Engine, refused};
+use super::whole::{self, Spaces};
+
+/// The directory of tables.
+pub const SST: &str = "/sst";
+/// The directory of the log.
+pub const WAL: &str = "/wal";
+/// The directory of a store that is one, below another that is made with it.
+const STORE: &str = "/deep/store";
+/// Identifier of every store.
+pub const ID: u64 = 0x5eed;
+/// What the clock says when a store is made. At later opens it has fallen to nothing, and what had expired must stay so.
+pub const NOON: Duration = Duration::from_secs(1_000_000);
+
+/// What an open by name does where there is no store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum IfMissing {
+    Create,
+    Fail,
+}
+
+/// The memory of a store.
+pub struct StoreMemory {
+    pub region: Arc<Region>,
+    /// Persistent memory that a store with a log does without.
+    pub unused: Option<Region>,
+}
+
+/// An open store.
+pub struct Store {
+    pub spaces: Spaces,
+    pub db: Db,
+    pub memory: StoreMemory,
+    pub fs: Arc<dyn Fs>,
+    /// Keys and values of operations under way.
+    pub bytes: Bump,
+    pub probe: RefCell<Probe>,
+    turns: Cell<u8>,
+    /// Commits behind W2 that are not published.
+    pub in_flight: Cell<u32>,
+}
+
+impl Store {
+    /// Which of `ways` an operation takes: each in its turn.
+    pub fn turn(&self, ways: u8) -> u8 {
+        let turn = self.turns.get();
+        self.turns.set(turn.wrapping_add(1));
+        turn % ways
+    }
+
+    /// Whether an operation is turned away: for want of space, or since its keyspace went away meanwhile.
+    pub fn refuses(&self, error: &Error) -> bool {
+        let dropped = error.kind() == ErrorKind::Closed && self.probe.borrow().spaces_dropped > 0;
+        refused(error) || dropped && self.db.sync().is_ok()
+    }
+
+    /// A commit is published, or given up.
+    pub fn lands(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
+    }
+}
+
+impl Engine {
+    pub fn options(&self) -> Options {
+        Options::default()
+            .memtable_bytes(self.memtable_bytes)
+            .level0(self.level0)
+            // Cut by hand only.
+            .subranges(1)
+            .table_bytes(self.table_bytes.unwrap_or(1 << 20))
+            .pm_tables(self.pm_tables)
+            .ssd_size(self.ssd_size)
+            .block_cache(64 << 10)
+            .compression(Compression::None)
+            .background_threads(0)
+            .recovery_threads(1)
+    }
+
+    /// The memory that the store is in.
+    pub fn memory(
+        &self,
+        region: Region,
+        fs: &Arc<dyn Fs>,
+        fresh: Option<(u64, u64)>,
+    ) -> Result<StoreMemory> {
+        if !self.journaled {
+            return Ok(StoreMemory { region: Arc::new(region), unused: None });
+        }
+        let log = (Arc::clone(fs), WAL.as_ref());
+        match steps::journaled(log, WalSync::Always, fresh)? {
+            Some(journaled) => Ok(StoreMemory { region: journaled, unused: Some(region) }),
+            None => Err(Error::new(ErrorKind::NotFound, "open", "there is no log")),
+        }
+    }
+
+    pub fn open_on(&self, memory: StoreMemory, fs: Arc<dyn Fs>, time: Duration) -> Result<Store> {
+        let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
+        let db =
+            steps::open(Arc::clone(&memory.region), tables, self.options(), whole::hooks(time))?;
+        self.opened(db, memory, fs)
+    }
+
+    /// Opens the store by its name.
+    pub fn open_named(&self, region: Region, fs: Arc<dyn Fs>, missing: IfMissing) -> Result<Store> {
+        let memory = Arc::new(region);
+        let given = Given {
+            fs: Arc::clone(&fs),
+            memory: Arc::clone(&memory),
+            format: self.format(),
+            id: ID,
+        };
+        let options = self
+            .options()
+            .create_if_missing(missing == IfMissing::Create)
+            .pm(if self.journaled { PmSource::Dram } else { PmSource::Auto })
+            .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None })
+            .wal_sync(WalSync::Always);
+        let time = match missing {
+            IfMissing::Create => NOON,
+            IfMissing::Fail => Duration::ZERO,
+        };
+        let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks(time))?;
+        drop(given);
+        self.opened(db, StoreMemory { region: memory, unused: None }, fs)
+    }
+
+    pub fn format(&self) -> pool::Format {
+        pool::Format { zone_len: self.zone_len, manifest_len: self.manifest_len }
+    }
+
+    fn opened(&self, db: Db, memory: StoreMemory, fs: Arc<dyn Fs>) -> Result<Store> {
+        let spaces = Spaces::of(&db, self.expires.then_some(EXPIRING))?;
+        let recovery = db.recovery();
+        let probe = Probe {
+            cuts_below_survivor: recovery.survivors_dropped,
+            damage: recovery.damage.len() as u64,
+            swept: recovery.zones_swept + recovery.tables_swept,
+            ..Probe::default()
+        };
+        Ok(Store {
+            spaces,
+            db,
+            memory,
+            fs,
+            bytes: Bump::new(),
+            probe: RefCell::new(probe),
+            turns: Cell::new(0),
+            in_flight: Cell::new(0),
+        })
+    }
+}
