@@ -145,7 +145,7 @@ impl Engine {
             }
             let pass = self.sequence.sequencer.enter_to_switch();
             for subrange in space.subranges() {
-                let (bytes, last_seq) = subrange.front.close(&pass);
+                let (bytes, last_seq) = subrange.write_head.close(&pass);
                 let active = Arc::clone(subrange.view.load().active());
                 active.bytes.store(bytes, Relaxed);
                 active.last_seq.store(last_seq, Relaxed);
@@ -184,7 +184,7 @@ impl Engine {
             && let Some(tables) = &self.tables
         {
             let files = tree.tables().filter_map(|(_, table)| table.path());
-            files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
+            files.for_each(|path| drop(tables.table_dir.fs.remove(&path)));
         }
         if planted::is(Bug::DropKeepsZones) {
             changes.truncate(1);
@@ -207,7 +207,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives a keyspace whose drop was refused fronts that take writes: the memtables that took them until then wait to become
+    /// Gives a keyspace whose drop was refused write heads that take writes: the memtables that took them until then wait to become
     /// runs. Where it is not known whether the drop was written, the store is poisoned: the keyspace can be read, and that is
     /// all. The caller holds `admin`.
     fn take_back(&self, space: &Arc<KeyspaceState>, dropped: &[Arc<Subrange>]) {
@@ -239,7 +239,7 @@ impl Engine {
         for space in self.keyspaces.all() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
-                if subrange.front.bytes() > 0 {
+                if subrange.write_head.bytes() > 0 {
                     self.switch_memtable(&subrange);
                 }
                 let view = subrange.view.load();

@@ -110,7 +110,7 @@ impl Db {
     /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in
     /// the region.
     pub fn open_region(region: Arc<Region>, options: Options) -> Result<Db> {
-        Db::open_on_shelf(region, None, options, Hooks::default())
+        Db::open_with_tables(region, None, options, Hooks::default())
     }
 
     /// As [`Db::open_region`], with tables in directory `dir`, which exists, of the file system `fs`. A new store begins
@@ -121,17 +121,17 @@ impl Db {
         dir: impl Into<PathBuf>,
         options: Options,
     ) -> Result<Db> {
-        let shelf = TableDir { fs, dir: dir.into() };
-        Db::open_on_shelf(region, Some(shelf), options, Hooks::default())
+        let table_dir = TableDir { fs, dir: dir.into() };
+        Db::open_with_tables(region, Some(table_dir), options, Hooks::default())
     }
 
-    pub(crate) fn open_on_shelf(
+    pub(crate) fn open_with_tables(
         region: Arc<Region>,
-        shelf: Option<TableDir>,
+        table_dir: Option<TableDir>,
         options: Options,
         hooks: Hooks,
     ) -> Result<Db> {
-        Db::from_engine(open::open_region(region, shelf, (options, hooks), Access::Write)?)
+        Db::from_engine(open::open_region(region, table_dir, (options, hooks), Access::Write)?)
     }
 
     pub(crate) fn from_engine(engine: Arc<Engine>) -> Result<Db> {

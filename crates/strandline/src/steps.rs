@@ -221,8 +221,8 @@ pub fn open(
     options: Options,
     hooks: Hooks,
 ) -> Result<Db> {
-    let shelf = tables.map(|(fs, dir)| TableDir { fs, dir: dir.to_owned() });
-    Db::open_on_shelf(region, shelf, options, hooks)
+    let table_dir = tables.map(|(fs, dir)| TableDir { fs, dir: dir.to_owned() });
+    Db::open_with_tables(region, table_dir, options, hooks)
 }
 
 /// As [`Db::open_with`], on ground that the caller made: directories and the file `STORE` are made and read there, too.
@@ -266,7 +266,7 @@ pub fn switch_memtable(keyspace: &Keyspace) {
     let space = keyspace.space();
     let _admin = space.admin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for subrange in space.subranges() {
-        if subrange.front.bytes() > 0 {
+        if subrange.write_head.bytes() > 0 {
             keyspace.engine_for_steps().switch_memtable(&subrange);
             keyspace.engine_for_steps().update_reserve();
         }

@@ -90,8 +90,8 @@ fn with_tables(hooks: Hooks) -> Db {
     let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
     fs.create_dir_all(Path::new("/sst")).expect("directory");
     let options = options().ssd(SsdSource::Auto);
-    let shelf = Some((fs, Path::new("/sst")));
-    steps::open(heap(32 << 20), shelf, options, hooks).expect("open")
+    let table_dir = Some((fs, Path::new("/sst")));
+    steps::open(heap(32 << 20), table_dir, options, hooks).expect("open")
 }
 
 fn merge_ones(db: &Db, key: &[u8], count: u64) {

@@ -323,7 +323,7 @@ impl Engine {
         let files_are_full = self.files_are_full();
         for (space, subrange) in self.space.holders.now() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-            if subrange.front.bytes() > 0 {
+            if subrange.write_head.bytes() > 0 {
                 self.switch_memtable(&subrange);
             } else if files_are_full {
                 self.give_spare_back(&subrange);

@@ -56,7 +56,7 @@ impl Engine {
             ));
         }
         let fs = match &self.tables {
-            Some(tables) => Arc::clone(&tables.shelf.fs),
+            Some(tables) => Arc::clone(&tables.table_dir.fs),
             None => ssd::best(self.options.ssd_direct),
         };
         let (parent, staging) = places(&*fs, target)?;

@@ -89,7 +89,7 @@ impl Engine {
         self.check_file_room(tables, paths)?;
         let taken = take_in(tables, space.id, paths).and_then(|made| {
             if removes_first && options.move_files {
-                paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
+                paths.iter().for_each(|path| drop(tables.table_dir.fs.remove(path)));
             }
             self.place(space, made)
         });
@@ -97,7 +97,7 @@ impl Engine {
             Ok(seq) => {
                 if options.move_files {
                     // The store has them; one that cannot be removed is the caller's as before.
-                    paths.iter().for_each(|path| drop(tables.shelf.fs.remove(path)));
+                    paths.iter().for_each(|path| drop(tables.table_dir.fs.remove(path)));
                 }
                 Ok(seq)
             }
@@ -111,7 +111,7 @@ impl Engine {
 
     /// Refuses files that would leave no room for what is in persistent memory: deletions could not reach the files then.
     fn check_file_room(&self, tables: &Tables, paths: &[PathBuf]) -> Result<()> {
-        let fs = &*tables.shelf.fs;
+        let fs = &*tables.table_dir.fs;
         let each = |sum: u64, path: &PathBuf| Ok(sum.saturating_add(fs.open(path)?.len()));
         let len = paths.iter().try_fold(0, each)?;
         if len <= self.budget().file_room { Ok(()) } else { Err(self.no_space("ingest", len)) }
@@ -358,7 +358,7 @@ fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTa
     let id = tables.take_id();
     // If anything fails from here on, its drop removes the copy.
     let mut space = TableSpace::file(tables, id);
-    let fs = &*tables.shelf.fs;
+    let fs = &*tables.table_dir.fs;
     let source = fs.open(path)?;
     space.take(source.len(), Writes::Levels)?;
     let to = tables.path(id);

@@ -145,7 +145,7 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
 
 /// Whether the directory of tables says whose they are. Those of a checkpoint have no owner yet.
 fn check_owner(media: &Media, tables: &Tables, report: &mut CheckReport) -> Result<()> {
-    let (fs, dir) = (&*tables.shelf.fs, tables.dir());
+    let (fs, dir) = (&*tables.table_dir.fs, tables.dir());
     if fs.exists(&dir.join(file::NAME))? || !fs.exists(dir)? {
         return Ok(());
     }

@@ -182,7 +182,7 @@ impl Engine {
         let Some(tables) = &self.tables else { return Ok(0) };
         // What stays counts as a leak.
         let _left = tables.remove_dead();
-        let present = tables.shelf.present()?;
+        let present = tables.table_dir.present()?;
         let manifest = self.manifest.lock();
         let named = manifest.state.files();
         let in_memory = manifest.state.tables().count() - named.len();
@@ -324,7 +324,7 @@ impl Engine {
             }
         }
         let dead = tables.dead_ids();
-        for id in tables.shelf.present()?.into_iter().collect::<BTreeSet<u64>>() {
+        for id in tables.table_dir.present()?.into_iter().collect::<BTreeSet<u64>>() {
             match owners.get(&id).map_or(&[][..], Vec::as_slice) {
                 [] if dead.contains(&id) => {
                     report.owned.push(Owned { place: Place::File(id), owner: Owner::Going });

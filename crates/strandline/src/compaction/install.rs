@@ -115,7 +115,7 @@ impl Engine {
     fn plant_remove_files(&self, compaction: &Compaction) {
         let Some(tables) = &self.tables else { return };
         let files = compaction.inputs.tables.iter().filter_map(|(_, table)| table.path());
-        files.for_each(|path| drop(tables.shelf.fs.remove(&path)));
+        files.for_each(|path| drop(tables.table_dir.fs.remove(&path)));
     }
 
     /// C5: no edit and no View names the inputs any more. Each is freed with its last reader.

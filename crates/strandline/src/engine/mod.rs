@@ -7,7 +7,7 @@ mod lifetime;
 mod manifest_editor;
 mod reserve;
 mod sequence;
-mod wait;
+pub(crate) mod wait;
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl Engine {
         let view = Arc::new(view);
         let pass = self.sequence.sequencer.enter_to_switch();
         let before = subrange.view.swap(view);
-        subrange.front.set_number(&pass, number);
+        subrange.write_head.set_number(&pass, number);
         drop(pass);
         // The old View may hold the last references to zones and runs; they go outside the sequencer.
         drop(before);

@@ -7,8 +7,8 @@ use base::Result;
 
 use crate::engine::Engine;
 
-/// Between looks at what is waited for.
-const STEP: Duration = Duration::from_micros(100);
+/// Pause between two looks of a waiting thread.
+pub(crate) const WAIT_STEP: Duration = Duration::from_micros(100);
 
 impl Engine {
     /// Lets others go on for a moment.
@@ -17,7 +17,7 @@ impl Engine {
     /// `Closed` if the store is closed or poisoned: then it is not worth waiting any more.
     pub(crate) fn pause(&self, operation: &'static str) -> Result<()> {
         self.check_writable(operation)?;
-        std::thread::sleep(STEP);
+        std::thread::sleep(WAIT_STEP);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! that there is looks at these only, so that keyspaces without data cost nothing, however many there are.
 //!
 //! **I-HOLDER-1** Every holder is listed: a thread that waits for a flush waits for ever where no background
-//! work sees it. A subrange is added once it has a zone. What it holds goes from its front over memtables to runs under
+//! work sees it. A subrange is added once it has a zone. What it holds goes from its write head over memtables to runs under
 //! `admin` of its keyspace, and while it goes may be seen at neither end; so a subrange is taken off only where no
 //! thread has `admin`.
 
@@ -82,7 +82,7 @@ mod tests {
     use crate::options::Options;
     use crate::{Db, SsdSource};
 
-    /// Between the switch of the front and that of the View an immutable memtable was in neither. Who looked then took the
+    /// Between the switch of the write head and that of the View an immutable memtable was in neither. Who looked then took the
     /// subrange off the list, no background work found the memtable, and a flush waited for it for ever.
     #[test]
     fn a_subrange_whose_memtable_is_being_flushed_stays_listed() {
@@ -100,8 +100,8 @@ mod tests {
         let number = subrange.view.load().number;
         let (bytes, last_seq) = {
             let pass = engine.sequence.sequencer.enter_to_switch();
-            assert!(subrange.front.spare(&pass).is_none());
-            subrange.front.switch_memtable(&pass, number)
+            assert!(subrange.write_head.spare(&pass).is_none());
+            subrange.write_head.switch_memtable(&pass, number)
         };
         assert!(bytes > 0 && last_seq > Seq::ZERO);
         assert!(!subrange.holds_something() && listed());

@@ -43,7 +43,7 @@ pub(crate) struct KeyspaceState {
     /// The code of the application that it calls.
     pub hooks: Arc<Called>,
     pub routes: ArcSwap<Routes>,
-    /// Serialises changes of the routes, of all Views and of the fronts' zones. Never taken between W2 and W5.
+    /// Serialises changes of the routes, of all Views and of the write heads' zones. Never taken between W2 and W5.
     pub admin: Mutex<()>,
     pub dropped: AtomicBool,
     /// The damage that a merge met here, if one did: merging on would spread it or lose the rest.

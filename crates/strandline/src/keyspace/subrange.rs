@@ -32,7 +32,7 @@ pub(crate) struct Subrange {
     pub id: u32,
     pub span: Span,
     pub view: ArcSwap<View>,
-    pub front: Arc<WriteHead>,
+    pub write_head: Arc<WriteHead>,
     /// Everything was merged since the last flush.
     pub reclaimed: AtomicBool,
     /// Where cleaning goes on.
@@ -68,7 +68,7 @@ impl Subrange {
         Subrange {
             id,
             span,
-            front: Arc::clone(&sources.front),
+            write_head: Arc::clone(&sources.write_head),
             orders: AtomicU64::new(newest.unwrap_or(0)),
             view: ArcSwap::from_pointee(sources),
             reclaimed: AtomicBool::new(false),
@@ -82,14 +82,14 @@ impl Subrange {
     pub(crate) fn holds_something(&self) -> bool {
         let view = self.view.load();
         let waits = view.memtables.len() > 1 || !view.runs.is_empty();
-        !self.front.is_closed() && (waits || self.front.holds_something())
+        !self.write_head.is_closed() && (waits || self.write_head.holds_something())
     }
 
     /// Bytes written since the heat was last noted.
     pub(crate) fn written(&self) -> u64 {
         // What was noted of the active memtable is more than what it holds once another is active.
         let immutable = self.immutable_bytes.load(Relaxed) as i64;
-        (immutable + self.front.bytes() as i64).max(0) as u64
+        (immutable + self.write_head.bytes() as i64).max(0) as u64
     }
 
     /// Notes that a memtable of `bytes` takes no more.
@@ -118,7 +118,9 @@ impl Subrange {
     pub(crate) fn reads(&self, memtable: Option<&Arc<Memtable>>, runs: &[Arc<Run>]) -> bool {
         let view = self.view.load();
         let has = |memtable| view.memtables.iter().any(|each| Arc::ptr_eq(each, memtable));
-        !self.front.is_closed() && memtable.is_none_or(has) && runs.iter().all(|run| view.has(run))
+        !self.write_head.is_closed()
+            && memtable.is_none_or(has)
+            && runs.iter().all(|run| view.has(run))
     }
 
     /// A memtable newer than every other source of these keys.

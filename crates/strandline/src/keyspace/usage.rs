@@ -1,6 +1,6 @@
 //! Who uses an open store at this moment: what must end before a store that is closed lets others in.
 //!
-//! Gets and puts hold a View as long as they touch its memory, and every View holds its front, so that fronts are counted
+//! Gets and puts hold a View as long as they touch its memory, and every View holds its write head, so that write heads are counted
 //! for them and they count nothing themselves. Other calls are counted here, and so is what lends memory of the store, or keeps
 //! versions of it, beyond a call.
 
@@ -105,7 +105,7 @@ pub(crate) struct Usage {
 /// A subrange that was cut, joined or dropped. Views of it may outlive it.
 pub(crate) struct Replaced {
     pub subrange: Weak<Subrange>,
-    pub front: Weak<WriteHead>,
+    pub write_head: Weak<WriteHead>,
 }
 
 #[derive(Default)]
@@ -118,13 +118,13 @@ struct Replacements {
 impl Usage {
     /// Notes that nothing leads to a subrange any more.
     pub(crate) fn note_replaced(&self, subrange: &Arc<Subrange>) {
-        let front = Arc::downgrade(&subrange.front);
-        let replaced = Replaced { subrange: Arc::downgrade(subrange), front };
+        let write_head = Arc::downgrade(&subrange.write_head);
+        let replaced = Replaced { subrange: Arc::downgrade(subrange), write_head };
         let mut replacements = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         let Replacements { all, forget_at } = &mut *replacements;
         all.push(replaced);
         if all.len() > *forget_at {
-            all.retain(|each| each.front.strong_count() > 0);
+            all.retain(|each| each.write_head.strong_count() > 0);
             *forget_at = 2 * all.len();
         }
     }

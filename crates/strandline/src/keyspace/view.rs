@@ -20,7 +20,7 @@ pub(crate) struct View {
     /// Grows with every change; see [`crate::read::get`] for what it is checked against.
     pub number: u64,
     /// Where writers reserve space in the first memtable.
-    pub front: Arc<WriteHead>,
+    pub write_head: Arc<WriteHead>,
     /// The first takes writes, the others are immutable.
     pub memtables: Vec<Arc<Memtable>>,
     /// Index runs, newest first. Every run is older than every memtable.
@@ -40,13 +40,13 @@ impl View {
         let newest = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
         let active = Arc::new(Memtable::new(newest + 1));
         let memtables = std::iter::once(active).chain(immutable).collect();
-        View { number: 1, front: Arc::new(WriteHead::new(1)), memtables, runs, tree }
+        View { number: 1, write_head: Arc::new(WriteHead::new(1)), memtables, runs, tree }
     }
 
     /// Whether no newer View, or subrange, stands in its place.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
-        self.front.number() == self.number
+        self.write_head.number() == self.number
     }
 
     /// Whether no source has keys outside `span`, the View's own: memtables and runs from the time before it was cut
@@ -78,7 +78,7 @@ impl View {
     /// Bytes of records in memtables.
     pub(crate) fn memtable_bytes(&self) -> u64 {
         let immutable = self.memtables[1..].iter().map(|memtable| memtable.bytes.load(Relaxed));
-        immutable.sum::<u64>() + self.front.bytes()
+        immutable.sum::<u64>() + self.write_head.bytes()
     }
 
     pub(crate) fn has(&self, run: &Arc<Run>) -> bool {

@@ -88,7 +88,7 @@ impl Lengths {
     }
 }
 
-/// The number of a front that takes no more writes.
+/// The number of a write head that takes no more writes.
 const CLOSED: u64 = u64::MAX;
 
 impl WriteHead {
@@ -239,7 +239,7 @@ impl WriteHead {
         self.fill.bytes.load(Relaxed)
     }
 
-    /// Points the front at a new active memtable that begins in the spare zone, if there is one. Returns
+    /// Points the write head at a new active memtable that begins in the spare zone, if there is one. Returns
     /// the bytes and the last sequence number reserved in the old one.
     pub(crate) fn switch_memtable(
         &self,

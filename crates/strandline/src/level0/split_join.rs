@@ -158,7 +158,7 @@ impl Engine {
                 .under_way
                 .iter()
                 .any(|each| each.inputs.subrange.as_ref().is_some_and(is_old))
-            || old.iter().any(|subrange| subrange.front.is_closed());
+            || old.iter().any(|subrange| subrange.write_head.is_closed());
         let views: Vec<Arc<View>> = old.iter().map(|each| each.view.load_full()).collect();
         if busy || space.dropped.load(Relaxed) || !self.may_share(old, &views)? {
             return Ok(false);
@@ -269,12 +269,12 @@ impl Engine {
         let mut spares = Vec::new();
         let pass = self.sequence.sequencer.enter_to_switch();
         for (subrange, view) in old.iter().zip(views) {
-            let spare = subrange.front.spare(&pass).and_then(|start| geometry.zone_of(start));
+            let spare = subrange.write_head.spare(&pass).and_then(|start| geometry.zone_of(start));
             spares.extend(spare.and_then(|no| view.active().pop_zone(no)));
             if keeps_open {
                 continue;
             }
-            let (bytes, last_seq) = subrange.front.close(&pass);
+            let (bytes, last_seq) = subrange.write_head.close(&pass);
             view.active().bytes.store(bytes, Relaxed);
             view.active().last_seq.store(last_seq, Relaxed);
         }

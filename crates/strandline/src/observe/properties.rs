@@ -305,7 +305,7 @@ impl Properties {
 fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
     SsdProperties {
         dir: tables.dir().to_owned(),
-        fs: tables.shelf.fs.describe(),
+        fs: tables.table_dir.fs.describe(),
         bytes: tables.room.taken(),
         limit: engine.options.ssd_size,
         pm_bytes: tables.memory.as_ref().map_or(0, |memory| memory.taken()),
@@ -328,7 +328,7 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
     let ViewSources { memtables, runs } = ViewSources::of(space);
     let subranges = space.subranges();
     let immutable: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
-    let filling: u64 = subranges.iter().map(|subrange| subrange.front.bytes()).sum();
+    let filling: u64 = subranges.iter().map(|subrange| subrange.write_head.bytes()).sum();
     let level0_share = engine.level0_share(subranges.len());
     KeyspaceProperties {
         name: space.name.clone(),

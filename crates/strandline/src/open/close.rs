@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{Error, ErrorKind, Result};
 
+use crate::engine::wait::WAIT_STEP;
 use crate::engine::{Access, Engine, closed};
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::usage::HoldKind;
@@ -21,20 +22,19 @@ use crate::tree::Tree;
 
 /// How long a close waits for calls of other threads: each looks whether the store is closed as it goes on.
 const CALLS_END: Duration = Duration::from_secs(10);
-const WAIT_STEP: Duration = Duration::from_micros(100);
-/// Holds of a front whose subrange is there: that subrange's, and that of the View which the front was closed with.
+/// Holds of a write head whose subrange is there: that subrange's, and that of the View which the write head was closed with.
 const OWN_HOLDS: usize = 2;
 
-/// A front that was closed, and its subrange, if that is there.
+/// A write head that was closed, and its subrange, if that is there.
 struct ClosedHead {
-    front: Weak<WriteHead>,
+    write_head: Weak<WriteHead>,
     subrange: Option<Arc<Subrange>>,
 }
 
 impl ClosedHead {
-    /// Whether no View is in use: each holds the front. Where the subrange is gone, they are all that hold it.
+    /// Whether no View is in use: each holds the write head. Where the subrange is gone, they are all that hold it.
     fn is_unused(&self) -> bool {
-        self.front.strong_count() <= if self.subrange.is_some() { OWN_HOLDS } else { 0 }
+        self.write_head.strong_count() <= if self.subrange.is_some() { OWN_HOLDS } else { 0 }
     }
 }
 
@@ -141,7 +141,7 @@ impl Engine {
             // What stays is removed by the next open.
             let _left = self.remove_dead_tables(tables);
             if self.options.pm == PmSource::Heap {
-                tables.shelf.give_up(self.media.pool.id());
+                tables.table_dir.give_up(self.media.pool.id());
             }
         }
     }
@@ -174,40 +174,41 @@ impl Engine {
             && self.lifetime.usage.holds.is_zero()
     }
 
-    /// Closes all fronts and puts empty Views behind them; tells whether no other View is in use. No call is under way that
+    /// Closes all write heads and puts empty Views behind them; tells whether no other View is in use. No call is under way that
     /// would put others there.
     fn leave_views(&self) -> bool {
-        // By address, as subranges may share one. A subrange that is left stays until its front has been looked at.
-        let mut fronts: BTreeMap<usize, ClosedHead> = BTreeMap::new();
-        let mut add = |front: Weak<WriteHead>, subrange: Option<Arc<Subrange>>| {
-            let held =
-                fronts.entry(front.as_ptr().addr()).or_insert(ClosedHead { front, subrange: None });
+        // By address, as subranges may share one. A subrange that is left stays until its write head has been looked at.
+        let mut write_heads: BTreeMap<usize, ClosedHead> = BTreeMap::new();
+        let mut add = |write_head: Weak<WriteHead>, subrange: Option<Arc<Subrange>>| {
+            let held = write_heads
+                .entry(write_head.as_ptr().addr())
+                .or_insert(ClosedHead { write_head, subrange: None });
             held.subrange = held.subrange.take().or(subrange);
         };
         for space in self.keyspaces.all() {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
                 self.empty(&subrange);
-                add(Arc::downgrade(&subrange.front), Some(subrange));
+                add(Arc::downgrade(&subrange.write_head), Some(subrange));
             }
         }
         self.lifetime.usage.each_replaced(|replaced| {
             let subrange = replaced.subrange.upgrade();
             subrange.iter().for_each(|subrange| self.empty(subrange));
-            add(replaced.front.clone(), subrange);
+            add(replaced.write_head.clone(), subrange);
         });
-        fronts.values().all(ClosedHead::is_unused)
+        write_heads.values().all(ClosedHead::is_unused)
     }
 
     /// Readers and writers find no View of a subrange current from now on.
     pub(crate) fn empty(&self, subrange: &Subrange) {
         let pass = self.sequence.sequencer.enter_to_switch();
-        let _unused = subrange.front.close(&pass);
+        let _unused = subrange.write_head.close(&pass);
         drop(pass);
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         subrange.view.store(Arc::new(View {
             number: 0,
-            front: Arc::clone(&subrange.front),
+            write_head: Arc::clone(&subrange.write_head),
             ..view
         }));
     }

@@ -28,7 +28,7 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     let len = ground.memory_len(options)?;
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;
-    let (ssd, shelf) = new_shelf(ground, path, options)?;
+    let (ssd, table_dir) = new_table_dir(ground, path, options)?;
     let memory = match &options.pm {
         PmSource::Dram => Memory::Wal(PathBuf::from(WAL)),
         PmSource::Path(given) => Memory::Pool(open::absolute(given)?),
@@ -39,12 +39,12 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
         identity.write(&*names, path)?;
     }
     let (region, id) = match &identity.memory {
-        Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, shelf.as_ref())?,
-        Memory::Wal(dir) => make_log(ground, (&path.join(dir), len), options, shelf.as_ref())?,
+        Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, table_dir.as_ref())?,
+        Memory::Wal(dir) => make_log(ground, (&path.join(dir), len), options, table_dir.as_ref())?,
     };
-    shelf.as_ref().map_or(Ok(()), |shelf| shelf.claim(id))?;
+    table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
     identity.write(&*names, path)?;
-    Ok(OpenedParts::whole(region, false, shelf))
+    Ok(OpenedParts::whole(region, false, table_dir))
 }
 
 /// The pool of a new store, with its identifier.
@@ -52,16 +52,16 @@ fn make_pool(
     ground: &dyn Ground,
     at: &Path,
     options: &Options,
-    shelf: Option<&TableDir>,
+    table_dir: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {
     // Before anything is made: what is damaged stays as it is.
-    let first = match ground.is_blank(at)?.then(|| first_state(shelf)) {
+    let first = match ground.is_blank(at)?.then(|| first_state(table_dir)) {
         // Another open has made the pool meanwhile.
         Some(Err(_)) if !ground.is_blank(at)? => None,
         first => first.transpose()?,
     };
     let region = ground.make_pool(at, options, first.is_some())?;
-    let first = || first.map_or_else(|| first_state(shelf), Ok);
+    let first = || first.map_or_else(|| first_state(table_dir), Ok);
     let id = format_if_new(ground, &region, options, first)?;
     Ok((region, id))
 }
@@ -71,26 +71,26 @@ fn make_log(
     ground: &dyn Ground,
     (dir, len): (&Path, u64),
     options: &Options,
-    shelf: Option<&TableDir>,
+    table_dir: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {
     let names = ground.names();
     ssd::durable_dir(&*names, dir)?;
     let setting = setting(ground, dir, options, OpenMode::ReadWrite)?;
     let begins = !wal::is_in(&*names, dir);
     // Before anything is made: what is damaged stays as it is.
-    let first = begins.then(|| first_state(shelf)).transpose()?;
+    let first = begins.then(|| first_state(table_dir)).transpose()?;
     let fresh = || Ok(Some((ground.fresh_id()?, len)));
     let region = wal::open(setting, fresh)?.ok_or_else(|| {
         Error::new(ErrorKind::Internal, "open", "a new log gave no memory; report this")
     })?;
-    let first = || first.map_or_else(|| first_state(shelf), Ok);
+    let first = || first.map_or_else(|| first_state(table_dir), Ok);
     let id = format_if_new(ground, &region, options, first)?;
     region.sync_journal()?;
     Ok((region, id))
 }
 
 /// The directory of tables of a new store, as it is to be named and made.
-fn new_shelf(
+fn new_table_dir(
     ground: &dyn Ground,
     path: &Path,
     options: &Options,
@@ -100,15 +100,20 @@ fn new_shelf(
         SsdSource::Path(given) => Some(open::absolute(given)?),
         SsdSource::None => None,
     };
-    let shelf = ssd.as_ref().map(|dir| open_shelf(ground, path.join(dir), options)).transpose()?;
-    Ok((ssd, shelf))
+    let table_dir =
+        ssd.as_ref().map(|dir| make_table_dir(ground, path.join(dir), options)).transpose()?;
+    Ok((ssd, table_dir))
 }
 
 /// The directory of tables, made if need be.
-pub(crate) fn open_shelf(ground: &dyn Ground, dir: PathBuf, options: &Options) -> Result<TableDir> {
-    let shelf = TableDir { fs: ground.tables(options), dir };
-    shelf.make()?;
-    Ok(shelf)
+pub(crate) fn make_table_dir(
+    ground: &dyn Ground,
+    dir: PathBuf,
+    options: &Options,
+) -> Result<TableDir> {
+    let table_dir = TableDir { fs: ground.tables(options), dir };
+    table_dir.make()?;
+    Ok(table_dir)
 }
 
 /// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
@@ -131,13 +136,13 @@ pub(crate) fn format_if_new(
 
 /// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names
 /// are all that is left of some store, and the new one would remove them.
-pub(crate) fn first_state(shelf: Option<&TableDir>) -> Result<ManifestState> {
-    let Some(shelf) = shelf else { return Ok(ManifestState::fresh()) };
-    if let Some(state) = manifest_file::read(&*shelf.fs, &shelf.dir)? {
+pub(crate) fn first_state(table_dir: Option<&TableDir>) -> Result<ManifestState> {
+    let Some(table_dir) = table_dir else { return Ok(ManifestState::fresh()) };
+    if let Some(state) = manifest_file::read(&*table_dir.fs, &table_dir.dir)? {
         return Ok(state);
     }
-    if shelf.present()?.is_empty() {
-        owner::refuse_claimed(&*shelf.fs, &shelf.dir)?;
+    if table_dir.present()?.is_empty() {
+        owner::refuse_claimed(&*table_dir.fs, &table_dir.dir)?;
         return Ok(ManifestState::fresh());
     }
     Err(Error::corruption(
@@ -145,7 +150,7 @@ pub(crate) fn first_state(shelf: Option<&TableDir>) -> Result<ManifestState> {
         format!(
             "{} holds tables, but there is no pool and no {} to say what they are; put it back, save what they hold with \
              `strandline repair`, or name an empty directory",
-            shelf.dir.display(),
+            table_dir.dir.display(),
             manifest_file::NAME
         ),
     ))

@@ -29,7 +29,7 @@ use crate::inspect;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
 use crate::manifest::{ManifestState, file as manifest_file};
-use crate::open::create::{create, first_state, format_if_new, open_shelf};
+use crate::open::create::{create, first_state, format_if_new, make_table_dir};
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory};
 use crate::options::check::{check, check_level0, check_pm_tables, check_threads};
@@ -52,14 +52,14 @@ pub(crate) struct OpenedParts {
     pub region: Arc<Region>,
     /// Its pages are yet to be mapped.
     pub lazy: bool,
-    pub shelf: Option<TableDir>,
+    pub table_dir: Option<TableDir>,
     /// What of the region is lost.
     pub damage: Vec<Damage>,
 }
 
 impl OpenedParts {
-    pub fn whole(region: Arc<Region>, lazy: bool, shelf: Option<TableDir>) -> OpenedParts {
-        OpenedParts { region, lazy, shelf, damage: Vec::new() }
+    pub fn whole(region: Arc<Region>, lazy: bool, table_dir: Option<TableDir>) -> OpenedParts {
+        OpenedParts { region, lazy, table_dir, damage: Vec::new() }
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn open_at(
             remains::refuse_heap(ground, path)?;
             let region = Arc::new(Region::heap(options.pm_size, None)?);
             format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
-            OpenedParts::whole(region, false, heap_shelf(ground, &options)?)
+            OpenedParts::whole(region, false, heap_table_dir(ground, &options)?)
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
             open_file(ground, path, &options, access)?
@@ -111,10 +111,10 @@ pub(crate) fn open_at(
 }
 
 /// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
-fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<TableDir>> {
+fn heap_table_dir(ground: &dyn Ground, options: &Options) -> Result<Option<TableDir>> {
     let SsdSource::Path(dir) = &options.ssd else { return Ok(None) };
-    let shelf = open_shelf(ground, dir.clone(), options)?;
-    if !shelf.present()?.is_empty() {
+    let table_dir = make_table_dir(ground, dir.clone(), options)?;
+    if !table_dir.present()?.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             "open",
@@ -124,7 +124,7 @@ fn heap_shelf(ground: &dyn Ground, options: &Options) -> Result<Option<TableDir>
             ),
         ));
     }
-    Ok(Some(shelf))
+    Ok(Some(table_dir))
 }
 
 /// Opens what the store at `path` has its records in, making it if need be.
@@ -152,14 +152,14 @@ fn open_file(
             (None, SsdSource::Path(given)) => {
                 // From now on the store has tables there.
                 let dir = absolute(given)?;
-                let shelf = open_shelf(ground, dir.clone(), options)?;
-                claim(&shelf, &opened.region)?;
+                let table_dir = make_table_dir(ground, dir.clone(), options)?;
+                claim(&table_dir, &opened.region)?;
                 Identity { ssd: Some(dir), ..named }.write(&*names, path)?;
-                return Ok(OpenedParts { shelf: Some(shelf), ..opened });
+                return Ok(OpenedParts { table_dir: Some(table_dir), ..opened });
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
-        opened.shelf = dir.map(|dir| TableDir { fs: ground.tables(options), dir });
+        opened.table_dir = dir.map(|dir| TableDir { fs: ground.tables(options), dir });
         return Ok(opened);
     }
     let is_checkpoint = is_checkpoint(&*names, path)?;
@@ -228,12 +228,12 @@ fn other_memory(store: &Path, is: &str, given: &str) -> Error {
 
 /// A checkpoint for reading: its manifest goes to a pool in DRAM.
 fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
-    let shelf = TableDir { fs: ground.tables(options), dir: path.join(SST) };
-    let manifest = shelf.fs.open(&shelf.dir.join(manifest_file::NAME))?.len();
+    let table_dir = TableDir { fs: ground.tables(options), dir: path.join(SST) };
+    let manifest = table_dir.fs.open(&table_dir.dir.join(manifest_file::NAME))?.len();
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
     let options = Options { zone_size: 0, ..options.clone() };
-    format_if_new(ground, &region, &options, || first_state(Some(&shelf)))?;
-    Ok(OpenedParts::whole(region, false, Some(shelf)))
+    format_if_new(ground, &region, &options, || first_state(Some(&table_dir)))?;
+    Ok(OpenedParts::whole(region, false, Some(table_dir)))
 }
 
 /// Where the parts of a damaged store are, or should be.
@@ -317,12 +317,12 @@ pub(crate) fn open_what_is_left(
         return assemble(open_checkpoint(ground, path, options)?, with, Access::Read);
     }
     let (region, damage) = places.memory(ground, options)?;
-    let shelf = Some(shelf_left(ground, places.tables.clone()));
-    assemble(OpenedParts { region, lazy: true, shelf, damage }, with, Access::Read)
+    let table_dir = Some(present_table_dir(ground, places.tables.clone()));
+    assemble(OpenedParts { region, lazy: true, table_dir, damage }, with, Access::Read)
 }
 
 /// A directory of tables that may be gone.
-pub(crate) fn shelf_left(ground: &dyn Ground, dir: PathBuf) -> TableDir {
+pub(crate) fn present_table_dir(ground: &dyn Ground, dir: PathBuf) -> TableDir {
     let buffered = Options { ssd_direct: false, ..Options::default() };
     TableDir { fs: ground.tables(&buffered), dir }
 }
@@ -364,8 +364,8 @@ fn missing(path: &Path, error: Error) -> Error {
 }
 
 /// Claims a directory for a store that had no tables so far, and would remove those that are there.
-fn claim(shelf: &TableDir, region: &Arc<Region>) -> Result<()> {
-    let (fs, dir) = (&*shelf.fs, &shelf.dir);
+fn claim(table_dir: &TableDir, region: &Arc<Region>) -> Result<()> {
+    let (fs, dir) = (&*table_dir.fs, &table_dir.dir);
     let (pool, _) = Pool::open(Arc::clone(region))?;
     // An open that was killed may have claimed it.
     if !owner::is_claimed(fs, dir, Some(pool.id()))? {
@@ -378,7 +378,7 @@ fn claim(shelf: &TableDir, region: &Arc<Region>) -> Result<()> {
             return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
         }
     }
-    shelf.claim(pool.id())
+    table_dir.claim(pool.id())
 }
 
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
@@ -391,14 +391,14 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
 /// Opens the store in `region`, formatting it if nothing was ever in it.
 pub(crate) fn open_region(
     region: Arc<Region>,
-    shelf: Option<TableDir>,
+    table_dir: Option<TableDir>,
     (options, hooks): (Options, Hooks),
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
-        format_if_new(&Machine, &region, &options, || first_state(shelf.as_ref()))?;
+        format_if_new(&Machine, &region, &options, || first_state(table_dir.as_ref()))?;
     }
-    assemble(OpenedParts::whole(region, false, shelf), (options, hooks), access)
+    assemble(OpenedParts::whole(region, false, table_dir), (options, hooks), access)
 }
 
 fn assemble(
@@ -407,9 +407,9 @@ fn assemble(
     access: Access,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
-    let OpenedParts { region, lazy, shelf, damage } = opened;
+    let OpenedParts { region, lazy, table_dir, damage } = opened;
     if access == Access::Write {
-        check_pm_tables(&options, region.journal().is_some(), shelf.is_some())?;
+        check_pm_tables(&options, region.journal().is_some(), table_dir.is_some())?;
     }
     let prefault_to = if lazy { region.len() } else { 0 };
     let owner = match access {
@@ -445,13 +445,13 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     if !read_only {
-        check_level0(&options, shelf.is_some())?;
+        check_level0(&options, table_dir.is_some())?;
     }
     let cache = options.block_cache.min(options.dram_budget / 2);
     let pending_free = Arc::new(PendingFree::default());
     let memory = PmTables::new(&media, &pending_free, options.pm_tables);
     let room = FileRoom::new(options.ssd_size, options.table_bytes);
-    let tables = shelf.map(|shelf| Tables::new(shelf, room, cache).with_memory(memory));
+    let tables = table_dir.map(|table_dir| Tables::new(table_dir, room, cache).with_memory(memory));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(RecoveryInput {
@@ -503,7 +503,7 @@ impl Engine {
                 _ => continue,
             };
             let pass = self.sequence.sequencer.enter_to_switch();
-            subrange.front.set_spare_from(&pass, &zone, zone.start + sealed);
+            subrange.write_head.set_spare_from(&pass, &zone, zone.start + sealed);
             drop(pass);
             view.active().push_zone(zone);
         }

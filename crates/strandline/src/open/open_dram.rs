@@ -38,7 +38,7 @@ pub(crate) fn open_memory(
     };
     if access == Access::Read {
         let (region, damage) = read_memory(ground, dir, options)?.ok_or_else(nothing)?;
-        return Ok(OpenedParts { region, lazy: false, shelf: None, damage });
+        return Ok(OpenedParts { region, lazy: false, table_dir: None, damage });
     }
     let region = wal::open(setting(ground, dir, options, OpenMode::ReadWrite)?, || Ok(None))?;
     Ok(OpenedParts::whole(region.ok_or_else(nothing)?, false, None))

@@ -452,12 +452,12 @@ fn close(
     let closing = if planted::is(Bug::SkipRecoveryEdit) { before } else { next };
     if let Some(tables) = tables {
         // Whatever the manifest names is there, so a directory that is gone had nothing in it.
-        tables.shelf.claim(media.pool.id())?;
+        tables.table_dir.claim(media.pool.id())?;
     }
     let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
     let Some(tables) = tables else { return Ok(0) };
     tables.number_from(closing.next_table);
-    file::remove(&*tables.shelf.fs, tables.dir());
+    file::remove(&*tables.table_dir.fs, tables.dir());
     tables.sweep(&closing.files())
 }
 

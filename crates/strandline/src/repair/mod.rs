@@ -262,9 +262,12 @@ impl Left {
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let tables =
-            Tables::new(open::shelf_left(ground, places.tables.clone()), FileRoom::unlimited(), 0);
-        let ids = tables.shelf.present()?;
+        let tables = Tables::new(
+            open::present_table_dir(ground, places.tables.clone()),
+            FileRoom::unlimited(),
+            0,
+        );
+        let ids = tables.table_dir.present()?;
         let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);
         let damage: Vec<LostRange> = damage.map(lost_anywhere).collect();

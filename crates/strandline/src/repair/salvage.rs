@@ -161,7 +161,7 @@ pub(crate) struct LoneTable {
 
 /// Opens the file at `path` as a table.
 pub(crate) fn lone_table(tables: &Tables, path: &Path) -> Result<LoneTable> {
-    let file = File(tables.shelf.fs.open(path)?);
+    let file = File(tables.table_dir.fs.open(path)?);
     let layout = Layout::open(&file)?;
     let deletes = layout.range_deletes(&file)?;
     let properties = layout.properties();

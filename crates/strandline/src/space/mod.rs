@@ -130,7 +130,7 @@ impl Space {
                     keep(run_bytes_max(records, separators, grain) + deletes);
                 }
             }
-            let active = subrange.front.bytes() + coming;
+            let active = subrange.write_head.bytes() + coming;
             keep(run_bytes_max(coming / LINE as u64, separator_bytes(active), grain));
             // A merge may take all memtables and runs of the subrange.
             for run in &view.runs {

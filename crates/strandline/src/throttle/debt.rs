@@ -19,7 +19,7 @@ pub(crate) struct BackgroundState {
     /// What writers may take before space must be reclaimed.
     pub headroom: u64,
     /// Room in zones that are being filled.
-    pub fronts: u64,
+    pub write_heads: u64,
     pub zone_len: u64,
     /// How many there are, and in the keyspace that has most.
     pub subranges: u64,
@@ -82,7 +82,7 @@ pub(crate) fn decide(state: &BackgroundState) -> Debt {
         Backlog::None
     };
     // Zones are handed out whole: some must be left, or a writer would wait for a merge to end.
-    let available = state.headroom + state.fronts;
+    let available = state.headroom + state.write_heads;
     let kept = (2 * state.zone_len).min(available / 4 * 3);
     let shares = 2 * state.subranges.max(1);
     // With little space left a memtable must be flushed, and its dead records reclaimed, while there is some.
@@ -114,7 +114,7 @@ mod tests {
         BackgroundState {
             soft_headroom: 128 * MIB,
             headroom: 800 * MIB,
-            fronts: 6 * MIB,
+            write_heads: 6 * MIB,
             zone_len: 4 * MIB,
             subranges: 1,
             subranges_max: 1,
@@ -176,7 +176,10 @@ mod tests {
         // Half of what is left, in whole zones, less a little.
         let zone = 4 * MIB;
         assert_eq!(size(BackgroundState { headroom: 60 * MIB, ..idle() }), 32 * MIB - zone / 64);
-        assert_eq!(size(BackgroundState { headroom: 0, fronts: 0, ..idle() }), zone - zone / 64);
+        assert_eq!(
+            size(BackgroundState { headroom: 0, write_heads: 0, ..idle() }),
+            zone - zone / 64
+        );
         let two = BackgroundState { headroom: 60 * MIB, subranges: 2, ..idle() };
         assert_eq!(size(two), 16 * MIB - zone / 64);
         assert!(decide(&BackgroundState { headroom: 7 * MIB, ..idle() }).scarce);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between looks at whether the limit was lifted.
-const WAIT_STEP: Duration = Duration::from_millis(20);
+const LIFT_CHECK: Duration = Duration::from_millis(20);
 
 /// A limit in bytes per second, shared by all threads that write tables.
 pub(crate) struct RateLimit {
@@ -29,7 +29,7 @@ impl RateLimit {
     pub(crate) fn take(&self, bytes: u64) {
         let mut wait = self.charge(Instant::now(), bytes);
         while !wait.is_zero() && !self.lifted.load(Relaxed) {
-            let step = wait.min(WAIT_STEP);
+            let step = wait.min(LIFT_CHECK);
             std::thread::sleep(step);
             wait -= step;
         }

@@ -93,7 +93,7 @@ impl Drop for TableSpace {
         if *self.named.get_mut() {
             memory.into_iter().for_each(PmExtent::leave);
         } else {
-            self.tables.bury(self.id, self.counted);
+            self.tables.add_dead(self.id, self.counted);
             if frees_early() {
                 memory.into_iter().for_each(PmExtent::leave);
             }

@@ -58,7 +58,7 @@ impl TableDir {
 
 /// The directory of tables, what of persistent memory is theirs, and the cache over both.
 pub(crate) struct Tables {
-    pub shelf: TableDir,
+    pub table_dir: TableDir,
     /// Tables in persistent memory, if there may be any.
     pub memory: Option<Arc<PmTables>>,
     pub cache: Arc<BlockCache>,
@@ -75,10 +75,10 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Tables on `shelf` that have `room`, with `cache` bytes of block cache.
-    pub(crate) fn new(shelf: TableDir, room: FileRoom, cache: u64) -> Tables {
+    /// Tables in `table_dir`, with `room` for files, with `cache` bytes of block cache.
+    pub(crate) fn new(table_dir: TableDir, room: FileRoom, cache: u64) -> Tables {
         Tables {
-            shelf,
+            table_dir,
             memory: None,
             room,
             cache: Arc::new(BlockCache::new(cache)),
@@ -102,17 +102,17 @@ impl Tables {
 
     /// Where table `id` is.
     pub(crate) fn path(&self, id: u64) -> PathBuf {
-        self.shelf.dir.join(file_name(id))
+        self.table_dir.dir.join(file_name(id))
     }
 
     pub(crate) fn dir(&self) -> &Path {
-        &self.shelf.dir
+        &self.table_dir.dir
     }
 
     /// Asks the device how much more it takes.
     pub(crate) fn look_at_device(&self) {
         // A device that does not tell its free space is found full by a write.
-        let ask = || self.shelf.fs.free_bytes(&self.shelf.dir).unwrap_or(u64::MAX);
+        let ask = || self.table_dir.fs.free_bytes(&self.table_dir.dir).unwrap_or(u64::MAX);
         let (mut free, removed) = (ask(), self.removed.load(Relaxed));
         // Removed files may take room until their directory is synced, which matters if room is short.
         if removed > free / 8 && self.sync_dir().is_ok() {
@@ -131,7 +131,7 @@ impl Tables {
             let text = format!(
                 "{len} bytes more have no room: tables in {} take {taken} of {} bytes; a part is kept for work that frees \
                  space; raise ssd_size, or delete keys and compact",
-                self.shelf.dir.display(),
+                self.table_dir.dir.display(),
                 self.room.limit()
             );
             Error::new(ErrorKind::NoSpace, "compact", text)
@@ -140,7 +140,7 @@ impl Tables {
 
     /// Makes the file of the new table `id`; room for it is taken as it is written.
     pub(crate) fn create(&self, id: u64) -> Result<Box<dyn Append>> {
-        self.shelf.fs.create(&self.path(id))
+        self.table_dir.fs.create(&self.path(id))
     }
 
     /// Opens a table for reading, wherever it lies; `hold` keeps it there.
@@ -151,7 +151,7 @@ impl Tables {
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => memory.open(desc.id, extent, desc.len, hold),
-            _ => self.shelf.fs.open(&self.path(desc.id)),
+            _ => self.table_dir.fs.open(&self.path(desc.id)),
         }
     }
 
@@ -173,12 +173,12 @@ impl Tables {
 
     /// Makes the names of new files durable.
     pub(crate) fn sync_dir(&self) -> Result<()> {
-        self.shelf.fs.sync_dir(&self.shelf.dir)
+        self.table_dir.fs.sync_dir(&self.table_dir.dir)
     }
 
     /// Puts a table on the list of dead ones; `len` bytes of its file were counted. A table without a file only loses its cached
     /// blocks.
-    pub(super) fn bury(&self, id: u64, len: u64) {
+    pub(super) fn add_dead(&self, id: u64, len: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
     }
 
@@ -206,7 +206,7 @@ impl Tables {
             planted::step("remove a table");
             let Some((id, len)) = dead().pop_front() else { return };
             self.cache.purge(id);
-            let removed = self.shelf.fs.remove(&self.path(id));
+            let removed = self.table_dir.fs.remove(&self.path(id));
             if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
                 dead().push_back((id, len));
             } else {
@@ -222,16 +222,16 @@ impl Tables {
         let sweeps_named = planted::is(Bug::SweepNamedTable);
         let skips = planted::is(Bug::SkipTableSweep);
         let mut swept = 0;
-        for id in self.shelf.present()? {
+        for id in self.table_dir.present()? {
             self.next.fetch_max(id + 1, Relaxed);
             let remove = match named.contains(&id) {
                 true => sweeps_named && named.last() == Some(&id),
                 false => !skips,
             };
             if remove {
-                match self.shelf.fs.remove(&self.path(id)) {
+                match self.table_dir.fs.remove(&self.path(id)) {
                     Ok(()) => swept += 1,
-                    Err(_) => self.bury(id, 0),
+                    Err(_) => self.add_dead(id, 0),
                 }
             }
         }

@@ -67,7 +67,7 @@ impl Engine {
 
     /// Whether the active memtable should be flushed.
     fn is_full(&self, space: &KeyspaceState, view: &View) -> bool {
-        view.front.bytes() >= self.memtable_bytes(space) || self.has_full_index(view.active())
+        view.write_head.bytes() >= self.memtable_bytes(space) || self.has_full_index(view.active())
     }
 
     /// Switches the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
@@ -78,12 +78,12 @@ impl Engine {
         if self.is_full(space, &subrange.view.load()) {
             self.switch_if_full(space, &subrange);
         }
-        if !subrange.front.has_spare() {
+        if !subrange.write_head.has_spare() {
             // Ahead of need no writer takes from the reserve for deletes.
             let _enough_for_now = self.refill(space, &subrange, Claim::Put)?;
         }
         let memtable_bytes = self.memtable_bytes(space);
-        subrange.front.look(&self.sequence.sequencer.enter_to_switch(), memtable_bytes);
+        subrange.write_head.look(&self.sequence.sequencer.enter_to_switch(), memtable_bytes);
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Engine {
     /// Makes a new active memtable; the old one waits to be flushed. The caller holds `admin` of the keyspace, and computes
     /// the reserve anew.
     pub(crate) fn switch_memtable(&self, subrange: &Subrange) {
-        if subrange.front.is_closed() {
+        if subrange.write_head.is_closed() {
             return;
         }
         let view = subrange.view.load_full();
@@ -116,12 +116,12 @@ impl Engine {
         let pass = self.sequence.sequencer.enter_to_switch();
         // Commits that find the new number put their records into the new memtable, so a reader that
         // sees such a commit sees a number that its old View does not have (R1).
-        if let Some(start) = subrange.front.spare(&pass)
+        if let Some(start) = subrange.write_head.spare(&pass)
             && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
         {
             fresh.push_zone(zone);
         }
-        let (bytes, last_seq) = subrange.front.switch_memtable(&pass, next.number);
+        let (bytes, last_seq) = subrange.write_head.switch_memtable(&pass, next.number);
         old.bytes.store(bytes, Relaxed);
         old.last_seq.store(last_seq, Relaxed);
         subrange.note_switched(bytes);
@@ -134,7 +134,7 @@ impl Engine {
     pub(crate) fn give_spare_back(&self, subrange: &Subrange) {
         let view = subrange.view.load();
         let pass = self.sequence.sequencer.enter_to_switch();
-        let spare = subrange.front.take_spare(&pass);
+        let spare = subrange.write_head.take_spare(&pass);
         drop(pass);
         let zone = spare.and_then(|start| self.media.pool.geometry().zone_of(start));
         zone.and_then(|no| view.active().pop_zone(no)).into_iter().for_each(|zone| zone.retire());
@@ -149,20 +149,20 @@ impl Engine {
         claim: Claim,
     ) -> Result<bool> {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        let front = &subrange.front;
+        let write_head = &subrange.write_head;
         if space.dropped.load(Relaxed) {
             return Err(crate::keyspace::dropped(space));
         }
-        if front.is_closed() || front.has_spare() && !front.spare_is_reserved() {
+        if write_head.is_closed() || write_head.has_spare() && !write_head.spare_is_reserved() {
             // Where others have taken its keys over, the commit finds them by routing anew.
             return Ok(true);
         }
         self.update_reserve();
-        if front.spare_is_reserved() {
+        if write_head.spare_is_reserved() {
             // A put may have it once there is enough for deletes elsewhere.
             let free = claim == Claim::Delete || self.may_grant(Claim::Put);
             if free && claim == Claim::Put {
-                front.release_reserved(&self.sequence.sequencer.enter_to_switch());
+                write_head.release_reserved(&self.sequence.sequencer.enter_to_switch());
             }
             return Ok(free);
         }
@@ -176,7 +176,7 @@ impl Engine {
         let view = subrange.view.load();
         view.active().push_zone(Arc::clone(&zone));
         let pass = self.sequence.sequencer.enter_to_switch();
-        front.set_spare(&pass, &zone, reserved);
+        write_head.set_spare(&pass, &zone, reserved);
         drop(pass);
         if let Some(space) = self.keyspaces.get(space.id) {
             self.space.holders.add(&space, subrange);
@@ -333,7 +333,7 @@ impl Engine {
         let mut state = BackgroundState {
             soft_headroom: budget.soft_headroom,
             headroom: budget.headroom,
-            fronts: 0,
+            write_heads: 0,
             zone_len: geometry.zone_len(),
             subranges: self.space.holders.subranges(),
             subranges_max: 1,
@@ -358,7 +358,7 @@ impl Engine {
             if space.damage.get().is_none() {
                 state.runs = state.runs.max(view.runs.len() as u64);
             }
-            state.fronts += subrange.front.room();
+            state.write_heads += subrange.write_head.room();
             // Several subranges may share one.
             for memtable in view.memtables.iter().filter(|each| memtables.insert(Arc::as_ptr(each)))
             {

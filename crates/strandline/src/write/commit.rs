@@ -290,7 +290,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             if op.space.dropped.load(Relaxed) {
                 return Err(crate::keyspace::dropped(op.space));
             }
-            if group.view.front.is_wanting() || engine.has_full_index(group.view.active()) {
+            if group.view.write_head.is_wanting() || engine.has_full_index(group.view.active()) {
                 engine.look_after(op.space, op.stored_key())?;
             }
         }
@@ -366,12 +366,12 @@ impl<'e, 'a> Commit<'e, 'a> {
         let last_seq = pass.next_seq() + count - 1;
         for group in &mut self.groups {
             let Group { view, lengths, .. } = &*group;
-            group.room = Some(view.front.find(&pass, view.number, lengths, last_seq)?);
+            group.room = Some(view.write_head.find(&pass, view.number, lengths, last_seq)?);
         }
         for group in &self.groups {
             if let Some(room) = &group.room {
                 let memtable_bytes = engine.memtable_bytes(self.ops[group.ops.start].space);
-                group.view.front.take(&pass, room, last_seq, memtable_bytes);
+                group.view.write_head.take(&pass, room, last_seq, memtable_bytes);
             }
         }
         let (ticket, number) = pass.take(count);

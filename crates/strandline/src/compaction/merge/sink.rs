@@ -167,8 +167,8 @@ mod tests {
         memory.restrict(most, 2);
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
-        let shelf = TableDir { fs, dir: "/sst".into() };
-        Arc::new(Tables::new(shelf, FileRoom::unlimited(), 0).with_memory(memory))
+        let table_dir = TableDir { fs, dir: "/sst".into() };
+        Arc::new(Tables::new(table_dir, FileRoom::unlimited(), 0).with_memory(memory))
     }
 
     /// Writes `len` bytes in pieces of 100.
@@ -190,7 +190,7 @@ mod tests {
                 assert!(file.read_at(1, &mut read).is_err(), "beyond its end");
             }
             _ => {
-                let file = tables.shelf.fs.open(&tables.path(id)).expect("open");
+                let file = tables.table_dir.fs.open(&tables.path(id)).expect("open");
                 assert_eq!(file.len(), len as u64);
                 file.read_at(0, &mut read).expect("read");
             }
