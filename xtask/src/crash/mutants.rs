@@ -52,90 +52,10 @@ impl Mutant {
 
     /// The campaigns that reach it soonest, in order; the others follow.
     pub fn sought_first(&self) -> &'static [&'static str] {
-        use Bug::*;
         match self {
-            Mutant::Logic(SequenceBeforeView | IgnoreSnapshots | CleanRenumbers) => &["readers"],
-            Mutant::Logic(SuperblockBeforeLog | LogAreasFreedEarly | LogAreasUnclaimed) => {
-                &["grows"]
-            }
-            Mutant::Logic(FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone) => &["churn"],
-            Mutant::Logic(
-                SkipDirectorySync
-                | SkipTableSync
-                | EditBeforeDirectorySync
-                | FreeBeforeTables
-                | FreeBeforeLevelEdit
-                | KeepInputInEdit
-                | SkipTableSweep
-                | SweepNamedTable
-                | ClaimUnsynced,
-            ) => &["levels"],
-            Mutant::Logic(
-                PmTableUnfenced | FreePmTableBeforeEdit | FreeMovedPmTable | ForgetPmTableExtent,
-            ) => &["pm-tables"],
-            Mutant::Logic(
-                FlushBeforePublished | FlushNewestFirst | FlushUnderRuns | FlushKeepsZones,
-            ) => &["flushes"],
-            Mutant::Logic(
-                RemoveTablesBeforeEdit
-                | RemoveMovedTable
-                | DropTombstoneAboveLevel
-                | DropTombstoneAboveTables,
-            ) => &["sink"],
-            Mutant::Logic(
-                CutWithoutEdit | CutForgetsMemtables | CutKeepsFrontOpen | JoinShowsLeftRun
-                | FlushForOne | LeaveRunForAll | FreeSharedZones | RecoverForOne | RecoverInReverse
-                | RangeDeleteUncut,
-            ) => &["cuts", "cut-levels"],
-            Mutant::Logic(
-                OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes,
-            ) => &["ranges"],
-            Mutant::Logic(FoldAcrossSnapshot | FoldWithoutBase) => &["folds"],
-            Mutant::Logic(
-                IngestBeforeDirectorySync
-                | IngestUnsyncedCopy
-                | IngestRemovesSourceFirst
-                | IngestBelowOlder,
-            ) => &["ingests"],
-            Mutant::Logic(
-                AcceptTornTable
-                | CheckpointUnpublished
-                | CheckpointSkipTablesSync
-                | CheckpointSkipStagingSync
-                | CheckpointSkipParentSync
-                | CheckpointNamedFirst,
-            ) => &["checkpoints"],
-            Mutant::Logic(ExpiredDropsEarly | ClockFallsAtOpen | KeyspaceWithoutOptions) => {
-                &["expiring"]
-            }
-            Mutant::Logic(DropRemovesTablesFirst | DropFreesZonesFirst | DropKeepsZones) => {
-                &["keyspaces"]
-            }
-            Mutant::Logic(
-                WalAcknowledgeUnsynced
-                | WalSegmentUnsynced
-                | WalSkipDirectorySync
-                | WalRemoveUnsynced
-                | WalRemoveFirst
-                | WalTailNotCopied,
-            ) => &["wal", "wal-mixed"],
-            Mutant::Logic(ParentNotSynced | StoreNamedFirst | SuperblockFirst) => {
-                &["creation", "creation-wal"]
-            }
-            Mutant::Logic(WalForgetLive | WalKeepOldest | WalSkipChecksum) => &["wal-wraps"],
-            Mutant::Logic(ValueExtentKept) => &["extents-churn"],
-            Mutant::Logic(RunIndexKept | KeepAllAfterRecovery) => &["churn"],
-            Mutant::Logic(_) => &["in-flight", "mixed"],
+            Mutant::Logic(bug) => bug_sought_first(*bug),
             Mutant::Persist(Planted::Disk(_)) => &["levels"],
-            Mutant::Persist(Planted::Memory(sabotage)) => match (sabotage.site, sabotage.what) {
-                (Site::Extent, _) => &["extents"],
-                (Site::Fold, _) => &["folds"],
-                (Site::Table, _) => &["pm-tables"],
-                (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
-                (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
-                (Site::ZoneClear | Site::Clean, _) => &["churn"],
-                _ => &["in-flight", "mixed"],
-            },
+            Mutant::Persist(Planted::Memory(sabotage)) => sabotage_sought_first(sabotage),
         }
     }
 
@@ -186,5 +106,72 @@ impl Mutant {
             )),
             _ => None,
         }
+    }
+}
+/// See [`Mutant::sought_first`].
+fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
+    use Bug::*;
+    match bug {
+        SequenceBeforeView | IgnoreSnapshots | CleanRenumbers => &["readers"],
+        SuperblockBeforeLog | LogAreasFreedEarly | LogAreasUnclaimed => &["grows"],
+        FreeBeforeEdit | OneSuperblockSlot | RescanRetiredZone => &["churn"],
+        SkipDirectorySync
+        | SkipTableSync
+        | EditBeforeDirectorySync
+        | FreeBeforeTables
+        | FreeBeforeLevelEdit
+        | KeepInputInEdit
+        | SkipTableSweep
+        | SweepNamedTable
+        | ClaimUnsynced => &["levels"],
+        PmTableUnfenced | FreePmTableBeforeEdit | FreeMovedPmTable | ForgetPmTableExtent => {
+            &["pm-tables"]
+        }
+        FlushBeforePublished | FlushNewestFirst | FlushUnderRuns | FlushKeepsZones => &["flushes"],
+        RemoveTablesBeforeEdit
+        | RemoveMovedTable
+        | DropTombstoneAboveLevel
+        | DropTombstoneAboveTables => &["sink"],
+        CutWithoutEdit | CutForgetsMemtables | CutKeepsFrontOpen | JoinShowsLeftRun
+        | FlushForOne | LeaveRunForAll | FreeSharedZones | RecoverForOne | RecoverInReverse
+        | RangeDeleteUncut => &["cuts", "cut-levels"],
+        OperandHides | MergeWithoutBase | RangeEndsWithTable | ForgetRangeDeletes => &["ranges"],
+        FoldAcrossSnapshot | FoldWithoutBase => &["folds"],
+        IngestBeforeDirectorySync
+        | IngestUnsyncedCopy
+        | IngestRemovesSourceFirst
+        | IngestBelowOlder => &["ingests"],
+        AcceptTornTable
+        | CheckpointUnpublished
+        | CheckpointSkipTablesSync
+        | CheckpointSkipStagingSync
+        | CheckpointSkipParentSync
+        | CheckpointNamedFirst => &["checkpoints"],
+        ExpiredDropsEarly | ClockFallsAtOpen | KeyspaceWithoutOptions => &["expiring"],
+        DropRemovesTablesFirst | DropFreesZonesFirst | DropKeepsZones => &["keyspaces"],
+        WalAcknowledgeUnsynced
+        | WalSegmentUnsynced
+        | WalSkipDirectorySync
+        | WalRemoveUnsynced
+        | WalRemoveFirst
+        | WalTailNotCopied => &["wal", "wal-mixed"],
+        ParentNotSynced | StoreNamedFirst | SuperblockFirst => &["creation", "creation-wal"],
+        WalForgetLive | WalKeepOldest | WalSkipChecksum => &["wal-wraps"],
+        ValueExtentKept => &["extents-churn"],
+        RunIndexKept | KeepAllAfterRecovery => &["churn"],
+        _ => &["in-flight", "mixed"],
+    }
+}
+
+/// See [`Mutant::sought_first`].
+fn sabotage_sought_first(sabotage: &Sabotage) -> &'static [&'static str] {
+    match (sabotage.site, sabotage.what) {
+        (Site::Extent, _) => &["extents"],
+        (Site::Fold, _) => &["folds"],
+        (Site::Table, _) => &["pm-tables"],
+        (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
+        (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
+        (Site::ZoneClear | Site::Clean, _) => &["churn"],
+        _ => &["in-flight", "mixed"],
     }
 }

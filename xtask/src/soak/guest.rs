@@ -239,14 +239,13 @@ impl<'g> Guest<'g> {
     fn get(&mut self) -> std::result::Result<(), End> {
         let key = key(self.rng.below(KEYS));
         let found = patiently(|| self.space.get(&key))?;
-        self.compare(found.as_ref() == self.model.get(&key), "a get")
+        self.compare(&found.as_ref(), &self.model.get(&key), "a get")
     }
 
     fn scan(&mut self) -> std::result::Result<(), End> {
         let now = ReadOptions::default();
-        let same = contents(&self.space, &now)? == self.model
-            && backward(&self.space, &now)? == self.model;
-        self.compare(same, "a scan")
+        self.compare(&contents(&self.space, &now)?, &self.model, "a scan")?;
+        self.compare(&backward(&self.space, &now)?, &self.model, "a scan backward")
     }
 
     /// Looks at the oldest snapshot once more, and lets it go.
@@ -256,9 +255,9 @@ impl<'g> Guest<'g> {
         }
         let (snapshot, then) = self.snapshots.remove(0);
         let options = ReadOptions::at(&snapshot);
-        let same = contents(&self.space, &options)? == then;
+        let found = contents(&self.space, &options)?;
         self.told.looked_back();
-        self.compare(same, "a scan of a snapshot")
+        self.compare(&found, &then, "a scan of a snapshot")
     }
 
     /// An iterator in the middle of the keyspace.
@@ -268,19 +267,20 @@ impl<'g> Guest<'g> {
         let sought = patiently(|| iter.seek(&from));
         sought?;
         let expected = self.model.range(from..).next().map(|(key, _)| &key[..]);
-        self.compare(iter.key() == expected, "a seek")?;
+        self.compare(&iter.key(), &expected, "a seek")?;
         Ok(Some(iter))
     }
 
     /// Reads on in a keyspace that was dropped: what it held, or an error that says so.
     fn read_on(&self, iter: &mut Cursor) -> std::result::Result<(), End> {
         loop {
-            let there = match (iter.key(), iter.value()) {
-                (Some(key), Ok(Some(value))) => self.model.get(key).is_some_and(|is| is == value),
+            let (key, value) = match (iter.key(), iter.value()) {
+                (Some(key), Ok(Some(value))) => (key, value),
                 (_, Err(error)) if error.kind() != ErrorKind::Closed => return Err(error.into()),
                 _ => return Ok(()),
             };
-            self.compare(there, "an iterator over a dropped keyspace")?;
+            let expected = self.model.get(key).map(Vec::as_slice);
+            self.compare(&Some(value), &expected, "an iterator over a dropped keyspace")?;
             match iter.next() {
                 Err(error) if error.kind() == ErrorKind::Closed => return Ok(()),
                 Err(error) if error.to_string().contains(ON_PURPOSE) => return Ok(()),
@@ -294,13 +294,16 @@ impl<'g> Guest<'g> {
         (key(from), key(from + 1 + self.rng.below(KEYS / 4)))
     }
 
-    fn compare(&self, same: bool, what: &str) -> std::result::Result<(), End> {
-        match same {
-            true => Ok(()),
-            false => {
-                Err(End::Violation(format!("{}: {what} differs from the model", self.space.name())))
-            }
+    fn compare<T: PartialEq>(
+        &self,
+        found: &T,
+        expected: &T,
+        what: &str,
+    ) -> std::result::Result<(), End> {
+        if found == expected {
+            return Ok(());
         }
+        Err(End::Violation(format!("{}: {what} differs from the model", self.space.name())))
     }
 }
 

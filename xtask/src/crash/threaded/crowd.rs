@@ -17,6 +17,14 @@ use super::shape::{Drawer, Shape, Work};
 use crate::crash::system::{NAMES, SPARE, refused};
 use crate::crash::whole::{BESIDE, external};
 
+/// An open store, and the memory and the disk that it is on.
+#[derive(Clone, Copy)]
+pub struct StoreParts<'a> {
+    pub db: &'a Db,
+    pub pm: &'a SimPm,
+    pub fs: &'a Arc<dyn Fs>,
+}
+
 /// An open store and what its users share.
 pub struct Crowd<'a> {
     pub db: &'a Db,
@@ -44,11 +52,8 @@ fn broken(what: &str, error: &Error) -> Violation {
 }
 
 impl<'a> Crowd<'a> {
-    pub fn new(
-        (db, pm, fs): (&'a Db, &'a SimPm, &'a Arc<dyn Fs>),
-        shape: &'a Shape,
-        (seed, first_id): (u64, u32),
-    ) -> Result<Self> {
+    pub fn new(parts: StoreParts<'a>, shape: &'a Shape, seed: u64, first_id: u32) -> Result<Self> {
+        let StoreParts { db, pm, fs } = parts;
         let always = NAMES[..SPARE].iter().map(|name| db.keyspace(name));
         let always = always.collect::<Result<Vec<_>>>()?;
         let spare = Mutex::new(db.keyspace(NAMES[SPARE]).ok());

@@ -13,8 +13,8 @@ use sim::{Diary, Log, Media, Schedule, SimPm};
 use ssd::{Disk, Fs, Memory};
 use strandline::{Db, steps};
 
-use super::crowd::Crowd;
-use super::setup::Setup;
+use super::crowd::{Crowd, StoreParts};
+use super::setup::{Background, Setup};
 use super::shape::Shape;
 use crate::crash::whole::Spaces;
 
@@ -139,11 +139,11 @@ fn through(
     };
     let born = pm.mark();
     let quiet = background == 0 && !start.blank;
-    let shown = setup.shown(&db, quiet).map_err(broken("entries cannot be read"))?;
-    let base = (shown.state.clone(), shown.cut);
+    let at_work = if quiet { Background::Quiet } else { Background::Running };
+    let shown = setup.shown(&db, at_work).map_err(broken("entries cannot be read"))?;
     let (diary, tally) = match &plan.crowd {
-        None => (Diary::empty(base, setup.promise()), ThreadedTally::default()),
-        Some(shape) => crowded(plan, shape, (&db, pm, fs), base)?,
+        None => (Diary::empty(base_of(&shown), setup.promise()), ThreadedTally::default()),
+        Some(shape) => crowded(plan, shape, StoreParts { db: &db, pm, fs }, &shown)?,
     };
     drop(db);
     let mut log = Log::default();
@@ -151,18 +151,27 @@ fn through(
     Ok(Life { start, log, born, shown, diary, tally, schedule: pm.schedule() })
 }
 
+/// What a diary begins with.
+fn base_of(shown: &Shown) -> (State, u64) {
+    (shown.state.clone(), shown.cut)
+}
+
+/// The threads at a store that has just shown `before`.
 fn crowded(
     plan: &ThreadedPlan,
     shape: &Shape,
-    (db, pm, fs): (&Db, &SimPm, &Arc<dyn Fs>),
-    base: (State, u64),
+    parts: StoreParts<'_>,
+    before: &Shown,
 ) -> Result<(Diary, ThreadedTally), Violation> {
-    let ids = (plan.seed, plan.first_id);
-    let crowd = Crowd::new((db, pm, fs), shape, ids).map_err(broken("no keyspaces"))?;
+    let crowd = Crowd::new(parts, shape, plan.seed, plan.first_id);
+    let crowd = crowd.map_err(broken("no keyspaces"))?;
     let notes = crowd.run()?;
-    let tally = tally(&notes, db);
-    let diary = Diary::new(base, plan.setup.promise(), notes)?;
-    let shown = plan.setup.shown(db, false).map_err(broken("entries cannot be read"))?;
+    let tally = tally(&notes, parts.db);
+    let diary = Diary::new(base_of(before), plan.setup.promise(), notes)?;
+    let shown = plan
+        .setup
+        .shown(parts.db, Background::Running)
+        .map_err(broken("entries cannot be read"))?;
     let wanted = diary.last();
     if shown.state != wanted {
         let what = sim::diary::difference(&shown, &wanted);

@@ -13,6 +13,13 @@ use crate::crash::store::{ID, NOON, SST, WAL};
 use crate::crash::system::{Engine, show};
 use crate::crash::whole::{self, Spaces};
 
+/// Whether background threads may have work in hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    Quiet,
+    Running,
+}
+
 /// An engine, and the threads that it has.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -91,19 +98,19 @@ impl Setup {
         journaled.ok_or_else(|| Error::new(ErrorKind::NotFound, "open", "there is no log"))
     }
 
-    /// What a store shows. What nothing reaches can be told only where no background thread has work in hand.
-    pub fn shown(&self, db: &Db, quiet: bool) -> Result<Shown> {
+    /// What a store shows. Space that nothing reaches is counted only if no background thread has work in hand.
+    pub fn shown(&self, db: &Db, background: Background) -> Result<Shown> {
         let spaces = Spaces::of(db, None)?;
         let mut state = State::new();
         show(&spaces, self.engine.keys, &mut |keyspace, key, value| {
             state.insert((keyspace, key.to_vec()), value.to_vec());
         })?;
         let space = db.default_keyspace();
-        let leaks = match quiet {
-            true => {
+        let leaks = match background {
+            Background::Quiet => {
                 steps::leaked_zones(space) + steps::leaked_tables(space)? + steps::misplaced(space)?
             }
-            false => 0,
+            Background::Running => 0,
         };
         Ok(Shown { cut: db.recovery().cut.get(), state, leaks })
     }
