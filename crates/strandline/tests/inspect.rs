@@ -221,6 +221,27 @@ fn garbage_neither_panics_nor_stalls() {
     assert!(begun.elapsed() < Duration::from_secs(2), "a connection does not hold up the close");
 }
 
+/// Whatever of a question had been taken: the store is gone, and a look at it begins anew.
+#[test]
+fn a_holder_that_ends_amid_a_question_is_gone() {
+    let dir = TempDir::new("inspect-gone");
+    std::fs::create_dir_all(dir.path()).expect("made");
+    let listener = UnixListener::bind(socket(&dir)).expect("bound");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Closed with a question unread, a connection is reset.
+            for _ in 0..3 {
+                drop(listener.accept().expect("a connection"));
+            }
+        });
+        let inspector = Inspector::connect(dir.path()).expect("connects");
+        for _ in 0..2 {
+            let gone = inspector.properties().expect_err("no answer");
+            assert_eq!(gone.kind(), ErrorKind::Closed, "{gone}");
+        }
+    });
+}
+
 #[test]
 fn a_fork_leaves_the_socket_to_its_parent() {
     let dir = TempDir::new("inspect-fork");

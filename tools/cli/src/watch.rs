@@ -6,7 +6,7 @@ use strandline::{ErrorKind, Inspector, Properties, Result};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::look::Look;
+use crate::look::{self, Look};
 
 /// What a watched store does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +36,14 @@ pub struct Begun {
 impl Watch {
     /// Begins with the store as it stands: the figures of the process that has it open, or of the store itself.
     pub fn begin(context: &Context) -> std::result::Result<Begun, Failure> {
-        let look = Look::at(context)?;
-        let state = match look {
-            Look::Opened(_) => State::Closed,
-            Look::Running(_) => State::Running,
-        };
-        let figures = look.properties()?;
-        Ok(Begun { watch: Watch { dir: context.db.clone(), state }, figures })
+        look::ask(context, |look| {
+            let state = match look {
+                Look::Opened(_) => State::Closed,
+                Look::Running(_) => State::Running,
+            };
+            let figures = look.properties()?;
+            Ok(Begun { watch: Watch { dir: context.db.clone(), state }, figures })
+        })
     }
 
     pub fn state(&self) -> State {

@@ -17,10 +17,12 @@ use super::OpenMode;
 /// How often, and how long each time, a lock is waited for whose holder cannot be told, or has closed the file: a
 /// process that is being forked holds the descriptors of its parent until it runs its own program.
 const PATIENCE: u32 = 50;
+/// The same of a writer where other processes read. One that looks at a store has it open for a moment.
+const PATIENCE_WITH_READERS: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Takes the lock of `file`, exclusive for a writer and shared for a reader, without waiting for a holder who
-/// can be named.
+/// Takes the lock of `file`, exclusive for a writer and shared for a reader. Writers that can be named are not waited for, nor
+/// are readers for long.
 pub(super) fn acquire(
     operation: &'static str,
     path: &Path,
@@ -32,7 +34,7 @@ pub(super) fn acquire(
         OpenMode::ReadWrite => FlockOperation::NonBlockingLockExclusive,
         OpenMode::ReadOnly => FlockOperation::NonBlockingLockShared,
     };
-    let mut patience = PATIENCE;
+    let mut waited = 0;
     loop {
         match flock(file, kind) {
             Ok(()) => return Ok(()),
@@ -41,11 +43,21 @@ pub(super) fn acquire(
                 let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
                 let holders = holders(&locks, stat.st_dev, stat.st_ino);
                 let own = |holder: &Holder| holder.pid == std::process::id();
-                let leaves = holders.iter().all(own) && !is_open_elsewhere(file, stat);
-                if !leaves || patience == 0 {
+                let reads = |holder: &Holder| !holder.exclusive && !own(holder);
+                let patience = if holders.iter().all(own) && !is_open_elsewhere(file, stat) {
+                    PATIENCE
+                } else if mode == OpenMode::ReadWrite
+                    && !holders.is_empty()
+                    && holders.iter().all(reads)
+                {
+                    PATIENCE_WITH_READERS
+                } else {
+                    0
+                };
+                if waited >= patience {
                     return Err(busy(operation, path, mode, &holders));
                 }
-                patience -= 1;
+                waited += 1;
                 std::thread::sleep(PAUSE);
             }
             Err(errno) => {
@@ -116,7 +128,13 @@ fn busy(operation: &'static str, path: &Path, mode: OpenMode, holders: &[Holder]
     };
     let who = match holders {
         [] => "another handle, whose pid is not visible".into(),
-        _ => holders.iter().map(name).collect::<Vec<_>>().join(", "),
+        _ => {
+            // A process may hold it by several handles.
+            let mut names: Vec<String> = holders.iter().map(name).collect();
+            names.sort();
+            names.dedup();
+            names.join(", ")
+        }
     };
     let written = holders.iter().any(|holder| holder.exclusive);
     let remedy = match mode {
@@ -158,6 +176,10 @@ mod tests {
         let path = Path::new("/p");
         let text = |mode, holders: &[Holder]| busy("open", path, mode, holders).to_string();
         let reader = Holder { pid: std::process::id(), exclusive: false };
+        assert_eq!(
+            text(OpenMode::ReadWrite, &[reader, reader]),
+            text(OpenMode::ReadWrite, &[reader])
+        );
         assert_eq!(
             text(OpenMode::ReadWrite, &[reader]),
             format!(

@@ -55,7 +55,10 @@ pub(crate) fn held_by_writer(dir: &Path, busy: &Error) -> Error {
         Ok(_) => {
             "or look at it while it runs: strandline stats, top, lsm, pool and explain do, and strandline::Inspector"
         }
-        Err(_) => "or open it there with the option inspect, to look at it while it runs",
+        Err(_) => {
+            "or try again if it is just being opened there; to look at it while it runs, open it there with the option \
+             inspect"
+        }
     };
     Error::new(ErrorKind::Busy, busy.operation(), format!("{}, {how}", busy.context()))
 }
@@ -164,8 +167,7 @@ impl Inspector {
             }
         }
         if !line.ends_with(b"\n") {
-            let text = format!("the store in {} closed before it answered", self.dir.display());
-            return Err(Error::new(ErrorKind::Closed, "inspect", text));
+            return Err(self.gone());
         }
         answer::read(&line)
     }
@@ -188,7 +190,16 @@ impl Inspector {
         Err(Error::new(ErrorKind::Busy, "inspect", text))
     }
 
+    /// The process that has the store open closed it, or was killed.
+    fn gone(&self) -> Error {
+        let text = format!("the store in {} closed before it answered", self.dir.display());
+        Error::new(ErrorKind::Closed, "inspect", text)
+    }
+
     fn failed(&self, errno: Errno) -> Error {
+        if matches!(errno, Errno::PIPE | Errno::CONNRESET) {
+            return self.gone();
+        }
         Error::io("inspect", format!("asking the store in {}", self.dir.display()), errno)
     }
 }

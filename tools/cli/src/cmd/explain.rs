@@ -9,7 +9,7 @@ use strandline::{ProbeSource, TimedProbe};
 
 use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
-use crate::look::Look;
+use crate::look;
 use crate::output::Out;
 use crate::render::memory::Memory;
 
@@ -31,11 +31,12 @@ enum ExplainCommand {
 pub fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     let ExplainCommand::Get { key } = &args.command;
     let key = context.form.argument("KEY", key)?;
-    let look = Look::at(context)?;
-    let begun = Instant::now();
-    let (len, probes) = look.explain_get(context, &key)?;
-    let total_ns = begun.elapsed().as_nanos();
-    let memory = Memory::of(&look.properties()?);
+    let (total_ns, (len, probes), memory) = look::ask(context, |look| {
+        let begun = Instant::now();
+        let explained = look.explain_get(context, &key)?;
+        let total_ns = begun.elapsed().as_nanos();
+        Ok((total_ns, explained, Memory::of(&look.properties()?)))
+    })?;
     let bytes: u64 = probes.iter().map(|timed| timed.probe.bytes).sum();
     let mut out = Out::new();
     if context.json {

@@ -7,7 +7,7 @@ use strandline::{KeyspaceProperties, LevelProperties, TableProperties};
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
-use crate::look::Look;
+use crate::look::{self, Look};
 use crate::output::Out;
 use crate::render::keyspace;
 use crate::render::memory::Memory;
@@ -21,7 +21,7 @@ pub struct LsmArgs {
 }
 
 pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
-    let figures = Look::at(context)?.properties()?;
+    let figures = look::ask(context, Look::properties)?;
     let mut out = Out::new();
     if context.json {
         let keyspaces = figures.keyspaces.iter().map(|keyspace| to_json(keyspace, context.form));

@@ -5,11 +5,11 @@ use strandline::PoolFigures;
 
 use crate::context::Context;
 use crate::failure::{OK, Outcome};
-use crate::look::Look;
+use crate::look::{self, Look};
 use crate::output::Out;
 
 pub fn run(context: &Context) -> Outcome {
-    let PoolFigures { properties: figures, wear, view } = Look::at(context)?.pool()?;
+    let PoolFigures { properties: figures, wear, view } = look::ask(context, Look::pool)?;
     let mut out = Out::new();
     if context.json {
         out.json(&json!({

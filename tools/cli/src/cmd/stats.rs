@@ -10,7 +10,7 @@ use strandline::{
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
-use crate::look::Look;
+use crate::look::{self, Look};
 use crate::output::Out;
 use crate::render::damage::damage_json;
 use crate::render::keyspace::{self, options_json};
@@ -31,7 +31,7 @@ pub fn run(context: &Context, args: &StatsArgs) -> Outcome {
     if args.prometheus && context.json {
         return Err(Failure::Usage("--prometheus and --json are two forms; choose one".into()));
     }
-    let StoreFigures { properties: figures, recovery } = Look::at(context)?.stats()?;
+    let StoreFigures { properties: figures, recovery } = look::ask(context, Look::stats)?;
     let mut out = Out::new();
     if args.prometheus {
         out.bytes(figures.prometheus().as_bytes())?;

@@ -1,7 +1,8 @@
 //! Commands that look at a store which another process has open.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStderr, ChildStdin};
+use std::process::{Child, ChildStderr, ChildStdin, Command};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::store::Store;
@@ -166,4 +167,44 @@ fn top_needs_a_terminal_or_draws_once() {
     // It holds no store that no process has open: one picture, and it is free.
     store.run(&["top", "--once"]).ok();
     store.run(&["put", "k", "v"]).ok();
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.expect("there is kill").success());
+}
+
+/// The command failed with what the socket said.
+#[test]
+fn a_holder_that_is_killed_amid_a_question_is_as_none() {
+    let store = Store::filled(2000, &[]);
+    let running = Running::load(&store, &[]);
+    await_key(&store);
+    signal(&running.child, "-STOP");
+    let asking = store.spawn(&["stats", "--json"]);
+    // It waits for an answer by then.
+    std::thread::sleep(Duration::from_millis(700));
+    signal(&running.child, "-KILL");
+    let ended = asking.wait_with_output().expect("ends");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let stats: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert!(stats["visible_seq"].as_u64() > Some(2000), "{stats}");
+}
+
+/// A writer was refused where another process had the store open to look at it, for a moment only.
+#[test]
+fn looks_keep_no_writer_out() {
+    let store = Store::filled(2000, &[]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                store.run(&["stats"]);
+            }
+        });
+        for _ in 0..10 {
+            store.run(&["put", "k", "v"]).ok();
+        }
+        done.store(true, Relaxed);
+    });
 }
