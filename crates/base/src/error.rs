@@ -92,7 +92,17 @@ struct Inner {
     kind: ErrorKind,
     operation: &'static str,
     context: String,
+    place: Option<ErrorPlace>,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Where stored bytes are that fail their checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorPlace {
+    /// The file, or the pool.
+    pub file: String,
+    /// Offset in it.
+    pub offset: u64,
 }
 
 /// Result with the project's [`Error`].
@@ -102,7 +112,8 @@ impl Error {
     /// An error of `kind` in `operation`; `context` names file, offset or option, and the remedy.
     #[cold]
     pub fn new(kind: ErrorKind, operation: &'static str, context: impl Into<String>) -> Self {
-        Self { inner: Box::new(Inner { kind, operation, context: context.into(), source: None }) }
+        let context = context.into();
+        Self { inner: Box::new(Inner { kind, operation, context, place: None, source: None }) }
     }
 
     /// An operating-system failure while doing `operation` on what `context` names.
@@ -121,6 +132,12 @@ impl Error {
         Self::new(ErrorKind::Corruption, operation, context)
     }
 
+    /// The same error of bytes at `offset` of `file`, which its context names.
+    pub fn with_place(mut self, file: impl Into<String>, offset: u64) -> Self {
+        self.inner.place = Some(ErrorPlace { file: file.into(), offset });
+        self
+    }
+
     /// The same error with its cause attached.
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.inner.source = Some(std::sync::Arc::new(source));
@@ -135,6 +152,11 @@ impl Error {
     /// The operation that failed, such as `open` or `put`.
     pub fn operation(&self) -> &'static str {
         self.inner.operation
+    }
+
+    /// Where the bytes are that fail their checks, if that is one place and known.
+    pub fn place(&self) -> Option<&ErrorPlace> {
+        self.inner.place.as_ref()
     }
 
     /// Where, why, and the remedy.

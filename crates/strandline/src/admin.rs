@@ -280,6 +280,7 @@ impl Engine {
                 _ if self.options.level0 == Level0Form::Sst => self.work_on_levels(usize::MAX)?,
                 Worked::Idle | Worked::Busy | Worked::Blocked => indexes,
             };
+            self.events.tell();
             if worked == Worked::Did {
                 continue;
             }

@@ -3,6 +3,8 @@
 //! Such code may panic. The panic ends here and becomes an error of kind `Hook`: nothing of the store is borrowed for
 //! change during a call, so all of it is whole afterwards.
 
+pub mod events;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -11,6 +13,7 @@ use base::bytes::shown;
 use base::{Error, ErrorKind, Result};
 
 use crate::caught::caught;
+use crate::hooks::events::Listener;
 
 /// What an application plugs into a store. None of it is stored: every open must bring it again.
 ///
@@ -46,6 +49,8 @@ pub struct Hooks {
     pub clock: Option<Arc<dyn Clock>>,
     /// Is told how far the open has got.
     pub recovery_progress: Option<Arc<dyn RecoveryProgress>>,
+    /// Are told what happens in the store.
+    pub listeners: Vec<Arc<dyn Listener>>,
 }
 
 impl Hooks {
@@ -96,6 +101,13 @@ impl Hooks {
     #[must_use]
     pub fn recovery_progress(mut self, progress: Arc<dyn RecoveryProgress>) -> Hooks {
         self.recovery_progress = Some(progress);
+        self
+    }
+
+    /// Tell this what happens in the store, and those that were named before.
+    #[must_use]
+    pub fn listener(mut self, listener: Arc<dyn Listener>) -> Hooks {
+        self.listeners.push(listener);
         self
     }
 }
@@ -313,7 +325,7 @@ impl<'h> Advance<'h> {
     }
 }
 
-/// Failures that compactions of a store have passed over.
+/// Failures that a store has passed over.
 #[derive(Default)]
 pub(crate) struct HookFailures {
     count: AtomicU64,
@@ -324,6 +336,13 @@ impl HookFailures {
     /// How many there were, and the first of them.
     pub(crate) fn so_far(&self) -> (u64, Option<&Error>) {
         (self.count.load(Relaxed), self.first.get())
+    }
+
+    /// Notes one more.
+    #[cold]
+    pub(crate) fn add(&self, error: Error) {
+        self.count.fetch_add(1, Relaxed);
+        let _first_wins = self.first.set(error);
     }
 }
 
@@ -397,8 +416,7 @@ impl Called {
     /// Notes a failure that a compaction passes over.
     #[cold]
     pub(crate) fn pass_over(&self, error: Error) {
-        self.failures.count.fetch_add(1, Relaxed);
-        let _first_wins = self.failures.first.set(error);
+        self.failures.add(error);
     }
 
     /// What is missing for operands to be combined, and what to do.

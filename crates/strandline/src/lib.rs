@@ -31,6 +31,8 @@
 //!
 //! - `zstd`, off by default: tables compressed with Zstandard are read and written. It takes a C compiler; nothing else does. A
 //!   build without it refuses such tables with [`ErrorKind::NotSupported`].
+//! - `tracing`, off by default: what a [`Listener`] is told is an event of the crate `tracing` too, with the target
+//!   `strandline`, the name of the event as its message, and the same fields.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -83,7 +85,7 @@ mod wal;
 mod write;
 
 pub use backup::ingest::IngestOptions;
-pub use base::{Error, ErrorKind, PmOffset, Result, Seq, limits};
+pub use base::{Error, ErrorKind, ErrorPlace, PmOffset, Result, Seq, limits};
 pub use cache::CacheFigures;
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
@@ -92,6 +94,7 @@ pub use db::{
     Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, PinnedValue, ReadOptions, Slice,
     Snapshot, WriteOptions,
 };
+pub use hooks::events::{self, Event, Listener};
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,
     UnmergedKey,

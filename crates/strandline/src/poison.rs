@@ -1,9 +1,11 @@
 //! After a failed persist or a background panic the store refuses writes and keeps reading: what the
 //! failed step left behind is not known, and only recovery decides it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use base::{Error, ErrorKind, Result};
+
+use crate::hooks::events::queue::Events;
 
 /// A step after which memory and manifest would differ if it stopped here.
 #[must_use]
@@ -31,12 +33,22 @@ impl Drop for Unended<'_> {
 #[derive(Default)]
 pub(crate) struct Poison {
     cause: OnceLock<String>,
+    events: Arc<Events>,
 }
 
 impl Poison {
+    pub(crate) fn new(events: &Arc<Events>) -> Poison {
+        Poison { cause: OnceLock::new(), events: Arc::clone(events) }
+    }
+
     #[cold]
     pub(crate) fn set(&self, cause: impl std::fmt::Display) {
-        let _first_wins = self.cause.set(cause.to_string());
+        let first = self.cause.set(cause.to_string()).is_ok();
+        if let Err(error) = self.check("work")
+            && first
+        {
+            self.events.note_error(&error, true);
+        }
     }
 
     /// Begins what must come to its end: if it does not, the store refuses writes.

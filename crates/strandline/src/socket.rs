@@ -58,20 +58,11 @@ impl Window {
     /// Makes the socket in `dir`. The caller holds the lock of the store there.
     ///
     /// # Errors
-    /// Those of the file system; they are noted for [`Window::failure`].
+    /// Those of the file system.
     pub(crate) fn open(&self, dir: &Path) -> Result<Listening> {
-        let bound = bound_in(dir);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match bound {
-            Ok((name, listening)) => {
-                *state = WindowState::Open(name);
-                Ok(listening)
-            }
-            Err(error) => {
-                *state = WindowState::Failed(error.to_string());
-                Err(error)
-            }
-        }
+        let (name, listening) = bound_in(dir)?;
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = WindowState::Open(name);
+        Ok(listening)
     }
 
     /// Notes that the store cannot be looked at, and why.

@@ -57,7 +57,7 @@ pub struct Cli {
 /// A group of common options. `--json` all commands take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Common {
-    /// Where the store is.
+    /// Where the store is, and whether what happens in it is told.
     Db,
     /// The options of the engine.
     Engine,
@@ -109,7 +109,7 @@ impl Common {
     /// Ids of its options.
     fn ids(self) -> Vec<&'static str> {
         match self {
-            Db => vec!["db"],
+            Db => vec!["db", "events"],
             Engine => store_args::engine_flags().collect(),
             Keyspace => vec!["keyspace"],
             Form => vec!["hex", "literal"],

@@ -2,11 +2,13 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
 use strandline::{Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
 
+use crate::events::Told;
 use crate::failure::Failure;
 use crate::opening;
 use crate::output::Out;
@@ -25,6 +27,7 @@ pub struct Context {
     pub form: Form,
     keyspace: Option<String>,
     quiet: bool,
+    events: bool,
 }
 
 /// What a command that writes does where there is no store.
@@ -55,8 +58,8 @@ impl Context {
             (_, true) => Form::Literal,
             _ => Form::Escaped,
         };
-        let StoreArgs { db, keyspace, json, quiet, .. } = args;
-        Context { db, options, json, form, keyspace, quiet }
+        let StoreArgs { db, keyspace, json, quiet, events, .. } = args;
+        Context { db, options, json, form, keyspace, quiet, events }
     }
 
     /// The keyspace to work in, if the command line names one.
@@ -107,7 +110,8 @@ impl Context {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::default()
+        let hooks = Hooks::default();
+        if self.events { hooks.listener(Arc::new(Told(self.stderr()))) } else { hooks }
     }
 
     /// Says what was done: a line, unless none is wanted, or a JSON value.

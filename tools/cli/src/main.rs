@@ -17,6 +17,7 @@
 mod cli;
 mod cmd;
 mod context;
+mod events;
 mod failure;
 mod human;
 mod input;

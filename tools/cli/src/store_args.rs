@@ -33,6 +33,10 @@ pub struct StoreArgs {
     #[arg(long, short, global = true, conflicts_with = "json")]
     pub quiet: bool,
 
+    /// Tell on standard error what happens in the store, such as flushes and compactions: a line each
+    #[arg(long, global = true)]
+    pub events: bool,
+
     /// Take and print keys and values as hexadecimal digits
     #[arg(long, global = true)]
     pub hex: bool,

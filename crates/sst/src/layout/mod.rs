@@ -303,7 +303,7 @@ impl Layout {
     #[cold]
     pub(crate) fn damaged(&self, at: u64, what: &str) -> Error {
         let context = format!("{} at offset {at}: {what}; restore the file from a copy", self.name);
-        Error::corruption(READ, context)
+        Error::corruption(READ, context).with_place(&self.name, at)
     }
 
     #[cold]

@@ -152,6 +152,12 @@ impl Engine {
             return Ok(Worked::Idle);
         }
         self.check_writable("work")?;
+        let worked = self.work_somewhere(quantum);
+        self.events.tell();
+        worked
+    }
+
+    fn work_somewhere(&self, quantum: usize) -> Result<Worked> {
         let indexes = self.work_on_indexes(quantum);
         if matches!(indexes, Ok(Worked::Did)) {
             return indexes;
@@ -176,12 +182,17 @@ impl Engine {
     pub(crate) fn work_on_indexes(&self, quantum: usize) -> Result<Worked> {
         let Some(mut jobs) = self.background.try_jobs() else { return Ok(Worked::Busy) };
         // Choose; a panic here loses only a job that was just begun.
+        let known = jobs.count();
         let chosen = caught(|| self.choose_job(&mut jobs)).map_err(|said| panicked("index", &said));
         let turn =
             match chosen.inspect_err(|error| self.background.errors.set_flush(Some(error)))?? {
                 Chosen::Job(turn) => turn,
                 Chosen::Nothing(worked) => return Ok(worked),
             };
+        if jobs.count() > known && self.events.are_heard() {
+            // It is told of before it does anything.
+            return Ok(Worked::Did);
+        }
         // Advance it by one quantum, a short one if a memtable becomes ready for its flush meanwhile.
         let waits = turn == Turn::Merge && self.awaits_commits();
         let quantum = if waits { quantum.min(MEANWHILE) } else { quantum };
@@ -261,7 +272,7 @@ impl Engine {
                     && oldest_of_all(memtable)
             });
             waiting.sort_by_key(|memtable| memtable.order);
-            waiting.into_iter().find_map(|memtable| FlushJob::begin(space, memtable))
+            waiting.into_iter().find_map(|memtable| FlushJob::begin(&self.events, space, memtable))
         })
     }
 

@@ -44,11 +44,14 @@ fn run(weak: &Weak<Engine>, number: u32) {
     // The first thread maps the pool ahead.
     let mut thread = Thread { seen: 0, prefaulted: if number == 0 { 0 } else { u64::MAX } };
     while let Some(engine) = weak.upgrade() {
-        match caught(|| thread.turn(&engine)) {
-            Ok(true) => {}
-            Ok(false) => return,
+        engine.events.tell();
+        let goes_on = caught(|| thread.turn(&engine)).unwrap_or_else(|said| {
             // A panic outside a job, which would have been given up: the state is not known.
-            Err(said) => return engine.poison.set(panicked("work", &said)),
+            engine.poison.set(panicked("work", &said));
+            false
+        });
+        if !goes_on {
+            return engine.events.tell();
         }
     }
 }
@@ -72,6 +75,10 @@ impl Thread {
             self.pause(engine);
             Worked::Short
         });
+        if engine.lifetime.closed.load(Ordering::Acquire) {
+            // Perhaps by a listener on this thread that dropped the last handle.
+            return false;
+        }
         let idle = worked != Worked::Did;
         if idle && self.prefaulted < engine.background.prefault_to {
             // Work comes first: a step of prefaulting only when there is none.

@@ -164,6 +164,8 @@ impl Engine {
         // I2: an empty commit takes the number. Active memtables with keys of the files are switched, so that later writes to
         // these keys are newer than the number.
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
+        // A listener that writes would wait for this commit, which waits for flushes and compactions.
+        let _quiet = self.events.quiet();
         let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing), Slowdown::Allowed)?;
         {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);

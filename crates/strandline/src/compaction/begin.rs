@@ -271,6 +271,7 @@ impl Engine {
             entries: inputs.entries(),
             inputs,
             begun: Instant::now(),
+            told: OnceLock::new(),
         })))
     }
 

@@ -11,6 +11,7 @@ use base::{Error, ErrorKind, Result};
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, WrittenBytes, lock};
 use crate::engine::Engine;
+use crate::hooks::events::{CompactionOutput, Event, TableCreated};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
@@ -42,12 +43,14 @@ impl Engine {
         }
         let written = WrittenBytes::of(&made);
         let freed = Freed::by(compaction);
+        let output = CompactionOutput { tables: descs.len(), bytes: written.all() };
         let mut changes = inputs.changes(space.id, descs, &freed.zones);
         self.plant_before_edit(compaction, &freed, &mut changes);
         self.replace_inputs(compaction, made, changes, &freed)?;
         space.split_or_join_due.store(true, Relaxed);
         let zone_len = self.media.pool.geometry().zone_len();
         self.count(compaction, written, freed.zones.len() as u64 * zone_len);
+        compaction.tell_end(|| Ok(output));
         Ok(())
     }
 
@@ -172,6 +175,18 @@ impl Engine {
         made: Vec<NewTable>,
         left: Option<(&Subrange, &Level0Inputs)>,
     ) {
+        for NewTable { desc, space: place } in &made {
+            self.events.note(|| {
+                Event::TableCreated(TableCreated {
+                    id: desc.id,
+                    keyspace: space.name.clone(),
+                    level: usize::from(desc.level),
+                    path: desc.extent.is_none().then(|| place.tables().path(desc.id)),
+                    bytes: desc.len,
+                    entries: desc.entries,
+                })
+            });
+        }
         let subranges = space.subranges();
         let before = Arc::clone(&subranges[0].view.load().tree);
         let tree = {

@@ -14,6 +14,7 @@ use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, Compactions};
 use crate::engine::Engine;
 use crate::fences::Side;
+use crate::hooks::events::{CompactionReason, FoundBy};
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
 use crate::span::{BoundsRef, KeyBounds, OptionalBounds, Span};
@@ -82,16 +83,23 @@ impl Engine {
             let (begun, more) = {
                 let mut compactions = self.background.compactions();
                 let next = caught(|| self.next_by_hand(&compactions, space, range, depth, upto));
-                let next = next.map_err(|said| panicked("compact", &said))??;
+                let next = next.map_err(|said| panicked("compact", &said))?;
+                let next = next.inspect_err(|error| {
+                    self.events.note_damage(error, FoundBy::Compaction, &space.name);
+                })?;
                 let (begun, more) = match next {
                     ByHand::Nothing => return Ok(()),
                     ByHand::Busy => (None, true),
                     ByHand::Begun(begun) => (Some(begun), false),
                     ByHand::Prepares(begun) => (Some(begun), true),
                 };
-                begun.iter().for_each(|each| compactions.under_way.insert(0, Arc::clone(each)));
+                if let Some(each) = &begun {
+                    each.tell_begin(&self.events, CompactionReason::Manual);
+                    compactions.under_way.insert(0, Arc::clone(each));
+                }
                 (begun, more)
             };
+            self.events.tell();
             let Some(begun) = begun else {
                 if self.work(usize::MAX)? != Worked::Did {
                     self.pause("compact")?;
@@ -112,6 +120,7 @@ impl Engine {
                     self.pause("compact")?;
                 }
             }
+            self.events.tell();
             if let Some(failure) = begun.failure.get().filter(|_| !space.dropped.load(Relaxed)) {
                 return Err(failure.clone());
             }

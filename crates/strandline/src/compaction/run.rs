@@ -24,6 +24,7 @@ use crate::compaction::policy::pick::{Choice, PickerInput, pick, pick_level0, pi
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::{Compaction, Compactions, WrittenBytes, lock};
 use crate::engine::Engine;
+use crate::hooks::events::FoundBy;
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
 use crate::span::KeyBounds;
@@ -67,7 +68,14 @@ impl Engine {
             let level0 = compactions.under_way.iter().any(|each| each.inputs.is_level0());
             if !level0 {
                 match self.begin_due(&mut compactions, pick_level0) {
-                    DueWork::Begun(begun) => compactions.under_way.insert(0, begun),
+                    DueWork::Begun(begun) => {
+                        begun.tell_begin(&self.events, begun.reason());
+                        compactions.under_way.insert(0, begun);
+                        if self.events.are_heard() {
+                            // It is told of before it does anything.
+                            return Ok(Worked::Did);
+                        }
+                    }
                     DueWork::Failed => failed = true,
                     DueWork::Nothing => {}
                 }
@@ -95,7 +103,11 @@ impl Engine {
                 DueWork::Nothing if !failed => return Ok(Worked::Idle),
                 DueWork::Nothing | DueWork::Failed => return Ok(Worked::Short),
             };
+            begun.tell_begin(&self.events, begun.reason());
             compactions.under_way.push(Arc::clone(&begun));
+            if self.events.are_heard() {
+                return Ok(Worked::Did);
+            }
             under_way = vec![begun];
         }
     }
@@ -181,6 +193,7 @@ impl Engine {
         if compaction.failure.set(error.clone()).is_err() {
             return Ok(Worked::Busy);
         }
+        compaction.tell_end(|| Err(error.clone()));
         // First of all, so that no thread waits for it any more.
         self.forget(compaction);
         self.give_up(compaction);
@@ -202,6 +215,7 @@ impl Engine {
 
     /// Merges no more in a keyspace that is damaged: that would spread the damage, or lose the rest.
     pub(crate) fn leave_alone(&self, space: &KeyspaceState, damage: &Error) {
+        self.events.note_damage(damage, FoundBy::Compaction, &space.name);
         let _first_wins = space.damage.set(damage.clone());
         let _first_wins = self.background.errors.damage.set(damage.to_string());
     }

@@ -43,22 +43,26 @@ impl Cursor {
 
     /// Positions on the first key not less than `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.scan.seek(Bound::Included(key.as_ref()), Direction::Forward)
+        let moved = self.scan.seek(Bound::Included(key.as_ref()), Direction::Forward);
+        moved.map_err(|error| self.scan.unread(error))
     }
 
     /// Positions on the last key not greater than `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.scan.seek(Bound::Included(key.as_ref()), Direction::Backward)
+        let moved = self.scan.seek(Bound::Included(key.as_ref()), Direction::Backward);
+        moved.map_err(|error| self.scan.unread(error))
     }
 
     /// Positions on the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.scan.seek(Bound::Unbounded, Direction::Forward)
+        let moved = self.scan.seek(Bound::Unbounded, Direction::Forward);
+        moved.map_err(|error| self.scan.unread(error))
     }
 
     /// Positions on the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.scan.seek(Bound::Unbounded, Direction::Backward)
+        let moved = self.scan.seek(Bound::Unbounded, Direction::Backward);
+        moved.map_err(|error| self.scan.unread(error))
     }
 
     /// Moves to the next key; nothing happens if the cursor is not valid.
@@ -68,13 +72,15 @@ impl Cursor {
         reason = "a cursor that may fail, as RocksDB's users know it"
     )]
     pub fn next(&mut self) -> Result<()> {
-        self.scan.step(Direction::Forward)
+        let moved = self.scan.step(Direction::Forward);
+        moved.map_err(|error| self.scan.unread(error))
     }
 
     /// Moves to the previous key; nothing happens if the cursor is not valid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        self.scan.step(Direction::Backward)
+        let moved = self.scan.step(Direction::Backward);
+        moved.map_err(|error| self.scan.unread(error))
     }
 
     /// Whether the cursor stands on a key.
@@ -96,6 +102,6 @@ impl Cursor {
     /// operator.
     #[inline]
     pub fn value(&self) -> Result<Option<&[u8]>> {
-        self.scan.value()
+        self.scan.value().map_err(|error| self.scan.unread(error))
     }
 }

@@ -194,7 +194,7 @@ impl Ends {
     #[cold]
     fn take_next(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
         if let Err(error) = self.read(direction) {
-            self.failure = Some(error);
+            self.failure = Some(self.keyspace.unread(error));
             self.between = None;
         }
         let (own, other) = match direction {

@@ -7,6 +7,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use super::range::{Bounds, prefixed};
 use super::{Cursor, Handle, IntoRange, Iter, Keys, ReadOptions, Snapshot, WriteOptions};
 use crate::engine::Engine;
+use crate::hooks::events::FoundBy;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
 use crate::options::KeyspaceOptions;
@@ -164,8 +165,7 @@ impl Keyspace {
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        let found = self.engine().get_into(&self.space, key.as_ref(), None, &mut value)?;
-        Ok(found.then_some(value))
+        Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
     /// Appends the value of `key` to `out`; `false` if there is none.
@@ -174,7 +174,8 @@ impl Keyspace {
     /// As [`Db::get`](crate::Db::get).
     #[inline]
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        self.engine().get_into(&self.space, key.as_ref(), None, out)
+        let engine = self.engine();
+        engine.get_into(&self.space, key.as_ref(), None, out).map_err(|error| self.unread(error))
     }
 
     /// The value of `key` as of `options.snapshot`.
@@ -187,8 +188,8 @@ impl Keyspace {
         options: &ReadOptions<'_>,
     ) -> Result<Option<Vec<u8>>> {
         let (snapshot, mut value) = (self.moment_of(options)?, Vec::new());
-        let found = self.engine().get_into(&self.space, key.as_ref(), snapshot, &mut value)?;
-        Ok(found.then_some(value))
+        let found = self.engine().get_into(&self.space, key.as_ref(), snapshot, &mut value);
+        Ok(found.map_err(|error| self.unread(error))?.then_some(value))
     }
 
     /// Whether `key` has a value. Nothing is copied, and of a value that is kept outside its record nothing is read.
@@ -196,7 +197,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::get`](crate::Db::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.engine().contains(&self.space, key.as_ref(), None)
+        let engine = self.engine();
+        engine.contains(&self.space, key.as_ref(), None).map_err(|error| self.unread(error))
     }
 
     /// Whether `key` has a value as of `options.snapshot`.
@@ -208,11 +210,22 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<bool> {
-        self.engine().contains(&self.space, key.as_ref(), self.moment_of(options)?)
+        let at = self.moment_of(options)?;
+        self.engine().contains(&self.space, key.as_ref(), at).map_err(|error| self.unread(error))
     }
 
     pub(super) fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Seq>> {
         options.snapshot.map(|snapshot| self.moment(snapshot)).transpose()
+    }
+
+    /// Tells the listener of damage that a read met. The read holds no View any more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unread(&self, error: Error) -> Error {
+        let events = &self.engine().events;
+        events.note_damage(&error, FoundBy::Read, &self.space.name);
+        events.tell();
+        error
     }
 
     /// The moment of a snapshot, if it is one of this store.
@@ -249,7 +262,8 @@ impl Keyspace {
     ) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<K> = keys.into_iter().collect();
         let keys: Vec<&[u8]> = keys.iter().map(K::as_ref).collect();
-        self.engine().multi_get(&self.space, &keys, self.moment_of(options)?)
+        let found = self.engine().multi_get(&self.space, &keys, self.moment_of(options)?);
+        found.map_err(|error| self.unread(error))
     }
 
     /// All keys with their values, in order, as of now.

@@ -79,7 +79,8 @@ impl Keyspace {
 
     fn pinned(&self, key: &[u8], snapshot: Option<Seq>) -> Result<Option<PinnedValue>> {
         let hold = self.engine().hold(HoldKind::Value)?;
-        let found = self.engine().get_pinned(&self.space, key, snapshot)?;
+        let found = self.engine().get_pinned(&self.space, key, snapshot);
+        let found = found.map_err(|error| self.unread(error))?;
         let handle = || Arc::clone(&self.handle);
         Ok(found.map(|value| PinnedValue { value, _handle: handle(), _hold: hold }))
     }

@@ -7,6 +7,7 @@ use pmem::{Durability, Region};
 
 use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
+use crate::hooks::events::FoundBy;
 use crate::observe::properties::Properties;
 use crate::quantum::{Work, Worked};
 use crate::read::unmerged::unmerged;
@@ -35,7 +36,9 @@ impl Db {
     /// fails its checksum; with `level0=sst` those of the device that holds the tables; `ReadOnly`; `Closed`.
     pub fn flush(&self) -> Result<()> {
         let _call = self.engine().call("flush")?;
-        self.engine().flush()
+        let flushed = self.engine().flush();
+        self.engine().events.tell();
+        flushed
     }
 
     /// Merges the index runs of each keyspace into one; records are not moved unless space is short.
@@ -44,8 +47,9 @@ impl Db {
     /// As [`Db::flush`].
     pub fn compact(&self) -> Result<()> {
         let _call = self.engine().call("compact")?;
-        self.engine().flush()?;
-        self.engine().compact()
+        let compacted = self.engine().flush().and_then(|()| self.engine().compact());
+        self.engine().events.tell();
+        compacted
     }
 
     /// Brings the keys from `from` to `to`, both included, or from the first or to the last, down to the deepest level
@@ -62,7 +66,10 @@ impl Db {
     ) -> Result<()> {
         let _call = self.engine().call("compact")?;
         let range = OptionalBounds { smallest: from, largest: to };
-        self.engine().compact_range(self.own(keyspace, "compact")?, range)
+        let space = self.own(keyspace, "compact")?;
+        let compacted = self.engine().compact_range(space, range);
+        self.engine().events.tell();
+        compacted
     }
 
     /// Copies the store as of one moment to the new directory `target`: its tables are linked, or copied where that does
@@ -96,7 +103,9 @@ impl Db {
         options: IngestOptions,
     ) -> Result<Seq> {
         let _call = self.engine().call("ingest")?;
-        self.engine().ingest(self.own(keyspace, "ingest")?, paths, options)
+        let taken = self.engine().ingest(self.own(keyspace, "ingest")?, paths, options);
+        self.engine().events.tell();
+        taken
     }
 
     /// Does background work on this thread, of about so many entries: `while !db.work(1000)?.is_idle() {}` does all of it. For
@@ -133,11 +142,18 @@ impl Db {
     /// that of every key newer versions lie above older ones, and that each piece of space has one owner; returns what is
     /// damaged, leaked or owned twice, and what the open found. It also lists keys whose operands the merge operator refuses.
     pub fn check(&self) -> Result<crate::check::CheckReport> {
-        let _call = self.engine().call("check")?;
-        let mut report = crate::check::check(self.engine())?;
-        for space in self.engine().keyspaces.all() {
-            report.unmerged.extend(unmerged(self.engine(), &space)?);
+        let report = {
+            let _call = self.engine().call("check")?;
+            let mut report = crate::check::check(self.engine())?;
+            for space in self.engine().keyspaces.all() {
+                report.unmerged.extend(unmerged(self.engine(), &space)?);
+            }
+            report
+        };
+        for damage in &report.damage {
+            self.engine().note_place(damage, FoundBy::Check);
         }
+        self.engine().events.tell();
         Ok(report)
     }
 }

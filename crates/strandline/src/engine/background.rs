@@ -8,6 +8,7 @@ use crate::compaction::merge::engine::MergeEngine;
 use crate::compaction::under_way::Compactions;
 use crate::engine::errors::LastErrors;
 use crate::engine::job::Jobs;
+use crate::hooks::events::queue::Events;
 use crate::options::Options;
 use crate::signal::Signal;
 use crate::throttle::Throttle;
@@ -35,7 +36,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn new(options: &Options, prefault_to: u64) -> Background {
+    pub(crate) fn new(options: &Options, prefault_to: u64, events: &Arc<Events>) -> Background {
         let limited = options.compaction_rate > 0;
         Background {
             jobs: Mutex::default(),
@@ -43,7 +44,7 @@ impl Background {
             merge_engine: Box::new(Cpu),
             throttle: Throttle::new(options.memtable_bytes),
             rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
-            errors: LastErrors::default(),
+            errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),
             signal: Signal::default(),
             workers: Mutex::default(),

@@ -64,6 +64,17 @@ impl Jobs {
         self.flush.is_none() && self.merges.is_empty()
     }
 
+    /// How many are under way.
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.is_flushing()) + self.merges.len()
+    }
+
+    /// Lets go of all of them: nothing names what they have written.
+    pub(crate) fn give_up(&mut self) {
+        self.flush = None;
+        self.merges.clear();
+    }
+
     pub(crate) fn is_flushing(&self) -> bool {
         self.flush.is_some()
     }

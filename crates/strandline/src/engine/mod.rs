@@ -18,6 +18,8 @@ use crate::engine::lifetime::Lifetime;
 pub(crate) use crate::engine::lifetime::closed;
 use crate::engine::manifest_editor::ManifestEditor;
 use crate::engine::sequence::Sequence;
+use crate::hooks::events::queue::Events;
+use crate::hooks::events::{Event, TableDeleted};
 use crate::keyspace::Keyspaces;
 use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::subrange::Subrange;
@@ -38,6 +40,8 @@ use crate::tree::tables::Tables;
 pub(crate) struct Engine {
     pub options: Options,
     pub hooks: StoreHooks,
+    /// What is told of the store.
+    pub events: Arc<Events>,
     /// Records in persistent memory.
     pub media: Arc<Media>,
     /// The tables; none where all data stays in persistent memory.
@@ -68,14 +72,16 @@ impl Engine {
         let lifetime = Lifetime::begin(access, recovered.report)?;
         let Recovered { manifest, keyspaces, visible, pending_free, tables, .. } = recovered;
         let epoch = manifest.state.epoch;
-        let poison = Arc::new(Poison::default());
+        let events = Arc::clone(hooks.events());
+        let poison = Arc::new(Poison::new(&events));
         let engine = Engine {
             hooks,
             sequence: Sequence::after(visible),
             keyspaces,
             manifest: ManifestEditor::new(manifest, &media, &poison),
             space: Space::new(&media, tables.as_ref(), pending_free, options.memtable_bytes, epoch),
-            background: Background::new(&options, prefault_to),
+            background: Background::new(&options, prefault_to, &events),
+            events,
             poison,
             lifetime,
             window: Window::default(),
@@ -125,7 +131,13 @@ impl Engine {
     /// # Errors
     /// As [`Tables::remove_dead`].
     pub(crate) fn remove_dead_tables(&self, tables: &Tables) -> Result<()> {
-        if self.poison.is_set() { Ok(()) } else { tables.remove_dead() }
+        if self.poison.is_set() {
+            return Ok(());
+        }
+        for id in tables.remove_dead()? {
+            self.events.note(|| Event::TableDeleted(TableDeleted { id }));
+        }
+        Ok(())
     }
 
     /// Refuses work on a closed store, and on one that a process has from the one that it was forked from.

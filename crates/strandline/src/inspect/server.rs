@@ -13,6 +13,7 @@ use base::{Error, ErrorKind};
 use super::answer::{answer, refusal};
 use super::{PATIENCE, QUESTION_BYTES_MAX};
 use crate::engine::Engine;
+use crate::hooks::events::{Event, InspectionFailed};
 use crate::options::PmSource;
 use crate::socket::Listening;
 
@@ -29,9 +30,12 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub(crate) fn start(engine: &Arc<Engine>, dir: &std::path::Path) {
     if engine.options.pm == PmSource::Heap {
         // Its directory may not be there, and other stores may name the same.
-        return engine.window.fail("a store with pm=heap has no directory of its own".into());
+        return fail(engine, "a store with pm=heap has no directory of its own".into());
     }
-    let Ok(listening) = engine.window.open(dir) else { return };
+    let listening = match engine.window.open(dir) {
+        Ok(listening) => listening,
+        Err(error) => return fail(engine, error.to_string()),
+    };
     let weak = Arc::downgrade(engine);
     let name = "strandline-look".to_owned();
     let spawned = std::thread::Builder::new().name(name).spawn(move || serve(&listening, &weak));
@@ -41,9 +45,16 @@ pub(crate) fn start(engine: &Arc<Engine>, dir: &std::path::Path) {
         }
         Err(error) => {
             engine.window.shut();
-            engine.window.fail(format!("no thread to answer: {error}"));
+            fail(engine, format!("no thread to answer: {error}"));
         }
     }
+}
+
+/// Notes that the store cannot be looked at, and tells it.
+fn fail(engine: &Engine, why: String) {
+    engine.events.note(|| Event::InspectionFailed(InspectionFailed { why: why.clone() }));
+    engine.window.fail(why);
+    engine.events.tell();
 }
 
 fn serve(listening: &Listening, engine: &Weak<Engine>) {

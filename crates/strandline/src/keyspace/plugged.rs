@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
 
+use crate::hooks::events::queue::Events;
 use crate::hooks::{
     Called, CompactionFilter, HookFailures, Hooks, MergeOperator, Plug, RecoveryProgress,
 };
@@ -17,12 +18,20 @@ pub(crate) struct StoreHooks {
     hooks: Hooks,
     failures: Arc<HookFailures>,
     clock: Arc<StoreClock>,
+    events: Arc<Events>,
 }
 
 impl StoreHooks {
     pub(crate) fn new(hooks: Hooks) -> StoreHooks {
         let clock = Arc::new(StoreClock::new(hooks.clock.clone()));
-        StoreHooks { hooks, failures: Arc::default(), clock }
+        let failures = Arc::<HookFailures>::default();
+        let events = Events::new(hooks.listeners.clone(), Arc::clone(&failures));
+        StoreHooks { hooks, failures, clock, events: Arc::new(events) }
+    }
+
+    /// Who is told what happens.
+    pub(crate) fn events(&self) -> &Arc<Events> {
+        &self.events
     }
 
     /// Who is told how far the open has got.

@@ -18,6 +18,9 @@ use base::{Result, Seq};
 
 use crate::engine::Engine;
 use crate::engine::job::Job;
+use crate::hooks::events::job::ToldJob;
+use crate::hooks::events::queue::Events;
+use crate::hooks::events::{FlushBegun, FlushedRun};
 use crate::iter::ahead::BATCH_KEYS;
 use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
@@ -39,6 +42,7 @@ pub(crate) struct FlushJob {
     space: Arc<KeyspaceState>,
     memtable: Arc<Memtable>,
     building: Option<Building>,
+    told: Option<ToldJob<FlushBegun>>,
 }
 
 struct Building {
@@ -54,10 +58,23 @@ struct Building {
 
 impl FlushJob {
     /// `None` if another job is at the memtable.
-    pub(crate) fn begin(space: &Arc<KeyspaceState>, memtable: &Arc<Memtable>) -> Option<FlushJob> {
-        let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
+    pub(crate) fn begin(
+        events: &Arc<Events>,
+        space: &Arc<KeyspaceState>,
+        memtable: &Arc<Memtable>,
+    ) -> Option<FlushJob> {
+        if !memtable.busy.take() {
+            return None;
+        }
         // A job exists only with the mark, which its drop releases.
-        memtable.busy.take().then(|| FlushJob { space, memtable, building: None })
+        let told = ToldJob::begin(events, |job| FlushBegun {
+            job,
+            keyspace: space.name.clone(),
+            bytes: memtable.bytes.load(Relaxed),
+            entries: memtable.index.len() as u64,
+        });
+        let (space, memtable) = (Arc::clone(space), Arc::clone(memtable));
+        Some(FlushJob { space, memtable, building: None, told })
     }
 
     /// F2 begins; the horizon is taken after F1, so that it covers the memtable.
@@ -158,6 +175,13 @@ impl FlushJob {
         // Level 0 may be due.
         engine.background.signal.raise();
         engine.background.throttle.flushed(self.memtable.bytes.load(Relaxed), begun.elapsed());
+        if let Some(told) = &self.told {
+            told.end(Ok(run.map(|run| FlushedRun {
+                run: run.desc.id,
+                entries: run.entries(),
+                bytes: run.desc.bytes(),
+            })));
+        }
         Ok(())
     }
 
@@ -179,6 +203,16 @@ impl Job for FlushJob {
     }
 
     fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        let stepped = self.step_untold(engine, quantum);
+        if let (Err(error), Some(told)) = (&stepped, &self.told) {
+            told.end(Err(error.clone()));
+        }
+        stepped
+    }
+}
+
+impl FlushJob {
+    fn step_untold(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
         if self.space.dropped.load(Relaxed) {
             return Ok(Progress::Done);
         }
@@ -300,7 +334,7 @@ mod tests {
         let view = space.subranges()[0].view.load_full();
         let memtable = view.memtables.first().expect("the active one");
         assert!(memtable.busy.take());
-        assert!(FlushJob::begin(space, memtable).is_none());
+        assert!(FlushJob::begin(&db.engine().events, space, memtable).is_none());
         assert!(memtable.busy.is_taken());
     }
 }

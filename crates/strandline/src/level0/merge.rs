@@ -18,6 +18,8 @@ use pmem::{InFlight, Site};
 use crate::compaction::install::dead_zones;
 use crate::engine::job::{Job, WaitingJob};
 use crate::engine::{Claim, Engine};
+use crate::hooks::events::job::ToldJob;
+use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::iter::merging::MergingIterator;
 use crate::iter::retention::{Older, Retention};
 use crate::iter::run::{Checked, RunSource};
@@ -66,6 +68,7 @@ pub(crate) struct RunMerge {
     entries: u64,
     /// Entries that it must have passed before newer merges go first again.
     waits_from: u64,
+    told: Option<ToldJob<CompactionBegun>>,
 }
 
 /// Moves records out of zones that are to become free.
@@ -99,6 +102,17 @@ impl RunMerge {
         // Only a merge of all runs goes on in a zone that an earlier one left: its inputs name it.
         let tail =
             if full { std::mem::take(&mut *subrange.clean_tail()) } else { CleanTail::default() };
+        let told = ToldJob::begin(&engine.events, |job| CompactionBegun {
+            job,
+            keyspace: space.name.clone(),
+            reason: CompactionReason::MergeRuns,
+            from: 0,
+            to: 0,
+            runs: inputs.len(),
+            tables: 0,
+            bytes: inputs.iter().map(|run| run.desc.bytes()).sum(),
+            entries,
+        });
         RunMerge {
             space: Arc::clone(space),
             subrange: Arc::clone(subrange),
@@ -126,6 +140,7 @@ impl RunMerge {
             begun: Instant::now(),
             entries,
             waits_from: 0,
+            told,
         }
     }
 
@@ -216,6 +231,7 @@ impl RunMerge {
         planted::step("before the edit of a merge");
         let edit = engine.edit(changes)?;
         planted::step("after the edit of a merge");
+        let written = run.iter().map(|run| run.desc.bytes()).sum::<u64>();
         run.iter().for_each(|run| run.set_installed());
         let newest = self.swap(engine, run);
         gone.iter().for_each(|run| run.set_replaced());
@@ -229,6 +245,9 @@ impl RunMerge {
         self.subrange.reclaimed.store(all && emptied <= self.copies.targets.len(), Relaxed);
         let tail = std::mem::take(&mut self.copies.tail);
         self.leave_tail(tail, &live);
+        if let Some(told) = &self.told {
+            told.end(Ok(CompactionOutput { tables: 0, bytes: self.copies.written + written }));
+        }
         let freed = dead.len() as u64 * engine.media.pool.geometry().zone_len();
         let gained = freed.saturating_sub(self.copies.written);
         engine.background.throttle.merged(self.entries, gained, self.elapsed());
@@ -294,6 +313,16 @@ impl Job for RunMerge {
     }
 
     fn step(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
+        let stepped = self.step_untold(engine, quantum);
+        if let (Err(error), Some(told)) = (&stepped, &self.told) {
+            told.end(Err(error.clone()));
+        }
+        stepped
+    }
+}
+
+impl RunMerge {
+    fn step_untold(&mut self, engine: &Engine, quantum: usize) -> Result<Progress> {
         if self.space.dropped.load(Relaxed) {
             return Ok(Progress::Done);
         }

@@ -95,6 +95,12 @@ impl Engine {
             let text = format!("{named} in use; drop what is in use, then close the store again");
             Error::new(ErrorKind::Busy, "close", text)
         };
+        if self.events.are_told_here() {
+            // It would wait for the call in which it is told.
+            let text =
+                "a listener cannot close the store that it is told of; close it on another thread";
+            return Err(Error::new(ErrorKind::Busy, "close", text));
+        }
         if self.lifetime.process.holds() {
             self.lifetime.usage.holds.close().map_err(refused)?;
         }
@@ -113,6 +119,7 @@ impl Engine {
             self.lifetime.stopped.store(true, SeqCst);
         }
         self.let_go_soon();
+        self.events.tell();
     }
 
     /// Lets others open the store once nothing of it is in use, or leaves that to the call or hold that lasts longest.
@@ -132,9 +139,14 @@ impl Engine {
         self.window.shut();
         let mut workers = self.background.workers.lock().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.drain(..) {
-            // A panic in one was caught and poisoned the store.
-            let _ended = worker.join();
+            // A listener may drop the last handle on a thread of the store's, which ends when that returns.
+            if worker.thread().id() != std::thread::current().id() {
+                // A panic in one was caught and poisoned the store.
+                let _ended = worker.join();
+            }
         }
+        drop(workers);
+        self.end_told();
         if let Some(tables) = &self.tables
             && self.lifetime.access == Access::Write
         {
@@ -143,6 +155,23 @@ impl Engine {
             if self.options.pm == PmSource::Heap {
                 tables.table_dir.give_up(self.media.pool.id());
             }
+        }
+    }
+
+    /// Notes the ends of all that was told to have begun.
+    fn end_told(&self) {
+        if !self.events.are_heard() {
+            return;
+        }
+        // Who is at a job looks at the mark before it takes up another, and gives that one up in the end.
+        if let Some(mut jobs) = self.background.try_jobs() {
+            jobs.give_up();
+        }
+        for compaction in &self.background.compactions().under_way {
+            compaction.tell_end(|| Err(closed("compact")));
+        }
+        if let Some(event) = self.background.throttle.end_stall() {
+            self.events.note(|| event);
         }
     }
 

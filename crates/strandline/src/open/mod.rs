@@ -25,6 +25,7 @@ use ssd::Fs;
 
 use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
+use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::inspect;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
@@ -78,6 +79,7 @@ pub(crate) fn open(
     if access == Access::Write && engine.options.inspect {
         inspect::server::start(&engine, path);
     }
+    engine.events.tell();
     Ok(engine)
 }
 
@@ -472,6 +474,9 @@ fn assemble(
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
     let engine = Arc::new(Engine::new(media, options, hooks, access, prefault_to, recovered)?);
+    for damage in &engine.lifetime.recovered.damage {
+        engine.note_place(damage, FoundBy::Open);
+    }
     #[cfg(feature = "planted")]
     engine.plant_old_tail();
     if !read_only {
@@ -487,6 +492,20 @@ fn assemble(
 }
 
 impl Engine {
+    /// Notes a place that does not check out.
+    pub(crate) fn note_place(&self, damage: &Damage, by: FoundBy) {
+        self.events.note(|| {
+            let file = damage.file.as_ref().map(|file| file.display().to_string());
+            Event::CorruptionFound(CorruptionFound {
+                by,
+                keyspace: None,
+                file: Some(file.unwrap_or_else(|| self.media.region.describe())),
+                offset: Some(damage.at),
+                what: damage.what.clone(),
+            })
+        });
+    }
+
     #[cfg(feature = "planted")]
     /// A planted bug: the newest zone of a recovered memtable is filled on.
     fn plant_old_tail(&self) {

@@ -18,6 +18,7 @@ use base::bytes::compare;
 use base::{Error, Result, Seq};
 
 use crate::engine::Engine;
+use crate::hooks::events::FoundBy;
 use art::Direction;
 
 use crate::iter::SourceCursor;
@@ -124,6 +125,15 @@ impl Scan {
             takes_all: false,
             bounded: false,
         })
+    }
+
+    /// Tells the listener of damage that the scan met.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unread(&self, error: Error) -> Error {
+        self.engine.events.note_damage(&error, FoundBy::Read, &self.space.name);
+        self.engine.events.tell();
+        error
     }
 
     /// Whether the scan stands on a key.

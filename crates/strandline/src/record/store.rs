@@ -333,6 +333,7 @@ impl Media {
                 self.region.describe()
             ),
         )
+        .with_place(self.region.describe(), at.get())
     }
 
     /// Key of a checked record.

@@ -1,5 +1,6 @@
 //! What writers owe: a pure function from the state of background work to debts, shares and limits.
 
+use crate::hooks::events::StallReason;
 use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
 use crate::throttle::{Backlog, FULL_DEBT};
 
@@ -60,6 +61,18 @@ pub(crate) struct Debt {
     pub index_bytes: u64,
     /// Bytes of records at which it is.
     pub memtable_bytes: u64,
+}
+
+impl Debt {
+    /// What most of it is owed for.
+    pub(crate) fn owed_for(&self) -> StallReason {
+        match self.backlog {
+            _ if self.space >= self.all => StallReason::Debt,
+            Backlog::Memtables(owed) if owed >= self.all => StallReason::Memory,
+            Backlog::Memtables(_) | Backlog::Runs => StallReason::Level0,
+            Backlog::None => StallReason::Memory,
+        }
+    }
 }
 
 /// Decides what writers owe.
@@ -165,6 +178,12 @@ mod tests {
             owed(BackgroundState { waiting: 1, ..heavy }),
             (0, 500, Backlog::Memtables(500))
         );
+        let reason = |state: BackgroundState| decide(&state).owed_for();
+        assert_eq!(reason(half), StallReason::Debt);
+        assert_eq!(reason(BackgroundState { waiting: 3, ..idle() }), StallReason::Memory);
+        assert_eq!(reason(BackgroundState { runs: 24, ..idle() }), StallReason::Level0);
+        assert_eq!(reason(both), StallReason::Level0, "more is owed for runs");
+        assert_eq!(reason(heavy), StallReason::Memory);
         let crowded = BackgroundState { dram_runs: 2048 * MIB, ..idle() };
         assert!(owed(crowded).1 > 1000, "runs leave nothing for memtables");
     }

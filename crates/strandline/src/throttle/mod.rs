@@ -6,7 +6,10 @@ pub(crate) mod debt;
 pub(crate) mod rate;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::hooks::events::{Event, StallBegun, StallEnded, StallReason};
 
 /// Waits shorter than this are not worth a system call; they are left to later commits.
 const STEP_MIN_NS: u64 = 50_000;
@@ -79,6 +82,17 @@ pub(crate) struct Throttle {
     /// Everything is to be reclaimed once, whether or not space is short.
     pub asked: AtomicBool,
     slept_ns: AtomicU64,
+    stall: Mutex<Stall>,
+    /// Writers are slowed: what [`Stall`] says, without its lock.
+    stalled: AtomicBool,
+}
+
+/// What is told of writers that are slowed.
+#[derive(Default)]
+struct Stall {
+    /// What the debt was owed for most when it was computed last.
+    owed_for: Option<StallReason>,
+    since: Option<(Instant, StallReason)>,
 }
 
 /// A writer that waits for space, as long as it lives.
@@ -116,7 +130,43 @@ impl Throttle {
             wanted: AtomicU64::new(0),
             asked: AtomicBool::new(false),
             slept_ns: AtomicU64::new(0),
+            stall: Mutex::default(),
+            stalled: AtomicBool::new(false),
         }
+    }
+
+    fn stall(&self) -> MutexGuard<'_, Stall> {
+        self.stall.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A writer is slowed, for `reason` or what the debt is owed for: what is to be told, if none was before.
+    #[cold]
+    pub(crate) fn begin_stall(&self, reason: Option<StallReason>) -> Option<Event> {
+        if self.stalled.swap(true, Relaxed) {
+            return None;
+        }
+        let mut stall = self.stall();
+        let reason = reason.or(stall.owed_for).unwrap_or(StallReason::Debt);
+        stall.since = Some((Instant::now(), reason));
+        Some(Event::StallBegun(StallBegun { reason }))
+    }
+
+    /// The debt was computed anew, and is owed for `reason`. If writers were slowed and are not any more, that is to be told.
+    pub(crate) fn review_stall(&self, reason: StallReason) -> Option<Event> {
+        self.stall().owed_for = Some(reason);
+        let eased = self.debt() <= FREE_DEBT && !self.has_waiters();
+        if eased { self.end_stall() } else { None }
+    }
+
+    /// Writers are not slowed any more: what is to be told, if they were.
+    pub(crate) fn end_stall(&self) -> Option<Event> {
+        if !self.stalled.load(Relaxed) {
+            return None;
+        }
+        let mut stall = self.stall();
+        self.stalled.store(false, Relaxed);
+        let (since, reason) = stall.since.take()?;
+        Some(Event::StallEnded(StallEnded { reason, duration: since.elapsed() }))
     }
 
     #[inline]
@@ -244,9 +294,9 @@ impl Throttle {
         self.pace.store(pace.min(most).max(*PACE.start()), Relaxed);
     }
 
-    /// Slows a commit of `bytes` under the present debt.
-    pub(crate) fn slow(&self, bytes: u64) {
-        let Some(due) = self.place(bytes) else { return };
+    /// Slows a commit of `bytes` under the present debt; `false` if it did not have to wait.
+    pub(crate) fn slow(&self, bytes: u64) -> bool {
+        let Some(due) = self.place(bytes) else { return false };
         let mut waited = 0;
         while self.debt() > FREE_DEBT && waited < WAIT_MAX_NS {
             let early = due.saturating_sub(self.now());
@@ -258,6 +308,7 @@ impl Throttle {
             waited += step;
         }
         self.slept_ns.fetch_add(waited, Relaxed);
+        waited > 0
     }
 
     /// As [`Throttle::slow`] for a commit that does not wait: `false` if it would have to, and it takes no place then.

@@ -188,23 +188,24 @@ impl Tables {
         dead.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Removes the files of dead tables. A file that cannot be removed stays on the list, and counts, until the next call or the
+    /// Removes the files of dead tables and returns their numbers. A file that cannot be removed stays on the list, and counts, until the next call or the
     /// sweep of the next open.
     ///
     /// # Errors
     /// A panic in it; the rest stays on the list.
-    pub(crate) fn remove_dead(&self) -> Result<()> {
+    pub(crate) fn remove_dead(&self) -> Result<Vec<u64>> {
         caught(|| self.remove_each()).map_err(|said| panicked("remove tables", &said))
     }
 
-    fn remove_each(&self) {
+    fn remove_each(&self) -> Vec<u64> {
+        let mut gone = Vec::new();
         let _moving = self.moving.raised();
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
         let count = dead().len();
         // One at a time: if one panics, the others stay on the list.
         for _ in 0..count {
             planted::step("remove a table");
-            let Some((id, len)) = dead().pop_front() else { return };
+            let Some((id, len)) = dead().pop_front() else { break };
             self.cache.purge(id);
             let removed = self.table_dir.fs.remove(&self.path(id));
             if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
@@ -212,8 +213,10 @@ impl Tables {
             } else {
                 self.room.give_back(len);
                 self.removed.fetch_add(len, Relaxed);
+                gone.push(id);
             }
         }
+        gone
     }
 
     /// Removes files of tables that the manifest does not name, and numbers new tables above all files found. Returns how many

@@ -10,6 +10,7 @@ use base::{Error, ErrorKind, Result};
 use pool::ZoneKind;
 
 use crate::engine::{Claim, Engine};
+use crate::hooks::events::StallReason;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{Subrange, SubrangeName};
 use crate::keyspace::view::View;
@@ -38,12 +39,24 @@ impl Engine {
         }
         if threads {
             // The background thread has the work in hand; a writer that took it over might meet its long end.
-            self.background.throttle.slow(bytes);
+            if self.background.throttle.slow(bytes) {
+                self.tell_stall(None);
+            }
         } else if self.background.throttle.debt() >= HELP_DEBT {
             // Sleeping would drain nothing.
+            self.tell_stall(None);
             let _worked = self.help()?;
         }
         Ok(())
+    }
+
+    /// Tells that writers are slowed, if they were not before. The caller is in W1.
+    #[cold]
+    fn tell_stall(&self, reason: Option<StallReason>) {
+        if let Some(event) = self.background.throttle.begin_stall(reason) {
+            self.events.note(|| event);
+            self.events.tell();
+        }
     }
 
     /// Does some background work. What goes wrong there is the store's failure, not this write's: if it is not poisoned,
@@ -237,6 +250,7 @@ impl Engine {
                 return Ok(got);
             }
             self.check_writable("write")?;
+            self.tell_stall(Some(StallReason::Space));
             self.background.throttle.press();
             self.background.throttle.want(len);
             // The first of two rounds may have been under way already.
@@ -252,7 +266,8 @@ impl Engine {
                 (begun, granted) = (rounds, now);
                 most_unused = most_unused.max(unused);
             }
-            if self.options.background_threads > 0 {
+            // What a listener writes on a background thread waits for no other.
+            if self.options.background_threads > 0 && !self.events.are_told_here() {
                 self.background.signal.raise();
                 self.pause("write")?;
                 continue;
@@ -315,6 +330,9 @@ impl Engine {
         let state = self.state_of_work();
         let debt = debt::decide(&state);
         self.background.throttle.set_debt(debt.space, debt.all);
+        if let Some(event) = self.background.throttle.review_stall(debt.owed_for()) {
+            self.events.note(|| event);
+        }
         let seconds = if state.compacts {
             // As much again lies in the level that the runs go to.
             self.background.throttle.drain_time(2 * state.run_entries)

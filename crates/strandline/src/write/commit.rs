@@ -547,6 +547,10 @@ impl<'e, 'a> Commit<'e, 'a> {
             (Ok(_), None) => {}
             (Err(error), _) => self.engine.poison.set(error),
         }
+        if self.engine.poison.is_set() {
+            // A listener that writes is refused, and waits for nothing.
+            self.engine.events.tell();
+        }
     }
 }
 

@@ -175,3 +175,22 @@ fn explain_lists_probes() {
     let missing = store.run(&["explain", "get", "nothing", "--json"]);
     assert_eq!((missing.code, &missing.json()["found"]), (1, &false.into()));
 }
+
+#[test]
+fn events_are_told_on_standard_error() {
+    let store = Store::filled(2000, &[]);
+    let told = store.run(&["compact", "--events"]).ok().err;
+    for begin in ["event: flush_begun job=1 keyspace=default ", "event: compaction_completed job="]
+    {
+        assert!(told.lines().any(|line| line.starts_with(begin)), "{begin} in {told}");
+    }
+    store.run(&["put", "k", "v"]).ok();
+    let told = store.run(&["--events", "--json", "compact"]).ok().err;
+    let events: Vec<Value> =
+        told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let named = |name: &str| events.iter().find(|event| event["event"] == name);
+    assert_eq!(named("flush_completed").expect("told")["entries"], 1);
+    assert!(named("table_created").expect("told")["bytes"].as_u64() > Some(0));
+    assert_eq!(store.run(&["compact"]).ok().err, "");
+    assert_eq!(store.run(&["sst", "--events", "x"]).code, 2);
+}

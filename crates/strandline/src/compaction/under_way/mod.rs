@@ -8,11 +8,14 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::Error;
+use base::{Error, Result};
 
 use crate::compaction::merge::engine::MergeTask;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
+use crate::hooks::events::job::ToldJob;
+use crate::hooks::events::queue::Events;
+use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::keyspace::KeyspaceState;
 use crate::span::KeyBounds;
 use crate::tree::space::NewTable;
@@ -41,6 +44,8 @@ pub(crate) struct Compaction {
     pub(crate) failure: OnceLock<Error>,
     pub(crate) entries: u64,
     pub(crate) begun: Instant,
+    /// Its begin was told of.
+    pub(crate) told: OnceLock<ToldJob<CompactionBegun>>,
 }
 
 /// Bytes of tables that a compaction wrote.
@@ -48,6 +53,12 @@ pub(crate) struct Compaction {
 pub(crate) struct WrittenBytes {
     files: u64,
     memory: u64,
+}
+
+impl WrittenBytes {
+    pub(crate) fn all(self) -> u64 {
+        self.files + self.memory
+    }
 }
 
 impl WrittenBytes {
@@ -71,6 +82,38 @@ impl Compaction {
     /// Whether its tables only change their level.
     pub(crate) fn is_move(&self) -> bool {
         self.parts.is_empty()
+    }
+
+    /// Notes that it begins.
+    pub(crate) fn tell_begin(&self, events: &Arc<Events>, reason: CompactionReason) {
+        let inputs = &self.inputs;
+        let uppermost = inputs.tables.first().map_or(self.into, |(level, _)| *level);
+        let told = ToldJob::begin(events, |job| CompactionBegun {
+            job,
+            keyspace: self.space.name.clone(),
+            reason,
+            from: if inputs.is_level0() { 0 } else { uppermost },
+            to: self.into,
+            runs: inputs.level0.runs.len() + inputs.level0.memtable.iter().len(),
+            tables: inputs.tables.len(),
+            bytes: inputs.bytes(),
+            entries: self.entries,
+        });
+        if let Some(told) = told {
+            let _once = self.told.set(told);
+        }
+    }
+
+    /// Notes how it ended.
+    pub(crate) fn tell_end(&self, outcome: impl FnOnce() -> Result<CompactionOutput>) {
+        if let Some(told) = self.told.get() {
+            told.end(outcome());
+        }
+    }
+
+    /// Why it is made, if not by hand.
+    pub(crate) fn reason(&self) -> CompactionReason {
+        if self.inputs.is_level0() { CompactionReason::Level0 } else { CompactionReason::Levels }
     }
 
     /// Entries that all parts have passed; parts that are being carried on are not asked.

@@ -443,6 +443,7 @@ impl Run {
                 media.region.describe()
             ),
         )
+        .with_place(media.region.describe(), at.get())
     }
 
     /// The newest version of `key` that is not younger than `snapshot`.
