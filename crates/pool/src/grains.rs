@@ -59,6 +59,29 @@ enum WearChange {
     TakenBack,
 }
 
+/// Whether grains have an owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GrainState {
+    Free,
+    Taken,
+}
+
+/// Whether anything was written to grains that are given back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    Written,
+    Unwritten,
+}
+
+impl GrainState {
+    fn other(self) -> GrainState {
+        match self {
+            GrainState::Free => GrainState::Taken,
+            GrainState::Taken => GrainState::Free,
+        }
+    }
+}
+
 pub(crate) struct Grains {
     /// Set bits are in use; those beyond the last grain are always set.
     used: Vec<u64>,
@@ -154,7 +177,7 @@ impl Grains {
         let taken = no < self.zones && self.is_zone(no);
         if taken {
             self.zones_taken[(no / 64) as usize] &= !(1 << (no % 64));
-            self.set(self.zone_grains(no), false, WearChange::Kept);
+            self.set(self.zone_grains(no), GrainState::Free, WearChange::Kept);
         }
         taken
     }
@@ -167,27 +190,31 @@ impl Grains {
         let short = count <= u64::from(self.per_zone);
         let chosen = if short { self.place_short(count as u32) } else { self.place_long(count) };
         let first = chosen.or_else(|| self.place_anywhere(count))?;
-        self.set(first..first + count, true, WearChange::Added);
+        self.set(first..first + count, GrainState::Taken, WearChange::Added);
         Some(first)
     }
 
     /// Takes these grains, if they exist and are free.
     pub fn claim(&mut self, grains: Range<u64>) -> bool {
-        let free = grains.end <= self.grains && self.all(grains.clone(), false);
+        let free = grains.end <= self.grains && self.all(grains.clone(), GrainState::Free);
         if free {
-            self.set(grains, true, WearChange::Kept);
+            self.set(grains, GrainState::Taken, WearChange::Kept);
         }
         free
     }
 
-    /// Frees these grains, if all are in use and none of them as part of a zone. If nothing was `written` to them, they
-    /// count as never granted.
-    pub fn release(&mut self, grains: Range<u64>, written: bool) -> bool {
+    /// Frees these grains, if all are in use and none of them as part of a zone. Those to which nothing was
+    /// written count as never granted.
+    pub fn release(&mut self, grains: Range<u64>, content: Content) -> bool {
+        let wear = match content {
+            Content::Written => WearChange::Kept,
+            Content::Unwritten => WearChange::TakenBack,
+        };
         let taken = grains.end <= self.grains
-            && self.all(grains.clone(), true)
+            && self.all(grains.clone(), GrainState::Taken)
             && self.zones_of(&grains).all(|no| !self.is_zone(no));
         if taken {
-            self.set(grains, false, if written { WearChange::Kept } else { WearChange::TakenBack });
+            self.set(grains, GrainState::Free, wear);
         }
         taken
     }
@@ -335,22 +362,25 @@ impl Grains {
         }
     }
 
-    /// Flips grains that are all in the other state, and keeps everything that is derived from them.
-    fn set(&mut self, grains: Range<u64>, in_use: bool, wear: WearChange) {
+    /// Brings grains that are all in the other state into this one, and keeps everything that is derived from them.
+    fn set(&mut self, grains: Range<u64>, state: GrainState, wear: WearChange) {
         let zones = self.zones_of(&grains);
         // Zones between the first and the last change as a whole, and are not broken before or after.
         let (first, last) = (zones.start, zones.end - 1);
         self.unlist(first);
         self.unlist(last);
-        let whole_before = self.whole_among(&zones, in_use);
+        let whole_before = self.whole_among(&zones, state.other());
         self.count(&grains, zones.clone(), wear);
         for (word, mask) in masks(grains.clone()) {
-            debug_assert_eq!(self.used[word] & mask, if in_use { 0 } else { mask });
+            debug_assert_eq!(self.used[word] & mask, bits(state.other(), mask));
             self.used[word] ^= mask;
         }
         let changed = grains.end - grains.start;
-        self.free = if in_use { self.free - changed } else { self.free + changed };
-        self.free_zones = self.free_zones + self.whole_among(&zones, !in_use) - whole_before;
+        self.free = match state {
+            GrainState::Free => self.free + changed,
+            GrainState::Taken => self.free - changed,
+        };
+        self.free_zones = self.free_zones + self.whole_among(&zones, state) - whole_before;
         let words = (grains.start / WORD) as usize..grains.end.div_ceil(WORD) as usize;
         self.runs.update(&self.used, words);
         self.list_whole(zones);
@@ -358,12 +388,14 @@ impl Grains {
         self.list(last);
     }
 
-    /// Wholly free zones among `zones`; each between the first and the last is free or not.
-    fn whole_among(&self, zones: &Range<u32>, between_free: bool) -> u32 {
+    /// Wholly free zones among `zones`; all grains of those between the first and the last are in this state.
+    fn whole_among(&self, zones: &Range<u32>, between: GrainState) -> u32 {
         let (first, last) = (zones.start, zones.end - 1);
         let edges = self.is_whole(first) as u32 + (last > first && self.is_whole(last)) as u32;
-        let between = if between_free { (last - first).saturating_sub(1) } else { 0 };
-        edges + between
+        match between {
+            GrainState::Free => edges + (last - first).saturating_sub(1),
+            GrainState::Taken => edges,
+        }
     }
 
     fn is_whole(&self, no: u32) -> bool {
@@ -396,8 +428,16 @@ impl Grains {
         });
     }
 
-    fn all(&self, grains: Range<u64>, in_use: bool) -> bool {
-        masks(grains).all(|(word, mask)| self.used[word] & mask == if in_use { mask } else { 0 })
+    fn all(&self, grains: Range<u64>, state: GrainState) -> bool {
+        masks(grains).all(|(word, mask)| self.used[word] & mask == bits(state, mask))
+    }
+}
+
+/// The bits of `mask` as they are when all their grains are in this state.
+fn bits(state: GrainState, mask: u64) -> u64 {
+    match state {
+        GrainState::Free => 0,
+        GrainState::Taken => mask,
     }
 }
 

@@ -140,10 +140,7 @@ impl Pool {
         }
         let old = log.superblock;
         let fitting = self.fitting_len(old.areas.len, coming.max(snapshot.len() as u64));
-        let freed_early = fitting.is_some() && planted::is(Bug::LogAreasFreedEarly);
-        if freed_early {
-            self.release_areas(old.areas);
-        }
+        let freed_early = fitting.is_some() && self.plant_early_release(old.areas);
         let areas = fitting.and_then(|len| self.take_areas(len)).unwrap_or(old.areas);
         check_len(self.region(), BEGIN, areas.len, snapshot.len())?;
         let next = Superblock {
@@ -154,16 +151,10 @@ impl Pool {
             ..old
         };
         let region = self.region();
-        if planted::is(Bug::SuperblockBeforeLog) {
-            let _planted = next.write(region, Site::Superblock, SLOTS[0])?;
-            let _planted = next.write(region, Site::Superblock, SLOTS[1])?;
-        }
+        plant_superblock_before_log(region, &next)?;
         let at = next.log().start;
         let _snapshot = log.write(region, Site::ManifestSnapshot, next, at, 0, snapshot)?;
-        let mut durable = next.write(region, Site::Superblock, SLOTS[0])?;
-        if !planted::is(Bug::OneSuperblockSlot) {
-            durable = next.write(region, Site::Superblock, SLOTS[1])?;
-        }
+        let durable = write_slots(region, &next)?;
         // Only now does no slot name what was there (I-POOL-4).
         region.discard(old.log().start.get(), old.areas.len);
         if areas != old.areas && !freed_early {
@@ -210,6 +201,15 @@ impl Pool {
             return None;
         };
         Some(Areas { len: first.len, at: [first.at, second.at] })
+    }
+
+    /// A planted bug: areas are free while a slot names them. Tells whether they are.
+    fn plant_early_release(&self, areas: Areas) -> bool {
+        let planted = planted::is(Bug::LogAreasFreedEarly);
+        if planted {
+            self.release_areas(areas);
+        }
+        planted
     }
 
     fn release_areas(&self, areas: Areas) {
@@ -300,6 +300,25 @@ impl Pool {
     fn log_error(&self, kind: ErrorKind, operation: &'static str, why: &str) -> Error {
         Error::new(kind, operation, format!("{}: {why}", self.region().describe()))
     }
+}
+
+/// Brings both slots to the same content, one after the other (I-POOL-4).
+fn write_slots(region: &Region, superblock: &Superblock) -> Result<Durable> {
+    let slots = if planted::is(Bug::OneSuperblockSlot) { &SLOTS[..1] } else { &SLOTS };
+    let mut durable = superblock.write(region, Site::Superblock, slots[0])?;
+    for slot in &slots[1..] {
+        durable = superblock.write(region, Site::Superblock, *slot)?;
+    }
+    Ok(durable)
+}
+
+/// A planted bug: slots name a log that is not written yet.
+fn plant_superblock_before_log(region: &Region, superblock: &Superblock) -> Result<()> {
+    if planted::is(Bug::SuperblockBeforeLog) {
+        let _planted = superblock.write(region, Site::Superblock, SLOTS[0])?;
+        let _planted = superblock.write(region, Site::Superblock, SLOTS[1])?;
+    }
+    Ok(())
 }
 
 /// Refuses a payload that a log area of `area_len` bytes cannot hold.

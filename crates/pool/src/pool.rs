@@ -10,7 +10,7 @@ use crate::edit::{self, Binding};
 use crate::geometry::{Format, Geometry, HEADER_LEN};
 use crate::log::{self, Log, Replay};
 use crate::objects::Slabs;
-use crate::space::SpaceMap;
+use crate::space::{Claims, Extent, SpaceMap};
 use crate::superblock::{self, Areas, SLOTS, Superblock};
 use crate::wear;
 
@@ -63,10 +63,7 @@ impl Pool {
         log::check_len(&region, "create pool", superblock.areas.len, snapshot.len())?;
         let mut log = Log::created(superblock);
         let _durable = superblock::begin_format(&region);
-        if planted::is(Bug::SuperblockFirst) {
-            let _planted = superblock.write(&region, Site::Format, SLOTS[1])?;
-            let _planted = superblock.write(&region, Site::Format, SLOTS[0])?;
-        }
+        plant_superblock_first(&region, &superblock)?;
         let cleared = clear_metadata(&region, &geometry);
         let _durable = region.fence(cleared.and(wear::format(&region, &geometry, pool_id)));
         // Zeroes need not be kept: a journal begins with them.
@@ -77,7 +74,7 @@ impl Pool {
         // Slot A still says that the creation is under way, until B says that it is done.
         let _durable = superblock.write(&region, Site::Format, SLOTS[1])?;
         let _durable = superblock.write(&region, Site::Format, SLOTS[0])?;
-        Ok(Self::assemble(region, geometry, log, true))
+        Ok(Self::assemble(region, geometry, log, Claims::Complete))
     }
 
     /// Reads the superblock and the log, and writes nothing: neither here nor, if the region is
@@ -112,12 +109,18 @@ impl Pool {
         let binding = Binding { pool_id: superblock.pool_id, incarnation: superblock.incarnation };
         let read = edit::read_log(&region, binding, superblock.log())?;
         let log = Log::opened(superblock, read.end, read.payloads.len());
-        let pool = Self::assemble(region, geometry, log, false);
-        if !planted::is(Bug::LogAreasUnclaimed) {
-            let moved = superblock.areas.extents(&geometry);
-            moved.into_iter().flatten().try_for_each(|extent| pool.claim_extent(extent))?;
-        }
+        let pool = Self::assemble(region, geometry, log, Claims::ToCome);
+        pool.claim_areas(superblock.areas)?;
         Ok((pool, Replay { payloads: read.payloads, torn_tail: read.torn_tail }))
+    }
+
+    /// Claims the areas of the log, where they are extents.
+    fn claim_areas(&self, areas: Areas) -> Result<()> {
+        if planted::is(Bug::LogAreasUnclaimed) {
+            return Ok(());
+        }
+        let moved: Option<[Extent; 2]> = areas.extents(&self.geometry);
+        moved.into_iter().flatten().try_for_each(|extent| self.claim_extent(extent))
     }
 
     /// Pools that `region` may have held, where superblock or log are too damaged for [`Pool::open`]: with headers and
@@ -127,14 +130,14 @@ impl Pool {
             let geometry = superblock.geometry().ok()?;
             let log = Log::opened(superblock, superblock.areas.at[0], 0);
             let whole = geometry.data().start.get() <= region.len();
-            whole.then(|| Self::assemble(Arc::clone(region), geometry, log, false))
+            whole.then(|| Self::assemble(Arc::clone(region), geometry, log, Claims::ToCome))
         });
         pools.collect()
     }
 
-    fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, hand_out: bool) -> Pool {
+    fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, claims: Claims) -> Pool {
         let wear = wear::load(&region, &geometry, log.superblock.pool_id);
-        let space = SpaceMap::new(&geometry, wear, hand_out);
+        let space = SpaceMap::new(&geometry, wear, claims);
         let (id, slabs) = (log.superblock.pool_id, Slabs::new(&geometry));
         Pool { region, id, geometry, space, slabs, log: Mutex::new(log) }
     }
@@ -161,6 +164,15 @@ impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Pool({:016x} in {:?})", self.id, self.region)
     }
+}
+
+/// A planted bug: a superblock is durable before what it names.
+fn plant_superblock_first(region: &Region, superblock: &Superblock) -> Result<()> {
+    if planted::is(Bug::SuperblockFirst) {
+        let _planted = superblock.write(region, Site::Format, SLOTS[1])?;
+        let _planted = superblock.write(region, Site::Format, SLOTS[0])?;
+    }
+    Ok(())
 }
 
 /// Zeroes what is in front of the data: the zone table and the areas, in which an earlier pool with the same id could have

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use base::{Error, PmOffset, Result};
 
 use crate::geometry::Geometry;
-use crate::grains::Grains;
+use crate::grains::{Content, Grains};
 use crate::pool::Pool;
 
 /// A run of bytes made of whole grains. Plain data: one that was read from media proves nothing until
@@ -40,6 +40,13 @@ pub(crate) struct SpaceMap {
     free_zones: AtomicU64,
 }
 
+/// Whether the owner has said what is in use (I-POOL-1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claims {
+    ToCome,
+    Complete,
+}
+
 pub(crate) struct State {
     pub grains: Grains,
     /// Claims are complete (I-POOL-1).
@@ -48,12 +55,12 @@ pub(crate) struct State {
 
 impl SpaceMap {
     /// All is free; zones are worn as `wear` says, in grains.
-    pub fn new(geometry: &Geometry, wear: Vec<u32>, hand_out: bool) -> Self {
+    pub fn new(geometry: &Geometry, wear: Vec<u32>, claims: Claims) -> Self {
         let grains = Grains::new(wear, geometry.grains_per_zone());
         Self {
             free_grains: AtomicU64::new(grains.free()),
             free_zones: AtomicU64::new(u64::from(grains.free_zones())),
-            state: Mutex::new(State { grains, hand_out }),
+            state: Mutex::new(State { grains, hand_out: claims == Claims::Complete }),
         }
     }
 
@@ -129,7 +136,7 @@ impl Pool {
     /// # Panics
     /// If any of it is not taken as an extent (I-POOL-2).
     pub fn release_extent(&self, extent: Extent) {
-        self.release(extent, true);
+        self.release(extent, Content::Written);
     }
 
     /// As [`Pool::release_extent`], of grains to which nothing was written: they wore nothing.
@@ -137,15 +144,15 @@ impl Pool {
     /// # Panics
     /// As [`Pool::release_extent`].
     pub fn release_unwritten(&self, extent: Extent) {
-        self.release(extent, false);
+        self.release(extent, Content::Unwritten);
     }
 
-    fn release(&self, extent: Extent, written: bool) {
+    fn release(&self, extent: Extent, content: Content) {
         self.region().discard(extent.at.get(), extent.len);
         let released = grains_of(self.geometry(), extent).is_some_and(|grains| {
             self.space.change(|state| {
-                let released = state.grains.release(grains.clone(), written);
-                if released && !written {
+                let released = state.grains.release(grains.clone(), content);
+                if released && content == Content::Unwritten {
                     let zones = state.grains.zones_of(&grains);
                     let _fenced_with_the_next = self.save_wear(zones, |no| state.grains.wear(no));
                 }

@@ -8,11 +8,11 @@ use base::{PmOffset, Result};
 use crate::check::owners::SpaceReport;
 use crate::engine::Engine;
 use crate::hooks::UnmergedKey;
-use crate::keyspace::ViewSources;
-use crate::level0::run::BlockBatch;
+use crate::keyspace::{KeyspaceState, ViewSources};
+use crate::level0::run::{BLOCK_ENTRIES, BLOCK_LEN, BlockBatch, Run};
 use crate::manifest::file;
 use crate::memtable::Memtable;
-use crate::record::store::{Leaf, Media};
+use crate::record::store::{Entry, Leaf, Media};
 use crate::recovery::recover::Damage;
 use crate::tree::owner;
 use crate::tree::table::Table;
@@ -64,83 +64,86 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         CheckReport { damage: engine.lifetime.recovered.damage.clone(), ..CheckReport::default() };
     report.space = engine.owners()?;
     let media = &*engine.media;
+    check_slots(media, &mut report);
+    if let Some(tables) = &engine.tables {
+        check_owner(media, tables, &mut report)?;
+    }
+    for space in engine.keyspaces.all() {
+        check_keyspace(engine, &space, &mut report);
+    }
+    Ok(report)
+}
+
+fn check_slots(media: &Media, report: &mut CheckReport) {
+    let what = "a superblock slot fails its checksum; the other one counts, and an open for writing mends this";
     report.damage.extend(media.pool.damaged_slots().into_iter().map(|slot| Damage {
         file: None,
         zone: None,
         at: slot.at.get(),
         len: slot.len,
-        what: "a superblock slot fails its checksum; the other one counts, and an open for writing mends this".into(),
+        what: what.into(),
     }));
-    if let Some(tables) = &engine.tables {
-        check_owner(media, tables, &mut report)?;
+}
+
+/// Each source of a keyspace by itself, then their order among each other.
+fn check_keyspace(engine: &Engine, space: &KeyspaceState, report: &mut CheckReport) {
+    let media = &*engine.media;
+    for (level, table) in space.tree().tables() {
+        check_table(level, table, report);
     }
-    for space in engine.keyspaces.all() {
-        for (level, table) in space.tree().tables() {
-            check_table(level, table, &mut report);
+    let ViewSources { memtables, runs } = ViewSources::of(space);
+    let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
+    let run_zones = runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
+    let zones: BTreeSet<u32> = memtable_zones.chain(run_zones).map(|zone| zone.no).collect();
+    zones.into_iter().for_each(|no| check_header(media, no, report));
+    memtables.iter().for_each(|memtable| check_memtable(media, memtable, report));
+    runs.iter().for_each(|run| check_run(media, run, report));
+    for subrange in space.subranges() {
+        let view = subrange.view.load_full();
+        report.damage.extend(order::check(engine, space, &subrange.span, &view));
+    }
+}
+
+/// The filter, the index blocks and the records of a run. A damaged block is stepped over, so that the others are looked at.
+fn check_run(media: &Media, run: &Run, report: &mut CheckReport) {
+    report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
+        file: None,
+        zone: None,
+        at: at.get(),
+        len: base::LINE as u64,
+        what: format!(
+            "a filter line of run {} fails its checksum: it hides nothing, but no longer helps",
+            run.desc.id
+        ),
+    }));
+    let mut last: Option<Entry> = None;
+    let mut next = 0;
+    while next < run.entries() {
+        let mut leaves = Vec::new();
+        report.blocks += 1;
+        if let Err(error) = run.leaves(media, BlockBatch::forward(next, 1), &mut leaves) {
+            let at = run.block_at(next / BLOCK_ENTRIES as u64);
+            report.damage.push(found(media, at, BLOCK_LEN as u64, error));
+            next += BLOCK_ENTRIES as u64;
+            continue;
         }
-        let ViewSources { memtables, runs } = ViewSources::of(&space);
-        let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
-        let run_zones =
-            runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
-        let zones: BTreeSet<u32> = memtable_zones.chain(run_zones).map(|zone| zone.no).collect();
-        zones.into_iter().for_each(|no| check_header(media, no, &mut report));
-        for memtable in &memtables {
-            check_memtable(media, memtable, &mut report);
-        }
-        for run in &runs {
-            report.damage.extend(run.damaged_filter_lines(media).map(|at| Damage {
-                file: None,
-                zone: None,
-                at: at.get(),
-                len: base::LINE as u64,
-                what: format!("a filter line of run {} fails its checksum: it hides nothing, but no longer helps", run.desc.id),
-            }));
-            let mut last: Option<crate::record::store::Entry> = None;
-            let mut next = 0;
-            while next < run.entries() {
-                let mut leaves = Vec::new();
-                report.blocks += 1;
-                match run.leaves(media, BlockBatch::forward(next, 1), &mut leaves) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        let at = run.block_at(next / crate::level0::run::BLOCK_ENTRIES as u64);
-                        report.damage.push(found(
-                            media,
-                            at,
-                            crate::level0::run::BLOCK_LEN as u64,
-                            error,
-                        ));
-                        next += crate::level0::run::BLOCK_ENTRIES as u64;
-                        continue;
-                    }
-                }
-                next += leaves.len() as u64;
-                for leaf in leaves.into_iter().map(Leaf) {
-                    let Some(entry) = check_record(media, leaf, &mut report) else { continue };
-                    let ordered = last.as_ref().is_none_or(|last| {
-                        let order = media.key(last).cmp(media.key(&entry));
-                        order.is_lt() || (order.is_eq() && last.seq > entry.seq)
-                    });
-                    if !ordered {
-                        let what = format!("run {} is out of order", run.desc.id);
-                        report.damage.push(Damage {
-                            file: None,
-                            zone: None,
-                            at: leaf.at().get(),
-                            len: 0,
-                            what,
-                        });
-                    }
-                    last = Some(entry);
-                }
+        next += leaves.len() as u64;
+        for leaf in leaves.into_iter().map(Leaf) {
+            let Some(entry) = check_record(media, leaf, report) else { continue };
+            if last.as_ref().is_some_and(|last| !is_before(media, last, &entry)) {
+                let what = format!("run {} is out of order", run.desc.id);
+                let at = leaf.at().get();
+                report.damage.push(Damage { file: None, zone: None, at, len: 0, what });
             }
-        }
-        for subrange in space.subranges() {
-            let view = subrange.view.load_full();
-            report.damage.extend(order::check(engine, &space, &subrange.span, &view));
+            last = Some(entry);
         }
     }
-    Ok(report)
+}
+
+/// Keys ascend, and of one key the newest version comes first.
+fn is_before(media: &Media, one: &Entry, other: &Entry) -> bool {
+    let order = media.key(one).cmp(media.key(other));
+    order.is_lt() || (order.is_eq() && one.seq > other.seq)
 }
 
 /// Whether the directory of tables says whose they are. Those of a checkpoint have no owner yet.
@@ -206,11 +209,7 @@ fn check_memtable(media: &Media, memtable: &Memtable, report: &mut CheckReport) 
     }
 }
 
-fn check_record(
-    media: &Media,
-    leaf: Leaf,
-    report: &mut CheckReport,
-) -> Option<crate::record::store::Entry> {
+fn check_record(media: &Media, leaf: Leaf, report: &mut CheckReport) -> Option<Entry> {
     report.records += 1;
     let checked = media.entry(leaf).and_then(|entry| media.value(&entry).map(|_| entry));
     match checked {

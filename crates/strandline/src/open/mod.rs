@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{OpenMode, Region};
-use pool::Pool;
+use pmem::{OpenMode, Owner, Region};
+use pool::{Pool, Replay};
 use ssd::Fs;
 
 use crate::engine::{Access, Engine};
@@ -403,29 +403,24 @@ pub(crate) fn open_region(
     assemble(OpenedParts::whole(region, false, table_dir), (options, hooks), access)
 }
 
-fn assemble(
-    opened: OpenedParts,
-    (options, hooks): (Options, Hooks),
-    access: Access,
-) -> Result<Arc<Engine>> {
-    check_threads(&options)?;
-    let OpenedParts { region, lazy, table_dir, damage } = opened;
-    if access == Access::Write {
-        check_pm_tables(&options, region.journal().is_some(), table_dir.is_some())?;
+/// The right to write, for an open that writes.
+fn own(region: &Arc<Region>, access: Access) -> Result<Option<Owner>> {
+    if access == Access::Read {
+        return Ok(None);
     }
-    let prefault_to = if lazy { region.len() } else { 0 };
-    let owner = match access {
-        Access::Read => None,
-        Access::Write => Some(region.own().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Busy,
-                "open",
-                format!("{} is open in this process already; close that store", region.describe()),
-            )
-        })?),
-    };
-    let opened = Pool::open(Arc::clone(&region));
-    let (pool, replay) = opened.map_err(|error| match damage.first() {
+    let owner = region.own().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Busy,
+            "open",
+            format!("{} is open in this process already; close that store", region.describe()),
+        )
+    })?;
+    Ok(Some(owner))
+}
+
+/// O1, and O2's reading of the log. `damage` is what the region lacks.
+fn open_pool(region: &Arc<Region>, damage: &[Damage]) -> Result<(Pool, Replay)> {
+    Pool::open(Arc::clone(region)).map_err(|error| match damage.first() {
         // Nothing is there because the part of a log that had it is lost: that is what is to be told.
         Some(first) if error.kind() == ErrorKind::NotFound => {
             let file = first
@@ -439,7 +434,23 @@ fn assemble(
             Error::corruption("open", text)
         }
         _ => error,
-    })?;
+    })
+}
+
+/// Recovers what was opened, and starts what runs beside it.
+fn assemble(
+    opened: OpenedParts,
+    (options, hooks): (Options, Hooks),
+    access: Access,
+) -> Result<Arc<Engine>> {
+    check_threads(&options)?;
+    let OpenedParts { region, lazy, table_dir, damage } = opened;
+    if access == Access::Write {
+        check_pm_tables(&options, region.journal().is_some(), table_dir.is_some())?;
+    }
+    let prefault_to = if lazy { region.len() } else { 0 };
+    let owner = own(&region, access)?;
+    let (pool, replay) = open_pool(&region, &damage)?;
     let media = Arc::new(Media::new(pool, region, owner));
     let threads = match options.recovery_threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
