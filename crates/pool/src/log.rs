@@ -304,9 +304,9 @@ impl Pool {
 
 /// Brings both slots to the same content, one after the other (I-POOL-4).
 fn write_slots(region: &Region, superblock: &Superblock) -> Result<Durable> {
-    let slots = if planted::is(Bug::OneSuperblockSlot) { &SLOTS[..1] } else { &SLOTS };
-    let mut durable = superblock.write(region, Site::Superblock, slots[0])?;
-    for slot in &slots[1..] {
+    let slots = if planted::is(Bug::OneSuperblockSlot) { 1 } else { SLOTS.len() };
+    let mut durable = superblock.write(region, Site::Superblock, SLOTS[0])?;
+    for slot in &SLOTS[1..slots] {
         durable = superblock.write(region, Site::Superblock, *slot)?;
     }
     Ok(durable)

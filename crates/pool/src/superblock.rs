@@ -186,6 +186,7 @@ pub(crate) fn choose(region: &Region) -> Result<Superblock> {
     let slots = [read(region, 0), read(region, 1)];
     let what = region.describe();
     let fail = |kind, text: String| Err(Error::new(kind, "open pool", text));
+    // Another version is told apart from damage first: its other slot may look like either.
     for slot in slots {
         if let Slot::Version(version) = slot {
             let remedy = if version > FORMAT_VERSION {
@@ -201,6 +202,7 @@ pub(crate) fn choose(region: &Region) -> Result<Superblock> {
             );
         }
     }
+    // One valid slot is enough; of two the newer one counts (I-POOL-4).
     match slots {
         [Slot::Valid(a), Slot::Valid(b)] => Ok(if b.generation > a.generation { b } else { a }),
         [Slot::Valid(one), _] | [_, Slot::Valid(one)] => Ok(one),
@@ -234,6 +236,7 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
     let whole = |at: &&PmOffset| (**at + SLOT_LEN as u64).get() <= region.len();
     let slots: Vec<&[u8]> =
         SLOTS.iter().filter(whole).map(|at| region.bytes(at.get(), SLOT_LEN)).collect();
+    // Each number is one that a slot has, or the default; zone lines bear witness to the identity alone.
     let default = Format::for_len(region.len());
     let values = |at: usize, or: u64| -> BTreeSet<u64> {
         slots.iter().map(|slot| word(slot, at)).chain([or]).collect()

@@ -352,6 +352,7 @@ impl<'s, S: System> Explorer<'s, S> {
             Lazily::Also(n) => (true, n),
             Lazily::Instead(n) => (false, n),
         };
+        // Every choice of what survived, where these are few enough; a sample of them elsewhere.
         if enumerate {
             let mut doubts: Vec<Doubt> = point.torn.iter().map(Doubt::from).collect();
             doubts.extend(point.on_disk);
@@ -370,9 +371,11 @@ impl<'s, S: System> Explorer<'s, S> {
             self.put_rig(point.depth, rig);
             result?;
         }
+        // Lines are chosen only once recovery reads them, so that few choices stand for many.
         if lazy > 0 {
             self.each_disk_lazily(point, media.durable(), survivors, lazy)?;
         }
+        // A killed process loses no line; its recovery is then explored in turn.
         let mut rng = Rng::fork(point.case.seed, point.hash.rotate_left(7) ^ point.event as u64);
         if point.depth + 1 < self.limits.levels
             && rng.one_in(self.rate(point, self.limits.kill_one_in))

@@ -61,6 +61,7 @@ impl<S: System> Explorer<'_, S> {
                 }
                 Err(v) if !point.expect.created() && v.says_unmade() => totals.unmade += 1,
                 Err(v) => return Err(v.after(point.describe_cut(&leaf.choice))),
+                // Wrong: recovered once more from the image that the choice makes, to say what is.
                 Ok(_) => {
                     let mut image = durable.to_vec();
                     patch(&mut image, point.torn, &leaf.choice);

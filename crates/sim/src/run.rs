@@ -86,6 +86,7 @@ impl<'s, S: System> Thread<'s, S> {
         ops: &[Op],
         history: &mut History,
     ) -> Result<bool, Violation> {
+        // What has no step under way begins its next operation.
         if self.doing.is_none() {
             let op = self.todo.pop_front().expect("asked only when able");
             let entry = history.invoke(&ops[op], pm.mark());
@@ -97,6 +98,7 @@ impl<'s, S: System> Thread<'s, S> {
         let begun = pm.events();
         let progress = system.step(store, &mut doing.task).map_err(|e| broken(op, &e))?;
         let commit = matches!(op, Op::Commit { .. });
+        // Steps that end no operation return; the others leave the thread to its next one.
         match progress {
             Progress::More => return Ok(true),
             Progress::Blocked => return Ok(false),

@@ -63,16 +63,16 @@ pub use faulty::Faulty;
 pub use fs::{Append, Fs, Read};
 pub use install::{durable_dir, durable_install};
 pub use memory::Memory;
-pub use posix::Posix;
+pub use posix::{PageCache, Posix};
 pub use rule::{Failure, Rule};
 pub use uring::Uring;
 pub use watch::Watch;
 
 /// The best back end that this machine has: io_uring, or ordinary calls where the kernel refuses that, as it
-/// does in many containers. With `direct`, past the page cache where the file system can.
-pub fn best(direct: bool) -> Arc<dyn Fs> {
-    match Uring::new(direct) {
+/// does in many containers.
+pub fn best(page_cache: PageCache) -> Arc<dyn Fs> {
+    match Uring::new(page_cache) {
         Ok(uring) => Arc::new(uring),
-        Err(_) => Arc::new(Posix::new(direct)),
+        Err(_) => Arc::new(Posix::new(page_cache)),
     }
 }

@@ -18,10 +18,19 @@ use crate::refused::{link_refused, not_a_file, refused};
 
 pub(crate) use read::Reading;
 
+/// Whether reads and writes of files go through the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCache {
+    /// They do.
+    Used,
+    /// They go past it where the file system can do that.
+    Bypassed,
+}
+
 /// Files of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub struct Posix {
-    direct: bool,
+    page_cache: PageCache,
 }
 
 /// A file that was opened, and whether reads and writes go past the page cache.
@@ -41,14 +50,13 @@ impl Opened {
 }
 
 impl Posix {
-    /// Files read and written through the page cache or, with `direct`, past it. A file system that cannot
-    /// do that is used through the page cache.
-    pub fn new(direct: bool) -> Self {
-        Self { direct }
+    /// Files read and written through the page cache, or past it.
+    pub fn new(page_cache: PageCache) -> Self {
+        Self { page_cache }
     }
 
     pub(crate) fn is_direct(&self) -> bool {
-        self.direct
+        self.page_cache == PageCache::Bypassed
     }
 
     pub(crate) fn create_file(&self, path: &Path) -> Result<Opened> {
@@ -63,7 +71,7 @@ impl Posix {
     fn open_with(&self, options: &mut OpenOptions, path: &Path) -> io::Result<Opened> {
         let file = options.open(path)?;
         // Asked for afterwards: with O_CREAT a file system that cannot do it refuses, and yet makes the file.
-        let direct = self.direct && rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_ok();
+        let direct = self.is_direct() && rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_ok();
         Ok(Opened { file, direct })
     }
 }
@@ -130,7 +138,7 @@ impl Fs for Posix {
     }
 
     fn describe(&self) -> String {
-        if self.direct { "posix O_DIRECT" } else { "posix" }.to_string()
+        if self.is_direct() { "posix O_DIRECT" } else { "posix" }.to_string()
     }
 }
 

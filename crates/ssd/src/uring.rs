@@ -16,7 +16,7 @@ use crate::aligned::{Aligned, blocks_of};
 use crate::append::{Appending, Way};
 use crate::fs::{Append, Fs, Read};
 use crate::gather::Gathered;
-use crate::posix::{Posix, Reading};
+use crate::posix::{PageCache, Posix, Reading};
 use crate::refused::{ends_early, refused};
 use ring::{Done, Kind, Operation, Ring};
 
@@ -88,18 +88,18 @@ impl Drop for Lent {
 }
 
 impl Uring {
-    /// Files read and written through the page cache or, with `direct`, past it where the file system can.
+    /// Files read and written through the page cache, or past it.
     ///
     /// # Errors
     /// `NotSupported` if the kernel has no io_uring, or does not let this process use it.
-    pub fn new(direct: bool) -> Result<Self> {
+    pub fn new(page_cache: PageCache) -> Result<Self> {
         let ring = Ring::new().map_err(|source| {
             let what = "the kernel refuses io_uring to this process; use the posix back end";
             base::Error::new(base::ErrorKind::NotSupported, "set up io_uring", what)
                 .with_source(source)
         })?;
         let rings = Arc::new(Rings { idle: Mutex::new(vec![ring]) });
-        Ok(Self { posix: Posix::new(direct), rings })
+        Ok(Self { posix: Posix::new(page_cache), rings })
     }
 }
 
@@ -307,14 +307,14 @@ mod tests {
     use super::*;
     use base::ErrorKind;
 
-    fn uring(direct: bool) -> Option<Uring> {
-        let uring = Uring::new(direct);
+    fn uring(page_cache: PageCache) -> Option<Uring> {
+        let uring = Uring::new(page_cache);
         uring.inspect_err(|e| eprintln!("SKIPPED, and io_uring is NOT TESTED here: {e}")).ok()
     }
 
     #[test]
     fn a_queued_write_that_fails_is_told_and_is_final() {
-        let Some(uring) = uring(false) else { return };
+        let Some(uring) = uring(PageCache::Used) else { return };
         let path = Path::new("/dev/full");
         let file = File::options().write(true).open(path).unwrap();
         let ring = uring.rings.lend().unwrap();
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_read_that_fails_is_told_once_all_are_over() {
-        let Some(uring) = uring(false) else { return };
+        let Some(uring) = uring(PageCache::Used) else { return };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("write-only");
         let file = File::options().write(true).create(true).truncate(true).open(&path).unwrap();
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn files_may_be_dropped_while_writes_are_under_way() {
-        let Some(uring) = uring(true) else { return };
+        let Some(uring) = uring(PageCache::Bypassed) else { return };
         let folder = tempfile::tempdir().unwrap();
         for i in 0..20 {
             let path = folder.path().join(format!("dropped-{i}"));
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn threads_read_at_the_same_time() {
-        let Some(uring) = uring(false) else { return };
+        let Some(uring) = uring(PageCache::Used) else { return };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("threads");
         let bytes: Vec<u8> = (0..600_000u32).map(|i| (i ^ i >> 8) as u8).collect();

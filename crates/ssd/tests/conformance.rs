@@ -2,25 +2,25 @@
 
 mod suite;
 
-use ssd::{Disk, Faulty, Memory, Posix, Uring};
+use ssd::{Disk, Faulty, Memory, PageCache, Posix, Uring};
 use suite::conform;
 
 #[test]
 fn posix() {
     let scratch = tempfile::tempdir().unwrap();
-    conform(&Posix::new(false), scratch.path());
+    conform(&Posix::new(PageCache::Used), scratch.path());
 }
 
 #[test]
 fn posix_past_the_page_cache() {
     let scratch = tempfile::tempdir().unwrap();
-    conform(&Posix::new(true), scratch.path());
+    conform(&Posix::new(PageCache::Bypassed), scratch.path());
 }
 
 #[test]
 fn io_uring() {
-    for direct in [false, true] {
-        match Uring::new(direct) {
+    for page_cache in [PageCache::Used, PageCache::Bypassed] {
+        match Uring::new(page_cache) {
             Ok(fs) => {
                 let scratch = tempfile::tempdir().unwrap();
                 conform(&fs, scratch.path());
@@ -33,7 +33,7 @@ fn io_uring() {
 #[test]
 fn the_best_there_is() {
     let scratch = tempfile::tempdir().unwrap();
-    let fs = ssd::best(false);
+    let fs = ssd::best(PageCache::Used);
     conform(fs.as_ref(), scratch.path());
     println!("{}", fs.describe());
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{ErrorKind, Result};
-use ssd::{Append, Call, Failure, Faulty, Fs, Memory, Posix, Rule, durable_install};
+use ssd::{Append, Call, Failure, Faulty, Fs, Memory, PageCache, Posix, Rule, durable_install};
 
 const OLD: &[u8] = b"old content";
 const NEW: &[u8] = b"a new and longer content";
@@ -75,7 +75,12 @@ fn an_install_whose_ith_call_fails_leaves_the_old_or_the_new() {
             let calls =
                 each_call_fails(&Faulty::new(Memory::default()), "/m".as_ref(), failure, for_ever);
             assert_eq!(calls, 10, "remove, create, 4 appends, sync, rename, sync_dir; then none");
-            each_call_fails(&Faulty::new(Posix::new(false)), scratch.path(), failure, for_ever);
+            each_call_fails(
+                &Faulty::new(Posix::new(PageCache::Used)),
+                scratch.path(),
+                failure,
+                for_ever,
+            );
         }
     }
 }

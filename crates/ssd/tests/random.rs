@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base::random::Rng;
 use base::{ErrorKind, Result};
-use ssd::{Disk, Fs, Memory, Posix};
+use ssd::{Disk, Fs, Memory, PageCache, Posix};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -90,7 +90,7 @@ fn memory_does_what_the_operating_system_does() {
     for seed in 0..60 {
         let root = scratch.path().join(seed.to_string());
         std::fs::create_dir(&root).unwrap();
-        let (posix, memory) = (Posix::new(false), Memory::default());
+        let (posix, memory) = (Posix::new(PageCache::Used), Memory::default());
         let (mut rng, mut same_rng) = (Rng::new(seed), Rng::new(seed));
         for turn in 0..80 {
             let (what, real) = step(&posix, &root, &mut rng);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use base::random::Rng;
-use ssd::{Fs, Posix, Uring};
+use ssd::{Fs, PageCache, Posix, Uring};
 
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 32 << 10;
@@ -11,9 +11,9 @@ const BATCH: usize = 64;
 
 fn back_ends() -> Vec<Box<dyn Fs>> {
     let mut all: Vec<Box<dyn Fs>> = Vec::new();
-    for direct in [false, true] {
-        all.push(Box::new(Posix::new(direct)));
-        match Uring::new(direct) {
+    for page_cache in [PageCache::Used, PageCache::Bypassed] {
+        all.push(Box::new(Posix::new(page_cache)));
+        match Uring::new(page_cache) {
             Ok(uring) => all.push(Box::new(uring)),
             Err(error) => eprintln!("SKIPPED: {error}"),
         }

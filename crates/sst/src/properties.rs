@@ -110,6 +110,7 @@ pub struct Properties {
 impl Properties {
     /// Understands the properties stored under their names. Tells which one does not decode.
     pub(crate) fn decode(raw: BTreeMap<String, Vec<u8>>) -> Result<Self, String> {
+        // What is absent counts as nothing, but what is there must decode.
         let number = |name: &str| -> Result<Option<u64>, String> {
             let Some(bytes) = raw.get(name) else { return Ok(None) };
             let number = Reader::new(bytes).varint();

@@ -7,7 +7,7 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use pmem::{OpenMode, PoolFile, Prefault};
-use ssd::{Call, Failure, Faulty, Posix, Rule};
+use ssd::{Call, Failure, Faulty, PageCache, Posix, Rule};
 use strandline::{Db, ErrorKind, Options, ReadOptions, SsdSource, steps};
 use testkit::Rng;
 
@@ -74,7 +74,7 @@ fn open(
     }
     let pool = PoolFile::open(&order.dir.join("pool"), OpenMode::ReadWrite)?;
     let region = Arc::new(pool.map(Prefault::Lazy)?);
-    let device = Arc::new(Faulty::new(Posix::new(false)));
+    let device = Arc::new(Faulty::new(Posix::new(PageCache::Used)));
     let there = Some((Arc::clone(&device) as Arc<dyn ssd::Fs>, tables.as_path()));
     Ok((steps::open(region, there, options.clone(), hooks(fuse))?, Some(device)))
 }

@@ -366,6 +366,7 @@ impl<S: Sink> Writer<S> {
             .text(name::COMPRESSION, options.compression.name())
             .text(name::WHOLE_KEYS, "1")
             .text(name::PREFIXES, "0");
+        // Some stand only in tables that have what they tell of: readers take them for its sign.
         let kind: u32 = match options.index {
             IndexKind::Binary => 0,
             IndexKind::TwoLevel => 2,

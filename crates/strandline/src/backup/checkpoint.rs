@@ -57,7 +57,7 @@ impl Engine {
         }
         let fs = match &self.tables {
             Some(tables) => Arc::clone(&tables.table_dir.fs),
-            None => ssd::best(self.options.ssd_direct),
+            None => ssd::best(self.options.page_cache()),
         };
         let (parent, staging) = places(&*fs, target)?;
         remove_staging(&*fs, &staging)?;

@@ -9,7 +9,7 @@ use pmem::{FileLock, OpenMode, PoolFile, Prefault, Region};
 use pool::Format;
 #[cfg(feature = "steps")]
 use pool::Pool;
-use ssd::Fs;
+use ssd::{Fs, PageCache};
 
 use crate::admin::ZONE_CHANGE_BYTES;
 use crate::options::Options;
@@ -77,11 +77,11 @@ pub(crate) struct Machine;
 
 impl Ground for Machine {
     fn names(&self) -> Arc<dyn Fs> {
-        Arc::new(ssd::Posix::new(false))
+        Arc::new(ssd::Posix::new(PageCache::Used))
     }
 
     fn tables(&self, options: &Options) -> Arc<dyn Fs> {
-        ssd::best(options.ssd_direct)
+        ssd::best(options.page_cache())
     }
 
     fn is_blank(&self, at: &Path) -> Result<bool> {

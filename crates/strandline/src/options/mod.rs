@@ -13,6 +13,7 @@ use std::path::PathBuf;
 pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions};
 pub use preset::{PRESETS, Preset};
 use settings::settings;
+use ssd::PageCache;
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
 pub use table::{Row, TABLE};
@@ -142,6 +143,11 @@ settings! {
 }
 
 impl Options {
+    /// How files of tables are read and written.
+    pub(crate) fn page_cache(&self) -> PageCache {
+        if self.ssd_direct { PageCache::Bypassed } else { PageCache::Used }
+    }
+
     /// What tables of a keyspace look like, but for whose they are.
     pub(crate) fn table_writer(&self, keyspace: &KeyspaceOptions) -> WriterOptions {
         let filter_bits = keyspace.filter_bits.unwrap_or(self.filter_bits);

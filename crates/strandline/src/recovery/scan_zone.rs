@@ -187,6 +187,7 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
     let mut at = start;
     let mut gap: Option<PmOffset> = None;
     while at < end {
+        // What is no segment is a gap, up to the next one that is.
         let Some((first, found)) = segment(media, at, end, checked, |_, _| {}) else {
             gap.get_or_insert(at);
             at += LINE as u64;
@@ -195,6 +196,7 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
         if let Some(from) = gap.take() {
             scan.gaps.push(Gap { at: from, len: at - from, before: Some(found.number) });
         }
+        // Commits above the floor are reported one by one; of others it is enough that they are there.
         scan.published = scan.published.max(first.published);
         let last_of_commit = match first.role {
             Role::First(segment) => {

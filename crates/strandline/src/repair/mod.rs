@@ -32,7 +32,7 @@ use crate::ranges::{Ranges, stretch};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
 use crate::repair::losses::{Losses, SalvageCursor};
-use crate::repair::orphan_zones::LoneZones;
+use crate::repair::orphan_zones::OrphanZones;
 use crate::repair::salvage::{SalvagedEntries, SalvagedEntry};
 use crate::snapshot::Horizon;
 use crate::tree::room::FileRoom;
@@ -271,11 +271,12 @@ impl Left {
         let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);
         let damage: Vec<LostRange> = damage.map(lost_anywhere).collect();
-        let zones = memory.and_then(|(region, _)| LoneZones::find(&region));
+        let zones = memory.and_then(|(region, _)| OrphanZones::find(&region));
         let has_zones = zones.is_some();
         if ids.is_empty() && !has_zones {
             return Err(error);
         }
+        // Without a manifest nothing tells what was there, so the doubt is reported whatever is found.
         let unknown = |reason: String| LostRange { keyspace: None, from: None, to: None, reason };
         lost.push(unknown(match has_zones {
             true => format!(
@@ -284,6 +285,7 @@ impl Left {
             false => format!("what only the pool had, and which tables counted: {error}"),
         }));
         lost.extend(damage);
+        // Tables carry the names of their keyspaces; an ingested one knows neither its keyspace's number nor its age.
         let mut names = BTreeMap::from([(0, "default".to_owned())]);
         for id in ids {
             let path = tables.path(id);
@@ -304,7 +306,8 @@ impl Left {
                 Err(error) => lost.push(unknown(error.to_string())),
             }
         }
-        for (id, deletes, entries) in zones.into_iter().flat_map(LoneZones::spaces) {
+        // Zones know numbers only: the tables' names first, a new name for the rest.
+        for (id, deletes, entries) in zones.into_iter().flat_map(OrphanZones::spaces) {
             let name = names.get(&id).cloned().unwrap_or_else(|| {
                 let name = format!("keyspace-{id}");
                 lost.push(unknown(format!(

@@ -26,20 +26,20 @@ struct Records {
 }
 
 /// What was found in a pool.
-pub(crate) struct LoneZones {
+pub(crate) struct OrphanZones {
     media: Arc<Media>,
     records: BTreeMap<u32, Records>,
 }
 
-impl LoneZones {
+impl OrphanZones {
     /// All records that check out in the zones of the pool in `region`; none if it cannot be told what its zones are.
-    pub(crate) fn find(region: &Arc<Region>) -> Option<LoneZones> {
-        let all = Pool::remains(region).into_iter().map(|pool| LoneZones::of(pool, region));
-        let best = all.max_by_key(LoneZones::count);
+    pub(crate) fn find(region: &Arc<Region>) -> Option<OrphanZones> {
+        let all = Pool::remains(region).into_iter().map(|pool| OrphanZones::of(pool, region));
+        let best = all.max_by_key(OrphanZones::count);
         best.filter(|zones| zones.count() > 0)
     }
 
-    fn of(pool: Pool, region: &Arc<Region>) -> LoneZones {
+    fn of(pool: Pool, region: &Arc<Region>) -> OrphanZones {
         let media = Media::new(pool, Arc::clone(region), None);
         let mut records: BTreeMap<u32, Records> = BTreeMap::new();
         let geometry = *media.pool.geometry();
@@ -61,7 +61,7 @@ impl LoneZones {
                 at += head.len() as u64;
             }
         }
-        LoneZones { media: Arc::new(media), records }
+        OrphanZones { media: Arc::new(media), records }
     }
 
     fn count(&self) -> usize {

@@ -36,7 +36,7 @@ pub(crate) use replay::LostFrames;
 use crate::caught::{caught, panicked};
 use crate::options::WalSync;
 use live::Live;
-use replay::Past;
+use replay::{Continued, OnDamage, Past};
 use segment::{HEADER_LEN, SegmentHeader};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use segment::{mend, path as segment_path};
@@ -106,16 +106,14 @@ pub(crate) fn open(
     setting: Setting,
     fresh: impl FnOnce() -> Result<Option<(u64, u64)>>,
 ) -> Result<Option<Arc<Region>>> {
-    let always = setting.sync == WalSync::Always;
+    let sync = setting.sync;
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
-    let (region, writer) = match Past::find(place, false)? {
+    let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
         Some(mut past) => {
             let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
-            let replayed = past.replay(&region, false)?;
-            let on = past.go_on(replayed)?;
-            let writer = Writer::new(place.clone(), on.header, on.file, (on.full, on.live), always);
-            (region, writer)
+            let replayed = past.replay(&region, OnDamage::Refuse)?;
+            (region, Writer::new(place.clone(), past.go_on(replayed)?, sync))
         }
         None => {
             let Some((store, region_len)) = fresh()? else { return Ok(None) };
@@ -123,8 +121,8 @@ pub(crate) fn open(
             let header = SegmentHeader { store, number: 1, region_len, previous: 0, first: 1 };
             let file = place.install(&header, &mut [])?;
             debug_assert_eq!(file.len(), HEADER_LEN);
-            let nothing = (VecDeque::new(), Live::default());
-            (region, Writer::new(place.clone(), header, file, nothing, always))
+            let begun = Continued { header, file, full: VecDeque::new(), live: Live::default() };
+            (region, Writer::new(place.clone(), begun, sync))
         }
     };
     let end = LogEnd { writer, done: 0, spare: FrameBatch::default() };
@@ -139,9 +137,9 @@ pub(crate) fn open(
 /// `NotSupported`; `Corruption` if nothing can be told; those of the device.
 pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFrames>)>> {
     let log = Arc::new(Log::new(setting));
-    let Some(mut past) = Past::find(&log.place, true)? else { return Ok(None) };
+    let Some(mut past) = Past::find(&log.place, OnDamage::Note)? else { return Ok(None) };
     let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
-    let replayed = past.replay(&region, true)?;
+    let replayed = past.replay(&region, OnDamage::Note)?;
     let _first = log.begun.set(Begun::Reading(past.figures(&replayed)));
     Ok(Some((Arc::new(region), past.lost)))
 }

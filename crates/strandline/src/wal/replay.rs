@@ -27,6 +27,15 @@ pub(crate) struct LostFrames {
     pub what: String,
 }
 
+/// What becomes of a place that is not what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDamage {
+    /// The log is refused: the store is to be written.
+    Refuse,
+    /// It is noted, and what is whole is kept.
+    Note,
+}
+
 /// A log that is there.
 pub(crate) struct Past {
     place: LogLocation,
@@ -49,8 +58,8 @@ impl Past {
     /// Looks for the log at a place; none if no segment was ever completed.
     ///
     /// # Errors
-    /// `Corruption`, by file and offset, unless `lost` takes such places; `NotSupported`; those of the device.
-    pub fn find(place: &LogLocation, salvage: bool) -> Result<Option<Past>> {
+    /// `Corruption`, by file and offset, unless such places are noted; `NotSupported`; those of the device.
+    pub fn find(place: &LogLocation, on_damage: OnDamage) -> Result<Option<Past>> {
         let names = match place.fs.list(&place.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             names => names?,
@@ -61,7 +70,9 @@ impl Past {
         for number in numbers {
             match LogSegment::open(&*place.fs, &place.dir, number) {
                 Ok(segment) => segments.push(segment),
-                Err(error) if salvage && error.kind() == ErrorKind::Corruption => {
+                Err(error)
+                    if on_damage == OnDamage::Note && error.kind() == ErrorKind::Corruption =>
+                {
                     lost.push(lost_in(place, number, 0, HEADER_LEN, error.context()));
                 }
                 Err(error) => return Err(error),
@@ -73,14 +84,17 @@ impl Past {
                 None => Ok(None),
             };
         };
-        let kept = if salvage { most(&segments) } else { newest.store() };
-        separate(place, &mut segments, kept, salvage.then_some(&mut lost))?;
+        let (kept, noted) = match on_damage {
+            OnDamage::Refuse => (newest.store(), None),
+            OnDamage::Note => (most(&segments), Some(&mut lost)),
+        };
+        separate(place, &mut segments, kept, noted)?;
         let mut past =
             Past { place: place.clone(), segments, end: 0, synced: HEADER_LEN, first: 0, lost };
-        past.find_end(salvage)?;
+        past.find_end(on_damage)?;
         let first = past.first;
         past.segments.retain(|segment| segment.number() >= first);
-        past.check_numbers(salvage)?;
+        past.check_numbers(on_damage)?;
         Ok(Some(past))
     }
 
@@ -93,7 +107,7 @@ impl Past {
     }
 
     /// How far the newest segment counts, and what it says of the first.
-    fn find_end(&mut self, salvage: bool) -> Result<()> {
+    fn find_end(&mut self, on_damage: OnDamage) -> Result<()> {
         let newest = self.newest();
         let (mut first, mut synced) = (newest.header.first, HEADER_LEN);
         let mut frames = newest.frames(HEADER_LEN, u64::MAX);
@@ -116,7 +130,7 @@ impl Past {
                 proof = (header.synced > end).then_some(place.start);
             }
         }
-        if first > newest.number() && !salvage {
+        if first > newest.number() && on_damage == OnDamage::Refuse {
             let what =
                 format!("says that segments before {first} do not count, so not even this one");
             return Err(refused(&self.place, newest.number(), 0, &what));
@@ -125,7 +139,7 @@ impl Past {
         if let Some(proof) = proof {
             let what = format!("fails its check, and a later frame at {proof} is intact");
             let number = newest.number();
-            if !salvage {
+            if on_damage == OnDamage::Refuse {
                 return Err(refused(&self.place, number, end, &what));
             }
         }
@@ -135,11 +149,11 @@ impl Past {
     }
 
     /// Between the first that counts and the newest none is missing.
-    fn check_numbers(&mut self, salvage: bool) -> Result<()> {
+    fn check_numbers(&mut self, on_damage: OnDamage) -> Result<()> {
         let there: Vec<u64> = self.segments.iter().map(LogSegment::number).collect();
         let missing = (self.first..=self.header().number).find(|number| !there.contains(number));
         let Some(number) = missing else { return Ok(()) };
-        if !salvage {
+        if on_damage == OnDamage::Refuse {
             return Err(refused(&self.place, number, 0, "is missing"));
         }
         self.lost.push(lost_in(&self.place, number, 0, 0, "the file is missing"));
@@ -147,65 +161,82 @@ impl Past {
     }
 
     /// Copies the bytes of all frames to `region`, which has the length that the log says, in order.
-    pub fn replay(&mut self, region: &Region, salvage: bool) -> Result<ReplayedLog> {
+    pub fn replay(&mut self, region: &Region, on_damage: OnDamage) -> Result<ReplayedLog> {
         let mut live = Live::default();
         for at in 0..self.segments.len() {
-            let segment = &self.segments[at];
-            let end = match self.segments.get(at + 1) {
-                Some(next) if next.number() == segment.number() + 1 => next.header.previous,
-                // Whether one before a gap counts is unknown, but then the open only saves what is left.
-                Some(_) => u64::MAX,
-                None => self.end,
-            };
-            let known = end != u64::MAX;
-            let mut frames = segment.frames(HEADER_LEN, end);
-            let mut bad = None;
-            loop {
-                match frames.next()? {
-                    Next::End => break,
-                    Next::Bad(at) if !salvage => {
-                        let number = segment.number();
-                        return Err(refused(&self.place, number, at, "fails its check"));
-                    }
-                    Next::Bad(at) => {
-                        bad = bad.or(Some(at));
-                        if !frames.resume()? {
-                            break;
-                        }
-                    }
-                    Next::Frame(_, Content::First(_), _) => {}
-                    Next::Frame(_, Content::Ranges(ranges), _) => {
-                        for (at, bytes) in ranges {
-                            if at
-                                .checked_add(bytes.len() as u64)
-                                .is_none_or(|end| end > region.len())
-                            {
-                                let what = "names a place outside the region";
-                                return Err(refused(&self.place, segment.number(), at, what));
-                            }
-                            let _as_it_was = region.copy(Site::RecoverAccepted, at, bytes);
-                            live.written(at..at + bytes.len() as u64, segment.number());
-                        }
-                    }
-                }
-            }
-            let short = known && segment.file.len() < end;
-            if short && !salvage {
-                let (number, len) = (segment.number(), segment.file.len());
-                return Err(refused(&self.place, number, len, "is where the file ends, too early"));
-            }
-            if let Some(at) = bad.or(short.then_some(segment.file.len())) {
-                let (number, len) = (segment.number(), segment.file.len().saturating_sub(at));
-                self.lost.push(lost_in(
-                    &self.place,
-                    number,
-                    at,
-                    len,
-                    "frames that fail their checks",
-                ));
-            }
+            let lost = self.replay_segment(at, region, on_damage, &mut live)?;
+            self.lost.extend(lost);
         }
         Ok(ReplayedLog { live })
+    }
+
+    /// How far a segment counts. Of one before a gap that is unknown, but then the open only saves what is left.
+    fn end_of(&self, at: usize) -> Option<u64> {
+        match self.segments.get(at + 1) {
+            Some(next) if next.number() == self.segments[at].number() + 1 => {
+                Some(next.header.previous)
+            }
+            Some(_) => None,
+            None => Some(self.end),
+        }
+    }
+
+    /// Copies the frames of one segment; tells what of it is lost.
+    fn replay_segment(
+        &self,
+        at: usize,
+        region: &Region,
+        on_damage: OnDamage,
+        live: &mut Live,
+    ) -> Result<Option<LostFrames>> {
+        let segment = &self.segments[at];
+        let (number, len, end) = (segment.number(), segment.file.len(), self.end_of(at));
+        let mut frames = segment.frames(HEADER_LEN, end.unwrap_or(u64::MAX));
+        let mut bad = None;
+        loop {
+            match frames.next()? {
+                Next::End => break,
+                Next::Bad(at) if on_damage == OnDamage::Refuse => {
+                    return Err(refused(&self.place, number, at, "fails its check"));
+                }
+                Next::Bad(at) => {
+                    bad = bad.or(Some(at));
+                    if !frames.resume()? {
+                        break;
+                    }
+                }
+                Next::Frame(_, Content::First(_), _) => {}
+                Next::Frame(_, Content::Ranges(ranges), _) => {
+                    self.copy_ranges(&ranges, number, region, live)?;
+                }
+            }
+        }
+        let short = end.is_some_and(|end| len < end);
+        if short && on_damage == OnDamage::Refuse {
+            return Err(refused(&self.place, number, len, "is where the file ends, too early"));
+        }
+        let lost_from = bad.or(short.then_some(len));
+        let what = "frames that fail their checks";
+        Ok(lost_from.map(|at| lost_in(&self.place, number, at, len.saturating_sub(at), what)))
+    }
+
+    fn copy_ranges(
+        &self,
+        ranges: &[(u64, &[u8])],
+        number: u64,
+        region: &Region,
+        live: &mut Live,
+    ) -> Result<()> {
+        for (at, bytes) in ranges {
+            let end = at.checked_add(bytes.len() as u64);
+            let Some(end) = end.filter(|end| *end <= region.len()) else {
+                let what = "names a place outside the region";
+                return Err(refused(&self.place, number, *at, what));
+            };
+            let _as_it_was = region.copy(Site::RecoverAccepted, *at, bytes);
+            live.written(*at..end, number);
+        }
+        Ok(())
     }
 
     /// Begins a segment with whatever of the newest is not known to be durable, and removes what does not count.

@@ -14,9 +14,11 @@ use base::planted::{self, Bug};
 use pmem::JournalFigures;
 use ssd::{Append, Fs};
 
+use crate::options::WalSync;
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Binding, Content};
 use crate::wal::live::Live;
+use crate::wal::replay::Continued;
 use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next, SegmentHeader};
 
 /// Segments are a sixteenth of the region, within these limits.
@@ -97,8 +99,8 @@ impl LogLocation {
 pub(crate) struct Writer {
     place: LogLocation,
     header: SegmentHeader,
-    /// Whether each batch is synced.
-    always: bool,
+    /// When batches are synced.
+    sync: WalSync,
     file: Box<dyn Append>,
     /// Bytes of the file that are durable.
     synced: u64,
@@ -114,19 +116,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Goes on in the segment `header`, which was installed with `file`, behind those that are full.
-    pub fn new(
-        place: LogLocation,
-        header: SegmentHeader,
-        file: Box<dyn Append>,
-        (full, live): (VecDeque<Full>, Live),
-        always: bool,
-    ) -> Writer {
+    /// Goes on in the segment that `log` has installed, behind those that are full.
+    pub fn new(place: LogLocation, log: Continued, sync: WalSync) -> Writer {
+        let Continued { header, file, full, live } = log;
         let synced = file.len();
         Writer {
             place,
             header,
-            always,
+            sync,
             file,
             synced,
             advised: synced,
@@ -145,7 +142,7 @@ impl Writer {
         if len > 0 {
             self.append(&mut batch.frames)?;
             self.figures.writes += 1;
-            if self.always && !planted::is(Bug::WalAcknowledgeUnsynced) {
+            if self.sync == WalSync::Always && !planted::is(Bug::WalAcknowledgeUnsynced) {
                 self.sync()?;
             }
         }
@@ -196,7 +193,7 @@ impl Writer {
         frame::seal(frames, binding, self.file.len(), self.synced);
         self.file.append(frames)?;
         self.figures.written_bytes += len;
-        if !self.always && self.file.len() - self.advised >= ADVISE_EACH {
+        if self.sync == WalSync::Never && self.file.len() - self.advised >= ADVISE_EACH {
             self.file.advise_written();
             self.advised = self.file.len();
         }
@@ -256,6 +253,7 @@ impl Writer {
 
     /// The same in one segment; tells whether it is through.
     fn clean_one(&mut self, cleaning: &mut Cleaning, left: &mut i64) -> Result<bool> {
+        // Two passes: the first finds the newest bytes of each range, the second writes those again.
         while *left > 0 {
             let mut again: Vec<Range<u64>> = Vec::new();
             match cleaning.frames.next()? {
@@ -278,11 +276,7 @@ impl Writer {
                                 cleaning.newest.written(part, place.start);
                                 continue;
                             }
-                            let newest = match planted::is(Bug::WalKeepOldest) {
-                                true => vec![part],
-                                false => cleaning.newest.within(part, place.start),
-                            };
-                            for part in newest {
+                            for part in newest_of(&cleaning.newest, part, place.start) {
                                 let [from, to] =
                                     [part.start, part.end].map(|end| (end - at) as usize);
                                 parts.push((part.start, &bytes[from..to]));
@@ -294,16 +288,23 @@ impl Writer {
                     frame::encode(&mut self.frames, &parts);
                 }
             }
-            if !again.is_empty() && !planted::is(Bug::WalForgetLive) {
-                let mut frames = std::mem::take(&mut self.frames);
-                self.figures.kept_bytes += frames.len() as u64;
-                self.append(&mut frames)?;
-                self.frames = frames;
-                let number = self.header.number;
-                again.into_iter().for_each(|part| self.live.written(part, number));
-            }
+            self.write_again(again)?;
         }
         Ok(false)
+    }
+
+    /// Writes these ranges, whose frame stands ready, behind all others.
+    fn write_again(&mut self, again: Vec<Range<u64>>) -> Result<()> {
+        if again.is_empty() || planted::is(Bug::WalForgetLive) {
+            return Ok(());
+        }
+        let mut frames = std::mem::take(&mut self.frames);
+        self.figures.kept_bytes += frames.len() as u64;
+        self.append(&mut frames)?;
+        self.frames = frames;
+        let number = self.header.number;
+        again.into_iter().for_each(|part| self.live.written(part, number));
+        Ok(())
     }
 
     /// What counted of the oldest segment was written again: it goes once that is durable.
@@ -325,4 +326,12 @@ impl Writer {
         self.live.forget(oldest);
         Ok(())
     }
+}
+
+/// What of `part`, as the frame at `at` has it, no later frame of the segment wrote.
+fn newest_of(newest: &Live, part: Range<u64>, at: u64) -> Vec<Range<u64>> {
+    if planted::is(Bug::WalKeepOldest) {
+        return vec![part];
+    }
+    newest.within(part, at)
 }
