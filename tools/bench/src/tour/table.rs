@@ -25,11 +25,12 @@ pub(super) fn head(bench: &Bench, properties: &Properties) -> String {
         (
             "records",
             format!(
-                "{} of {:.0} B keys and {} B values; {} in threads, {} s per workload",
+                "{} of {:.0} B keys and {} B values; {} {}, {} s per workload",
                 thousands(config.num),
                 config.keys().mean_len(config.num),
                 config.value_size,
                 config.threads,
+                if config.threads == 1 { "thread" } else { "threads" },
                 config.duration.unwrap_or(0.0)
             ),
         ),
