@@ -130,6 +130,7 @@ impl Art {
         let mut place = Place { slot: &self.root, owner: None };
         let mut depth = 0;
         loop {
+            // Anything but a node ends the descent: it is replaced, unless the slot has changed since it was read.
             let word = place.slot.load();
             let node = match place.slot.resolve(word) {
                 Child::Empty => return Ok(place.replace(word, Word::leaf(new.leaf))),
@@ -150,6 +151,7 @@ impl Art {
                 }
                 Child::Node(node) => node,
             };
+            // A node whose prefix differs is split above; one without the next byte gets it.
             let start = depth;
             let slot = match step(node, new.key, &mut depth) {
                 Some(slot) => slot,

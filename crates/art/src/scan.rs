@@ -67,19 +67,20 @@ struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// Pushes a frame for every node on the path to the bound, and returns what comes first of all.
     fn seek(&mut self, root: &'a Slot, records: &impl Records, from: Bound<&[u8]>) -> Child<'a> {
-        let (key, included) = match from {
+        let (key, itself) = match from {
             Bound::Unbounded => return root.child(),
-            Bound::Included(key) => (key, true),
-            Bound::Excluded(key) => (key, false),
+            Bound::Included(key) => (key, Itself::Ahead),
+            Bound::Excluded(key) => (key, Itself::Passed),
         };
         let mut slot = root;
         let mut depth = 0;
         loop {
+            // A key at the end of the path counts if it lies on this side of the bound.
             let child = slot.child();
             let node = match child {
                 Child::Empty => return child,
                 Child::Leaf(leaf) => {
-                    return if self.is_within(records.key(leaf), key, included) {
+                    return if self.is_within(records.key(leaf), key, itself) {
                         child
                     } else {
                         Child::Empty
@@ -87,10 +88,11 @@ impl<'a> Scan<'a> {
                 }
                 Child::Chain(version) => {
                     let other = records.key(version.leaf());
-                    return if self.is_within(other, key, included) { child } else { Child::Empty };
+                    return if self.is_within(other, key, itself) { child } else { Child::Empty };
                 }
                 Child::Node(node) => node,
             };
+            // Where a prefix leaves the bound, all of the node lies on one side of it.
             let inner = node.get();
             if self.left > SHORT {
                 ask(node);
@@ -103,9 +105,10 @@ impl<'a> Scan<'a> {
                 let within = above == (self.direction == Direction::Forward);
                 return if within { child } else { Child::Empty };
             }
+            // What lies beyond the bound's byte comes when the rest of the path is done.
             depth += prefix.len();
             let Some(&byte) = key.get(depth) else {
-                self.stack.push(Frame::from_end(inner, included, self.direction));
+                self.stack.push(Frame::from_end(inner, itself, self.direction));
                 return Child::Empty;
             };
             self.stack.push(Frame::beyond(inner, byte, self.direction));
@@ -118,10 +121,10 @@ impl<'a> Scan<'a> {
 
     /// True if the record's key lies on the scanned side of the bound, or cannot be told: the reader of the
     /// record will learn that.
-    fn is_within(&self, key: Option<&[u8]>, bound: &[u8], included: bool) -> bool {
+    fn is_within(&self, key: Option<&[u8]>, bound: &[u8], itself: Itself) -> bool {
         let Some(key) = key else { return true };
         match key.cmp(bound) {
-            std::cmp::Ordering::Equal => included,
+            std::cmp::Ordering::Equal => itself == Itself::Ahead,
             std::cmp::Ordering::Less => self.direction == Direction::Backward,
             std::cmp::Ordering::Greater => self.direction == Direction::Forward,
         }
@@ -191,6 +194,15 @@ fn ask(node: NodeRef<'_>) {
     }
 }
 
+/// A key, beside what lies beyond it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Itself {
+    /// To be visited.
+    Ahead,
+    /// Visited, or not wanted.
+    Passed,
+}
+
 /// What is left to visit of a node.
 struct Frame<'a> {
     node: Node<'a>,
@@ -198,36 +210,36 @@ struct Frame<'a> {
     set: Option<[u64; 4]>,
     /// The next byte to consider, plus one: zero if none is left backwards, above `FANOUT` if forwards.
     next: usize,
-    /// The key that ends at the node is still to come.
-    end: bool,
+    /// The key that ends at the node.
+    end: Itself,
 }
 
 impl<'a> Frame<'a> {
-    fn new(node: Node<'a>, next: usize, end: bool) -> Self {
+    fn new(node: Node<'a>, next: usize, end: Itself) -> Self {
         Self { node, set: node.byte_set(), next, end }
     }
 
     /// All of the node.
     fn whole(node: Node<'a>, direction: Direction) -> Self {
         match direction {
-            Direction::Forward => Self::new(node, 1, true),
-            Direction::Backward => Self::new(node, FANOUT, true),
+            Direction::Forward => Self::new(node, 1, Itself::Ahead),
+            Direction::Backward => Self::new(node, FANOUT, Itself::Ahead),
         }
     }
 
-    /// What lies beyond the key that ends at the node; that key too if `included`.
-    fn from_end(node: Node<'a>, included: bool, direction: Direction) -> Self {
+    /// What lies beyond the key that ends at the node; that key too if it is ahead.
+    fn from_end(node: Node<'a>, itself: Itself, direction: Direction) -> Self {
         match direction {
-            Direction::Forward => Self::new(node, 1, included),
-            Direction::Backward => Self::new(node, 0, included),
+            Direction::Forward => Self::new(node, 1, itself),
+            Direction::Backward => Self::new(node, 0, itself),
         }
     }
 
     /// What lies beyond the child of `byte`.
     fn beyond(node: Node<'a>, byte: u8, direction: Direction) -> Self {
         match direction {
-            Direction::Forward => Self::new(node, usize::from(byte) + 2, false),
-            Direction::Backward => Self::new(node, usize::from(byte), true),
+            Direction::Forward => Self::new(node, usize::from(byte) + 2, Itself::Passed),
+            Direction::Backward => Self::new(node, usize::from(byte), Itself::Ahead),
         }
     }
 
@@ -250,8 +262,8 @@ impl<'a> Frame<'a> {
     /// The next slot in order.
     #[inline]
     fn next(&mut self, direction: Direction) -> Option<&'a Slot> {
-        if direction == Direction::Forward && self.end {
-            self.end = false;
+        if direction == Direction::Forward && self.end == Itself::Ahead {
+            self.end = Itself::Passed;
             return Some(&self.node.header().end);
         }
         if let Some(from) = self.next.checked_sub(1).filter(|from| *from < FANOUT) {
@@ -264,10 +276,10 @@ impl<'a> Frame<'a> {
             }
             self.next = 0;
         }
-        if !self.end {
+        if self.end == Itself::Passed {
             return None;
         }
-        self.end = false;
+        self.end = Itself::Passed;
         Some(&self.node.header().end)
     }
 }

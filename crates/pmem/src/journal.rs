@@ -15,7 +15,7 @@ use base::{Error, Result};
 use crate::backing::{Backing, Heap};
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
-use crate::region::{Domain, Region};
+use crate::region::{Domain, Region, StoreMode};
 use crate::site::Site;
 
 /// What keeps the fenced bytes of a [journaled region](Region::journaled).
@@ -121,8 +121,8 @@ impl Recorder {
 }
 
 impl Domain for Recorder {
-    fn store(&self, _region: &Region, _site: Site, at: u64, len: usize, nontemporal: bool) {
-        if nontemporal {
+    fn store(&self, _region: &Region, _site: Site, at: u64, len: usize, mode: StoreMode) {
+        if mode == StoreMode::Streamed {
             self.note(at, len);
         }
     }

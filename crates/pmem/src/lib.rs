@@ -69,7 +69,7 @@ pub use fork::SameProcess;
 #[cfg(feature = "forks")]
 pub use fork::in_fork;
 pub use journal::{Journal, JournalFigures};
-pub use region::{Domain, Owner, Region};
+pub use region::{Domain, Owner, Region, StoreMode};
 pub use site::Site;
 pub use stats::StatsSnapshot;
 pub use token::{Dirty, Durable, InFlight};

@@ -16,13 +16,22 @@ use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::token::{Dirty, Durable, InFlight};
 
+/// How bytes were stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreMode {
+    /// In the caches: to be flushed and fenced.
+    Cached,
+    /// Past the caches: to be fenced.
+    Streamed,
+}
+
 /// A seat from which a simulator watches a region. Real back ends have none.
 ///
 /// Calls arrive on the thread that acts, after the region's bytes have changed and before the
 /// region's method returns.
 pub trait Domain: Send + Sync {
-    /// `len` bytes at `at` were stored; `nontemporal` stores need a fence but no flush.
-    fn store(&self, region: &Region, site: Site, at: u64, len: usize, nontemporal: bool);
+    /// `len` bytes at `at` were stored.
+    fn store(&self, region: &Region, site: Site, at: u64, len: usize, mode: StoreMode);
     /// The lines touched by `len` bytes at `at` were flushed.
     fn flush(&self, region: &Region, site: Site, at: u64, len: usize);
     /// This thread's flushes were fenced.
@@ -244,7 +253,7 @@ impl Region {
         self.word(at).store(value, Ordering::Release);
         self.stats.stored(8);
         if let Some(domain) = &self.domain {
-            domain.store(self, site, at, 8, false);
+            domain.store(self, site, at, 8, StoreMode::Cached);
         }
         Dirty { site, start: at, end: at + 8, region: self }
     }
@@ -275,7 +284,7 @@ impl Region {
         }
         self.stats.stored(src.len());
         if let Some(domain) = &self.domain {
-            domain.store(self, site, at, src.len(), false);
+            domain.store(self, site, at, src.len(), StoreMode::Cached);
         }
         Dirty { site, start: at, end: at + src.len() as u64, region: self }
     }
@@ -325,7 +334,7 @@ impl Region {
         }
         self.stats.streamed(site, src.len());
         if let Some(domain) = &self.domain {
-            domain.store(self, site, at, src.len(), true);
+            domain.store(self, site, at, src.len(), StoreMode::Streamed);
         }
         self.in_flight(site)
     }

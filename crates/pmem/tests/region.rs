@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pmem::{Domain, Durability, OpenMode, PoolFile, Prefault, Region, Site};
+use pmem::{Domain, Durability, OpenMode, PoolFile, Prefault, Region, Site, StoreMode};
 
 const LEN: u64 = 64 * 1024;
 
@@ -199,8 +199,8 @@ impl Recorder {
 }
 
 impl Domain for Recorder {
-    fn store(&self, _: &Region, site: Site, at: u64, len: usize, nontemporal: bool) {
-        let how = if nontemporal { "stream" } else { "store" };
+    fn store(&self, _: &Region, site: Site, at: u64, len: usize, mode: StoreMode) {
+        let how = if mode == StoreMode::Streamed { "stream" } else { "store" };
         self.note(format!("{how} {site:?} {at}+{len}"));
     }
     fn flush(&self, _: &Region, site: Site, at: u64, len: usize) {

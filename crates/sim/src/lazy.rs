@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use base::LINE;
-use pmem::{Domain, Region, Site};
+use pmem::{Domain, Region, Site, StoreMode};
 use ssd::{Call, Heed, Watch};
 
 use crate::hash;
@@ -207,7 +207,7 @@ impl Undecided {
 }
 
 impl Domain for LazyPm {
-    fn store(&self, _region: &Region, _site: Site, at: u64, len: usize, _nontemporal: bool) {
+    fn store(&self, _region: &Region, _site: Site, at: u64, len: usize, _mode: StoreMode) {
         if !self.enter() {
             return;
         }

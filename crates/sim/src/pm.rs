@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pmem::{Domain, Region, Site};
+use pmem::{Domain, Region, Site, StoreMode};
 use ssd::{Call, Disk, Heed, Watch};
 
 use crate::crew::{Crew, Nudge, Schedule};
@@ -209,16 +209,16 @@ impl SimPm {
 }
 
 impl Domain for SimPm {
-    fn store(&self, region: &Region, site: Site, at: u64, len: usize, nontemporal: bool) {
+    fn store(&self, region: &Region, site: Site, at: u64, len: usize, mode: StoreMode) {
         if self.muted.load(Relaxed) {
             return;
         }
         self.burn();
         // An aligned word is what `store_u64` stores; a copy of one is stored in one piece as well.
-        let kind = match (nontemporal, len == 8 && at.is_multiple_of(8)) {
-            (true, _) => StoreKind::NonTemporal,
-            (false, true) => StoreKind::Word,
-            (false, false) => StoreKind::Bulk,
+        let kind = match mode {
+            StoreMode::Streamed => StoreKind::NonTemporal,
+            StoreMode::Cached if len == 8 && at.is_multiple_of(8) => StoreKind::Word,
+            StoreMode::Cached => StoreKind::Bulk,
         };
         let mut tape = self.tape();
         let thread = tape.acting(&self.thread);

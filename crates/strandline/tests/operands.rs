@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use common::{Combines, Joined, dump, heap};
-use pmem::Domain;
+use pmem::{Domain, StoreMode};
 use strandline::steps::{self, Step, Stepped};
 use strandline::{
     Cursor, Db, Hooks, MergeOperator, Options, ReadOptions, Region, Site, Snapshot, SsdSource,
@@ -60,7 +60,7 @@ fn with(operator: impl MergeOperator + 'static) -> Hooks {
 struct Reads(AtomicU64);
 
 impl Domain for Reads {
-    fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: bool) {}
+    fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: StoreMode) {}
     fn flush(&self, _: &Region, _: Site, _: u64, _: usize) {}
     fn fence(&self, _: &Region, _: Site) {}
     fn load(&self, _: &Region, _: u64, _: usize) {

@@ -13,7 +13,7 @@ use std::thread::ThreadId;
 
 use base::planted::Bug;
 use common::ends;
-use pmem::Domain;
+use pmem::{Domain, StoreMode};
 use sim::{Event, Fault, Log, Media, Mode, Sabotage, SimPm};
 use strandline::steps::{self, Read, Stepped, Write};
 use strandline::{Db, Keyspace, Options, ReadOptions, Region, Result, Site};
@@ -476,7 +476,7 @@ impl Fences {
 }
 
 impl Domain for Fences {
-    fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: bool) {}
+    fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: StoreMode) {}
     fn load(&self, _: &Region, _: u64, _: usize) {}
 
     fn flush(&self, _: &Region, site: Site, _: u64, _: usize) {

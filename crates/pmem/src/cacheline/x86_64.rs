@@ -82,6 +82,27 @@ macro_rules! each_line {
     }};
 }
 
+/// Moves lines by these instructions for each of them, and ends with those of `then`. The vector registers that change are
+/// declared as lost.
+macro_rules! stream_lines {
+    ($src:ident, $dst:ident, $lines:ident, { $($move:literal,)+ } then { $($last:literal,)* } changes { $($lost:tt)+ }) => {
+        asm!(
+            "2:",
+            $($move,)+
+            "add {src}, 64",
+            "add {dst}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            $($last,)*
+            src = inout(reg) $src => _,
+            dst = inout(reg) $dst => _,
+            lines = inout(reg) $lines => _,
+            $(out($lost) _,)+
+            options(nostack),
+        )
+    };
+}
+
 impl Flusher {
     pub(crate) fn detect(durability: Durability) -> Self {
         match durability {
@@ -142,61 +163,27 @@ impl Flusher {
             // both ranges; the stores are aligned because `dst` is. `best` saw AVX-512F. Of the vector
             // registers only zmm16 changes, which, unlike the lower sixteen, needs no vzeroupper.
             Stream::Avx512 => unsafe {
-                asm!(
-                    "2:",
+                stream_lines!(src, dst, lines, {
                     "vmovdqu64 zmm16, [{src}]",
                     "vmovntdq [{dst}], zmm16",
-                    "add {src}, 64",
-                    "add {dst}, 64",
-                    "dec {lines}",
-                    "jnz 2b",
-                    src = inout(reg) src => _,
-                    dst = inout(reg) dst => _,
-                    lines = inout(reg) lines => _,
-                    out("xmm16") _,
-                    options(nostack),
-                )
+                } then {} changes { "xmm16" })
             },
             // SAFETY: as above, with AVX; vzeroupper clears the upper half of all sixteen registers, so
             // all are declared as lost.
             Stream::Avx => unsafe {
-                asm!(
-                    "2:",
+                stream_lines!(src, dst, lines, {
                     "vmovdqu ymm0, [{src}]",
                     "vmovdqu ymm1, [{src} + 32]",
                     "vmovntdq [{dst}], ymm0",
                     "vmovntdq [{dst} + 32], ymm1",
-                    "add {src}, 64",
-                    "add {dst}, 64",
-                    "dec {lines}",
-                    "jnz 2b",
-                    "vzeroupper",
-                    src = inout(reg) src => _,
-                    dst = inout(reg) dst => _,
-                    lines = inout(reg) lines => _,
-                    out("xmm0") _,
-                    out("xmm1") _,
-                    out("xmm2") _,
-                    out("xmm3") _,
-                    out("xmm4") _,
-                    out("xmm5") _,
-                    out("xmm6") _,
-                    out("xmm7") _,
-                    out("xmm8") _,
-                    out("xmm9") _,
-                    out("xmm10") _,
-                    out("xmm11") _,
-                    out("xmm12") _,
-                    out("xmm13") _,
-                    out("xmm14") _,
-                    out("xmm15") _,
-                    options(nostack),
-                )
+                } then { "vzeroupper", } changes {
+                    "xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7"
+                    "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13" "xmm14" "xmm15"
+                })
             },
             // SAFETY: as above; SSE2 is part of x86-64.
             Stream::Sse2 => unsafe {
-                asm!(
-                    "2:",
+                stream_lines!(src, dst, lines, {
                     "movdqu xmm0, [{src}]",
                     "movdqu xmm1, [{src} + 16]",
                     "movdqu xmm2, [{src} + 32]",
@@ -205,19 +192,7 @@ impl Flusher {
                     "movntdq [{dst} + 16], xmm1",
                     "movntdq [{dst} + 32], xmm2",
                     "movntdq [{dst} + 48], xmm3",
-                    "add {src}, 64",
-                    "add {dst}, 64",
-                    "dec {lines}",
-                    "jnz 2b",
-                    src = inout(reg) src => _,
-                    dst = inout(reg) dst => _,
-                    lines = inout(reg) lines => _,
-                    out("xmm0") _,
-                    out("xmm1") _,
-                    out("xmm2") _,
-                    out("xmm3") _,
-                    options(nostack),
-                )
+                } then {} changes { "xmm0" "xmm1" "xmm2" "xmm3" })
             },
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use base::ErrorKind;
 use base::planted::{self, Bug};
-use pmem::Domain;
+use pmem::{Domain, StoreMode};
 use pool::HeaderState;
 
 use super::*;
@@ -77,9 +77,9 @@ impl State {
 }
 
 impl Domain for Power {
-    fn store(&self, region: &Region, site: Site, at: u64, len: usize, nontemporal: bool) {
+    fn store(&self, region: &Region, site: Site, at: u64, len: usize, mode: StoreMode) {
         let live = image(region);
-        if nontemporal && self.deaf != Some(site) {
+        if mode == StoreMode::Streamed && self.deaf != Some(site) {
             self.queue(&live, at, len);
         }
         self.lock().collect(&live);

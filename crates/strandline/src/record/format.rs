@@ -175,6 +175,7 @@ pub(crate) fn encode(
     key: &[u8],
     value: &[u8],
 ) {
+    // The first word, checksum and head check still open, and the number in the form of the zone.
     let start = out.len();
     let (role_bits, number) = match shape.role {
         Role::Solo => (0, seq),
@@ -207,6 +208,7 @@ pub(crate) fn encode(
             out.extend_from_slice(&seq.get().to_le_bytes())
         }
     }
+    // Lengths, and what the first record says of its segment.
     put_varint(out, key.len() as u64);
     put_varint(out, shape.value_len as u64);
     if let Role::First(s) = shape.role {
@@ -214,6 +216,7 @@ pub(crate) fn encode(
             put_varint(out, u64::from(field));
         }
     }
+    // The body. A blank record has none, but takes as many bytes.
     out.extend_from_slice(key);
     if shape.kind == Kind::Blank {
         out.resize(start + shape.head_len(place.form) + key.len() + shape.value_len, 0);
@@ -222,6 +225,7 @@ pub(crate) fn encode(
     }
     let body_end = out.len();
     out.resize(start + (body_end - start).next_multiple_of(LINE), 0);
+    // The head check first: the checksum covers it.
     let record = &mut out[start..];
     record[4] = head_check(place.seed, record);
     let summed_to =
@@ -286,6 +290,7 @@ impl RecordHead {
     /// Cheap, total, and not proof: [`RecordHead::verify`] is.
     #[inline]
     pub(crate) fn decode(bytes: &[u8], seed: u64, base_seq: Seq) -> Option<RecordHead> {
+        // Most stale bytes fail here.
         if bytes.len() < LINE || bytes[5] == 0 {
             return None;
         }
@@ -298,6 +303,7 @@ impl RecordHead {
         if tag & 0x80 != 0 {
             return None;
         }
+        // The number, by form and role.
         let role_bits = tag >> ROLE_SHIFT & 0x3;
         let mut reader = Reader::new(&bytes[6..]);
         let seq = if wide {
@@ -318,6 +324,7 @@ impl RecordHead {
             (0 | 1, _) => (u64::from(reader.u32()?), UNKNOWN_U32),
             _ => (0, 0),
         };
+        // Lengths within limits, so that no sum of them overflows.
         let key_len = reader.varint()?;
         let value_len = reader.varint()?;
         if key_len > base::limits::KEY_BYTES_MAX as u64
@@ -331,6 +338,7 @@ impl RecordHead {
             2 => Role::Follower,
             _ => Role::Moved,
         };
+        // What was published lies before the number of the commit.
         let number = match role {
             Role::First(segment) => seq.checked_sub(u64::from(segment.place))?,
             _ => seq,

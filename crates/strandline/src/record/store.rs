@@ -450,7 +450,7 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
-    use pmem::{Domain, Site};
+    use pmem::{Domain, Site, StoreMode};
     use pool::Format;
 
     use super::*;
@@ -464,7 +464,7 @@ mod tests {
     }
 
     impl Domain for Voids {
-        fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: bool) {}
+        fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: StoreMode) {}
 
         fn flush(&self, _: &Region, _: Site, _: u64, _: usize) {}
 

@@ -129,6 +129,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         slowdown: Slowdown,
     ) -> Result<Commit<'e, 'a>> {
         engine.check_writable("write")?;
+        // Limits first. A value that would take too much of a zone goes to an extent, durable before W2 names it.
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
             check_limits(op)?;
@@ -153,6 +154,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             indexed: false,
             vacating: None,
         };
+        // Routed and measured in the longer form: whatever zone W2 takes, the records fit.
         commit.group();
         let bytes: u64 = commit.groups.iter().map(|group| group.lengths.wide).sum();
         if bytes > engine.commit_bytes_max() {
@@ -165,6 +167,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 ),
             ));
         }
+        // All waiting is over before ranges are announced: scans of others walk them until W5.
         commit.prepare(bytes)?;
         commit.vacating = Vacating::announce(&commit.ops);
         Ok(commit)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use pmem::{Domain, Region, Site};
+use pmem::{Domain, Region, Site, StoreMode};
 use strandline::{Db, ErrorKind, Keyspace, KeyspaceOptions};
 
 use crate::find;
@@ -18,7 +18,7 @@ const STAMP_LEN: u64 = 8;
 struct Looks(AtomicU64);
 
 impl Domain for Looks {
-    fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: bool) {}
+    fn store(&self, _: &Region, _: Site, _: u64, _: usize, _: StoreMode) {}
 
     fn flush(&self, _: &Region, _: Site, _: u64, _: usize) {}
 

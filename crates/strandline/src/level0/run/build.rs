@@ -140,6 +140,7 @@ impl RunBuilder {
         if planted::is(Bug::LoseLastEntry) && self.entries > 1 && self.pending.pop().is_some() {
             self.entries -= 1;
         }
+        // The last block, and what the range deletions add to the run's numbers.
         if !self.pending.is_empty() {
             self.end_block()?;
         }
@@ -152,17 +153,8 @@ impl RunBuilder {
         }
         let _durable = self.write_batch()?;
         let media = Arc::clone(&self.media);
-        let mut uses = Vec::with_capacity(self.live.len());
-        for (no, live_bytes) in &self.live {
-            let zone = zones.get(no).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Internal,
-                    "index",
-                    format!("an entry lies in zone {no}, which no run holds; reopen the store and report this"),
-                )
-            })?;
-            uses.push(ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes });
-        }
+        let uses = self.zone_uses(zones)?;
+        // Filter and metadata are made whole in DRAM, then written; the last push fences for both.
         let fences = self.fences.finish();
         let meta = Meta {
             zones: uses.iter().map(|u| (u.zone.no, u.zone.incarnation, u.live_bytes)).collect(),
@@ -175,6 +167,7 @@ impl RunBuilder {
         let mut meta_pieces = PieceWriter::new(&media, &self.pending_free, meta_bytes.len() as u64);
         let _durable = filter.push(&filter_bytes)?;
         let durable = meta_pieces.push(&meta_bytes)?;
+        // The run owns the space of its pieces from here on.
         let mut space = Vec::new();
         let desc = RunDesc {
             id: self.name.id,
@@ -190,6 +183,18 @@ impl RunBuilder {
         };
         let run = Run::new(&media, desc, fences, uses, self.extents, meta.ranges, space);
         Ok(Some((run, durable)))
+    }
+
+    /// The zones that entries lie in, each held (I-ZONE-1).
+    fn zone_uses(&self, zones: &BTreeMap<u32, Arc<Zone>>) -> Result<Vec<ZoneUse>> {
+        let uses = self.live.iter().map(|(no, live_bytes)| {
+            let zone = zones.get(no).ok_or_else(|| {
+                let text = format!("an entry lies in zone {no}, which no run holds; reopen the store and report this");
+                Error::new(ErrorKind::Internal, "index", text)
+            })?;
+            Ok(ZoneUse { zone: Arc::clone(zone), live_bytes: *live_bytes })
+        });
+        uses.collect()
     }
 }
 

@@ -44,6 +44,7 @@ impl Scan {
     /// Passes the current key, and in the sources below the newest range deletion of it all that this covers.
     fn pass_covered(&mut self) -> Result<()> {
         let (view, direction, snapshot) = (Arc::clone(&self.view), self.direction, self.snapshot);
+        // What the newest covering deletion hides of older sources. Where none covers the key, only that is passed.
         let here = self.key().unwrap_or_default().to_vec();
         let Some((rank, covered)) = view.covering(&here, snapshot)? else { return self.pass() };
         let from = match direction {
@@ -54,6 +55,7 @@ impl Scan {
             Direction::Forward => key < *end,
             Direction::Backward => key >= *begin,
         };
+        // Memtables and runs: those older than the deletion seek behind it, others pass the key alone.
         let media = &*self.media;
         for cursor in &mut self.cursors {
             let Some(key) = cursor.head.as_ref().map(|head| media.key(head)) else { continue };
@@ -73,6 +75,7 @@ impl Scan {
                 cursor.advance(media)?;
             }
         }
+        // The same for levels.
         for walk in &mut self.walks {
             if walk.head().is_none() {
                 continue;
