@@ -269,7 +269,9 @@ impl Scan {
         for walk in &mut self.walks {
             walk.seek(from)?;
         }
-        self.fill_heap();
+        if self.cursors.len() + self.walks.len() > 1 {
+            self.fill_heap();
+        }
         Ok(())
     }
 

@@ -44,11 +44,9 @@ impl Scan {
     /// Orders all sources anew.
     pub(super) fn fill_heap(&mut self) {
         let sources = Sources { cursors: &self.cursors, walks: &self.walks, media: &self.media };
-        let count = self.cursors.len() + self.walks.len();
-        if count > 1 {
-            let stand = (0..count).filter(|place| sources.key(*place).is_some());
-            self.heap.fill(stand, |a, b| sources.precedes(a, b, self.direction));
-        }
+        let all = 0..self.cursors.len() + self.walks.len();
+        let stand = all.filter(|place| sources.key(*place).is_some());
+        self.heap.fill(stand, |a, b| sources.precedes(a, b, self.direction));
     }
 
     /// As [`Scan::pass`], of several sources.
