@@ -17,6 +17,9 @@ pub(crate) struct TableCopy {
     pub name: String,
 }
 
+/// The table in a copy, read block by block.
+type WholeCopy = sst::Table<Uncached<Arc<TableCopy>>>;
+
 impl ReadAt for TableCopy {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.file.read_at(at, out)
@@ -71,7 +74,20 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         largest: Vec::new(),
         ends_before: false,
     };
-    // Its entries: values and deletions only, each key once, lengths within the limits.
+    add_entries(&mut desc, &table, &refused)?;
+    add_range_deletes(&mut desc, &table, &refused)?;
+    if desc.entries + desc.range_deletes == 0 {
+        return Err(refused(ErrorKind::InvalidArgument, "is empty; leave it out"));
+    }
+    Ok(desc)
+}
+
+/// Counts the entries of a table: values and deletions only, each key once, lengths within the limits.
+fn add_entries(
+    desc: &mut TableDesc,
+    table: &Arc<WholeCopy>,
+    refused: &impl Fn(ErrorKind, &str) -> Error,
+) -> Result<()> {
     let mut cursor = table.cursor();
     cursor.first()?;
     while cursor.valid() {
@@ -91,7 +107,7 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
             let text = format!("has key {} twice; write it once", key.escape_ascii());
             return Err(refused(ErrorKind::InvalidArgument, &text));
         }
-        check_len(&refused, key, cursor.value().len())?;
+        check_len(refused, key, cursor.value().len())?;
         if desc.entries == 0 {
             desc.smallest = key.to_vec();
         }
@@ -100,10 +116,18 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         desc.entries += 1;
         cursor.next()?;
     }
-    // Its range deletions, which may widen the bounds.
+    Ok(())
+}
+
+/// Counts the range deletions, which may widen the bounds.
+fn add_range_deletes(
+    desc: &mut TableDesc,
+    table: &WholeCopy,
+    refused: &impl Fn(ErrorKind, &str) -> Error,
+) -> Result<()> {
     for delete in table.range_deletes()? {
-        check_len(&refused, &delete.begin, 0)?;
-        check_len(&refused, &delete.end, 0)?;
+        check_len(refused, &delete.begin, 0)?;
+        check_len(refused, &delete.end, 0)?;
         let first = desc.entries + desc.range_deletes == 0;
         if first || delete.begin < desc.smallest {
             desc.smallest = delete.begin;
@@ -114,10 +138,7 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         }
         desc.range_deletes += 1;
     }
-    if desc.entries + desc.range_deletes == 0 {
-        return Err(refused(ErrorKind::InvalidArgument, "is empty; leave it out"));
-    }
-    Ok(desc)
+    Ok(())
 }
 
 fn check_len(
