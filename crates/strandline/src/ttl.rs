@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::bytes::shown;
-use base::{Error, Result};
+use base::{Error, Result, Seq};
 
 use crate::caught::caught;
 use crate::hooks::Clock;
@@ -30,6 +30,48 @@ pub(crate) struct StoreClock {
     highest: AtomicU64,
     /// Some keyspace has a time to live.
     used: AtomicBool,
+}
+
+/// By when numbers were given out. Stored values have a time each, but runs and tables have no bounds of them: this tells when
+/// all that a source holds must have expired, from its newest number. It begins anew with each open.
+///
+/// **I-TTL-2** What has a number up to a sample's was written by the sample's time.
+#[derive(Default)]
+pub(crate) struct Ages {
+    /// Ascending in both.
+    samples: Vec<AgeSample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AgeSample {
+    upto: Seq,
+    by: u64,
+}
+
+/// Samples at most. Beyond, every second one goes, so that ages of what is old are known less well.
+const AGE_SAMPLES_MAX: usize = 64;
+
+impl Ages {
+    /// All up to number `upto` has been written by `now`.
+    pub(crate) fn note(&mut self, upto: Seq, now: Now) {
+        if self.samples.last().is_some_and(|last| last.upto >= upto) {
+            return;
+        }
+        if self.samples.len() == AGE_SAMPLES_MAX {
+            let mut place = 0;
+            self.samples.retain(|_| {
+                place += 1;
+                place % 2 == 0
+            });
+        }
+        self.samples.push(AgeSample { upto, by: now.millis() });
+    }
+
+    /// Whether all up to number `newest`, in a keyspace with this time to live, has expired by `now`.
+    pub(crate) fn have_expired(&self, newest: Seq, ttl: u64, now: Now) -> bool {
+        let first = self.samples.partition_point(|sample| sample.upto < newest);
+        self.samples.get(first).is_some_and(|sample| sample.by.saturating_add(ttl) <= now.millis())
+    }
 }
 
 /// What makes the values of a keyspace expire.
@@ -88,6 +130,11 @@ impl Expiry {
 
     pub(crate) fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// How long values live, in milliseconds.
+    pub(crate) fn ttl_millis(&self) -> u64 {
+        millis(self.ttl)
     }
 
     /// `value` as it is stored when it is written now.
@@ -176,5 +223,34 @@ mod tests {
         assert_eq!(Now(510).judge(&stored), Some(Timed::Expired), "from then on");
         assert!(Now(500).has_passed(&expiry.stamp_expired(b"")));
         assert_eq!((Now(0).judge(b"1234567"), value_of(&stored)), (None, &b"value"[..]));
+    }
+
+    #[test]
+    fn a_source_has_expired_a_time_to_live_after_its_newest_number_was_seen() {
+        let mut ages = Ages::default();
+        assert!(!ages.have_expired(Seq::new(1), 10, Now(1 << 40)), "nothing is known yet");
+        ages.note(Seq::new(5), Now(100));
+        ages.note(Seq::new(5), Now(500));
+        ages.note(Seq::new(8), Now(600));
+        for (newest, ttl, now, expired) in [
+            (5, 10, 109, false),
+            (5, 10, 110, true),
+            (1, 10, 110, true),
+            (6, 10, 609, false),
+            (6, 10, 610, true),
+            (9, 10, 1 << 40, false),
+            (8, u64::MAX, u64::MAX - 1, false),
+        ] {
+            let found = ages.have_expired(Seq::new(newest), ttl, Now(now));
+            assert_eq!(found, expired, "{newest}, {ttl}, {now}");
+        }
+        // However many there are, none says that something was written before it was.
+        for n in 0..10_000 {
+            ages.note(Seq::new(10 + n), Now(1000 + n));
+            assert!(ages.samples.len() <= AGE_SAMPLES_MAX);
+            let then = n / 2;
+            assert!(!ages.have_expired(Seq::new(10 + then), 10, Now(1009 + then)), "{n}");
+        }
+        assert!(ages.have_expired(Seq::new(10), 10, Now(1 << 40)));
     }
 }

@@ -236,6 +236,78 @@ fn the_space_of_expired_values_comes_back() {
     }
 }
 
+/// Does background work until there is none.
+fn idle(db: &Db) {
+    while !db.work(1000).expect("work").is_idle() {}
+}
+
+/// Nothing is written any more: what expires goes all the same, from memtables, runs and tables, and nothing else does.
+#[test]
+fn what_expires_in_an_idle_store_gives_its_space_back() {
+    for (ssd, opened_again) in [
+        (SsdSource::Auto, false),
+        (SsdSource::None, false),
+        (SsdSource::Auto, true),
+        (SsdSource::None, true),
+    ] {
+        let (dir, hand) = (TempDir::new("ttl-idle"), hand());
+        let open = || {
+            let options = options(ssd.clone()).subranges(1);
+            Db::open_with(dir.path(), options, hooks(&hand)).expect("open")
+        };
+        let mut db = open();
+        let cache = expiring(&db);
+        db.put("kept", [7; 800]).expect("put");
+        idle(&db);
+        let empty = db.properties().pm_free;
+        let fill = |from: u32| {
+            for no in from..from + 400 {
+                cache.put(no.to_be_bytes(), [1; 800]).expect("put");
+            }
+            cache.put(from.to_be_bytes(), [2; 5000]).expect("put");
+        };
+        // Into tables where there are any, into runs, and into a memtable.
+        fill(0);
+        db.flush().expect("flush");
+        db.compact().expect("compact");
+        fill(200);
+        db.flush().expect("flush");
+        cache.delete_range(10_u32.to_be_bytes(), 20_u32.to_be_bytes()).expect("delete range");
+        fill(400);
+        drop(cache);
+        if opened_again {
+            db.close().expect("close");
+            db = open();
+        }
+        let held = |db: &Db| {
+            let figures = db.properties();
+            let of = figures.keyspaces.iter().find(|each| each.name == "cache").expect("figures");
+            let tables: u64 = of.levels.iter().map(|level| level.bytes()).sum();
+            (tables, of.runs.len() as u64, of.memtable_records)
+        };
+        idle(&db);
+        let snapshot = db.snapshot();
+        hand.pass(90);
+        idle(&db);
+        assert_ne!(held(&db), (0, 0, 0), "it has not expired");
+        let keys = db.keyspace("cache").expect("keyspace").keys().count();
+        assert!(keys > 700, "{keys}");
+        for _ in 0..40 {
+            hand.pass(10);
+            idle(&db);
+        }
+        assert_eq!(held(&db), (0, 0, 0), "opened again: {opened_again}");
+        let lost = empty.saturating_sub(db.properties().pm_free);
+        assert!(lost <= 6 * db.properties().zone_bytes, "{lost} bytes are held");
+        assert_eq!(snapshot.get("kept").expect("get"), Some(vec![7; 800]));
+        let cache = db.keyspace("cache").expect("keyspace");
+        assert_eq!(cache.iter().count(), 0);
+        assert!(db.check().expect("check").damage.is_empty());
+        cache.put("key", "value").expect("put");
+        assert_eq!(read(&cache, b"key").as_deref(), Some(&b"value"[..]));
+    }
+}
+
 /// A clock that is set back neither makes values live longer nor brings them back, also not at the next open.
 #[test]
 fn the_clock_does_not_fall() {
@@ -391,4 +463,26 @@ fn a_repaired_store_has_what_has_not_expired() {
     let db = Db::open(fixed, options).expect("open");
     let get = |name: &str| db.keyspace(name).expect("keyspace").get("key").expect("get");
     assert_eq!((get("hour").as_deref(), get("moment")), (Some(&b"value"[..]), None));
+}
+
+/// Only the manifest knows which keyspaces have a time to live: without it their values come back with the time before them, and
+/// the report says so.
+#[test]
+fn a_repair_without_a_manifest_gives_values_with_their_times() {
+    let dir = TempDir::new("ttl-pieces");
+    let options = options(SsdSource::Auto);
+    let db = Db::open(dir.path().join("db"), options.clone()).expect("open");
+    let hour = KeyspaceOptions::new().ttl(Duration::from_secs(3600));
+    db.create_keyspace_with("hour", hour).expect("create").put("key", "value").expect("put");
+    let copy = dir.path().join("copy");
+    db.checkpoint(&copy).expect("checkpoint");
+    std::fs::write(copy.join("sst/MANIFEST"), b"gone").expect("written");
+    let fixed = dir.path().join("fixed");
+    let report = strandline::repair(&copy, &fixed, options.clone()).expect("repair");
+    assert!(report.lost.iter().any(|lost| lost.reason.contains("time to live")), "{report:?}");
+    let db = Db::open(fixed, options).expect("open");
+    let hour = db.keyspace("hour").expect("its name is in the table");
+    assert_eq!(hour.options().ttl, None);
+    let stored = hour.get("key").expect("get").expect("there");
+    assert_eq!((stored.len(), &stored[8..]), (8 + 5, &b"value"[..]));
 }

@@ -169,6 +169,9 @@ impl Engine {
         }
         let indexes = indexes?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
+            if self.look_for_expired()? {
+                return Ok(Worked::Did);
+            }
             self.background.throttle.asked.store(false, Relaxed);
         }
         Ok(match (indexes, levels) {
@@ -285,9 +288,14 @@ impl Engine {
             // Where there are levels, compactions free space; merges only keep runs few.
             let debt = if self.tables.is_some() { 0 } else { self.background.throttle.urgency() };
             let reclaimed = subrange.reclaimed.load(Relaxed);
-            let need = Need { debt, reclaimed, runs_max: self.runs_max() };
+            let need = if self.tables.is_none() && subrange.expired.load(Relaxed) {
+                Need::everything(self.runs_max())
+            } else {
+                Need { debt, reclaimed, runs_max: self.runs_max() }
+            };
             let merge = self.merge_free(&space, &subrange, need);
             if merge.is_some() {
+                subrange.expired.store(false, Relaxed);
                 return merge;
             }
         }

@@ -1,4 +1,5 @@
 //! Background work in quanta, and the threads that do it.
 
+mod expired;
 pub(crate) mod jobs;
 pub(crate) mod worker;

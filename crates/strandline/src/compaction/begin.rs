@@ -145,13 +145,14 @@ impl Engine {
         // Range deletions free files, but take almost no persistent memory, so they never make level 0 due by size.
         let frees = self.background.throttle.has_waiters() && self.files_are_full();
         let has_runs = !level0.runs.is_empty();
+        let goes = frees || subrange.expired.load(Relaxed);
         let facts = SubrangeFacts {
             bytes: level0.bytes(&subrange),
             held: level0.held_bytes(&subrange),
             overlap,
             heat: subrange.heat.load(Relaxed),
             busy: level0.is_busy(),
-            full: level0.memtable.is_some() || level0.runs.len() > unmerged || frees && has_runs,
+            full: level0.memtable.is_some() || level0.runs.len() > unmerged || goes && has_runs,
         };
         SubrangeCandidate { space, subrange, view, level0, scope, facts, due: None }
     }

@@ -13,6 +13,15 @@ use crate::options::Options;
 use crate::signal::Signal;
 use crate::throttle::Throttle;
 use crate::throttle::rate::RateLimit;
+use crate::ttl::Ages;
+
+/// Looks for what holds nothing but expired values.
+#[derive(Default)]
+pub(crate) struct ExpiryLooks {
+    pub ages: Ages,
+    /// When the next one is due, in milliseconds of the store's clock.
+    pub next: u64,
+}
 
 pub(crate) struct Background {
     /// The flush and the merges under way; the thread that holds the lock carries one on.
@@ -21,6 +30,8 @@ pub(crate) struct Background {
     /// Carries out what compactions merge.
     pub merge_engine: Box<dyn MergeEngine>,
     pub throttle: Throttle,
+    /// What is known of values that have expired.
+    pub expiry_looks: Mutex<ExpiryLooks>,
     /// What compactions may write; no limit where callers do the work.
     pub rate: Option<Arc<RateLimit>>,
     pub errors: LastErrors,
@@ -43,6 +54,7 @@ impl Background {
             compactions: Mutex::default(),
             merge_engine: Box::new(Cpu),
             throttle: Throttle::new(options.memtable_bytes),
+            expiry_looks: Mutex::default(),
             rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
             errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use base::PmOffset;
+use base::{AtomicSeq, PmOffset};
 
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::WriteHead;
@@ -35,6 +35,10 @@ pub(crate) struct Subrange {
     pub write_head: Arc<WriteHead>,
     /// Everything was merged since the last flush.
     pub reclaimed: AtomicBool,
+    /// All values in its level 0 have expired, so its runs are to go.
+    pub expired: AtomicBool,
+    /// The newest number in level 0 when that was said last: of what is still there then it is not said again.
+    pub expired_upto: AtomicSeq,
     /// Where cleaning goes on.
     clean_tail: Mutex<CleanTail>,
     /// Order of the newest memtable.
@@ -72,6 +76,8 @@ impl Subrange {
             orders: AtomicU64::new(newest.unwrap_or(0)),
             view: ArcSwap::from_pointee(sources),
             reclaimed: AtomicBool::new(false),
+            expired: AtomicBool::new(false),
+            expired_upto: AtomicSeq::default(),
             clean_tail: Mutex::default(),
             heat: AtomicU32::new(0),
             immutable_bytes: AtomicU64::new(0),

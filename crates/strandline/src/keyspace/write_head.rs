@@ -239,6 +239,11 @@ impl WriteHead {
         self.fill.bytes.load(Relaxed)
     }
 
+    /// The newest number reserved in the active memtable.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.fill.last_seq.load(Relaxed)
+    }
+
     /// Points the write head at a new active memtable that begins in the spare zone, if there is one. Returns
     /// the bytes and the last sequence number reserved in the old one.
     pub(crate) fn switch_memtable(

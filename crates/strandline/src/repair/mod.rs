@@ -194,6 +194,10 @@ struct Left {
     keyspaces: BTreeMap<String, SalvageSources>,
 }
 
+/// Only the manifest had them.
+const OPTIONS_LOST: &str = "the options of keyspaces, their merge operators among them; values of those with a time to live \
+    expire no more, and begin with 8 bytes that said when";
+
 /// What is left of a keyspace, from whatever place.
 #[derive(Default)]
 struct SalvageSources {
@@ -284,6 +288,7 @@ impl Left {
             ),
             false => format!("what only the pool had, and which tables counted: {error}"),
         }));
+        lost.push(unknown(OPTIONS_LOST.into()));
         lost.extend(damage);
         // Tables carry the names of their keyspaces; an ingested one knows neither its keyspace's number nor its age.
         let mut names = BTreeMap::from([(0, "default".to_owned())]);

@@ -19,6 +19,13 @@ pub(crate) struct Need {
     pub runs_max: usize,
 }
 
+impl Need {
+    /// All runs are to be merged, whatever space there is.
+    pub(crate) fn everything(runs_max: usize) -> Need {
+        Need { debt: 1000, reclaimed: false, runs_max }
+    }
+}
+
 /// The runs to merge, given their entries, newest first.
 ///
 /// If space is short, all runs, which frees the space of dead versions: at once if there is no space; otherwise once the newer
