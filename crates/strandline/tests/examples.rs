@@ -29,6 +29,8 @@ mod tags;
 mod time_series;
 #[path = "../examples/tuned.rs"]
 mod tuned;
+#[path = "../examples/watch.rs"]
+mod watch;
 
 #[track_caller]
 fn runs<E: Display>(main: impl FnOnce() -> Result<(), E>) {
@@ -98,4 +100,9 @@ fn operators_of_the_library() {
 #[test]
 fn keyspaces_of_several_kinds() {
     runs(tuned::main);
+}
+
+#[test]
+fn a_watch_over_a_store() {
+    runs(watch::main);
 }

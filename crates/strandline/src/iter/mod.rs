@@ -112,6 +112,8 @@ impl SourceCursor {
     }
 
     /// A walk over a run from `from` on.
+    // Built where the scan keeps it: a call would copy the cursor at every seek.
+    #[inline(always)]
     pub(crate) fn run(
         media: &Media,
         run: &Arc<Run>,
