@@ -107,7 +107,8 @@ pub(crate) fn read_log(
     }
     // An edit is written after the one before it is durable, so an intact one further on proves
     // that what stands here was lost later.
-    let behind = (ALIGN..area.end - at).step_by(ALIGN as usize).map(|distance| at + distance);
+    let left = area.end.checked_distance(at).unwrap_or(0);
+    let behind = (ALIGN..left).step_by(ALIGN as usize).map(|distance| at + distance);
     if let Some(later) =
         behind.into_iter().find(|later| decode(region, binding, *later, area.end).is_some())
     {

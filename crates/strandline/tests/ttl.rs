@@ -308,6 +308,33 @@ fn what_expires_in_an_idle_store_gives_its_space_back() {
     }
 }
 
+/// What came after level 0 had expired gathers there as ever: each flush by itself is no reason to compact.
+#[test]
+fn what_comes_after_level_0_has_expired_gathers_there() {
+    let (dir, hand) = (TempDir::new("ttl-gathers"), hand());
+    let options = options(SsdSource::Auto).subranges(1);
+    let db = Db::open_with(dir.path(), options, hooks(&hand)).expect("open");
+    let cache = expiring(&db);
+    let runs = || {
+        let figures = db.properties();
+        figures.keyspaces.iter().find(|each| each.name == "cache").map(|each| each.runs.len())
+    };
+    cache.put("key", "value").expect("put");
+    db.flush().expect("flush");
+    // Two looks: numbers have ages from the first on.
+    idle(&db);
+    hand.pass(200);
+    idle(&db);
+    assert_eq!(runs(), Some(0), "it has expired");
+    // The clock stands still, so no look comes between.
+    for round in 1..=3 {
+        cache.put(format!("key {round}"), "value").expect("put");
+        db.flush().expect("flush");
+        idle(&db);
+        assert_eq!(runs(), Some(round));
+    }
+}
+
 /// A clock that is set back neither makes values live longer nor brings them back, also not at the next open.
 #[test]
 fn the_clock_does_not_fall() {

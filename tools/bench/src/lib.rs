@@ -39,6 +39,7 @@
 
 mod bench;
 mod child;
+mod claim;
 mod clock;
 mod config;
 pub mod data;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use strandline::{Db, Options, PmSource, SsdSource};
 
+use crate::claim::{Places, is_of_tables};
 use crate::config::Config;
 use crate::operators;
 use crate::scratch::{MEMORY, Scratch};
@@ -12,10 +13,6 @@ use crate::words::told;
 
 /// Files of a store, as the engine names them.
 const FILES: [&str; 4] = ["STORE", "STORE.new", "pool", "inspect.sock"];
-/// What is in the folder of a store, or of what is left of one.
-const PARTS: [&str; 5] = ["STORE", "STORE.new", "pool", "sst", "wal"];
-/// Says of a folder that bench made the store in it.
-const MARKER: &str = "BENCH";
 /// Smallest pool that is chosen.
 const POOL_MIN: u64 = 1 << 30;
 
@@ -26,8 +23,19 @@ pub(crate) struct Store {
     db: Option<Db>,
     /// Bytes of keys and values written since it was opened.
     user_bytes: u64,
+    marker: Marker,
     /// Removes the folder at the end; none where the user named one.
     _scratch: Option<Scratch>,
+}
+
+/// Whether the folder says that bench made the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    /// It need not: the store is kept, or in memory.
+    No,
+    /// Once there is a new store.
+    Due,
+    Done,
 }
 
 impl Store {
@@ -50,7 +58,8 @@ impl Store {
             }
             (None, _) => Store::in_scratch(options.pm_size)?,
         };
-        let store = Store { path, options, db: None, user_bytes: 0, _scratch: scratch };
+        let marker = Marker::No;
+        let mut store = Store { path, options, db: None, user_bytes: 0, marker, _scratch: scratch };
         match config.use_existing_db {
             true => store.must_be_there()?,
             false => {
@@ -72,23 +81,30 @@ impl Store {
         ))
     }
 
-    /// Marks the folder as one whose store may be emptied. Refuses one with a store that bench did not make.
-    fn claim(&self, config: &Config) -> Result<(), String> {
+    /// Refuses places that hold what bench did not make, unless that may be lost.
+    fn claim(&mut self, config: &Config) -> Result<(), String> {
         if self.is_heap() {
             return Ok(());
         }
-        let (shown, marker) = (self.path.display(), self.path.join(MARKER));
-        let holds = PARTS.iter().any(|part| self.path.join(part).exists());
-        if holds && !marker.exists() && !config.overwrite_existing {
-            return Err(format!(
-                "{shown} holds a store that bench did not make; name another folder with --db, keep the store with \
-                 --use_existing_db, or empty it with --overwrite_existing"
-            ));
+        if !config.overwrite_existing {
+            self.places().check()?;
         }
-        let text = "strandline bench made the store in this folder, and empties it when it runs here again\n";
+        self.marker = Marker::Due;
+        let shown = self.path.display();
         std::fs::create_dir_all(&self.path)
-            .and_then(|()| std::fs::write(&marker, text))
-            .map_err(|error| format!("{}: {error}; name a folder with --db", marker.display()))
+            .map_err(|error| format!("{shown}: {error}; name a folder with --db"))
+    }
+
+    fn places(&self) -> Places<'_> {
+        let pool = match &self.options.pm {
+            PmSource::Path(pool) => Some(&**pool),
+            _ => None,
+        };
+        let tables = match &self.options.ssd {
+            SsdSource::Path(folder) => Some(&**folder),
+            _ => None,
+        };
+        Places { folder: &self.path, pool, tables }
     }
 
     fn in_scratch(wanted: u64) -> Result<(PathBuf, Option<Scratch>), String> {
@@ -140,6 +156,10 @@ impl Store {
             None => {
                 let db = Db::open_with(&self.path, self.options.clone(), operators::hooks())
                     .map_err(told)?;
+                if self.marker == Marker::Due {
+                    self.places().note()?;
+                    self.marker = Marker::Done;
+                }
                 Ok(self.db.insert(db).clone())
             }
         }
@@ -167,6 +187,9 @@ impl Store {
     pub(crate) fn fresh(&mut self) -> Result<(), String> {
         self.close();
         self.remove()?;
+        if self.marker == Marker::Done {
+            self.marker = Marker::Due;
+        }
         self.db().map(drop)
     }
 
@@ -188,9 +211,7 @@ impl Store {
         let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(Vec::new()) };
         let failed = |error| format!("listing {}: {error}", folder.display());
         let files = entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed));
-        let is_ours = |path: &PathBuf| {
-            path.extension().is_some_and(|end| end == "sst") || path.ends_with("OWNER")
-        };
+        let is_ours = |path: &PathBuf| is_of_tables(path);
         Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_ours).collect())
     }
 

@@ -422,6 +422,31 @@ fn a_store_of_others_is_not_emptied() {
     assert_eq!(value(), None);
     // Now it is one of bench.
     run(&args).lines();
+    // Until another is made there by hand.
+    std::fs::remove_dir_all(path.join("sst")).expect("removed");
+    for part in ["STORE", "pool"] {
+        std::fs::remove_file(path.join(part)).expect("removed");
+    }
+    strandline::Db::open(&path, options()).expect("a store").put("mine", "new").expect("a put");
+    assert_eq!(run(&args).output.status.code(), Some(1));
+    assert_eq!(value().as_deref(), Some(&b"new"[..]));
+    // Nor is a pool, or a folder of tables, that is named beside a store of bench.
+    let own = format!("--db={}", folder.path().join("own").display());
+    run(&[&[&own[..]], &args[1..]].concat()).lines();
+    for part in [
+        format!("--pm={}", path.join("pool").display()),
+        format!("--ssd={}", path.join("sst").display()),
+    ] {
+        let refused = run(&[&[&own[..], &part], &args[1..]].concat());
+        assert_eq!(refused.output.status.code(), Some(1), "{part}: {}", refused.out());
+        assert!(refused.err().contains("bench did not make"), "{part}: {}", refused.err());
+    }
+    assert_eq!(value().as_deref(), Some(&b"new"[..]));
+    // One that bench was given empty is its own.
+    let pool = format!("--pm={}", folder.path().join("its pool").display());
+    for _ in 0..2 {
+        run(&[&[&own[..], &pool], &args[1..]].concat()).lines();
+    }
 
     let mistyped = folder.path().join("mistyped");
     let ran = run(&[&format!("--db={}", mistyped.display()), "--use_existing_db", args[3]]);

@@ -74,7 +74,7 @@ impl Failure {
 }
 
 /// `text` with escapes in place of control characters.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut plain, c| {
         if c.is_control() {
             plain.extend(c.escape_default());

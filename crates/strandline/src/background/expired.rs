@@ -5,9 +5,9 @@
 //! nothing, so a look costs no more than reading what goes. What has expired in part waits for what the rest waits for.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
-use base::{Result, Seq};
+use base::Seq;
 
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
@@ -20,18 +20,23 @@ const PAUSE: (u64, u64) = (1, 10_000);
 
 impl Engine {
     /// Begins to give back what holds expired values only. Tells whether there is work now.
-    pub(crate) fn look_for_expired(&self) -> Result<bool> {
+    pub(crate) fn look_for_expired(&self) -> bool {
         let clock = self.hooks.clock();
         if clock.highest().is_none() {
-            return Ok(false);
+            return false;
         }
-        // Another thread may be at it.
-        let Ok(mut looks) = self.background.expiry_looks.try_lock() else { return Ok(false) };
+        let mut looks = match self.background.expiry_looks.try_lock() {
+            Ok(looks) => looks,
+            // Whole after a panic too: a sample is noted and a time set at once.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread is at it.
+            Err(TryLockError::WouldBlock) => return false,
+        };
         // In this order: what has been published has its time already (I-TTL-2).
         let upto = self.sequence.ring.visible();
         let now = clock.now();
         if now.millis() < looks.next {
-            return Ok(false);
+            return false;
         }
         // What went since the last look waits for a thread that needs space.
         self.reclaim();
@@ -52,11 +57,11 @@ impl Engine {
             for subrange in space.subranges() {
                 begun |= self.end_expired_level0(&space, &subrange, &expired);
             }
-            begun |= self.begin_expired(&space, &expired)?;
+            begun |= self.begin_expired(&space, &expired);
         }
         let pause = (shortest / LOOKS).clamp(PAUSE.0, PAUSE.1);
         looks.next = now.millis().saturating_add(pause);
-        Ok(begun)
+        begun
     }
 
     /// Sees to it that level 0 of a subrange goes, if all of it has `expired`. Tells whether there is work now.
@@ -89,6 +94,7 @@ impl Engine {
             return false;
         }
         subrange.expired_upto.store(newest, Relaxed);
-        !subrange.expired.swap(true, Relaxed)
+        subrange.expired.store(true, Relaxed);
+        true
     }
 }

@@ -169,7 +169,7 @@ impl Engine {
         }
         let indexes = indexes?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
-            if self.look_for_expired()? {
+            if self.look_for_expired() {
                 return Ok(Worked::Did);
             }
             self.background.throttle.asked.store(false, Relaxed);

@@ -145,7 +145,11 @@ impl Engine {
         // Range deletions free files, but take almost no persistent memory, so they never make level 0 due by size.
         let frees = self.background.throttle.has_waiters() && self.files_are_full();
         let has_runs = !level0.runs.is_empty();
-        let goes = frees || subrange.expired.load(Relaxed);
+        // Runs that came after the look are not among those that it found expired.
+        let upto = subrange.expired_upto.load(Relaxed);
+        let expired =
+            subrange.expired.load(Relaxed) && view.runs.iter().all(|run| run.desc.max_seq <= upto);
+        let goes = frees || expired;
         let facts = SubrangeFacts {
             bytes: level0.bytes(&subrange),
             held: level0.held_bytes(&subrange),

@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Result, Seq};
+use base::Seq;
 
 use crate::compaction::begin::PickedCompaction;
+use crate::compaction::run::DueWork;
 use crate::engine::Engine;
+use crate::hooks::events::CompactionReason;
 use crate::keyspace::KeyspaceState;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
@@ -18,14 +20,21 @@ impl Engine {
         &self,
         space: &Arc<KeyspaceState>,
         expired: &impl Fn(Seq) -> bool,
-    ) -> Result<bool> {
-        let Some(mut compactions) = self.hold_compactions(space) else { return Ok(false) };
-        let view = space.subranges()[0].view.load_full();
-        let Some((into, onto)) = lowest(&view.tree, expired) else { return Ok(false) };
-        let picked = PickedCompaction { level0: None, upper: Vec::new(), into, onto };
-        let begun = self.begin_picked(&compactions, space, &view, picked)?;
-        compactions.under_way.extend(begun.iter().cloned());
-        Ok(begun.is_some())
+    ) -> bool {
+        let Some(mut compactions) = self.hold_compactions(space) else { return false };
+        if self.pauses(&compactions) {
+            return false;
+        }
+        let begun = self.begin_noted(&mut compactions, space, |compactions| {
+            let view = space.subranges()[0].view.load_full();
+            let Some((into, onto)) = lowest(&view.tree, expired) else { return Ok(None) };
+            let picked = PickedCompaction { level0: None, upper: Vec::new(), into, onto };
+            self.begin_picked(compactions, space, &view, picked)
+        });
+        let DueWork::Begun(begun) = begun else { return false };
+        begun.tell_begin(&self.events, CompactionReason::Expired);
+        compactions.under_way.push(begun);
+        true
     }
 }
 

@@ -35,7 +35,7 @@ const OTHERS_SPREAD: u32 = 3;
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The result of a look for due compactions.
-enum DueWork {
+pub(crate) enum DueWork {
     Begun(Arc<Compaction>),
     /// None is due, or none can begin now.
     Nothing,
@@ -240,7 +240,7 @@ impl Engine {
     }
 
     /// Whether a compaction failed lately. Without background threads no thread would come back to it.
-    fn pauses(&self, compactions: &Compactions) -> bool {
+    pub(crate) fn pauses(&self, compactions: &Compactions) -> bool {
         let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
         lately && self.options.background_threads > 0
     }
@@ -277,8 +277,7 @@ impl Engine {
         let mut came = DueWork::Nothing;
         for SubrangeCandidate { space, subrange, view, level0, scope, due, .. } in self.candidates()
         {
-            // Pick and begin; inputs marked by a begin that fails are released by their drop.
-            let begin = || {
+            let begun = self.begin_noted(compactions, &space, |compactions| {
                 let bounds = level0.bounds(&self.media, &subrange)?;
                 let of = Compactable {
                     space: &space,
@@ -291,29 +290,45 @@ impl Engine {
                 };
                 let input = self.picker_input(compactions, &of);
                 choose(&input).map_or(Ok(None), |choice| self.begin(compactions, &of, choice))
-            };
-            let begun = caught(begin).unwrap_or_else(|said| Err(panicked("compact", &said)));
+            });
             match begun {
-                Ok(None) => {}
-                Ok(Some(begun)) => {
-                    compactions.failed_at = None;
-                    if begun.parts.len() > 1 {
-                        // Other threads may take parts.
-                        self.background.signal.raise();
-                    }
-                    return DueWork::Begun(begun);
-                }
-                Err(error) if error.kind() == ErrorKind::Corruption => {
-                    self.leave_alone(&space, &error);
-                }
-                Err(error) => {
-                    self.background.errors.set_compaction(Some(&error));
-                    compactions.failed_at = Some(Instant::now());
-                    came = DueWork::Failed;
-                }
+                DueWork::Begun(begun) => return DueWork::Begun(begun),
+                DueWork::Failed => came = DueWork::Failed,
+                DueWork::Nothing => {}
             }
         }
         came
+    }
+
+    /// Picks and begins a compaction of `space`. A failure is noted, and ends in no error: a keyspace that is damaged is left
+    /// alone, and anything else is tried again. Inputs marked by a begin that fails are released by their drop.
+    pub(crate) fn begin_noted(
+        &self,
+        compactions: &mut Compactions,
+        space: &Arc<KeyspaceState>,
+        begin: impl FnOnce(&Compactions) -> Result<Option<Arc<Compaction>>>,
+    ) -> DueWork {
+        let begun = caught(|| begin(compactions));
+        match begun.unwrap_or_else(|said| Err(panicked("compact", &said))) {
+            Ok(None) => DueWork::Nothing,
+            Ok(Some(begun)) => {
+                compactions.failed_at = None;
+                if begun.parts.len() > 1 {
+                    // Other threads may take parts.
+                    self.background.signal.raise();
+                }
+                DueWork::Begun(begun)
+            }
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                self.leave_alone(space, &error);
+                DueWork::Nothing
+            }
+            Err(error) => {
+                self.background.errors.set_compaction(Some(&error));
+                compactions.failed_at = Some(Instant::now());
+                DueWork::Failed
+            }
+        }
     }
 
     /// Counts a compaction that was installed.

@@ -186,7 +186,7 @@ impl Ends {
             Direction::Backward => &mut self.back,
         };
         match own.pop_front() {
-            Some(copy) => Some(copy.item()),
+            Some(copy) => Some(copy.item().map_err(|error| self.keyspace.unread(error))),
             None => self.take_next(direction),
         }
     }
@@ -202,7 +202,7 @@ impl Ends {
             Direction::Backward => (&mut self.back, &mut self.front),
         };
         if let Some(copy) = own.pop_front() {
-            return Some(copy.item());
+            return Some(copy.item().map_err(|error| self.keyspace.unread(error)));
         }
         if let Some(error) = self.failure.take() {
             // What the other end has lies behind keys that cannot be read.

@@ -119,6 +119,8 @@ impl Engine {
             self.lifetime.stopped.store(true, SeqCst);
         }
         self.let_go_soon();
+        // A call that was under way may have begun a job meanwhile, or kept the jobs from being given up.
+        self.end_told();
         self.events.tell();
     }
 

@@ -36,7 +36,8 @@ pub struct KeyspaceOptions {
     /// Bytes of records at which a memtable of the keyspace is flushed, if that is less than what the store gives each.
     pub memtable_bytes: Option<u64>,
     /// How long a value lives, in whole milliseconds. From then on the key counts as deleted. Reads at a snapshot judge by the
-    /// time when they read; an iterator or cursor judges all that it shows by the time when it was made. The space comes back as
+    /// time when they read; an iterator or cursor judges all that it shows by the time when it was made, but what a merge or a
+    /// compaction has dropped since is gone. The space comes back as
     /// memtables are flushed, runs merged and tables compacted, and where nothing is written, as background work finds what
     /// holds nothing else; [`Db::compact`](crate::Db::compact) asks for it. Each value takes 8 bytes more. Such a keyspace takes
     /// no operands and no files from elsewhere.

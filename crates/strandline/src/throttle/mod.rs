@@ -142,10 +142,13 @@ impl Throttle {
     /// A writer is slowed, for `reason` or what the debt is owed for: what is to be told, if none was before.
     #[cold]
     pub(crate) fn begin_stall(&self, reason: Option<StallReason>) -> Option<Event> {
-        if self.stalled.swap(true, Relaxed) {
+        if self.stalled.load(Relaxed) {
             return None;
         }
         let mut stall = self.stall();
+        if self.stalled.swap(true, Relaxed) {
+            return None;
+        }
         let reason = reason.or(stall.owed_for).unwrap_or(StallReason::Debt);
         stall.since = Some((Instant::now(), reason));
         Some(Event::StallBegun(StallBegun { reason }))

@@ -40,22 +40,22 @@ impl Engine {
         if threads {
             // The background thread has the work in hand; a writer that took it over might meet its long end.
             if self.background.throttle.slow(bytes) {
-                self.tell_stall(None);
+                // Its steps tell of it: this thread pins Views, which a listener could keep for long.
+                self.note_stall(None);
             }
         } else if self.background.throttle.debt() >= HELP_DEBT {
             // Sleeping would drain nothing.
-            self.tell_stall(None);
+            self.note_stall(None);
             let _worked = self.help()?;
         }
         Ok(())
     }
 
-    /// Tells that writers are slowed, if they were not before. The caller is in W1.
+    /// Notes that writers are slowed, if they were not before. The caller is in W1.
     #[cold]
-    fn tell_stall(&self, reason: Option<StallReason>) {
+    fn note_stall(&self, reason: Option<StallReason>) {
         if let Some(event) = self.background.throttle.begin_stall(reason) {
             self.events.note(|| event);
-            self.events.tell();
         }
     }
 
@@ -250,7 +250,8 @@ impl Engine {
                 return Ok(got);
             }
             self.check_writable("write")?;
-            self.tell_stall(Some(StallReason::Space));
+            self.note_stall(Some(StallReason::Space));
+            self.events.tell();
             self.background.throttle.press();
             self.background.throttle.want(len);
             // The first of two rounds may have been under way already.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use strandline::{CheckReport, Doubled, ErrorKind, Owned, Owner, Place, SpaceReport, UnmergedKey};
 
 use crate::context::Context;
-use crate::failure::{Failure, NEGATIVE, OK, Outcome};
+use crate::failure::{Failure, NEGATIVE, OK, Outcome, plain};
 use crate::human;
 use crate::output::Out;
 use crate::render::damage::{damage_json, what};
@@ -59,7 +59,7 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
     }
     print_space(&report.space, out)?;
     for unmerged in &report.unmerged {
-        out.line(format_args!("cannot be read: {}", unmerged.what))?;
+        out.line(format_args!("cannot be read: {}", plain(&unmerged.what)))?;
     }
     if report.damage.is_empty() {
         return out.line("no damage");
@@ -148,7 +148,7 @@ fn unreadable(context: &Context, what: &str) -> Outcome {
         }))?;
     } else {
         out.line("the store cannot be read:")?;
-        out.line(what)?;
+        out.line(plain(what))?;
     }
     out.finish()?;
     Ok(NEGATIVE)

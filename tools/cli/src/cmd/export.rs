@@ -21,7 +21,7 @@ Lines:
   {\"end\": {\"keyspaces\": N, \"records\": N}}    last: without it the export is not whole
 
 Values of a keyspace with a time to live begin it anew when they are loaded. Options of the store, such as
---pm-size, are not exported.
+--pm-size, are not exported. A keyspace with an operator or a filter of the application is loaded by that alone.
 
 Example:
   strandline export --db a | strandline load --db b --create --format export")]

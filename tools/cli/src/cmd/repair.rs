@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use strandline::LostRange;
 
 use crate::context::Context;
-use crate::failure::{NEGATIVE, OK, Outcome};
+use crate::failure::{NEGATIVE, OK, Outcome, plain};
 use crate::human;
 use crate::output::Out;
 use crate::render::keyspace;
@@ -52,7 +52,7 @@ pub fn run(context: &Context, args: &RepairArgs) -> Outcome {
             rows.extend(report.lost.iter().map(|lost| {
                 let name = lost.keyspace.as_deref();
                 let keyspace = name.map_or_else(|| "unknown".into(), keyspace::name);
-                vec![keyspace, key(&lost.from, "first"), key(&lost.to, "last"), lost.reason.clone()]
+                vec![keyspace, key(&lost.from, "first"), key(&lost.to, "last"), plain(&lost.reason)]
             }));
             out.table(&rows)?;
         }

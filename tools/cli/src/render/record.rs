@@ -4,7 +4,7 @@ use serde_json::json;
 use strandline::{Cursor, ErrorKind};
 
 use crate::context::Context;
-use crate::failure::{Failure, OK, Outcome};
+use crate::failure::{Failure, OK, Outcome, plain};
 use crate::output::Out;
 use crate::stderr::Stderr;
 use crate::text::Form;
@@ -42,7 +42,7 @@ impl RecordPrinter {
                 self.left_out += 1;
                 let left_out = json!({ "key": form.json(key), "message": error.to_string() });
                 self.notes.note(
-                    format_args!("strandline: left out: {error}"),
+                    format_args!("strandline: left out: {}", plain(&error.to_string())),
                     &json!({ "left_out": left_out }),
                 );
                 return Ok(());

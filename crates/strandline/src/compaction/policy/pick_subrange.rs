@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(due(&full, 100, Normal), [0], "the least rewarding goes too");
         (full[0].bytes, full[0].held) = (0, 0);
         assert_eq!(due(&full, 100, Normal), [0], "range deletions alone");
-        assert_eq!(due(&busy, 100, Normal), [0_usize; 0], "the first is level0");
+        assert_eq!(due(&busy, 100, Normal), [0_usize; 0], "the first is being compacted");
         assert_eq!(due(&busy, 100, Stalled), [1]);
         assert_eq!(due(&busy, 75, Normal), [1], "and as much may come meanwhile");
     }

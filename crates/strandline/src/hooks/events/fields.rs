@@ -27,7 +27,11 @@ impl fmt::Display for FieldValue {
             FieldValue::Number(number) => write!(f, "{number}"),
             FieldValue::Seconds(seconds) => write!(f, "{seconds:.6}"),
             FieldValue::Flag(flag) => write!(f, "{flag}"),
-            FieldValue::Text(text) if text.contains([' ', '"', '=']) => write!(f, "{text:?}"),
+            FieldValue::Text(text)
+                if text.contains(|c: char| matches!(c, ' ' | '"' | '=') || c.is_control()) =>
+            {
+                write!(f, "{text:?}")
+            }
             FieldValue::Text(text) => f.write_str(text),
         }
     }
@@ -164,6 +168,7 @@ impl fmt::Display for CompactionReason {
             CompactionReason::MergeRuns => "merge_runs",
             CompactionReason::Level0 => "level0",
             CompactionReason::Levels => "levels",
+            CompactionReason::Expired => "expired",
             CompactionReason::Manual => "manual",
         })
     }
