@@ -143,6 +143,7 @@ impl Expiry {
     }
 
     /// `value` as one that has expired already.
+    #[cfg(any(test, feature = "steps"))]
     pub(crate) fn stamp_expired(&self, value: &[u8]) -> Vec<u8> {
         stamped(self.now().0, value)
     }
