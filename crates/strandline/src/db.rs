@@ -131,7 +131,7 @@ impl Db {
         options: Options,
         hooks: Hooks,
     ) -> Result<Db> {
-        Db::from_engine(open::open_region(region, table_dir, (options, hooks), Access::Write)?)
+        Db::from_engine(open::open_region(region, table_dir, options, hooks, Access::Write)?)
     }
 
     pub(crate) fn from_engine(engine: Arc<Engine>) -> Result<Db> {

@@ -227,12 +227,12 @@ pub fn open(
 
 /// As [`Db::open_with`], on ground that the caller made: directories and the file `STORE` are made and read there, too.
 pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> Result<Db> {
-    Db::from_engine(open::open_at(ground, path, (options, hooks), Access::Write)?)
+    Db::from_engine(open::open_at(ground, path, options, hooks, Access::Write)?)
 }
 
 /// As [`Db::open_read_only`], on ground that the caller made.
 pub fn read_at(ground: &Given, path: &Path, options: Options) -> Result<Db> {
-    Db::from_engine(open::open_at(ground, path, (options, Hooks::default()), Access::Read)?)
+    Db::from_engine(open::open_at(ground, path, options, Hooks::default(), Access::Read)?)
 }
 
 /// As [`crate::repair`], on ground that the caller made.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
-use pmem::{OpenMode, Region};
+use pmem::{OpenMode, Prefault, Region};
 use pool::Pool;
 
 use crate::manifest::{ManifestState, file as manifest_file};
-use crate::open::ground::Ground;
+use crate::open::ground::{Ground, PoolPlace};
 use crate::open::open_dram::{WAL, setting};
 use crate::open::remains;
 use crate::open::store_file::{Identity, Memory};
@@ -40,11 +40,11 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     }
     let (region, id) = match &identity.memory {
         Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, table_dir.as_ref())?,
-        Memory::Wal(dir) => make_log(ground, (&path.join(dir), len), options, table_dir.as_ref())?,
+        Memory::Wal(dir) => make_log(ground, &path.join(dir), len, options, table_dir.as_ref())?,
     };
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
     identity.write(&*names, path)?;
-    Ok(OpenedParts::whole(region, false, table_dir))
+    Ok(OpenedParts::whole(region, Prefault::Now, table_dir))
 }
 
 /// The pool of a new store, with its identifier.
@@ -60,7 +60,8 @@ fn make_pool(
         Some(Err(_)) if !ground.is_blank(at)? => None,
         first => first.transpose()?,
     };
-    let region = ground.make_pool(at, options, first.is_some())?;
+    let place = if first.is_some() { PoolPlace::Blank } else { PoolPlace::Used };
+    let region = ground.make_pool(at, options, place)?;
     let first = || first.map_or_else(|| first_state(table_dir), Ok);
     let id = format_if_new(ground, &region, options, first)?;
     Ok((region, id))
@@ -69,7 +70,8 @@ fn make_pool(
 /// The memory of a new store, of `len` bytes, that has its log in `dir`, with the identifier of its pool.
 fn make_log(
     ground: &dyn Ground,
-    (dir, len): (&Path, u64),
+    dir: &Path,
+    len: u64,
     options: &Options,
     table_dir: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {

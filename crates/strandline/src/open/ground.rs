@@ -20,6 +20,15 @@ const POOL_LEN_MIN: u64 = 1 << 20;
 /// How much of a file must be zero to count as never used.
 const BLANK_BYTES: u64 = 1 << 20;
 
+/// What is at the place of a pool that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolPlace {
+    /// No pool, or one in which nothing ever was.
+    Blank,
+    /// A pool, or something else that is not ours to change.
+    Used,
+}
+
 /// Where the parts of a store are made and found.
 pub(crate) trait Ground {
     /// The file system of directories, of `STORE`, and of the log. Through the page cache: what is written must outlive
@@ -32,10 +41,10 @@ pub(crate) trait Ground {
     /// Whether there is no pool at `at`, or one in which nothing ever was.
     fn is_blank(&self, at: &Path) -> Result<bool>;
 
-    /// The pool at `at`, which has that name, and its length, whatever happens when this returns. What [is
-    /// blank](Self::is_blank) is made, or made longer; anything else is taken as it is, so that what is not ours is told
-    /// and not touched.
-    fn make_pool(&self, at: &Path, options: &Options, is_blank: bool) -> Result<Arc<Region>>;
+    /// The pool at `at`, which has that name, and its length, whatever happens when this returns. Where the
+    /// place is blank, it is made, or made longer; anything else is taken as it is, so that what is not ours is told and
+    /// not touched.
+    fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>>;
 
     /// Bytes of the memory of a new store.
     ///
@@ -93,10 +102,14 @@ impl Ground for Machine {
         }
     }
 
-    fn make_pool(&self, at: &Path, options: &Options, is_blank: bool) -> Result<Arc<Region>> {
+    fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>> {
         let file = match std::fs::metadata(at) {
             // A device has its own size.
-            Ok(meta) if !is_blank || !meta.is_file() || meta.len() >= options.pm_size => {
+            Ok(meta)
+                if place == PoolPlace::Used
+                    || !meta.is_file()
+                    || meta.len() >= options.pm_size =>
+            {
                 PoolFile::open(at, OpenMode::ReadWrite)?
             }
             _ => PoolFile::create(at, options.pm_size)?,
@@ -165,7 +178,7 @@ impl Ground for Given {
         Ok(opened.is_err_and(|error| error.kind() == ErrorKind::NotFound))
     }
 
-    fn make_pool(&self, at: &Path, _: &Options, _: bool) -> Result<Arc<Region>> {
+    fn make_pool(&self, at: &Path, _: &Options, _: PoolPlace) -> Result<Arc<Region>> {
         if !self.fs.exists(at)? {
             self.fs.create(at)?.sync()?;
         }

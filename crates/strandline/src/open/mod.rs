@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{OpenMode, Owner, Region};
+use pmem::{OpenMode, Owner, Prefault, Region};
 use pool::{Pool, Replay};
 use ssd::Fs;
 
@@ -33,7 +33,7 @@ use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::create::{create, first_state, format_if_new, make_table_dir};
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory};
-use crate::options::check::{check, check_level0, check_pm_tables, check_threads};
+use crate::options::check::{StoreParts, check, check_level0, check_pm_tables, check_threads};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
@@ -51,16 +51,20 @@ const READ_POOL_LEN: u64 = 4 << 20;
 /// The parts of a store, before anything is recovered.
 pub(crate) struct OpenedParts {
     pub region: Arc<Region>,
-    /// Its pages are yet to be mapped.
-    pub lazy: bool,
+    /// Whether its pages are mapped, or yet to be.
+    pub prefault: Prefault,
     pub table_dir: Option<TableDir>,
     /// What of the region is lost.
     pub damage: Vec<Damage>,
 }
 
 impl OpenedParts {
-    pub fn whole(region: Arc<Region>, lazy: bool, table_dir: Option<TableDir>) -> OpenedParts {
-        OpenedParts { region, lazy, table_dir, damage: Vec::new() }
+    pub fn whole(
+        region: Arc<Region>,
+        prefault: Prefault,
+        table_dir: Option<TableDir>,
+    ) -> OpenedParts {
+        OpenedParts { region, prefault, table_dir, damage: Vec::new() }
     }
 }
 
@@ -71,7 +75,7 @@ pub(crate) fn open(
     hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
-    let opened = open_at(&Machine, path, (options, hooks), access);
+    let opened = open_at(&Machine, path, options, hooks, access);
     let engine = opened.map_err(|error| match (access, error.kind()) {
         (Access::Read, ErrorKind::Busy) => inspect::client::held_by_writer(path, &error),
         _ => error,
@@ -87,7 +91,8 @@ pub(crate) fn open(
 pub(crate) fn open_at(
     ground: &dyn Ground,
     path: &Path,
-    (options, hooks): (Options, Hooks),
+    options: Options,
+    hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
     check(&options)?;
@@ -103,13 +108,13 @@ pub(crate) fn open_at(
             remains::refuse_heap(ground, path)?;
             let region = Arc::new(Region::heap(options.pm_size, None)?);
             format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
-            OpenedParts::whole(region, false, heap_table_dir(ground, &options)?)
+            OpenedParts::whole(region, Prefault::Now, heap_table_dir(ground, &options)?)
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
             open_file(ground, path, &options, access)?
         }
     };
-    assemble(opened, (options, hooks), access)
+    assemble(opened, options, hooks, access)
 }
 
 /// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
@@ -219,7 +224,7 @@ fn open_memory(
     };
     let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let region = ground.open_pool(&pool, mode).map_err(|error| missing(path, error))?;
-    Ok(OpenedParts::whole(region, true, None))
+    Ok(OpenedParts::whole(region, Prefault::Lazy, None))
 }
 
 fn other_memory(store: &Path, is: &str, given: &str) -> Error {
@@ -235,7 +240,7 @@ fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Resul
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
     let options = Options { zone_size: 0, ..options.clone() };
     format_if_new(ground, &region, &options, || first_state(Some(&table_dir)))?;
-    Ok(OpenedParts::whole(region, false, Some(table_dir)))
+    Ok(OpenedParts::whole(region, Prefault::Now, Some(table_dir)))
 }
 
 /// Where the parts of a damaged store are, or should be.
@@ -314,13 +319,14 @@ pub(crate) fn open_what_is_left(
     check(options)?;
     let names = ground.names();
     let is_checkpoint = is_checkpoint(&*names, path).unwrap_or(false);
-    let with = (options.clone(), Hooks::default());
-    if is_checkpoint && !places.is_there(&*names) {
-        return assemble(open_checkpoint(ground, path, options)?, with, Access::Read);
-    }
-    let (region, damage) = places.memory(ground, options)?;
-    let table_dir = Some(present_table_dir(ground, places.tables.clone()));
-    assemble(OpenedParts { region, lazy: true, table_dir, damage }, with, Access::Read)
+    let opened = if is_checkpoint && !places.is_there(&*names) {
+        open_checkpoint(ground, path, options)?
+    } else {
+        let (region, damage) = places.memory(ground, options)?;
+        let table_dir = Some(present_table_dir(ground, places.tables.clone()));
+        OpenedParts { region, prefault: Prefault::Lazy, table_dir, damage }
+    };
+    assemble(opened, options.clone(), Hooks::default(), Access::Read)
 }
 
 /// A directory of tables that may be gone.
@@ -394,13 +400,14 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
 pub(crate) fn open_region(
     region: Arc<Region>,
     table_dir: Option<TableDir>,
-    (options, hooks): (Options, Hooks),
+    options: Options,
+    hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
         format_if_new(&Machine, &region, &options, || first_state(table_dir.as_ref()))?;
     }
-    assemble(OpenedParts::whole(region, false, table_dir), (options, hooks), access)
+    assemble(OpenedParts::whole(region, Prefault::Now, table_dir), options, hooks, access)
 }
 
 /// The right to write, for an open that writes.
@@ -440,15 +447,18 @@ fn open_pool(region: &Arc<Region>, damage: &[Damage]) -> Result<(Pool, Replay)> 
 /// Recovers what was opened, and starts what runs beside it.
 fn assemble(
     opened: OpenedParts,
-    (options, hooks): (Options, Hooks),
+    options: Options,
+    hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
-    let OpenedParts { region, lazy, table_dir, damage } = opened;
+    let OpenedParts { region, prefault, table_dir, damage } = opened;
+    let has_log = region.journal().is_some();
+    let parts = StoreParts { has_log, has_tables: table_dir.is_some() };
     if access == Access::Write {
-        check_pm_tables(&options, region.journal().is_some(), table_dir.is_some())?;
+        check_pm_tables(&options, parts)?;
     }
-    let prefault_to = if lazy { region.len() } else { 0 };
+    let prefault_to = if prefault == Prefault::Lazy { region.len() } else { 0 };
     let owner = own(&region, access)?;
     let (pool, replay) = open_pool(&region, &damage)?;
     let media = Arc::new(Media::new(pool, region, owner));
@@ -458,7 +468,7 @@ fn assemble(
     };
     let read_only = access == Access::Read;
     if !read_only {
-        check_level0(&options, table_dir.is_some())?;
+        check_level0(&options, parts)?;
     }
     let cache = options.block_cache.min(options.dram_budget / 2);
     let pending_free = Arc::new(PendingFree::default());

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{OpenMode, Region};
+use pmem::{OpenMode, Prefault, Region};
 
 use crate::engine::{Access, Engine};
 use crate::open::OpenedParts;
@@ -38,10 +38,10 @@ pub(crate) fn open_memory(
     };
     if access == Access::Read {
         let (region, damage) = read_memory(ground, dir, options)?.ok_or_else(nothing)?;
-        return Ok(OpenedParts { region, lazy: false, table_dir: None, damage });
+        return Ok(OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Now, None) });
     }
     let region = wal::open(setting(ground, dir, options, OpenMode::ReadWrite)?, || Ok(None))?;
-    Ok(OpenedParts::whole(region.ok_or_else(nothing)?, false, None))
+    Ok(OpenedParts::whole(region.ok_or_else(nothing)?, Prefault::Now, None))
 }
 
 /// Reads what the log in `dir` tells, and what of it is lost.

@@ -23,6 +23,14 @@ const TABLE_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 30;
 /// Threads of one kind at most: beyond that the system may refuse them, or take the process.
 pub(super) const THREADS_MAX: u32 = 64;
 
+/// What a store has, or is to have, of what some options need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreParts {
+    /// Its memory is DRAM, with a log.
+    pub has_log: bool,
+    pub has_tables: bool,
+}
+
 /// Refuses values that make no store.
 pub(crate) fn check(options: &Options) -> Result<()> {
     for (name, value, bounds) in [
@@ -47,7 +55,8 @@ pub(crate) fn check(options: &Options) -> Result<()> {
             format!("zone_size={zone}: a power of two from 1K to 64M, or 0"),
         ));
     }
-    check_pm_tables(options, options.pm == PmSource::Dram, options.ssd != SsdSource::None)
+    let has_log = options.pm == PmSource::Dram;
+    check_pm_tables(options, StoreParts { has_log, has_tables: options.ssd != SsdSource::None })
 }
 
 /// Refuses more threads than a store has use for.
@@ -68,13 +77,13 @@ fn check_bounds(name: &str, value: u64, bounds: &RangeInclusive<u64>) -> Result<
 }
 
 /// Refuses forms of level 0 that need tables where there are none.
-pub(crate) fn check_level0(options: &Options, has_tables: bool) -> Result<()> {
+pub(crate) fn check_level0(options: &Options, parts: StoreParts) -> Result<()> {
     let name = match options.level0 {
         Level0Form::GlobalIndex => return Ok(()),
         Level0Form::IndexRuns => "index-runs",
         Level0Form::Sst => "sst",
     };
-    if has_tables {
+    if parts.has_tables {
         return Ok(());
     }
     let text = format!("level0={name} needs tables; give ssd a directory, or leave level0 out");
@@ -82,12 +91,12 @@ pub(crate) fn check_level0(options: &Options, has_tables: bool) -> Result<()> {
 }
 
 /// Refuses tables in persistent memory where that is DRAM with a log, or where there are no tables.
-pub(crate) fn check_pm_tables(options: &Options, logged: bool, has_tables: bool) -> Result<()> {
+pub(crate) fn check_pm_tables(options: &Options, parts: StoreParts) -> Result<()> {
     let why = match options.pm_tables {
         0 => return Ok(()),
         percent if percent > PM_TABLES_MAX => "at most 75 percent",
-        _ if logged => "with pm=dram the log would have tables too, on SSD; leave pm_tables out",
-        _ if !has_tables => {
+        _ if parts.has_log => "with pm=dram the log would have tables too, on SSD; leave pm_tables out",
+        _ if !parts.has_tables => {
             "the store has no tables; name a directory with ssd, or leave pm_tables out"
         }
         _ => return Ok(()),

@@ -117,7 +117,7 @@ pub(crate) fn repair_at(
     match open::open_what_is_left(ground, path, &places, &options) {
         Ok(engine) => left.gather(&engine, &mut report.lost)?,
         Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-        Err(error) => left.gather_pieces(ground, (&places, &options), error, &mut report.lost)?,
+        Err(error) => left.gather_pieces(ground, &places, &options, error, &mut report.lost)?,
     }
     // The places of the old store are not those of the new one.
     let fresh = Options {
@@ -262,7 +262,8 @@ impl Left {
     fn gather_pieces(
         &mut self,
         ground: &dyn Ground,
-        (places, options): (&Places, &Options),
+        places: &Places,
+        options: &Options,
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
@@ -335,7 +336,7 @@ impl Left {
         options: Options,
         report: &mut RepairReport,
     ) -> Result<()> {
-        let engine = open::open_at(ground, staging, (options, Hooks::default()), Access::Write)?;
+        let engine = open::open_at(ground, staging, options, Hooks::default(), Access::Write)?;
         let written = self.write_to(&engine, report).and_then(|()| engine.sync_wal());
         engine.close();
         written
