@@ -10,6 +10,14 @@ use crate::record::format::SeqForm;
 use crate::record::zone::Zone;
 use crate::ring::sequencer::SequencerGuard;
 
+/// The commits that a zone is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptFor {
+    All,
+    /// Those that only delete: it came out of their reserve.
+    Deletes,
+}
+
 /// Where the next record of a subrange goes. Written only inside the gate.
 pub(crate) struct WriteHead {
     /// Number of the View whose active memtable these zones belong to.
@@ -186,10 +194,10 @@ impl WriteHead {
         self.fill.tail_reserved.store(false, Relaxed);
     }
 
-    /// Makes a granted zone the spare one; `reserved`: for deletes.
-    pub(crate) fn set_spare(&self, pass: &SequencerGuard<'_>, zone: &Zone, reserved: bool) {
+    /// Makes a granted zone the spare one.
+    pub(crate) fn set_spare(&self, pass: &SequencerGuard<'_>, zone: &Zone, kept_for: KeptFor) {
         self.set_spare_from(pass, zone, zone.start);
-        self.fill.spare_reserved.store(reserved, Relaxed);
+        self.fill.spare_reserved.store(kept_for == KeptFor::Deletes, Relaxed);
     }
 
     /// As [`WriteHead::set_spare`], beginning at `start`.

@@ -25,8 +25,15 @@ struct Chain<'m> {
     base: Option<&'m [u8]>,
     /// Nothing older counts.
     ended: bool,
-    /// Versions and bytes of values of the source being walked.
-    walked: (u64, u64),
+    walked: Walked,
+}
+
+/// What was read of a source so far.
+#[derive(Default)]
+struct Walked {
+    versions: u64,
+    /// Of operands.
+    bytes: u64,
 }
 
 /// What operands came to, or why the operator made nothing of them: that concerns their key alone.
@@ -57,7 +64,7 @@ impl Engine {
 impl<'m> Chain<'m> {
     fn new(media: &'m Media, copies: &'m Bump) -> Chain<'m> {
         let operands = Vec::new();
-        Chain { media, copies, operands, base: None, ended: false, walked: (0, 0) }
+        Chain { media, copies, operands, base: None, ended: false, walked: Walked::default() }
     }
 
     /// Takes in what the sources of `view` have of `key`, from version `newest` down.
@@ -66,7 +73,7 @@ impl<'m> Chain<'m> {
         for memtable in &view.memtables {
             let deleted = memtable.deletes.newest(key, newest);
             memtable.walk(media, key, newest, |entry| self.record(&entry, deleted))?;
-            self.leave(ProbeSource::Memtable { order: memtable.order }, true, trace);
+            self.leave(ProbeSource::Memtable { order: memtable.order }, trace);
             if self.is_over(deleted) {
                 return Ok(());
             }
@@ -74,11 +81,13 @@ impl<'m> Chain<'m> {
         let hash = hash(key);
         for run in &view.runs {
             let deleted = run.ranges.newest(key, newest);
-            let passes = run.may_hold(media, hash);
-            if passes {
+            let source = ProbeSource::Run { id: run.desc.id, entries: run.entries() };
+            if run.may_hold(media, hash) {
                 run.walk(media, key, newest, |entry| self.record(&entry, deleted))?;
+                self.leave(source, trace);
+            } else {
+                pass_by(source, trace);
             }
-            self.leave(ProbeSource::Run { id: run.desc.id, entries: run.entries() }, passes, trace);
             if self.is_over(deleted) {
                 return Ok(());
             }
@@ -97,8 +106,8 @@ impl<'m> Chain<'m> {
             let Some(table) = level.table_of(key) else { continue };
             let deleted = level.deleted_in(table, key, newest)?;
             let open = table.open()?;
-            let passes = open.may_contain(key)?;
-            if passes {
+            let source = ProbeSource::Table { level: number, id: table.desc.id };
+            if open.may_contain(key)? {
                 let mut cursor = open.cursor();
                 cursor.seek(key, newest)?;
                 while cursor.valid() && cursor.key() == key {
@@ -109,8 +118,10 @@ impl<'m> Chain<'m> {
                     }
                     cursor.next()?;
                 }
+                self.leave(source, trace);
+            } else {
+                pass_by(source, trace);
             }
-            self.leave(ProbeSource::Table { level: number, id: table.desc.id }, passes, trace);
             if self.is_over(deleted) {
                 return Ok(());
             }
@@ -136,11 +147,11 @@ impl<'m> Chain<'m> {
         if self.ended {
             return ControlFlow::Break(());
         }
-        self.walked.0 += 1;
+        self.walked.versions += 1;
         match kind {
             EntryKind::Merge => {
                 let operand = value();
-                self.walked.1 += operand.len() as u64;
+                self.walked.bytes += operand.len() as u64;
                 self.operands.push(operand);
             }
             EntryKind::Value => {
@@ -153,12 +164,18 @@ impl<'m> Chain<'m> {
     }
 
     /// A source has no more.
-    fn leave(&mut self, source: ProbeSource, passed_filter: bool, trace: &mut impl Trace) {
-        let (versions, bytes) = std::mem::take(&mut self.walked);
-        trace.probe(|| Probe { source, passed_filter, found: versions > 0, versions, bytes });
+    fn leave(&mut self, source: ProbeSource, trace: &mut impl Trace) {
+        let Walked { versions, bytes } = std::mem::take(&mut self.walked);
+        let found = versions > 0;
+        trace.probe(|| Probe { source, passed_filter: true, found, versions, bytes });
     }
 
     fn is_over(&self, deleted: Seq) -> bool {
         self.ended || deleted > Seq::ZERO
     }
+}
+
+/// The filter of a source let nothing through.
+fn pass_by(source: ProbeSource, trace: &mut impl Trace) {
+    trace.probe(|| Probe { source, passed_filter: false, found: false, versions: 0, bytes: 0 });
 }

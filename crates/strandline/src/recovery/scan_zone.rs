@@ -85,14 +85,15 @@ pub(crate) struct FoundRecord {
 }
 
 impl FoundRecord {
-    fn new(at: PmOffset, head: &RecordHead, number: Seq, void: bool) -> FoundRecord {
+    /// The record at `at`, of the commit with this number.
+    fn new(at: PmOffset, head: &RecordHead, number: Seq) -> FoundRecord {
         FoundRecord {
             at,
             len: head.len() as u64,
             seq: head.seq,
             number,
             kind: head.kind,
-            void,
+            void: head.void,
             key_at: head.key_at as u32,
             key_len: head.key_len as u32,
             value_len: head.value_len as u32,
@@ -270,7 +271,7 @@ pub(crate) fn replay(
         };
         if last_of_commit <= cut {
             for (at, head) in &heads {
-                each(FoundRecord::new(*at, head, found.number, head.void))?;
+                each(FoundRecord::new(*at, head, found.number))?;
             }
             sealed = found.end - start;
         }
@@ -293,7 +294,7 @@ fn single(
             continue;
         };
         if head.seq <= cut && head.role != Role::Moved {
-            each(FoundRecord::new(at, &head, head.number(), head.void))?;
+            each(FoundRecord::new(at, &head, head.number()))?;
         }
         at += head.len() as u64;
     }

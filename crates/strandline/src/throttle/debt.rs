@@ -2,7 +2,7 @@
 
 use crate::hooks::events::StallReason;
 use crate::level0::policy::pick_runs::RUNS_ABOVE_LEVELS;
-use crate::throttle::{Backlog, FULL_DEBT};
+use crate::throttle::{Backlog, FULL_DEBT, Supply};
 
 /// Index of a memtable that is not flushed for want of DRAM: fewer keys would not be worth a run.
 const INDEX_BYTES_MIN: u64 = 64 << 10;
@@ -55,8 +55,7 @@ pub(crate) struct Debt {
     pub backlog: Backlog,
     /// Bytes that have to last until space was reclaimed.
     pub available: u64,
-    /// So little is left that writers may not take more than reclaiming gains.
-    pub scarce: bool,
+    pub supply: Supply,
     /// Index bytes at which a memtable is flushed.
     pub index_bytes: u64,
     /// Bytes of records at which it is.
@@ -111,7 +110,7 @@ pub(crate) fn decide(state: &BackgroundState) -> Debt {
         all: space.max(for_runs).max(for_memtables),
         backlog,
         available: available - kept,
-        scarce: state.headroom < 2 * state.zone_len,
+        supply: if state.headroom < 2 * state.zone_len { Supply::Scarce } else { Supply::Ample },
         index_bytes: (half_left / shares).clamp(INDEX_BYTES_MIN, INDEX_BYTES_MAX),
         memtable_bytes: if space > 0 { little } else { most },
     }
@@ -148,7 +147,7 @@ mod tests {
     fn nothing_is_owed_in_quiet_times() {
         let debt = decide(&idle());
         assert_eq!((debt.space, debt.all, debt.backlog), (0, 0, Backlog::None));
-        assert_eq!((debt.available, debt.scarce), (798 * MIB, false));
+        assert_eq!((debt.available, debt.supply), (798 * MIB, Supply::Ample));
         assert_eq!((debt.index_bytes, debt.memtable_bytes), (250 * MIB, 64 * MIB));
     }
 
@@ -201,6 +200,7 @@ mod tests {
         );
         let two = BackgroundState { headroom: 60 * MIB, subranges: 2, ..idle() };
         assert_eq!(size(two), 16 * MIB - zone / 64);
-        assert!(decide(&BackgroundState { headroom: 7 * MIB, ..idle() }).scarce);
+        let short = decide(&BackgroundState { headroom: 7 * MIB, ..idle() });
+        assert_eq!(short.supply, Supply::Scarce);
     }
 }

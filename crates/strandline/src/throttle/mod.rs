@@ -41,6 +41,14 @@ pub(crate) enum Backlog {
     Runs,
 }
 
+/// How much space is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supply {
+    Ample,
+    /// So little that writers may not take more than reclaiming gains.
+    Scarce,
+}
+
 /// What writers owe.
 pub(crate) struct Throttle {
     debt: AtomicU32,
@@ -274,8 +282,14 @@ impl Throttle {
     }
 
     /// Sets the pace at which `available` bytes last until space was reclaimed, in `seconds`; with a `backlog`, not
-    /// above what clears it; where space is `scarce`, not above what reclaiming gains.
-    pub(crate) fn set_pace(&self, available: u64, seconds: f64, backlog: Backlog, scarce: bool) {
+    /// above what clears it; where space is scarce, not above what reclaiming gains.
+    pub(crate) fn set_pace(
+        &self,
+        available: u64,
+        seconds: f64,
+        backlog: Backlog,
+        supply: Supply,
+    ) {
         let seconds = seconds + LATENCY_S;
         // A quarter is kept for what the estimate misses.
         let pace = (available as f64 * 0.75 / seconds) as u64;
@@ -291,7 +305,7 @@ impl Throttle {
             // Merges get most of the background thread's time.
             Backlog::Runs => flushes / 4,
         };
-        if scarce {
+        if supply == Supply::Scarce {
             most = most.min(self.gain_bps.load(Relaxed));
         }
         self.pace.store(pace.min(most).max(*PACE.start()), Relaxed);
@@ -351,6 +365,7 @@ impl Throttle {
 
 #[cfg(test)]
 mod tests {
+    use super::Supply::{Ample, Scarce};
     use super::*;
 
     #[test]
@@ -359,7 +374,7 @@ mod tests {
         assert_eq!(throttle.place(1 << 20), None, "no debt, no pace");
         throttle.press();
         // 50,000 entries of 300 ns, and 5 ms: 20 ms for 3/4 of 400 KB.
-        throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, false);
+        throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, Ample);
         let first = throttle.place(100_000).expect("due");
         let second = throttle.place(0).expect("due");
         throttle.place(300_000).expect("due");
@@ -369,17 +384,17 @@ mod tests {
         assert!((6_600_000..6_700_000).contains(&(second - first)), "{}", second - first);
         // The same space has to last a shorter time once part of it is done.
         throttle.merging(25_000, 0);
-        throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, false);
+        throttle.set_pace(400_000, throttle.merge_time(50_000), Backlog::None, Ample);
         assert_eq!(throttle.pace.load(Relaxed), 24_000_000);
         throttle.flushed(3_000_000, Duration::from_millis(10));
-        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(500), false);
+        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(500), Ample);
         assert_eq!(throttle.pace.load(Relaxed), 225_000_000);
-        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(900), false);
+        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(900), Ample);
         assert_eq!(throttle.pace.load(Relaxed), 45_000_000);
-        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(2000), false);
+        throttle.set_pace(400_000_000, throttle.merge_time(1000), Backlog::Memtables(2000), Ample);
         assert_eq!(throttle.pace.load(Relaxed), *PACE.start());
         throttle.merged(1000, 1_000_000, Duration::from_micros(100_000));
-        throttle.set_pace(1 << 40, throttle.merge_time(1000), Backlog::Memtables(0), true);
+        throttle.set_pace(1 << 40, throttle.merge_time(1000), Backlog::Memtables(0), Scarce);
         assert_eq!(throttle.pace.load(Relaxed), 10_000_000);
     }
 }

@@ -14,6 +14,7 @@ use crate::hooks::events::StallReason;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{Subrange, SubrangeName};
 use crate::keyspace::view::View;
+use crate::keyspace::write_head::KeptFor;
 use crate::memtable::Memtable;
 use crate::quantum::Worked;
 use crate::record::extent::ExtentHold;
@@ -180,7 +181,10 @@ impl Engine {
             return Ok(free);
         }
         let base_seq = self.sequence.sequencer.next_seq();
-        let reserved = claim == Claim::Delete && !self.may_grant(Claim::Put);
+        let kept_for = match claim {
+            Claim::Delete if !self.may_grant(Claim::Put) => KeptFor::Deletes,
+            _ => KeptFor::All,
+        };
         let whose = SubrangeName { keyspace: space.id, subrange: subrange.id };
         let Some(zone) = self.grant(ZoneKind::Memtable, claim, whose, base_seq) else {
             self.update_debt();
@@ -189,7 +193,7 @@ impl Engine {
         let view = subrange.view.load();
         view.active().push_zone(Arc::clone(&zone));
         let pass = self.sequence.sequencer.enter_to_switch();
-        write_head.set_spare(&pass, &zone, reserved);
+        write_head.set_spare(&pass, &zone, kept_for);
         drop(pass);
         if let Some(space) = self.keyspaces.get(space.id) {
             self.space.holders.add(&space, subrange);
@@ -340,7 +344,7 @@ impl Engine {
         } else {
             self.background.throttle.merge_time(state.memtable_entries + state.run_entries)
         };
-        self.background.throttle.set_pace(debt.available, seconds, debt.backlog, debt.scarce);
+        self.background.throttle.set_pace(debt.available, seconds, debt.backlog, debt.supply);
         self.background.throttle.index_bytes.store(debt.index_bytes, Relaxed);
         self.background.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
     }

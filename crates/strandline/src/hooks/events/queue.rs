@@ -20,6 +20,13 @@ use crate::hooks::HookFailures;
 /// Events that may wait while a listener takes its time; those beyond are counted as failures of hooks, and not told.
 const UNTOLD_MAX: usize = 10_000;
 
+/// What becomes of writes when something has failed in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    GoOn,
+    Refused,
+}
+
 /// Whom a store tells, and what it has yet to tell.
 #[derive(Default)]
 pub(crate) struct Events {
@@ -80,8 +87,9 @@ impl Events {
     }
 
     /// Notes that something failed in the background.
-    pub(crate) fn note_error(&self, error: &Error, refuses_writes: bool) {
+    pub(crate) fn note_error(&self, error: &Error, writes: Writes) {
         self.note(|| {
+            let refuses_writes = writes == Writes::Refused;
             Event::BackgroundError(BackgroundError { error: error.clone(), refuses_writes })
         });
     }
