@@ -15,7 +15,7 @@ pub use crate::open::ground::Given;
 use crate::read::get::{AsOfNow, Pinning, SearchDepth};
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
-use crate::wal::{self, Setting};
+use crate::wal::{self, LogOwner, Setting};
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
 use crate::write::slowdown::Slowdown;
@@ -248,12 +248,13 @@ pub fn repair_at(
 /// The region whose log is in directory `dir`, which exists, of the file system `fs`. Where there is none, one begins for
 /// the store with the identifier and the bytes of `fresh`; `None` if that says nothing. No other open may use the log.
 pub fn journaled(
-    (fs, dir): (Arc<dyn Fs>, &Path),
+    fs: Arc<dyn Fs>,
+    dir: &Path,
     sync: WalSync,
     fresh: Option<(u64, u64)>,
 ) -> Result<Option<Arc<Region>>> {
     let setting = Setting { fs, dir: dir.to_owned(), sync, lock: None };
-    wal::open(setting, || Ok(fresh))
+    wal::open(setting, || Ok(fresh.map(|(id, region_len)| LogOwner { id, region_len })))
 }
 
 /// Last sequence number that readers see.

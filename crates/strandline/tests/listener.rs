@@ -239,8 +239,8 @@ fn a_store_that_takes_no_more_writes_says_so() {
     let dir = Path::new("/sst");
     fs.create_dir_all(dir).expect("made");
     fs.create_dir_all(Path::new("/wal")).expect("made");
-    let log = (Arc::clone(&fs) as Arc<dyn Fs>, Path::new("/wal"));
-    let region = steps::journaled(log, WalSync::Always, Some((7, 256 << 10)));
+    let log = Path::new("/wal");
+    let region = steps::journaled(fs.clone(), log, WalSync::Always, Some((7, 256 << 10)));
     let region = region.expect("begins").expect("a region");
     let format = pool::Format { zone_len: 4 << 10, manifest_len: 16 << 10 };
     steps::format(&region, format, 7).expect("format");

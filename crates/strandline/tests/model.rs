@@ -26,8 +26,8 @@ fn memory(options: &Options, fs: &Arc<dyn ssd::Fs>) -> impl Fn() -> Arc<Region> 
     move || match &region {
         Some(region) => Arc::clone(region),
         None => {
-            let log = (Arc::clone(&fs), Path::new("/wal"));
-            steps::journaled(log, sync, Some((7, len))).expect("log").expect("a region")
+            let region = steps::journaled(Arc::clone(&fs), "/wal".as_ref(), sync, Some((7, len)));
+            region.expect("log").expect("a region")
         }
     }
 }

@@ -27,8 +27,8 @@ fn store(options: &Options) -> Db {
     }
     let region = match options.pm {
         PmSource::Dram => {
-            let log = (Arc::clone(&fs), Path::new("/wal"));
-            let region = steps::journaled(log, options.wal_sync, Some((7, options.pm_size)));
+            let (on, dir) = (Arc::clone(&fs), Path::new("/wal"));
+            let region = steps::journaled(on, dir, options.wal_sync, Some((7, options.pm_size)));
             region.expect("log").expect("a region")
         }
         _ => heap(options.pm_size),

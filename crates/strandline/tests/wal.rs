@@ -359,8 +359,9 @@ impl Place {
     }
 
     fn region(&self) -> strandline::Result<Arc<Region>> {
-        let log = (Arc::clone(&self.fs), Path::new("/wal"));
-        let region = steps::journaled(log, self.sync, Some((ID, 256 << 10)))?.expect("a region");
+        let (fs, dir) = (Arc::clone(&self.fs), Path::new("/wal"));
+        let region = steps::journaled(fs, dir, self.sync, Some((ID, 256 << 10)))?;
+        let region = region.expect("a region");
         if let Err(error) = steps::formatted(&region) {
             if error.kind() != ErrorKind::NotFound {
                 return Err(error);

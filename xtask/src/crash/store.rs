@@ -100,8 +100,7 @@ impl Engine {
         if !self.journaled {
             return Ok(StoreMemory { region: Arc::new(region), unused: None });
         }
-        let log = (Arc::clone(fs), WAL.as_ref());
-        match steps::journaled(log, WalSync::Always, fresh)? {
+        match steps::journaled(Arc::clone(fs), WAL.as_ref(), WalSync::Always, fresh)? {
             Some(journaled) => Ok(StoreMemory { region: journaled, unused: Some(region) }),
             None => Err(Error::new(ErrorKind::NotFound, "open", "there is no log")),
         }

@@ -20,7 +20,7 @@ use crate::open::{self, OpenedParts, POOL, SST};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
-use crate::wal;
+use crate::wal::{self, LogOwner};
 
 /// Makes the store at `path`.
 pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
@@ -81,7 +81,7 @@ fn make_log(
     let begins = !wal::is_in(&*names, dir);
     // Before anything is made: what is damaged stays as it is.
     let first = begins.then(|| first_state(table_dir)).transpose()?;
-    let fresh = || Ok(Some((ground.fresh_id()?, len)));
+    let fresh = || Ok(Some(LogOwner { id: ground.fresh_id()?, region_len: len }));
     let region = wal::open(setting, fresh)?.ok_or_else(|| {
         Error::new(ErrorKind::Internal, "open", "a new log gave no memory; report this")
     })?;

@@ -32,6 +32,7 @@ use pmem::{Durability, FileLock, Journal, JournalFigures, Region};
 use ssd::Fs;
 
 pub(crate) use replay::LostFrames;
+pub(crate) use segment::LogOwner;
 
 use crate::caught::{caught, panicked};
 use crate::options::WalSync;
@@ -97,14 +98,14 @@ thread_local! {
     static FRAMES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Opens the log for writing and gives the region that it tells of. Where there is none, one begins for a region of
-/// the length that `fresh` says, with the identifier of the store; or `None` if that says nothing.
+/// Opens the log for writing and gives the region that it tells of. Where there is none, one begins for the store that
+/// `fresh` says; or `None` if that says nothing.
 ///
 /// # Errors
 /// `Corruption`, by file and offset, for damage to what was acknowledged; `NotSupported`; `NoSpace`, `Io`.
 pub(crate) fn open(
     setting: Setting,
-    fresh: impl FnOnce() -> Result<Option<(u64, u64)>>,
+    fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
     let sync = setting.sync;
     let log = Arc::new(Log::new(setting));
@@ -116,7 +117,7 @@ pub(crate) fn open(
             (region, Writer::new(place.clone(), past.go_on(replayed)?, sync))
         }
         None => {
-            let Some((store, region_len)) = fresh()? else { return Ok(None) };
+            let Some(LogOwner { id: store, region_len }) = fresh()? else { return Ok(None) };
             let region = Region::journaled(region_len, Arc::clone(&log) as _)?;
             let header = SegmentHeader { store, number: 1, region_len, previous: 0, first: 1 };
             let file = place.install(&header, &mut [])?;

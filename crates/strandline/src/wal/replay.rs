@@ -15,7 +15,7 @@ use pmem::{JournalFigures, Region, Site};
 
 use crate::wal::frame::{self, Content};
 use crate::wal::live::Live;
-use crate::wal::segment::{self, HEADER_LEN, LogSegment, Next, SegmentHeader};
+use crate::wal::segment::{self, HEADER_LEN, LogOwner, LogSegment, Next, SegmentHeader};
 use crate::wal::writer::{Full, LogLocation};
 
 /// A part of the log that is not what was written.
@@ -85,7 +85,7 @@ impl Past {
             };
         };
         let (kept, noted) = match on_damage {
-            OnDamage::Refuse => (newest.store(), None),
+            OnDamage::Refuse => (newest.owner(), None),
             OnDamage::Note => (most(&segments), Some(&mut lost)),
         };
         separate(place, &mut segments, kept, noted)?;
@@ -301,20 +301,20 @@ pub(crate) struct Continued {
 }
 
 /// The store that most of the segments are of; of several that of the newest.
-fn most(segments: &[LogSegment]) -> (u64, u64) {
-    let count = |of: (u64, u64)| segments.iter().filter(|segment| segment.store() == of).count();
-    let newest = segments.iter().max_by_key(|segment| (count(segment.store()), segment.number()));
-    newest.map_or((0, 0), LogSegment::store)
+fn most(segments: &[LogSegment]) -> LogOwner {
+    let count = |of: LogOwner| segments.iter().filter(|segment| segment.owner() == of).count();
+    let newest = segments.iter().max_by_key(|segment| (count(segment.owner()), segment.number()));
+    newest.map(LogSegment::owner).unwrap_or_default()
 }
 
 /// Keeps the segments of one store. Those of another are refused, or listed where that is asked for.
 fn separate(
     place: &LogLocation,
     segments: &mut Vec<LogSegment>,
-    kept: (u64, u64),
+    kept: LogOwner,
     lost: Option<&mut Vec<LostFrames>>,
 ) -> Result<()> {
-    let foreign = |segment: &&LogSegment| segment.store() != kept;
+    let foreign = |segment: &&LogSegment| segment.owner() != kept;
     let Some(lost) = lost else {
         let Some(other) = segments.iter().find(foreign) else { return Ok(()) };
         let text = format!(
@@ -326,7 +326,7 @@ fn separate(
     let what = "the file belongs to another store";
     let others = segments.iter().filter(foreign);
     lost.extend(others.map(|other| lost_in(place, other.number(), 0, other.file.len(), what)));
-    segments.retain(|segment| segment.store() == kept);
+    segments.retain(|segment| segment.owner() == kept);
     Ok(())
 }
 

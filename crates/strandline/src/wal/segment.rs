@@ -110,6 +110,15 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     (format!("{number:010}") == digits).then_some(number)
 }
 
+/// What tells the store that a log is of from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogOwner {
+    /// Its identifier.
+    pub id: u64,
+    /// Bytes of its region.
+    pub region_len: u64,
+}
+
 /// A segment that is there.
 pub(crate) struct LogSegment {
     pub header: SegmentHeader,
@@ -144,9 +153,9 @@ impl LogSegment {
         self.header.number
     }
 
-    /// What tells the store that it is of from others: its identifier, and the length of its region.
-    pub fn store(&self) -> (u64, u64) {
-        (self.header.store, self.header.region_len)
+    /// The store that it is of.
+    pub fn owner(&self) -> LogOwner {
+        LogOwner { id: self.header.store, region_len: self.header.region_len }
     }
 
     /// Frames from `from` on, up to `end` or the end of the file.

@@ -10,7 +10,7 @@ use pmem::{Region, Site};
 use ssd::{Disk, Fs, Memory};
 
 use crate::options::WalSync;
-use crate::wal::{Setting, open, read};
+use crate::wal::{LogOwner, Setting, open, read};
 
 const LINES: u64 = 1024;
 
@@ -26,7 +26,7 @@ fn disk() -> Memory {
 }
 
 fn reopen(fs: &Memory, sync: WalSync) -> Arc<Region> {
-    let fresh = || Ok(Some((7, LINES * LINE as u64)));
+    let fresh = || Ok(Some(LogOwner { id: 7, region_len: LINES * LINE as u64 }));
     open(setting(fs, sync), fresh).expect("open").expect("a region")
 }
 

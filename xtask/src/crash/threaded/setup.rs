@@ -93,8 +93,7 @@ impl Setup {
         if !self.engine.journaled {
             return Ok(Arc::new(region));
         }
-        let log = (Arc::clone(fs), WAL.as_ref());
-        let journaled = steps::journaled(log, self.wal_sync, fresh)?;
+        let journaled = steps::journaled(Arc::clone(fs), WAL.as_ref(), self.wal_sync, fresh)?;
         journaled.ok_or_else(|| Error::new(ErrorKind::NotFound, "open", "there is no log"))
     }
 
