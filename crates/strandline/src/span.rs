@@ -30,9 +30,10 @@ impl Span {
         Span { lower: lower.to_vec(), upper: self.upper.clone() }
     }
 
-    /// Whether any key from `low` to `high`, both included, may be in it.
-    pub(crate) fn overlaps(&self, low: &[u8], high: &[u8]) -> bool {
-        high >= &self.lower[..] && self.before().is_none_or(|upper| low < upper)
+    /// Whether any key within `bounds` may be in it.
+    pub(crate) fn overlaps(&self, bounds: BoundsRef<'_>) -> bool {
+        bounds.largest >= &self.lower[..]
+            && self.before().is_none_or(|upper| bounds.smallest < upper)
     }
 }
 
@@ -54,11 +55,13 @@ impl KeyBounds {
     pub(crate) fn as_ref(&self) -> BoundsRef<'_> {
         BoundsRef { smallest: &self.smallest, largest: &self.largest }
     }
-}
 
-impl From<(Vec<u8>, Vec<u8>)> for KeyBounds {
-    fn from((smallest, largest): (Vec<u8>, Vec<u8>)) -> KeyBounds {
-        KeyBounds { smallest, largest }
+    /// Bounds that enclose both.
+    pub(crate) fn join(self, other: KeyBounds) -> KeyBounds {
+        KeyBounds {
+            smallest: self.smallest.min(other.smallest),
+            largest: self.largest.max(other.largest),
+        }
     }
 }
 

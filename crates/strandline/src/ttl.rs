@@ -176,9 +176,17 @@ pub(crate) fn value_of(stored: &[u8]) -> &[u8] {
     stored.get(STAMP_LEN..).unwrap_or_default()
 }
 
+/// A key and the name of its keyspace.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedKey<'k> {
+    pub keyspace: &'k str,
+    pub key: &'k [u8],
+}
+
 /// A stored value has no time although its keyspace says so.
 #[cold]
-pub(crate) fn no_time(keyspace: &str, key: &[u8]) -> Error {
+fn no_time(whose: NamedKey<'_>) -> Error {
+    let NamedKey { keyspace, key } = whose;
     let text = format!(
         "the value of key {} in keyspace {keyspace} lacks the time at which it expires; put the key anew, or delete it",
         shown(key)
@@ -186,16 +194,16 @@ pub(crate) fn no_time(keyspace: &str, key: &[u8]) -> Error {
     Error::corruption("read", text)
 }
 
-/// As [`Now::judge`], of the value of `key`.
+/// As [`Now::judge`], of the value of a key.
 ///
 /// # Errors
 /// `Corruption` if the value has no time.
 pub(crate) fn judge<'v>(
     now: Now,
-    (keyspace, key): (&str, &[u8]),
+    whose: NamedKey<'_>,
     stored: &'v [u8],
 ) -> Result<Timed<'v>> {
-    now.judge(stored).ok_or_else(|| no_time(keyspace, key))
+    now.judge(stored).ok_or_else(|| no_time(whose))
 }
 
 #[cfg(test)]

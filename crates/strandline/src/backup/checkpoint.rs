@@ -28,6 +28,7 @@ use crate::manifest::{KeyspaceDesc, ManifestState, file};
 use crate::open::SST;
 use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
+use crate::span::KeyBounds;
 use crate::tree::copy::link_or_copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::room::FileRoom;
@@ -191,11 +192,11 @@ impl Engine {
                 runs.push((Arc::clone(run), span.clone()));
             }
         }
-        let all = bounds.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let Some((low, high)) = all else { return Ok(Default::default()) };
+        let all = bounds.into_iter().reduce(KeyBounds::join);
+        let Some(all) = all else { return Ok(Default::default()) };
         let into = tree.uppermost();
         let level = tree.level(into);
-        let lower = level.tables[level.overlapping(&low, &high)].to_vec();
+        let lower = level.tables[level.overlapping(&all.smallest, &all.largest)].to_vec();
         for table in lower.iter().filter(|table| table.desc.range_deletes > 0) {
             deletes.extend(table.ranges()?.deletes());
         }

@@ -28,7 +28,7 @@ use crate::options::settings::settings;
 use crate::quantum::Worked;
 use crate::record::format::Kind;
 use crate::record::store::Leaf;
-use crate::span::OptionalBounds;
+use crate::span::{KeyBounds, OptionalBounds};
 use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
@@ -273,9 +273,10 @@ impl Engine {
                 older.push((Arc::clone(space), Arc::downgrade(memtable)));
             }
             for run in &view.runs {
-                let Some((low, high)) = run.bounds_within(&self.media, &subrange.span)? else {
+                let Some(bounds) = run.bounds_within(&self.media, &subrange.span)? else {
                     continue;
                 };
+                let KeyBounds { smallest: low, largest: high } = bounds;
                 runs |= descs.iter().any(|desc| desc.smallest <= high && !desc.is_below(&low));
             }
         }

@@ -11,28 +11,29 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::keyspace::KeyspaceState;
-use crate::keyspace::subrange::Subrange;
+use crate::keyspace::subrange::{Subrange, SubrangeName};
 
 type Holder = (Arc<KeyspaceState>, Arc<Subrange>);
 
 #[derive(Default)]
 pub(crate) struct Holders {
-    /// By identifiers of keyspace and subrange. Some may hold nothing any more.
-    all: Mutex<BTreeMap<(u32, u32), Holder>>,
+    /// Some may hold nothing any more.
+    all: Mutex<BTreeMap<SubrangeName, Holder>>,
     /// How many subranges there are, those that hold nothing included.
     subranges: AtomicU64,
     looked_at: AtomicU64,
 }
 
 impl Holders {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(u32, u32), Holder>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SubrangeName, Holder>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a subrange that holds something, or is about to.
     pub(crate) fn add(&self, space: &Arc<KeyspaceState>, subrange: &Arc<Subrange>) {
         let holder = (Arc::clone(space), Arc::clone(subrange));
-        self.lock().insert((space.id, subrange.id), holder);
+        let name = SubrangeName { keyspace: space.id, subrange: subrange.id };
+        self.lock().insert(name, holder);
     }
 
     /// Those that hold something now, in the order of keyspaces, and some that may be about to hold nothing.

@@ -171,7 +171,8 @@ impl KeyspaceState {
     pub(crate) fn new(
         id: u32,
         name: &str,
-        (options, hooks): (&KeyspaceOptions, &StoreHooks),
+        options: &KeyspaceOptions,
+        hooks: &StoreHooks,
         subranges: Vec<Arc<Subrange>>,
         lost: Option<LostRecords>,
     ) -> KeyspaceState {

@@ -20,7 +20,7 @@ use crate::record::zone::Zone;
 use crate::span::Span;
 
 /// What zones call a subrange by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SubrangeName {
     pub keyspace: u32,
     pub subrange: u32,

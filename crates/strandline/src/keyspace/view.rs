@@ -53,8 +53,8 @@ impl View {
     /// do, and so may tables.
     pub(crate) fn keeps_to(&self, media: &Media, span: &Span) -> Result<bool> {
         for run in &self.runs {
-            let (low, high) = run.bounds(media)?;
-            if !span.holds(low) || !span.holds(high) {
+            let bounds = run.bounds(media)?;
+            if !span.holds(&bounds.smallest) || !span.holds(&bounds.largest) {
                 return Ok(false);
             }
         }

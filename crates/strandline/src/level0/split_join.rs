@@ -28,7 +28,7 @@ use crate::level0::run::Run;
 use crate::manifest::edit::VersionEdit;
 use crate::memtable::Memtable;
 use crate::poison::Unended;
-use crate::span::Span;
+use crate::span::{KeyBounds, Span};
 use crate::tree::Tree;
 
 /// Zones of the pool for each subrange at least: each keeps two or three that are not full.
@@ -351,7 +351,7 @@ fn rerouted(
 fn is_monotone(engine: &Engine, subrange: &Subrange, view: &View) -> bool {
     let bounds = |run: &Arc<Run>| run.bounds_within(&engine.media, &subrange.span).ok().flatten();
     let mut runs = view.runs.iter().filter_map(bounds);
-    let Some((low, high)) = runs.next() else { return false };
-    let older = runs.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    older.is_none_or(|(least, most)| low > most || high < least)
+    let Some(newest) = runs.next() else { return false };
+    let older = runs.reduce(KeyBounds::join);
+    older.is_none_or(|older| !newest.as_ref().overlaps(older.as_ref()))
 }

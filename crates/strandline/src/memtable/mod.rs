@@ -14,6 +14,7 @@ use crate::busy::Busy;
 use crate::record::extent::ExtentHold;
 use crate::record::store::{Entry, Leaf, Media};
 use crate::record::zone::Zone;
+use crate::span::{BoundsRef, KeyBounds};
 use deletes::Deletes;
 
 /// Versions of one key whose records are sent for together: few where the first mostly tells.
@@ -108,7 +109,7 @@ impl Memtable {
     }
 
     /// Lowest and highest key, of records and of what range deletions cover; `None` if it is empty.
-    pub(crate) fn bounds(&self, media: &Media) -> base::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn bounds(&self, media: &Media) -> base::Result<Option<KeyBounds>> {
         let key = |direction| {
             let mut leaves = Vec::new();
             self.index.scan(media, Bound::Unbounded, direction, Versions::All, 1, &mut leaves);
@@ -116,9 +117,10 @@ impl Memtable {
             leaf.map(|leaf| Ok(media.key(&media.entry(leaf)?).to_vec())).transpose()
         };
         let records = key(Direction::Forward)?.zip(key(Direction::Backward)?);
-        let deleted = self.deletes.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
-        let wider = |a: (Vec<u8>, Vec<u8>), b: (Vec<u8>, Vec<u8>)| (a.0.min(b.0), a.1.max(b.1));
-        Ok(records.into_iter().chain(deleted).reduce(wider))
+        let records = records.map(|(smallest, largest)| KeyBounds { smallest, largest });
+        let deleted = self.deletes.bounds();
+        let deleted = deleted.map(|(smallest, largest)| BoundsRef { smallest, largest }.to_owned());
+        Ok(records.into_iter().chain(deleted).reduce(KeyBounds::join))
     }
 
     /// Brings the way to `keys` and their records towards the cache, all at once.

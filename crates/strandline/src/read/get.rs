@@ -23,7 +23,7 @@ use crate::keyspace::{KeyspaceState, Routes, dropped};
 use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::found::Found;
 use crate::record::store::{Entry, hash};
-use crate::ttl::{Expiry, Now};
+use crate::ttl::{Expiry, NamedKey, Now};
 
 /// Views with the keys that each serves, and the number to read at.
 type PinnedViews = (Vec<(Guard<Arc<View>>, Range<usize>)>, Seq);
@@ -155,7 +155,10 @@ impl Engine {
     #[inline]
     fn judge(&self, of: AsOfNow<'_>, key: &[u8], found: Option<Found>) -> Result<Option<Found>> {
         match (found, of.now) {
-            (Some(found), Some(now)) => found.at(now, &self.media, (&of.space.name, key)).map(Some),
+            (Some(found), Some(now)) => {
+                let whose = NamedKey { keyspace: &of.space.name, key };
+                found.at(now, &self.media, whose).map(Some)
+            }
             (found, _) => Ok(found),
         }
     }

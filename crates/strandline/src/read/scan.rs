@@ -31,7 +31,7 @@ use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
 use crate::tree::walk::LevelIterator;
-use crate::ttl::{Now, Timed, judge, value_of};
+use crate::ttl::{NamedKey, Now, Timed, judge, value_of};
 use sst::EntryKind;
 
 /// A scan in progress.
@@ -422,7 +422,8 @@ impl Scan {
     fn has_expired(&self, key: &[u8]) -> Result<bool> {
         let Some(now) = self.now else { return Ok(false) };
         let stored = self.stored_value()?.unwrap_or_default();
-        Ok(judge(now, (&self.space.name, key), stored)? == Timed::Expired)
+        let whose = NamedKey { keyspace: &self.space.name, key };
+        Ok(judge(now, whose, stored)? == Timed::Expired)
     }
 
     /// The scan ends; where records were lost to damage, saying nothing would hide keys.

@@ -5,7 +5,7 @@ use sst::{EntryKind, Hit};
 
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
-use crate::ttl::{Now, Timed, judge, value_of};
+use crate::ttl::{NamedKey, Now, Timed, judge, value_of};
 
 /// A version of a key.
 pub(crate) enum Found {
@@ -49,7 +49,7 @@ impl Found {
     ///
     /// # Errors
     /// `Corruption` if its bytes fail their checksum, or lack the time.
-    pub(crate) fn at(self, now: Now, media: &Media, whose: (&str, &[u8])) -> Result<Found> {
+    pub(crate) fn at(self, now: Now, media: &Media, whose: NamedKey<'_>) -> Result<Found> {
         if self.deletes() {
             return Ok(self);
         }

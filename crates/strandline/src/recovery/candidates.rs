@@ -5,10 +5,11 @@ use base::planted::{self, Bug};
 use pool::{ZoneHeader, ZoneKind};
 
 use crate::hooks::Advance;
+use crate::keyspace::subrange::SubrangeName;
 use crate::manifest::ManifestState;
 use crate::manifest::edit::Fate;
 use crate::record::store::Media;
-use crate::recovery::open_runs::{ZoneOwner, Zones, granted};
+use crate::recovery::open_runs::{Zones, granted};
 use crate::recovery::recover::in_parallel;
 use crate::recovery::scan_zone::{self, ZoneScan};
 
@@ -23,8 +24,9 @@ pub(crate) struct CandidateZone {
 }
 
 impl CandidateZone {
-    pub(crate) fn owner(&self) -> ZoneOwner {
-        (self.header.keyspace, self.header.subrange)
+    /// The subrange that it was granted for.
+    pub(crate) fn owner(&self) -> SubrangeName {
+        SubrangeName { keyspace: self.header.keyspace, subrange: self.header.subrange }
     }
 }
 

@@ -12,9 +12,15 @@ use crate::recovery::recover::Damage;
 /// Incarnations tried at most, in one open, for zones whose lines are odd.
 const TRIES_MAX: u64 = 1 << 22;
 
-/// Where zones know more than the manifest in force, or than their own lines; and whether it is the manifest that is not
-/// whole.
-pub(crate) fn signs_of_loss(media: &Media, state: &ManifestState) -> (Vec<Damage>, bool) {
+/// Where zones know more than the manifest in force, or than their own lines.
+pub(crate) struct LossSigns {
+    pub damage: Vec<Damage>,
+    /// It is the manifest that is not whole.
+    pub edits_lost: bool,
+}
+
+/// Looks for them.
+pub(crate) fn signs_of_loss(media: &Media, state: &ManifestState) -> LossSigns {
     let zones = 0..media.pool.geometry().zones();
     let granted: Vec<(u32, ZoneHeader)> = zones
         .filter_map(|no| crate::recovery::open_runs::granted(media, no).map(|header| (no, header)))
@@ -44,7 +50,7 @@ pub(crate) fn signs_of_loss(media: &Media, state: &ManifestState) -> (Vec<Damage
             signs.push(at_line(media, no, what.into()));
         }
     }
-    (signs, edits_lost)
+    LossSigns { damage: signs, edits_lost }
 }
 
 fn at_line(media: &Media, no: u32, what: String) -> Damage {

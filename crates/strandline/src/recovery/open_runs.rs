@@ -9,7 +9,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, PmOffset, Result};
 use pool::{HeaderState, ZoneHeader};
 
-use crate::keyspace::subrange::Subrange;
+use crate::keyspace::subrange::{Subrange, SubrangeName};
 use crate::keyspace::view::View;
 use crate::level0::run::{Run, RunDesc, ZoneUse, load_meta};
 use crate::manifest::{KeyspaceDesc, ManifestState, RunState};
@@ -61,8 +61,14 @@ impl Zones<'_> {
     }
 }
 
-/// Runs by keyspace, newest first, and those that cannot be opened.
-pub(crate) type OpenedRuns<'s> = (BTreeMap<u32, Vec<Arc<Run>>>, Vec<(&'s RunDesc, Error)>);
+/// The runs that the manifest names.
+#[derive(Default)]
+pub(crate) struct OpenedRuns<'s> {
+    /// By keyspace, newest first.
+    pub runs: BTreeMap<u32, Vec<Arc<Run>>>,
+    /// Those that cannot be opened.
+    pub broken: Vec<(&'s RunDesc, Error)>,
+}
 
 /// O2, second half: opens the runs that the manifest names; nothing is rebuilt.
 pub(crate) fn open_runs<'s>(
@@ -70,20 +76,22 @@ pub(crate) fn open_runs<'s>(
     state: &'s ManifestState,
     zones: &mut Zones<'_>,
 ) -> Result<OpenedRuns<'s>> {
-    let (mut opened, mut broken) = (BTreeMap::new(), Vec::new());
+    let mut opened = OpenedRuns::default();
     for (id, keyspace) in &state.keyspaces {
         let mut runs: Vec<Arc<Run>> = Vec::new();
         for RunState { desc, .. } in keyspace.runs.values() {
             match open_run(media, desc, zones) {
                 Ok(run) => runs.push(Arc::new(run)),
-                Err(error) if error.kind() == ErrorKind::Corruption => broken.push((desc, error)),
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    opened.broken.push((desc, error));
+                }
                 Err(error) => return Err(error),
             }
         }
         runs.sort_by_key(|run| std::cmp::Reverse(run.desc.order));
-        opened.insert(*id, runs);
+        opened.runs.insert(*id, runs);
     }
-    Ok((opened, broken))
+    Ok(opened)
 }
 
 fn open_run(media: &Media, desc: &RunDesc, zones: &mut Zones<'_>) -> Result<Run> {
@@ -125,11 +133,9 @@ pub(crate) fn granted(media: &Media, no: u32) -> Option<ZoneHeader> {
     }
 }
 
-/// Keyspace and subrange that zones were granted for.
-pub(crate) type ZoneOwner = (u32, u32);
-
 /// Age of a recovered memtable: newer than every run of the keyspace, and than memtables of older subranges.
-pub(crate) fn order(runs: &BTreeMap<u32, Vec<Arc<Run>>>, (keyspace, subrange): ZoneOwner) -> u64 {
+pub(crate) fn order(runs: &BTreeMap<u32, Vec<Arc<Run>>>, owner: SubrangeName) -> u64 {
+    let SubrangeName { keyspace, subrange } = owner;
     let newest = runs.get(&keyspace).and_then(|runs| runs.iter().map(|run| run.desc.order).max());
     let within = if planted::is(Bug::RecoverInReverse) { u32::MAX - subrange } else { subrange };
     newest.unwrap_or(0) + 1 + u64::from(within)
@@ -166,7 +172,7 @@ pub(crate) fn subranges(
             // One without keys has zones all the same: the first holds them until it is flushed. Of one that is
             // damaged, a read meets the damage.
             let bounds = memtable.bounds(media).map(Option::unwrap_or_default);
-            bounds.map_or(true, |(low, high)| span.overlaps(&low, &high))
+            bounds.map_or(true, |bounds| span.overlaps(bounds.as_ref()))
         };
         let memtables = found.memtables.iter().filter(reads);
         let mut memtables: Vec<Arc<Memtable>> =

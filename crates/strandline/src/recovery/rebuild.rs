@@ -17,6 +17,7 @@ use pmem::Site;
 use sst::RangeDelete;
 
 use crate::hooks::Advance;
+use crate::keyspace::subrange::SubrangeName;
 use crate::manifest::edit::Fate;
 use crate::memtable::Memtable;
 use crate::record::extent::ExtentHold;
@@ -25,7 +26,7 @@ use crate::record::store::{Leaf, Media, hash};
 use crate::record::zone::PendingFree;
 use crate::recovery::candidates::CandidateZone;
 use crate::recovery::decide::RecoveryPlan;
-use crate::recovery::open_runs::{ZoneOwner, Zones};
+use crate::recovery::open_runs::Zones;
 use crate::recovery::recover::{Access, in_parallel};
 use crate::recovery::scan_zone::{self, FoundRecord, Salvage, ZoneScan};
 
@@ -36,7 +37,7 @@ const STRETCH: u64 = 2 << 20;
 /// Puts the records of all zones back.
 pub(crate) struct Rebuild<'r> {
     pub media: &'r Media,
-    pub memtables: &'r BTreeMap<ZoneOwner, Arc<Memtable>>,
+    pub memtables: &'r BTreeMap<SubrangeName, Arc<Memtable>>,
     pub decided: &'r RecoveryPlan,
     pub pending_free: &'r Arc<PendingFree>,
     pub access: Access,
@@ -52,7 +53,12 @@ pub(crate) struct Rebuilt {
     pub live: BTreeMap<u32, (u64, Fate)>,
 }
 
-type Scanned<'s> = (&'s CandidateZone, &'s ZoneScan);
+/// A zone with what the scan found in it.
+#[derive(Clone, Copy)]
+struct Scanned<'s> {
+    candidate: &'s CandidateZone,
+    scan: &'s ZoneScan,
+}
 
 /// What of a zone counts.
 #[derive(Default)]
@@ -74,16 +80,18 @@ impl Rebuild<'_> {
         zones: &mut Zones<'_>,
         advance: &Advance<'_>,
     ) -> Result<Rebuilt> {
-        let mut scanned: Vec<Scanned<'_>> = candidates.iter().zip(scans).collect();
-        scanned.sort_by_key(|(candidate, _)| (candidate.header.base_seq, candidate.no));
+        let both = candidates.iter().zip(scans);
+        let mut scanned: Vec<Scanned<'_>> =
+            both.map(|(candidate, scan)| Scanned { candidate, scan }).collect();
+        scanned.sort_by_key(|Scanned { candidate, .. }| (candidate.header.base_seq, candidate.no));
         let mut all = Rebuilt::default();
-        let mut deletes: BTreeMap<ZoneOwner, Vec<RangeDelete>> = BTreeMap::new();
+        let mut deletes: BTreeMap<SubrangeName, Vec<RangeDelete>> = BTreeMap::new();
         for together in stretches(&scanned, self.threads).map(|range| &scanned[range]) {
             let replayed = in_parallel(together, self.threads, |scanned| self.replay(*scanned));
             let mut replayed = replayed.into_iter().collect::<Result<Vec<ReplayedZone>>>()?;
             self.plant_fence_of_opener();
             self.put_back(together, &replayed)?;
-            for ((candidate, _), replayed) in together.iter().zip(&mut replayed) {
+            for (Scanned { candidate, .. }, replayed) in together.iter().zip(&mut replayed) {
                 advance.by(candidate.limit);
                 all.records += replayed.records;
                 deletes.entry(candidate.owner()).or_default().append(&mut replayed.deletes);
@@ -94,7 +102,7 @@ impl Rebuild<'_> {
         Ok(all)
     }
 
-    fn put_deletes_back(&self, deletes: BTreeMap<ZoneOwner, Vec<RangeDelete>>) {
+    fn put_deletes_back(&self, deletes: BTreeMap<SubrangeName, Vec<RangeDelete>>) {
         if planted::is(Bug::ForgetRangeDeletes) {
             return;
         }
@@ -152,7 +160,8 @@ impl Rebuild<'_> {
     }
 
     /// Replays one zone, and makes what is accepted durable. A thread that is alone puts the records back at once.
-    fn replay(&self, (candidate, scan): Scanned<'_>) -> Result<ReplayedZone> {
+    fn replay(&self, scanned: Scanned<'_>) -> Result<ReplayedZone> {
+        let Scanned { candidate, scan } = scanned;
         let media = self.media;
         let mut replayed = ReplayedZone::default();
         let Some(memtable) = self.memtables.get(&candidate.owner()) else {
@@ -192,7 +201,7 @@ impl Rebuild<'_> {
     fn put_back(&self, together: &[Scanned<'_>], replayed: &[ReplayedZone]) -> Result<()> {
         let lanes: Vec<usize> = (0..self.threads.max(1)).collect();
         let done = in_parallel(&lanes, self.threads, |lane| {
-            for ((candidate, _), replayed) in together.iter().zip(replayed) {
+            for (Scanned { candidate, .. }, replayed) in together.iter().zip(replayed) {
                 let Some(memtable) = self.memtables.get(&candidate.owner()) else { continue };
                 let records = replayed.lanes.get(*lane).map_or(&[][..], |lane| lane);
                 records.chunks(scan_zone::BATCH).try_for_each(|few| self.insert(memtable, few))?;
@@ -238,7 +247,7 @@ fn stretches(scanned: &[Scanned<'_>], threads: usize) -> impl Iterator<Item = Ra
     std::iter::from_fn(move || {
         let (from, mut bytes, mut zones) = (begin, 0, 0);
         while begin < scanned.len() && (zones < threads.max(1) || bytes < most) {
-            bytes += scanned[begin].0.limit;
+            bytes += scanned[begin].candidate.limit;
             zones += 1;
             begin += 1;
         }

@@ -20,6 +20,7 @@ use base::{Error, ErrorKind, LINE, Result, Seq};
 
 use crate::hooks::{Advance, RecoveryStep};
 use crate::keyspace::plugged::StoreHooks;
+use crate::keyspace::subrange::SubrangeName;
 use crate::keyspace::{KeyspaceMap, KeyspaceState, Keyspaces};
 use crate::level0::run::{Run, RunDesc};
 use crate::manifest::edit::Fate;
@@ -29,9 +30,9 @@ use crate::record::store::Media;
 use crate::record::zone::PendingFree;
 use crate::recovery::candidates::{CandidateZone, candidates, scan_all};
 use crate::recovery::decide::{RecoveryPlan, decide};
-use crate::recovery::detect_loss::signs_of_loss;
+use crate::recovery::detect_loss::{LossSigns, signs_of_loss};
 use crate::recovery::open_runs::{
-    FoundKeyspace, ZoneOwner, Zones, granted, open_runs, order, subranges,
+    FoundKeyspace, OpenedRuns, Zones, granted, open_runs, order, subranges,
 };
 use crate::recovery::rebuild::{Rebuild, Rebuilt};
 use crate::recovery::scan_zone::Salvage;
@@ -122,7 +123,7 @@ pub(crate) struct RecoveryInput<'r> {
 
 /// What was found of all keyspaces.
 struct FoundSources {
-    memtables: BTreeMap<ZoneOwner, Arc<Memtable>>,
+    memtables: BTreeMap<SubrangeName, Arc<Memtable>>,
     /// By keyspace, newest first.
     runs: BTreeMap<u32, Vec<Arc<Run>>>,
     trees: BTreeMap<u32, Arc<Tree>>,
@@ -140,7 +141,7 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
         let _durable = media.pool.flush_log()?;
     }
     let mut zones = Zones::new(media, &pending_free);
-    let (runs, broken) = open_runs(media, &state, &mut zones)?;
+    let OpenedRuns { runs, broken } = open_runs(media, &state, &mut zones)?;
     let candidates = candidates(media, &state, &zones);
 
     // O3: what counts is decided from all zones together. A damaged store is opened for reading only.
@@ -207,11 +208,11 @@ fn note_signs_of_loss(
     lost: Vec<Damage>,
     plan: &mut RecoveryPlan,
 ) {
-    let (signs, edits_lost) = signs_of_loss(media, state);
+    let LossSigns { damage, edits_lost } = signs_of_loss(media, state);
     plan.edits_lost = edits_lost;
-    if !signs.is_empty() || !lost.is_empty() {
+    if !damage.is_empty() || !lost.is_empty() {
         plan.lost_anywhere = Some(Seq::MAX);
-        plan.damage.extend(signs.into_iter().chain(lost));
+        plan.damage.extend(damage.into_iter().chain(lost));
     }
 }
 
@@ -220,8 +221,8 @@ fn note_signs_of_loss(
 fn empty_memtables(
     candidates: &[CandidateZone],
     runs: &BTreeMap<u32, Vec<Arc<Run>>>,
-) -> BTreeMap<ZoneOwner, Arc<Memtable>> {
-    let owners: BTreeSet<ZoneOwner> = candidates.iter().map(CandidateZone::owner).collect();
+) -> BTreeMap<SubrangeName, Arc<Memtable>> {
+    let owners: BTreeSet<SubrangeName> = candidates.iter().map(CandidateZone::owner).collect();
     let memtable = |owner| (owner, Arc::new(Memtable::new(order(runs, owner))));
     owners.into_iter().map(memtable).collect()
 }
@@ -254,17 +255,17 @@ impl FoundSources {
     ) -> Keyspaces {
         let mut keyspaces = KeyspaceMap::default();
         for (id, keyspace) in &state.keyspaces {
-            let own = self.memtables.range((*id, 0)..=(*id, u32::MAX));
+            let owner = |subrange| SubrangeName { keyspace: *id, subrange };
+            let own = self.memtables.range(owner(0)..=owner(u32::MAX));
             let own = own.filter(|(_, memtable)| !memtable.is_empty());
             let found = FoundKeyspace {
-                memtables: own.map(|((_, id), memtable)| (*id, Arc::clone(memtable))).collect(),
+                memtables: own.map(|(owner, memtable)| (owner.subrange, Arc::clone(memtable))).collect(),
                 runs: self.runs.remove(id).unwrap_or_default(),
                 tree: self.trees.get(id).cloned().unwrap_or_default(),
             };
             let subranges = subranges(media, keyspace, &found);
-            let plugged = (&keyspace.options, hooks);
-            let lost = plan.lost_from(*id);
-            let space = KeyspaceState::new(*id, &keyspace.name, plugged, subranges, lost);
+            let (name, options, lost) = (&keyspace.name, &keyspace.options, plan.lost_from(*id));
+            let space = KeyspaceState::new(*id, name, options, hooks, subranges, lost);
             keyspaces.insert(Arc::new(space));
         }
         Keyspaces::new(keyspaces)

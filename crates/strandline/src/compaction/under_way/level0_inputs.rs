@@ -10,7 +10,7 @@ use crate::keyspace::subrange::Subrange;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::store::Media;
-use crate::span::{BoundsRef, KeyBounds};
+use crate::span::KeyBounds;
 
 /// Inputs of a compaction of level 0. All else that the subrange has in persistent memory is newer.
 #[derive(Clone, Default)]
@@ -57,12 +57,11 @@ impl Level0Inputs {
     pub(crate) fn bounds(&self, media: &Media, subrange: &Subrange) -> Result<Option<KeyBounds>> {
         let mut all: Vec<KeyBounds> = Vec::new();
         if let Some(memtable) = &self.memtable {
-            all.extend(memtable.bounds(media)?.map(KeyBounds::from));
+            all.extend(memtable.bounds(media)?);
         }
         for run in &self.runs {
-            all.extend(run.bounds_within(media, &subrange.span)?.map(KeyBounds::from));
+            all.extend(run.bounds_within(media, &subrange.span)?);
         }
-        let joined = all.iter().map(KeyBounds::as_ref).reduce(BoundsRef::join);
-        Ok(joined.map(BoundsRef::to_owned))
+        Ok(all.into_iter().reduce(KeyBounds::join))
     }
 }

@@ -11,6 +11,7 @@ pub(crate) const BLOCK_ENTRIES: usize = 15;
 /// Bytes of one index block.
 pub(crate) const BLOCK_LEN: usize = 256;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +32,7 @@ use crate::ranges::Ranges;
 use crate::record::extent::ExtentHold;
 use crate::record::store::{Entry, Leaf, Media};
 use crate::record::zone::Zone;
-use crate::span::Span;
+use crate::span::{BoundsRef, KeyBounds, Span};
 
 /// Blocks behind the first in which a look-up looks for its version one after the other.
 const HOT_BLOCKS: usize = 4;
@@ -111,7 +112,7 @@ pub(crate) struct Run {
     space: Vec<ExtentHold>,
     /// A merge or compaction under way reads it.
     pub busy: Busy,
-    bounds: OnceLock<(Vec<u8>, Vec<u8>)>,
+    bounds: OnceLock<KeyBounds>,
     /// Whether a durable edit names this run; else its extents go when the last holder does.
     installed: AtomicBool,
     seed: u64,
@@ -317,20 +318,25 @@ impl Run {
     }
 
     /// Its lowest and its highest key; range deletions reach up to the key behind them.
-    pub(crate) fn bounds(&self, media: &Media) -> Result<&(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn bounds(&self, media: &Media) -> Result<&KeyBounds> {
         if let Some(bounds) = self.bounds.get() {
             return Ok(bounds);
         }
-        let keys = match self.entries().checked_sub(1) {
-            Some(last) => Some((self.key_of(media, 0)?, self.key_of(media, last)?)),
-            None => None,
-        };
-        let deleted = self.ranges.bounds().map(|(low, high)| (low.to_vec(), high.to_vec()));
-        let bounds = match (keys, deleted) {
-            (Some((low, high)), Some((begin, end))) => (low.min(begin), high.max(end)),
-            (bounds, other) => bounds.or(other).unwrap_or_default(),
-        };
-        Ok(self.bounds.get_or_init(|| bounds))
+        let keys = self.bounds_of(media, 0..self.entries())?;
+        let deleted = self.ranges.bounds();
+        let deleted = deleted.map(|(smallest, largest)| BoundsRef { smallest, largest }.to_owned());
+        let bounds = keys.into_iter().chain(deleted).reduce(KeyBounds::join);
+        Ok(self.bounds.get_or_init(|| bounds.unwrap_or_default()))
+    }
+
+    /// Lowest and highest key of some entries; `None` if these are none.
+    fn bounds_of(&self, media: &Media, entries: Range<u64>) -> Result<Option<KeyBounds>> {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let (smallest, largest) =
+            (self.key_of(media, entries.start)?, self.key_of(media, entries.end - 1)?);
+        Ok(Some(KeyBounds { smallest, largest }))
     }
 
     /// The key of an entry.
@@ -351,10 +357,10 @@ impl Run {
         &self,
         media: &Media,
         span: &Span,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let (low, high) = self.bounds(media)?;
-        if span.holds(low) && span.holds(high) {
-            return Ok(Some((low.clone(), high.clone())));
+    ) -> Result<Option<KeyBounds>> {
+        let bounds = self.bounds(media)?;
+        if span.holds(&bounds.smallest) && span.holds(&bounds.largest) {
+            return Ok(Some(bounds.clone()));
         }
         let first = span
             .from()
@@ -363,13 +369,10 @@ impl Run {
             Some(upper) => self.first_from(media, upper, Side::Before, &mut Vec::new())?,
             None => self.entries(),
         };
-        let keys = match first < behind {
-            true => Some((self.key_of(media, first)?, self.key_of(media, behind - 1)?)),
-            false => None,
-        };
+        let keys = self.bounds_of(media, first..behind)?;
         let deleted = self.ranges.bounds_within(span.from(), span.before());
-        let deleted = deleted.map(|(low, high)| (low.to_vec(), high.to_vec()));
-        Ok(keys.into_iter().chain(deleted).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
+        let deleted = deleted.map(|(smallest, largest)| BoundsRef { smallest, largest }.to_owned());
+        Ok(keys.into_iter().chain(deleted).reduce(KeyBounds::join))
     }
 
     /// About `count` keys that cut its keys within `span` into pieces of about the same size.
