@@ -111,7 +111,7 @@ pub use options::{
 };
 pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
-pub use probe::{Probe, ProbeSource, TimedProbe};
+pub use probe::{Explained, Probe, ProbeSource, TimedProbe};
 pub use quantum::Work;
 pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};

@@ -53,6 +53,16 @@ pub struct TimedProbe {
     pub ns: u64,
 }
 
+/// What a look-up found, and on which way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The length of the value, if there is one.
+    pub value_bytes: Option<u64>,
+    /// In the order in which they were made.
+    pub probes: Vec<TimedProbe>,
+}
+
 /// Receives the probes of a look-up; `()` receives nothing and costs nothing.
 pub(crate) trait Trace {
     fn probe(&mut self, probe: impl FnOnce() -> Probe);

@@ -69,10 +69,11 @@ fn a_running_store_answers_what_it_knows_itself() {
         let probes = |probes: &[strandline::TimedProbe]| {
             probes.iter().map(|timed| timed.probe).collect::<Vec<_>>()
         };
-        assert_eq!((asked.0, probes(&asked.1)), (Some(200), probes(&there.1)));
+        assert_eq!((asked.value_bytes, probes(&asked.probes)), (Some(200), probes(&there.probes)));
         let binary = inspector.explain_get("other", &[255, 3, 1]).expect("explain");
-        assert_eq!(binary.0, Some(5));
-        assert_eq!(inspector.explain_get("default", b"absent").expect("explain").0, None);
+        assert_eq!(binary.value_bytes, Some(5));
+        let absent = inspector.explain_get("default", b"absent").expect("explain");
+        assert_eq!(absent.value_bytes, None);
         let missing = inspector.explain_get("nowhere", b"k").expect_err("no such keyspace");
         assert_eq!(missing.kind(), ErrorKind::NotFound);
     }

@@ -105,7 +105,7 @@ fn sum(value: Option<&[u8]>) -> Option<u64> {
 }
 
 fn probes(db: &Db, key: &[u8]) -> Vec<TimedProbe> {
-    db.default_keyspace().explain_get(key).expect("explain").1
+    db.default_keyspace().explain_get(key).expect("explain").probes
 }
 
 fn versions(probes: &[TimedProbe]) -> u64 {

@@ -67,7 +67,7 @@ fn read(keyspace: &Keyspace, key: &[u8]) -> Option<Vec<u8>> {
     assert_eq!(walked, back);
     assert_eq!(walked.first().map(|value| value.to_vec()), got, "a walk and a get");
     assert_eq!(keyspace.range(key..&end[..]).count(), usize::from(got.is_some()));
-    let (len, _) = keyspace.explain_get(key).expect("explain");
+    let len = keyspace.explain_get(key).expect("explain").value_bytes;
     assert_eq!(len, got.as_ref().map(|value| value.len() as u64));
     got
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use strandline::{
-    Db, Error, ErrorKind, Inspector, PoolFigures, Properties, StoreFigures, TimedProbe,
+    Db, Error, ErrorKind, Explained, Inspector, PoolFigures, Properties, StoreFigures,
 };
 
 use crate::context::Context;
@@ -94,11 +94,7 @@ impl Look {
         }
     }
 
-    pub fn explain_get(
-        &self,
-        context: &Context,
-        key: &[u8],
-    ) -> Result<(Option<u64>, Vec<TimedProbe>), Failure> {
+    pub fn explain_get(&self, context: &Context, key: &[u8]) -> Result<Explained, Failure> {
         match self {
             Look::Opened(db) => Ok(context.keyspace(db)?.explain_get(key)?),
             Look::Running(inspector) => {

@@ -11,7 +11,7 @@ use crate::hooks::events::FoundBy;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
 use crate::options::KeyspaceOptions;
-use crate::probe::TimedProbe;
+use crate::probe::Explained;
 use crate::read::scan::Scan;
 use crate::record::format::Kind;
 use crate::ttl::Expiry;
@@ -330,7 +330,7 @@ impl Keyspace {
     }
 
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
-    pub fn explain_get(&self, key: impl AsRef<[u8]>) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+    pub fn explain_get(&self, key: impl AsRef<[u8]>) -> Result<Explained> {
         self.engine().explain_get(&self.space, key.as_ref())
     }
 }

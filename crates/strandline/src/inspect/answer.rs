@@ -9,13 +9,7 @@ use super::{ANSWER_BYTES_MAX, VERSION};
 use crate::caught::caught;
 use crate::engine::Engine;
 use crate::observe::properties::Properties;
-use crate::probe::TimedProbe;
-
-/// The way of one look-up.
-pub(super) struct Explained {
-    pub value_bytes: Option<u64>,
-    pub probes: Vec<TimedProbe>,
-}
+use crate::probe::Explained;
 
 wire! {
     Explained { value_bytes, probes }
@@ -55,8 +49,7 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
                 let text = format!("no keyspace {keyspace}; see `strandline keyspace list`");
                 Error::new(ErrorKind::NotFound, "inspect", text)
             })?;
-            let (value_bytes, probes) = engine.explain_get(&space, key)?;
-            member(&mut out, "lookup", &Explained { value_bytes, probes });
+            member(&mut out, "lookup", &engine.explain_get(&space, key)?);
         }
     }
     out.raw("}}\n");

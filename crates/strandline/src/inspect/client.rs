@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde_json::Value;
 
-use super::answer::{self, Explained};
+use super::answer;
 use super::question::Question;
 use super::{ANSWER_BYTES_MAX, PATIENCE};
 use crate::observe::properties::Properties;
-use crate::probe::TimedProbe;
+use crate::probe::Explained;
 use crate::recovery::recover::Report;
 use crate::socket::reach;
 
@@ -38,8 +38,8 @@ const CHUNK: usize = 64 << 10;
 /// // From any process of the same user:
 /// let inspector = Inspector::connect(&folder)?;
 /// assert_eq!(inspector.properties()?.keyspaces[0].memtable_records, 1);
-/// let (value_bytes, _probes) = inspector.explain_get("default", b"apple")?;
-/// assert_eq!(value_bytes, Some(3));
+/// let explained = inspector.explain_get("default", b"apple")?;
+/// assert_eq!(explained.value_bytes, Some(3));
 /// # db.close();
 /// # std::fs::remove_dir_all(&folder).expect("gone");
 /// # Ok(()) }
@@ -133,14 +133,9 @@ impl Inspector {
     ///
     /// # Errors
     /// As [`Inspector::properties`]; `NotFound` for a keyspace that is not there; those of a get.
-    pub fn explain_get(
-        &self,
-        keyspace: &str,
-        key: &[u8],
-    ) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+    pub fn explain_get(&self, keyspace: &str, key: &[u8]) -> Result<Explained> {
         let question = Question::Explain { keyspace: keyspace.into(), key: key.into() };
-        let explained: Explained = answer::part(&self.ask(&question)?, "lookup")?;
-        Ok((explained.value_bytes, explained.probes))
+        answer::part(&self.ask(&question)?, "lookup")
     }
 
     fn ask(&self, question: &Question) -> Result<Value> {

@@ -4,16 +4,12 @@ use base::Result;
 
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
-use crate::probe::{Recorder, TimedProbe};
+use crate::probe::{Explained, Recorder};
 use crate::read::get::{AsOfNow, SearchDepth};
 
 impl Engine {
     /// Looks `key` up, recording each probe; also tells the value's length, if there is one.
-    pub(crate) fn explain_get(
-        &self,
-        space: &KeyspaceState,
-        key: &[u8],
-    ) -> Result<(Option<u64>, Vec<TimedProbe>)> {
+    pub(crate) fn explain_get(&self, space: &KeyspaceState, key: &[u8]) -> Result<Explained> {
         self.check_open("explain")?;
         let (view, visible) = self.pin(space, key)?;
         let mut recorder = Recorder::new();
@@ -22,6 +18,6 @@ impl Engine {
         let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut recorder)?;
         let found = found.filter(|found| !found.deletes());
         let len = found.map(|found| found.value(&self.media).map(<[u8]>::len)).transpose()?;
-        Ok((len.map(|len| len as u64), recorder.probes))
+        Ok(Explained { value_bytes: len.map(|len| len as u64), probes: recorder.probes })
     }
 }

@@ -234,7 +234,7 @@ fn stepped_gets(bench: &mut Bench, ops: u64, look: f64) -> Result<[f64; 4], Stri
     })?;
     let mut sums = [0.0; 2];
     for_each_get(bench, ops, |key| {
-        for timed in keyspace.explain_get(key)?.1 {
+        for timed in keyspace.explain_get(key)?.probes {
             let run = matches!(timed.probe.source, ProbeSource::Run { .. });
             sums[usize::from(run)] += timed.ns as f64 - look;
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use strandline::{ProbeSource, TimedProbe};
+use strandline::{Explained, ProbeSource, TimedProbe};
 
 use crate::context::Context;
 use crate::failure::{NEGATIVE, OK, Outcome};
@@ -31,12 +31,13 @@ enum ExplainCommand {
 pub fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     let ExplainCommand::Get { key } = &args.command;
     let key = context.form.argument("KEY", key)?;
-    let (total_ns, (len, probes), memory) = look::ask(context, |look| {
+    let (total_ns, explained, memory) = look::ask(context, |look| {
         let begun = Instant::now();
         let explained = look.explain_get(context, &key)?;
         let total_ns = begun.elapsed().as_nanos();
         Ok((total_ns, explained, Memory::of(&look.properties()?)))
     })?;
+    let Explained { value_bytes: len, probes, .. } = explained;
     let bytes: u64 = probes.iter().map(|timed| timed.probe.bytes).sum();
     let mut out = Out::new();
     if context.json {
