@@ -198,11 +198,7 @@ fn no_time(whose: NamedKey<'_>) -> Error {
 ///
 /// # Errors
 /// `Corruption` if the value has no time.
-pub(crate) fn judge<'v>(
-    now: Now,
-    whose: NamedKey<'_>,
-    stored: &'v [u8],
-) -> Result<Timed<'v>> {
+pub(crate) fn judge<'v>(now: Now, whose: NamedKey<'_>, stored: &'v [u8]) -> Result<Timed<'v>> {
     now.judge(stored).ok_or_else(|| no_time(whose))
 }
 

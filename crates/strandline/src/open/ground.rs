@@ -106,9 +106,7 @@ impl Ground for Machine {
         let file = match std::fs::metadata(at) {
             // A device has its own size.
             Ok(meta)
-                if place == PoolPlace::Used
-                    || !meta.is_file()
-                    || meta.len() >= options.pm_size =>
+                if place == PoolPlace::Used || !meta.is_file() || meta.len() >= options.pm_size =>
             {
                 PoolFile::open(at, OpenMode::ReadWrite)?
             }

@@ -95,7 +95,9 @@ pub(crate) fn check_pm_tables(options: &Options, parts: StoreParts) -> Result<()
     let why = match options.pm_tables {
         0 => return Ok(()),
         percent if percent > PM_TABLES_MAX => "at most 75 percent",
-        _ if parts.has_log => "with pm=dram the log would have tables too, on SSD; leave pm_tables out",
+        _ if parts.has_log => {
+            "with pm=dram the log would have tables too, on SSD; leave pm_tables out"
+        }
         _ if !parts.has_tables => {
             "the store has no tables; name a directory with ssd, or leave pm_tables out"
         }

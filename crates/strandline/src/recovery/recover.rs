@@ -259,7 +259,9 @@ impl FoundSources {
             let own = self.memtables.range(owner(0)..=owner(u32::MAX));
             let own = own.filter(|(_, memtable)| !memtable.is_empty());
             let found = FoundKeyspace {
-                memtables: own.map(|(owner, memtable)| (owner.subrange, Arc::clone(memtable))).collect(),
+                memtables: own
+                    .map(|(owner, memtable)| (owner.subrange, Arc::clone(memtable)))
+                    .collect(),
                 runs: self.runs.remove(id).unwrap_or_default(),
                 tree: self.trees.get(id).cloned().unwrap_or_default(),
             };

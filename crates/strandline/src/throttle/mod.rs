@@ -283,13 +283,7 @@ impl Throttle {
 
     /// Sets the pace at which `available` bytes last until space was reclaimed, in `seconds`; with a `backlog`, not
     /// above what clears it; where space is scarce, not above what reclaiming gains.
-    pub(crate) fn set_pace(
-        &self,
-        available: u64,
-        seconds: f64,
-        backlog: Backlog,
-        supply: Supply,
-    ) {
+    pub(crate) fn set_pace(&self, available: u64, seconds: f64, backlog: Backlog, supply: Supply) {
         let seconds = seconds + LATENCY_S;
         // A quarter is kept for what the estimate misses.
         let pace = (available as f64 * 0.75 / seconds) as u64;

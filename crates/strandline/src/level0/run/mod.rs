@@ -353,11 +353,7 @@ impl Run {
     }
 
     /// As [`Run::bounds`], of its keys within `span`, if there are any.
-    pub(crate) fn bounds_within(
-        &self,
-        media: &Media,
-        span: &Span,
-    ) -> Result<Option<KeyBounds>> {
+    pub(crate) fn bounds_within(&self, media: &Media, span: &Span) -> Result<Option<KeyBounds>> {
         let bounds = self.bounds(media)?;
         if span.holds(&bounds.smallest) && span.holds(&bounds.largest) {
             return Ok(Some(bounds.clone()));
