@@ -43,16 +43,10 @@ impl Places<'_> {
         if held && !is_ours {
             return Err(refused(self.folder));
         }
-        let others = [("pool", self.pool, holds_bytes as fn(&Path) -> bool)];
-        for (word, path, holds) in
-            others.into_iter().chain([("tables", self.tables, holds_tables as _)])
-        {
-            let foreign = path.filter(|path| holds(path) && !noted.contains(&line(word, path)));
-            if let Some(path) = foreign {
-                return Err(refused(path));
-            }
-        }
-        Ok(())
+        let is_noted = |word, path: &Path| noted.contains(&line(word, path));
+        let pool = self.pool.filter(|path| holds_bytes(path) && !is_noted("pool", path));
+        let tables = self.tables.filter(|path| holds_tables(path) && !is_noted("tables", path));
+        pool.or(tables).map_or(Ok(()), |foreign| Err(refused(foreign)))
     }
 
     /// Notes that bench made the store that is there now.
