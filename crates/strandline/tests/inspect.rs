@@ -8,18 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::{TempDir, dump};
+use common::{TempDir, dump, small_store};
 use pmem::in_fork;
 use strandline::{Db, ErrorKind, Inspector, Options, PmSource, ReadOptions};
 
 fn options() -> Options {
-    Options::default()
-        .pm_size(8 << 20)
-        .zone_size(16 << 10)
-        .memtable_bytes(64 << 10)
-        .table_bytes(64 << 10)
-        .background_threads(0)
-        .inspect(true)
+    small_store().inspect(true)
 }
 
 fn socket(dir: &TempDir) -> PathBuf {

@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use common::{TempDir, ends, heap, noise, numbered, scattered};
+use common::{TempDir, ends, heap, noise, numbered, scattered, small_store as options};
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::events::{CompactionReason, FoundBy, StallReason};
 use strandline::{
-    Db, ErrorKind, Event, Hooks, KeyspaceOptions, Level0Form, Listener, Options, PmSource,
+    Db, ErrorKind, Event, Hooks, KeyspaceOptions, Level0Form, Listener, PmSource,
     SsdSource, WalSync, steps,
 };
 
@@ -35,15 +35,6 @@ impl Heard {
     fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-fn options() -> Options {
-    Options::default()
-        .pm_size(8 << 20)
-        .zone_size(16 << 10)
-        .memtable_bytes(64 << 10)
-        .table_bytes(64 << 10)
-        .background_threads(0)
 }
 
 fn fill(db: &Db, count: u64) {

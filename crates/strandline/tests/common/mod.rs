@@ -85,6 +85,16 @@ pub fn small_levels() -> Options {
         .recovery_threads(1)
 }
 
+/// Options under which a few hundred records fill a memtable and a table; the test does the background work.
+pub fn small_store() -> Options {
+    Options::default()
+        .pm_size(8 << 20)
+        .zone_size(16 << 10)
+        .memtable_bytes(64 << 10)
+        .table_bytes(64 << 10)
+        .background_threads(0)
+}
+
 /// Keys in the order of their numbers.
 pub fn numbered(i: u64) -> Vec<u8> {
     format!("key{i:06}").into_bytes()
