@@ -45,16 +45,16 @@ pub use fields::FieldValue;
 
 /// Is told what happens in a store, as RocksDB's `EventListener` is.
 ///
-/// Events come one at a time, in the order in which they happened, and no lock of the store is held meanwhile: a listener may
-/// read and write the store, and take its time. It is called on the thread where the event happened, or on one that is
-/// telling an earlier one just then. So it must not wait for a later event: none comes until it has returned. What it sets off
-/// is told after it has returned.
+/// Events come one at a time, in the order in which they happened. No lock of the store is held during a call: a listener may
+/// read and write the store, and take its time. It is called on the thread where the event happened, or on one that is just
+/// then telling an earlier event. A listener must not wait for a later event: none comes until it has returned. Events that it
+/// causes come after it has returned.
 ///
 /// A listener that panics harms nothing: the panic is counted in
 /// [`Properties::hook_failures`](crate::Properties::hook_failures).
 ///
-/// A listener that writes at each event is told of what that sets off, without end. One that keeps a handle of the store keeps
-/// the store open; it cannot close the store itself, for that waits for it.
+/// A listener that writes at each event causes events without end. One that keeps a handle of the store keeps the store open.
+/// It cannot close the store itself: a close waits for its call to return.
 pub trait Listener: Send + Sync {
     /// `event` has happened.
     fn on_event(&self, event: &Event);
@@ -76,7 +76,7 @@ pub enum Event {
     StallBegun(StallBegun),
     /// Writers are not slowed any more.
     StallEnded(StallEnded),
-    /// Something failed that no caller waits for. What failed the same way before is not told again.
+    /// Background work failed: no caller waits for it. The same failure again is not told.
     BackgroundError(BackgroundError),
     /// Stored bytes do not check out.
     CorruptionFound(CorruptionFound),
@@ -110,7 +110,7 @@ pub struct FlushCompleted {
     pub begun: FlushBegun,
     /// How long it took.
     pub duration: Duration,
-    /// The index run, if any version is left to be in one; else what it failed of. A flush that failed is tried again.
+    /// The index run, `None` if no version was left for one; or why the flush failed. It is tried again then.
     pub outcome: Result<Option<FlushedRun>>,
 }
 
@@ -174,7 +174,7 @@ pub struct CompactionCompleted {
     pub begun: CompactionBegun,
     /// How long it took.
     pub duration: Duration,
-    /// What it wrote, or what it failed of. What was read is as it was then, and what was written is gone.
+    /// What it wrote; or why it failed. Its inputs are unchanged then, and its outputs are gone.
     pub outcome: Result<CompactionOutput>,
 }
 
@@ -216,11 +216,11 @@ pub struct StallBegun {
 pub struct StallEnded {
     /// Why they were, at first.
     pub reason: StallReason,
-    /// How long the stall lasted: the time that some writer might have been slowed.
+    /// How long the stall lasted: the time in which a writer might have been slowed.
     pub duration: Duration,
 }
 
-/// Something failed that no caller waits for.
+/// Background work failed: no caller waits for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackgroundError {

@@ -1,4 +1,4 @@
-//! Jobs that are told of: each begin has one end, whatever becomes of the job.
+//! Begin and end of jobs as events: each begin has one end, however the job ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use super::{
     FlushedRun,
 };
 
-/// A job whose begin was noted. Its end is noted once; where it is dropped without, it was given up.
+/// A job whose begin was noted. Its end is noted once. If it is dropped before that, the job was given up.
 pub(crate) struct ToldJob<B: ToldBegin> {
     events: Arc<Events>,
     begun: B,
@@ -20,7 +20,7 @@ pub(crate) struct ToldJob<B: ToldBegin> {
     ended: AtomicBool,
 }
 
-/// What is told when a job begins, and when it ends.
+/// The events of a job's begin and end.
 pub(crate) trait ToldBegin: Clone {
     type Made;
 

@@ -1,9 +1,9 @@
-//! Events that wait to be told. Where something happens, locks are often held: it is noted there, and told a little later, where
-//! the same thread holds none.
+//! The queue of events. A thread often holds locks where something happens. So it only notes the event there, and tells the
+//! listeners a little later, when it holds none.
 //!
-//! **I-EVENT-1** Events are told in the order in which they were noted, by one thread at a time, and no lock is held
-//! meanwhile. A thread that finds another telling leaves its own to that one, and never waits for it: the other's listener may
-//! wait for a job that this thread is at.
+//! **I-EVENT-1** Events are told in the order in which they were noted, by one thread at a time, which holds no lock
+//! meanwhile. If another thread is telling, that one tells this thread's events, too. This thread does not wait for it: the
+//! listener may wait for a job that this thread does.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::caught::caught;
 use crate::count::{Count, Raised};
 use crate::hooks::HookFailures;
 
-/// Events that may wait while a listener takes its time; those beyond are counted as failures of hooks, and not told.
+/// Longest queue. While a listener is slow and the queue is full, new events are dropped, and counted as failures of hooks.
 const UNTOLD_MAX: usize = 10_000;
 
 /// What becomes of writes when something has failed in the background.
@@ -27,14 +27,14 @@ pub(crate) enum Writes {
     Refused,
 }
 
-/// Whom a store tells, and what it has yet to tell.
+/// The listeners of a store, and the events that they have not been told yet.
 #[derive(Default)]
 pub(crate) struct Events {
     listeners: Vec<Arc<dyn Listener>>,
     untold: Mutex<Untold>,
-    /// Some wait. A hint: who noted one sees it.
+    /// The queue is not empty. Another thread may see that late; the one that noted the event sees it at once.
     any: AtomicBool,
-    /// How many calls want nothing to be told: a listener that writes would wait for their commits.
+    /// Calls under way during which no event is told: a listener that writes would wait for their commits.
     quiet: Count,
     jobs: AtomicU64,
     failures: Arc<HookFailures>,
@@ -43,7 +43,7 @@ pub(crate) struct Events {
 #[derive(Default)]
 struct Untold {
     events: VecDeque<Event>,
-    /// The thread that is telling. It takes what comes meanwhile.
+    /// The thread that is telling. It also tells events that other threads note until it ends.
     telling: Option<ThreadId>,
 }
 
@@ -62,7 +62,7 @@ impl Events {
         !self.listeners.is_empty()
     }
 
-    /// A number for a job that is told of.
+    /// The number of the next job.
     pub(crate) fn next_job(&self) -> u64 {
         self.jobs.fetch_add(1, Relaxed) + 1
     }
@@ -71,7 +71,7 @@ impl Events {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what has happened, to be told soon; `event` is not asked where there is no listener.
+    /// Adds an event to the queue. Without a listener `event` is not called.
     pub(crate) fn note(&self, event: impl FnOnce() -> Event) {
         if !self.are_heard() {
             return;
@@ -86,7 +86,7 @@ impl Events {
         self.any.store(true, Relaxed);
     }
 
-    /// Notes that something failed in the background.
+    /// Notes a failure of background work.
     pub(crate) fn note_error(&self, error: &Error, writes: Writes) {
         self.note(|| {
             let refuses_writes = writes == Writes::Refused;
@@ -94,7 +94,7 @@ impl Events {
         });
     }
 
-    /// Notes damage, if that is what `error` is.
+    /// Notes damage, if `error` is of kind `Corruption`.
     #[cold]
     pub(crate) fn note_damage(&self, error: &Error, by: FoundBy, keyspace: &str) {
         if error.kind() == ErrorKind::Corruption {
@@ -111,7 +111,7 @@ impl Events {
         }
     }
 
-    /// Tells what was noted. The caller holds no lock and pins nothing.
+    /// Tells the events of the queue. The caller holds no lock.
     #[inline]
     pub(crate) fn tell(&self) {
         if self.any.load(Relaxed) && self.quiet.is_zero() {
@@ -119,12 +119,12 @@ impl Events {
         }
     }
 
-    /// Tells nothing until what is returned goes.
+    /// Keeps events in the queue until the returned guard is dropped.
     pub(crate) fn quiet(&self) -> Raised<'_> {
         self.quiet.raised()
     }
 
-    /// Whether this thread is in a listener.
+    /// Whether a listener is being called on this thread.
     pub(crate) fn are_told_here(&self) -> bool {
         self.are_heard() && self.untold().telling == Some(std::thread::current().id())
     }
@@ -153,7 +153,7 @@ impl Events {
         }
     }
 
-    /// Nothing of the store is borrowed for change during a call: all of it is whole after a panic.
+    /// Calls a listener. The store is whole after a panic in it: no part of the store is borrowed mutably during the call.
     fn tell_one_of(&self, hook: &str, event: &Event, call: impl FnOnce()) {
         if let Err(said) = caught(call) {
             let text = format!("hook {hook} panicked at event {}: {said}; mend it", event.name());
