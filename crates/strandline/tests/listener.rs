@@ -413,6 +413,49 @@ fn a_listener_may_write_to_a_full_store() {
     });
 }
 
+/// Empties the store when writers are slowed for the first time, and remembers how much memory is free then.
+#[derive(Default)]
+struct Emptier {
+    db: OnceLock<Db>,
+    free: OnceLock<u64>,
+}
+
+/// Deletes all keys, lets background work free their memory, and tells how much is free.
+fn emptied(db: &Db) -> u64 {
+    db.delete_range(b"", b"z").expect("delete");
+    db.compact().expect("compact");
+    while !db.work(1 << 20).expect("work").is_idle() {}
+    db.properties().pm_free
+}
+
+impl Listener for Emptier {
+    fn on_event(&self, event: &Event) {
+        if let (Event::StallBegun(_), Some(db)) = (event, self.db.get()) {
+            self.free.get_or_init(|| emptied(db));
+        }
+    }
+}
+
+/// The put that is slowed does background work itself, and tells the listener. Were it to pin its View meanwhile, that would
+/// hold the memory of all that the listener deletes.
+#[test]
+fn a_put_that_tells_a_listener_holds_no_view() {
+    let emptier = Arc::new(Emptier::default());
+    let hooks = Hooks::default().listener(emptier.clone());
+    let options = options().pm(PmSource::Heap).ssd(SsdSource::None).pm_size(2 << 20);
+    let db = Db::open_with("unused-for-heap", options, hooks).expect("open");
+    assert!(emptier.db.set(db.clone()).is_ok());
+    let mut puts = 0..40_000;
+    let slowed = puts.any(|i| {
+        db.put(numbered(i % 500), noise(i, 0)).expect("put");
+        emptier.free.get().is_some()
+    });
+    assert!(slowed, "{:?}", db.properties().hook_failure);
+    let (then, now) = (emptier.free.get().expect("told"), emptied(&db));
+    assert!(then + (64 << 10) >= now, "{then} bytes were free in the listener, {now} are now");
+    db.close().expect("close");
+}
+
 /// Tries to close the store at each flush that ends.
 #[derive(Default)]
 struct Closer {

@@ -28,15 +28,23 @@ const READERS_LEAVE: Duration = Duration::from_millis(100);
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
 
+/// What a commit still owes after [`Engine::pay`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    Nothing,
+    /// No thread but the writer's does background work.
+    Work,
+}
+
 impl Engine {
-    /// Pays back-pressure for a commit of `bytes`; `Busy` if that takes time which the commit does not give.
+    /// Pays back-pressure for a commit of `bytes` by time; `Busy` if the commit gives none. Tells what is left to pay.
     #[cold]
-    pub(crate) fn pay(&self, bytes: u64, slowdown: Slowdown) -> Result<()> {
+    pub(crate) fn pay(&self, bytes: u64, slowdown: Slowdown) -> Result<Owed> {
         let threads = self.options.background_threads > 0;
         if slowdown == Slowdown::Refused {
             let throttle = &self.background.throttle;
             let due = if threads { throttle.passes(bytes) } else { throttle.debt() < HELP_DEBT };
-            return if due { Ok(()) } else { Err(self.busy("background work is behind")) };
+            return if due { Ok(Owed::Nothing) } else { Err(self.busy("background work is behind")) };
         }
         if threads {
             // The background thread has the work in hand; a writer that took it over might meet its long end.
@@ -46,10 +54,16 @@ impl Engine {
             }
         } else if self.background.throttle.debt() >= HELP_DEBT {
             // Sleeping would drain nothing.
-            self.note_stall(None);
-            let _worked = self.help()?;
+            return Ok(Owed::Work);
         }
-        Ok(())
+        Ok(Owed::Nothing)
+    }
+
+    /// Pays back-pressure by background work. The caller pins no View.
+    #[cold]
+    pub(crate) fn work_off(&self) -> Result<()> {
+        self.note_stall(None);
+        self.help().map(drop)
     }
 
     /// Notes that writers are slowed, if they were not before. The caller is in W1.

@@ -27,6 +27,7 @@ use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::format::{self, Kind, Role, Segment, SeqForm, Shape, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
+use crate::write::admission::Owed;
 use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
 use crate::write::slowdown::Slowdown;
 use crate::write::vacate::{Vacating, fill_vacancy};
@@ -283,10 +284,12 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     /// The rest of W1: back-pressure, full memtables, zones granted ahead.
     #[inline]
-    fn prepare(&self, bytes: u64) -> Result<()> {
+    fn prepare(&mut self, bytes: u64) -> Result<()> {
         let engine = self.engine;
-        if engine.background.throttle.debt() != 0 {
-            engine.pay(bytes, self.slowdown)?;
+        if engine.background.throttle.debt() != 0
+            && engine.pay(bytes, self.slowdown)? == Owed::Work
+        {
+            self.work_off()?;
         }
         for group in &self.groups {
             let op = &self.ops[group.ops.start];
@@ -297,6 +300,16 @@ impl<'e, 'a> Commit<'e, 'a> {
                 engine.look_after(op.space, op.stored_key())?;
             }
         }
+        Ok(())
+    }
+
+    /// Pays by background work. No View is pinned meanwhile: the work tells listeners, which may take their time, and it frees
+    /// what no View holds.
+    #[cold]
+    fn work_off(&mut self) -> Result<()> {
+        self.groups.clear();
+        self.engine.work_off()?;
+        self.group();
         Ok(())
     }
 
@@ -551,6 +564,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             (Err(error), _) => self.engine.poison.set(error),
         }
         if self.engine.poison.is_set() {
+            self.groups.clear();
             // A listener that writes is refused, and waits for nothing.
             self.engine.events.tell();
         }

@@ -1,8 +1,8 @@
 //! The queue of events. A thread often holds locks where something happens. So it only notes the event there, and tells the
 //! listeners a little later, when it holds none.
 //!
-//! **I-EVENT-1** Events are told in the order in which they were noted, by one thread at a time, which holds no lock
-//! meanwhile. If another thread is telling, that one tells this thread's events, too. This thread does not wait for it: the
+//! **I-EVENT-1** Events are told in the order in which they were noted, by one thread at a time, which holds no lock and
+//! no View of a get or put meanwhile. If another thread is telling, that one tells this thread's events, too. This thread does not wait for it: the
 //! listener may wait for a job that this thread does.
 
 use std::collections::VecDeque;
@@ -111,7 +111,7 @@ impl Events {
         }
     }
 
-    /// Tells the events of the queue. The caller holds no lock.
+    /// Tells the events of the queue. The caller holds no lock, and no View of a get or put.
     #[inline]
     pub(crate) fn tell(&self) {
         if self.any.load(Relaxed) && self.quiet.is_zero() {
