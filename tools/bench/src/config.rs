@@ -70,6 +70,8 @@ pub(crate) struct Config {
     /// Whether a store at `db` may be emptied that no bench made.
     pub overwrite_existing: bool,
     pub statistics: bool,
+    /// Whether events of the store are printed.
+    pub events: bool,
     pub histogram: bool,
     pub latency: Option<Latency>,
     pub json: bool,
@@ -117,6 +119,7 @@ impl Default for Config {
             use_existing_db: false,
             overwrite_existing: false,
             statistics: false,
+            events: false,
             histogram: false,
             latency: None,
             json: false,

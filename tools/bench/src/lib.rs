@@ -16,7 +16,7 @@
 //! | `work`, `help` | the benchmarks by name; the text of `--help` |
 //! | `child` | processes that are there to be killed |
 //! | `bench`, `worker` | threads at work, counted |
-//! | `store`, `operators` | the store under test |
+//! | `store`, `operators`, `events` | the store under test; what it merges with; its events, printed |
 //! | `report` | db_bench's line, JSON, distributions |
 //! | `meter`, `machine` | latencies; what the machine allows |
 //! | `flags`, `config` | the command line, from one table |
@@ -43,6 +43,7 @@ mod claim;
 mod clock;
 mod config;
 pub mod data;
+pub mod events;
 mod flags;
 mod help;
 mod machine;

@@ -1,12 +1,14 @@
 //! The store that benchmarks run on: where it is, opened anew, opened again, gone at the end.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use strandline::{Db, Options, PmSource, SsdSource};
+use strandline::{Db, Hooks, Options, PmSource, SsdSource};
 
 use crate::claim::{Places, is_of_tables};
 use crate::config::Config;
+use crate::events::{EventForm, EventPrinter};
 use crate::operators;
 use crate::scratch::{MEMORY, Scratch};
 use crate::words::told;
@@ -20,6 +22,7 @@ const POOL_MIN: u64 = 1 << 30;
 pub(crate) struct Store {
     path: PathBuf,
     options: Options,
+    hooks: Hooks,
     db: Option<Db>,
     /// Bytes of keys and values written since it was opened.
     user_bytes: u64,
@@ -58,8 +61,15 @@ impl Store {
             }
             (None, _) => Store::in_scratch(options.pm_size)?,
         };
-        let marker = Marker::No;
-        let mut store = Store { path, options, db: None, user_bytes: 0, marker, _scratch: scratch };
+        let mut store = Store {
+            path,
+            options,
+            hooks: hooks(config),
+            db: None,
+            user_bytes: 0,
+            marker: Marker::No,
+            _scratch: scratch,
+        };
         match config.use_existing_db {
             true => store.must_be_there()?,
             false => {
@@ -154,7 +164,7 @@ impl Store {
         match &self.db {
             Some(db) => Ok(db.clone()),
             None => {
-                let db = Db::open_with(&self.path, self.options.clone(), operators::hooks())
+                let db = Db::open_with(&self.path, self.options.clone(), self.hooks.clone())
                     .map_err(told)?;
                 if self.marker == Marker::Due {
                     self.places().note()?;
@@ -254,6 +264,16 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The operator that benchmarks merge with, and what prints events if that is asked for.
+fn hooks(config: &Config) -> Hooks {
+    let hooks = operators::hooks();
+    if !config.events {
+        return hooks;
+    }
+    let form = if config.json { EventForm::Json } else { EventForm::Text };
+    hooks.listener(Arc::new(EventPrinter(form)))
 }
 
 /// Room for the records three times over: they are replaced out of place, and tables lie beside them.

@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bench::events::{EventForm, EventPrinter};
 use clap::Args;
 use serde_json::Value;
 use strandline::{Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
 
-use crate::events::Told;
 use crate::failure::Failure;
 use crate::opening;
 use crate::output::Out;
@@ -111,7 +111,11 @@ impl Context {
 
     fn hooks(&self) -> Hooks {
         let hooks = Hooks::default();
-        if self.events { hooks.listener(Arc::new(Told(self.stderr()))) } else { hooks }
+        if !self.events {
+            return hooks;
+        }
+        let form = if self.json { EventForm::Json } else { EventForm::Text };
+        hooks.listener(Arc::new(EventPrinter(form)))
     }
 
     /// Says what was done: a line, unless none is wanted, or a JSON value.

@@ -17,7 +17,6 @@
 mod cli;
 mod cmd;
 mod context;
-mod events;
 mod failure;
 mod human;
 mod input;

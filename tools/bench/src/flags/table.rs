@@ -149,6 +149,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.statistics, boolean(text)),
     },
     Flag {
+        name: "events",
+        takes: BOOLEAN,
+        doc: "Tell on standard error what happens in the store, such as flushes and compactions: a line each [false].",
+        set: |config, text| put(&mut config.events, boolean(text)),
+    },
+    Flag {
         name: "histogram",
         takes: BOOLEAN,
         doc: "Take the latency of every operation and print its distribution [false].",

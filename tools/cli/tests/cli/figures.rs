@@ -194,3 +194,22 @@ fn events_are_told_on_standard_error() {
     assert_eq!(store.run(&["compact"]).ok().err, "");
     assert_eq!(store.run(&["sst", "--events", "x"]).code, 2);
 }
+
+#[test]
+fn events_of_bench_are_told_on_standard_error() {
+    let store = Store::new();
+    let bench = ["bench", "--benchmarks=fillseq,flush", "--num=1000", "--pm=heap", "--pm_size=32M"];
+    let run = |before: &[&str], after: &[&str]| {
+        store.run(&[before, &bench[..], after].concat()).ok().err
+    };
+    let told = run(&[], &["--events"]);
+    assert!(told.lines().any(|line| line.starts_with("event: flush_begun job=1 ")), "{told}");
+    for told in [run(&["--events", "--json"], &[]), run(&[], &["--json", "--events=true"])] {
+        let events = told.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let mut ended = events.filter(|event| event["event"] == "flush_completed");
+        assert_eq!(ended.next().expect("told")["entries"], 1000);
+    }
+    for told in [run(&[], &[]), run(&[], &["--noevents"])] {
+        assert!(!told.contains("event"), "{told}");
+    }
+}
