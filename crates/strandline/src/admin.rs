@@ -138,62 +138,45 @@ impl Engine {
             || Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"));
         let space = self.keyspaces.named(name).ok_or_else(missing)?;
         // No lock is held while what was reserved before is awaited: an ingest among that wants them.
-        let last_seq = {
-            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-            if space.dropped.swap(true, Relaxed) {
-                return Err(missing());
-            }
-            let pass = self.sequence.sequencer.enter_to_switch();
-            for subrange in space.subranges() {
-                let (bytes, last_seq) = subrange.write_head.close(&pass);
-                let active = Arc::clone(subrange.view.load().active());
-                active.bytes.store(bytes, Relaxed);
-                active.last_seq.store(last_seq, Relaxed);
-            }
-            pass.next_seq() - 1
-        };
+        let last_seq = self.close_space(&space).ok_or_else(missing)?;
         self.await_visible(last_seq)?;
         // No flush or merge of this keyspace may be under way while its zones are retired.
         let mut jobs = self.background.jobs();
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        let subranges = space.subranges();
         jobs.abandon(self, &space);
         self.abandon_compactions(&space);
+        self.remove_space(&space)?;
+        self.reclaim();
+        Ok(())
+    }
+
+    /// Closes a keyspace to writers. Returns the last number that was reserved before, or `None` if the keyspace is being
+    /// dropped already.
+    fn close_space(&self, space: &KeyspaceState) -> Option<Seq> {
+        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        if space.dropped.swap(true, Relaxed) {
+            return None;
+        }
+        let pass = self.sequence.sequencer.enter_to_switch();
+        for subrange in space.subranges() {
+            let (bytes, last_seq) = subrange.write_head.close(&pass);
+            let active = Arc::clone(subrange.view.load().active());
+            active.bytes.store(bytes, Relaxed);
+            active.last_seq.store(last_seq, Relaxed);
+        }
+        Some(pass.next_seq() - 1)
+    }
+
+    /// The edit that drops a closed keyspace, and what follows from it. The caller holds `admin` and the jobs.
+    fn remove_space(&self, space: &Arc<KeyspaceState>) -> Result<()> {
+        let subranges = space.subranges();
         let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load_full()).collect();
-        let memtables = views.iter().flat_map(|view| &view.memtables).flat_map(|each| each.zones());
-        // Several subranges may share one.
-        let runs: BTreeMap<u64, Arc<Run>> = views
-            .iter()
-            .flat_map(|view| &view.runs)
-            .map(|run| (run.desc.id, Arc::clone(run)))
-            .collect();
-        let named = runs.values().flat_map(|run| run.zones.iter().map(|used| &used.zone));
-        let zones: BTreeMap<u32, Arc<Zone>> =
-            memtables.chain(named.cloned()).map(|zone| (zone.no, zone)).collect();
-        let tree = Arc::clone(&views[0].tree);
-        let mut changes = vec![VersionEdit::DropKeyspace { id: space.id }];
-        changes.extend(zones.values().map(|zone| VersionEdit::Zone {
-            no: zone.no,
-            incarnation: zone.incarnation,
-            fate: Fate::Retired,
-        }));
-        if planted::is(Bug::DropFreesZonesFirst) {
-            zones.keys().for_each(|no| drop(self.media.pool.clear_zone(*no)));
-        }
-        if planted::is(Bug::DropRemovesTablesFirst)
-            && let Some(tables) = &self.tables
-        {
-            let files = tree.tables().filter_map(|(_, table)| table.path());
-            files.for_each(|path| drop(tables.table_dir.fs.remove(&path)));
-        }
-        if planted::is(Bug::DropKeepsZones) {
-            changes.truncate(1);
-        }
-        let edit = self.edit(changes).inspect_err(|_| self.take_back(&space, &subranges))?;
-        zones.values().for_each(|zone| zone.retire());
-        runs.values().for_each(|run| run.set_replaced());
-        tree.tables().for_each(|(_, table)| table.set_dropped());
-        self.keyspaces.write().remove(&space);
+        let sources = DroppedSources::of(&views);
+        self.plant_before_drop(&sources);
+        let changes = sources.changes(space.id);
+        let edit = self.edit(changes).inspect_err(|_| self.take_back(space, &subranges))?;
+        sources.release();
+        self.keyspaces.write().remove(space);
         self.space.holders.count(0, subranges.len());
         // Handles may keep the keyspace; they must not keep its zones.
         for subrange in &subranges {
@@ -202,9 +185,20 @@ impl Engine {
             self.empty(subrange);
         }
         edit.end();
-        drop((runs, views, zones, tree));
-        self.reclaim();
         Ok(())
+    }
+
+    /// Does too early what belongs behind the edit, where that is planted.
+    fn plant_before_drop(&self, sources: &DroppedSources) {
+        if planted::is(Bug::DropFreesZonesFirst) {
+            sources.zones.keys().for_each(|no| drop(self.media.pool.clear_zone(*no)));
+        }
+        if planted::is(Bug::DropRemovesTablesFirst) {
+            let files = sources.tree.tables().filter_map(|(_, table)| table.path());
+            if let Some(tables) = &self.tables {
+                files.for_each(|path| drop(tables.table_dir.fs.remove(&path)));
+            }
+        }
     }
 
     /// Gives a keyspace whose drop was refused write heads that take writes: the memtables that took them until then wait to become
@@ -363,6 +357,50 @@ impl Engine {
             Some(_) => self.compact_down(space, range, Depth::Deepest),
             None => self.compact_space(space),
         }
+    }
+}
+
+/// What a keyspace was read from, when it is dropped.
+struct DroppedSources {
+    /// By number: several subranges may share one.
+    runs: BTreeMap<u64, Arc<Run>>,
+    /// Those of memtables and runs.
+    zones: BTreeMap<u32, Arc<Zone>>,
+    tree: Arc<Tree>,
+}
+
+impl DroppedSources {
+    /// Those of all subranges of a keyspace.
+    fn of(views: &[Arc<View>]) -> DroppedSources {
+        let memtables = views.iter().flat_map(|view| &view.memtables).flat_map(|each| each.zones());
+        let runs: BTreeMap<u64, Arc<Run>> = views
+            .iter()
+            .flat_map(|view| &view.runs)
+            .map(|run| (run.desc.id, Arc::clone(run)))
+            .collect();
+        let named = runs.values().flat_map(|run| run.zones.iter().map(|used| &used.zone));
+        let zones = memtables.chain(named.cloned()).map(|zone| (zone.no, zone)).collect();
+        DroppedSources { zones, runs, tree: Arc::clone(&views[0].tree) }
+    }
+
+    /// The changes that drop keyspace `id`.
+    fn changes(&self, id: u32) -> Vec<VersionEdit> {
+        let keeps_zones = planted::is(Bug::DropKeepsZones);
+        let mut changes = vec![VersionEdit::DropKeyspace { id }];
+        let retired = self.zones.values().filter(|_| !keeps_zones);
+        changes.extend(retired.map(|zone| VersionEdit::Zone {
+            no: zone.no,
+            incarnation: zone.incarnation,
+            fate: Fate::Retired,
+        }));
+        changes
+    }
+
+    /// No edit names them any more: each goes with its last reader.
+    fn release(&self) {
+        self.zones.values().for_each(|zone| zone.retire());
+        self.runs.values().for_each(|run| run.set_replaced());
+        self.tree.tables().for_each(|(_, table)| table.set_dropped());
     }
 }
 

@@ -61,12 +61,13 @@ impl Snapshots {
     }
 
     pub(crate) fn horizon(&self, ring: &Ring) -> Horizon {
+        if planted::is(Bug::IgnoreSnapshots) {
+            return Horizon::only(ring.visible());
+        }
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let visible = ring.visible();
         let mut stamps = vec![visible];
-        if !planted::is(Bug::IgnoreSnapshots) {
-            stamps.extend(open.keys().rev().filter(|seq| **seq < visible));
-        }
+        stamps.extend(open.keys().rev().filter(|seq| **seq < visible));
         Horizon { stamps }
     }
 }

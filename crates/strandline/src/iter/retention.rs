@@ -58,9 +58,10 @@ impl Older {
         if planted::is(Bug::DropTombstoneEarly) {
             return Older::nothing();
         }
-        let levels = trees.flat_map(|tree| tree.levels()).map(|(_, level)| Arc::clone(level));
-        let counts = |_: &Arc<Level>| !planted::is(Bug::DropTombstoneAboveTables);
-        Older::Known { runs: runs.collect(), levels: levels.filter(counts).collect() }
+        let forgets_tables = planted::is(Bug::DropTombstoneAboveTables);
+        let levels = trees.flat_map(|tree| tree.levels()).filter(|_| !forgets_tables);
+        let levels = levels.map(|(_, level)| Arc::clone(level)).collect();
+        Older::Known { runs: runs.collect(), levels }
     }
 
     /// Levels below the output of a compaction.
@@ -97,11 +98,12 @@ impl Retention {
     /// Whether the next older version of `key` must be kept: its number is `seq`.
     #[inline]
     pub(crate) fn keeps(&self, judged: &mut Judged, key: &[u8], seq: Seq, kind: EntryKind) -> bool {
+        let operand_hides = planted::is(Bug::OperandHides);
         // The same version twice is one: a table that was ingested again, say.
         let again = judged.last.replace(seq) == Some(seq);
         let newer = self.ranges.next_above(key, seq, judged.newer);
         // An operand hides nothing: it is combined with what is below it.
-        if kind != EntryKind::Merge || planted::is(Bug::OperandHides) {
+        if kind != EntryKind::Merge || operand_hides {
             judged.newer = Some(seq);
         }
         !again && self.horizon.keeps(seq, newer)
@@ -144,13 +146,18 @@ impl Retention {
             let idle = self.idle_deletions(media, media.key(oldest), kinds);
             versions.truncate(versions.len() - idle);
         }
+        self.plant_early_expiry(media, versions);
+        Ok(())
+    }
+
+    /// A planted bug: a value that has expired goes, whatever it hides.
+    fn plant_early_expiry(&self, media: &Media, versions: &mut Vec<Entry>) {
         if planted::is(Bug::ExpiredDropsEarly) {
             versions.retain(|version| {
                 version.kind == Kind::Delete
                     || self.says_record(media, version) != EntryKind::Delete
             });
         }
-        Ok(())
     }
 
     /// What a version says of its key as of now: a value that has expired is a deletion. One that cannot be read stays, and

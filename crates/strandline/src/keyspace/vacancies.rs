@@ -338,11 +338,12 @@ impl Known {
 
     /// Notes the next number, read after the walk was announced. Where the scan sees all below it, its keys are vacant.
     fn number_walk(&mut self, next_seq: Seq, walked: &Walked<'_>) {
+        let unconfirmed = planted::is(Bug::VacancyUnconfirmed);
         let is_new = |announced: &Announced| announced.by == By::Scan { unseen_below: Seq::MAX };
         let (mut new, others) =
             std::mem::take(&mut self.announced).into_iter().partition::<Vec<_>, _>(is_new);
         self.announced = others;
-        if next_seq <= walked.snapshot + 1 || planted::is(Bug::VacancyUnconfirmed) {
+        if next_seq <= walked.snapshot + 1 || unconfirmed {
             let each = walked.entries / new.len().max(1) as u64;
             new.drain(..).for_each(|announced| self.add(announced.range, walked.snapshot, each));
         }

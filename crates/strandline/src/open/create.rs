@@ -35,9 +35,7 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
         _ => Memory::Pool(PathBuf::from(POOL)),
     };
     let identity = Identity { memory, ssd };
-    if planted::is(Bug::StoreNamedFirst) {
-        identity.write(&*names, path)?;
-    }
+    plant_named_first(ground, path, &identity)?;
     let (region, id) = match &identity.memory {
         Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, table_dir.as_ref())?,
         Memory::Wal(dir) => make_log(ground, &path.join(dir), len, options, table_dir.as_ref())?,
@@ -45,6 +43,14 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
     identity.write(&*names, path)?;
     Ok(OpenedParts::whole(region, Prefault::Now, table_dir))
+}
+
+/// A planted bug: a store has its name before the memory that it names is made.
+fn plant_named_first(ground: &dyn Ground, path: &Path, identity: &Identity) -> Result<()> {
+    if planted::is(Bug::StoreNamedFirst) {
+        identity.write(&*ground.names(), path)?;
+    }
+    Ok(())
 }
 
 /// The pool of a new store, with its identifier.

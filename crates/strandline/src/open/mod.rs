@@ -530,8 +530,7 @@ impl Engine {
     #[cfg(feature = "planted")]
     /// A planted bug: the newest zone of a recovered memtable is filled on.
     fn plant_old_tail(&self) {
-        use base::planted::{self, Bug};
-        if !planted::is(Bug::AppendToOldTail) {
+        if !base::planted::is(base::planted::Bug::AppendToOldTail) {
             return;
         }
         for (_, subrange) in self.keyspaces.subranges() {

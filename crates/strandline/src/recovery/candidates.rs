@@ -60,10 +60,12 @@ pub(crate) fn candidates(
 
 /// What an edit made of zone `no` under this incarnation, if one did.
 fn fate_of<'s>(state: &'s ManifestState, no: u32, header: &ZoneHeader) -> Option<&'s Fate> {
+    let ignores_sealed = planted::is(Bug::IgnoreSealedLength);
+    let rescans_retired = planted::is(Bug::RescanRetiredZone);
     let (incarnation, fate) = state.zones.get(&no)?;
     let forgotten = match fate {
-        Fate::Live { .. } => planted::is(Bug::IgnoreSealedLength),
-        Fate::Frozen | Fate::Retired => planted::is(Bug::RescanRetiredZone),
+        Fate::Live { .. } => ignores_sealed,
+        Fate::Frozen | Fate::Retired => rescans_retired,
     };
     (*incarnation == header.incarnation() && !forgotten).then_some(fate)
 }

@@ -136,8 +136,8 @@ pub(crate) fn granted(media: &Media, no: u32) -> Option<ZoneHeader> {
 /// Age of a recovered memtable: newer than every run of the keyspace, and than memtables of older subranges.
 pub(crate) fn order(runs: &BTreeMap<u32, Vec<Arc<Run>>>, owner: SubrangeName) -> u64 {
     let SubrangeName { keyspace, subrange } = owner;
-    let newest = runs.get(&keyspace).and_then(|runs| runs.iter().map(|run| run.desc.order).max());
     let within = if planted::is(Bug::RecoverInReverse) { u32::MAX - subrange } else { subrange };
+    let newest = runs.get(&keyspace).and_then(|runs| runs.iter().map(|run| run.desc.order).max());
     newest.unwrap_or(0) + 1 + u64::from(within)
 }
 
@@ -163,16 +163,7 @@ pub(crate) fn subranges(
     for (lower, id) in &keyspace.subranges {
         let span = Span { lower: lower.clone(), upper: uppers.next() };
         let reads = |(owner, memtable): &&(u32, Arc<Memtable>)| {
-            if exists(owner) {
-                return owner == id;
-            }
-            if memtable.shared.swap(true, Relaxed) && planted::is(Bug::RecoverForOne) {
-                return false;
-            }
-            // One without keys has zones all the same: the first holds them until it is flushed. Of one that is
-            // damaged, a read meets the damage.
-            let bounds = memtable.bounds(media).map(Option::unwrap_or_default);
-            bounds.map_or(true, |bounds| span.overlaps(bounds.as_ref()))
+            if exists(owner) { owner == id } else { shares(media, memtable, &span) }
         };
         let memtables = found.memtables.iter().filter(reads);
         let mut memtables: Vec<Arc<Memtable>> =
@@ -186,4 +177,17 @@ pub(crate) fn subranges(
         all.push(Arc::new(Subrange::new(*id, span, sources)));
     }
     all
+}
+
+/// Whether the subrange of `span` reads a memtable whose own subrange was replaced. From now on that is shared.
+fn shares(media: &Media, memtable: &Memtable, span: &Span) -> bool {
+    let for_one = planted::is(Bug::RecoverForOne);
+    let again = memtable.shared.swap(true, Relaxed);
+    if again && for_one {
+        return false;
+    }
+    // One without keys has zones all the same: the first holds them until it is flushed. Of one that is damaged, a read
+    // meets the damage.
+    let bounds = memtable.bounds(media).map(Option::unwrap_or_default);
+    bounds.map_or(true, |(low, high)| span.overlaps(&low, &high))
 }

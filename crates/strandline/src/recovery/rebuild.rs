@@ -125,6 +125,7 @@ impl Rebuild<'_> {
     fn flush_accepted(&self, candidate: &CandidateZone, len: u64) {
         let thread_skips = planted::is(Bug::RecoveryThreadSkipsFlush) && candidate.no % 2 == 1;
         let skips = planted::is(Bug::SkipAcceptedFlush) || len == 0;
+        let fenced_elsewhere = planted::is(Bug::RecoveryFencedByOpener);
         if skips || self.access == Access::Read {
             return;
         }
@@ -132,7 +133,7 @@ impl Rebuild<'_> {
             (&self.media.region, self.media.pool.geometry().zone_at(candidate.no));
         let len = if thread_skips { 0 } else { len as usize };
         let flushed = region.flush_range(Site::RecoverAccepted, start.get(), len);
-        if !planted::is(Bug::RecoveryFencedByOpener) {
+        if !fenced_elsewhere {
             let _durable = region.fence(flushed);
         }
     }

@@ -244,24 +244,8 @@ impl Past {
         let mut live = replayed.live;
         let newest = self.newest();
         let number = newest.number() + 1;
-        let mut tail = Vec::new();
-        let mut written: Vec<Range<u64>> = Vec::new();
-        let mut frames = newest.frames(self.synced, self.end);
-        while let Next::Frame(_, content, _) = frames.next()? {
-            if let Content::Ranges(ranges) = content {
-                frame::encode(&mut tail, &ranges);
-                written.extend(ranges.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64));
-            }
-        }
-        if frames.at() < self.end {
-            return Err(refused(&self.place, newest.number(), frames.at(), "fails its check"));
-        }
-        let previous = if planted::is(Bug::WalTailNotCopied) {
-            tail.clear();
-            self.end
-        } else {
-            self.synced
-        };
+        let (mut tail, written) = self.tail(newest)?;
+        let previous = self.relied_on(&mut tail);
         let header = SegmentHeader { number, previous, first: self.first, ..newest.header };
         // A process that was killed may have named the newest and not made that durable.
         self.place.fs.sync_dir(&self.place.dir)?;
@@ -272,13 +256,44 @@ impl Past {
             let len = self.segments.get(at + 1).map_or(previous, |next| next.header.previous);
             full.push_back(Full { number: segment.number(), len });
         }
+        self.remove_dead()?;
+        Ok(Continued { header, file, full, live })
+    }
+
+    /// What of the newest segment is not known to be durable: as frames to be written again, and which ranges they have.
+    fn tail(&self, newest: &LogSegment) -> Result<(Vec<u8>, Vec<Range<u64>>)> {
+        let (mut tail, mut written) = (Vec::new(), Vec::new());
+        let mut frames = newest.frames(self.synced, self.end);
+        while let Next::Frame(_, content, _) = frames.next()? {
+            if let Content::Ranges(ranges) = content {
+                frame::encode(&mut tail, &ranges);
+                written.extend(ranges.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64));
+            }
+        }
+        if frames.at() < self.end {
+            return Err(refused(&self.place, newest.number(), frames.at(), "fails its check"));
+        }
+        Ok((tail, written))
+    }
+
+    /// The bytes of the newest segment that the next one relies on: it begins with a copy of those behind them, the `tail`.
+    fn relied_on(&self, tail: &mut Vec<u8>) -> u64 {
+        if planted::is(Bug::WalTailNotCopied) {
+            tail.clear();
+            return self.end;
+        }
+        self.synced
+    }
+
+    /// Removes segments that do not count, and those that were never completed.
+    fn remove_dead(&self) -> Result<()> {
         for name in self.place.fs.list(&self.place.dir)? {
             let dead = segment::number(&name).is_some_and(|number| number < self.first);
             if dead || segment::is_staged(&name) {
                 self.place.fs.remove(&self.place.dir.join(name))?;
             }
         }
-        Ok(Continued { header, file, full, live })
+        Ok(())
     }
 
     /// What of the log there is, for who only reads.

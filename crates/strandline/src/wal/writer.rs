@@ -84,15 +84,27 @@ impl LogLocation {
         if !frames.is_empty() {
             file.append(frames)?;
         }
-        if !planted::is(Bug::WalSegmentUnsynced) {
-            file.sync()?;
-        }
+        sync_staged(&mut *file)?;
         self.fs.rename(&staged, &segment::path(&self.dir, header.number))?;
-        if !planted::is(Bug::WalSkipDirectorySync) {
-            self.fs.sync_dir(&self.dir)?;
-        }
+        self.sync_names()?;
         Ok(file)
     }
+
+    /// Makes the name of a new segment durable.
+    fn sync_names(&self) -> Result<()> {
+        if planted::is(Bug::WalSkipDirectorySync) {
+            return Ok(());
+        }
+        self.fs.sync_dir(&self.dir)
+    }
+}
+
+/// Makes the bytes of a segment durable, before it gets its name.
+fn sync_staged(file: &mut dyn Append) -> Result<()> {
+    if planted::is(Bug::WalSegmentUnsynced) {
+        return Ok(());
+    }
+    file.sync()
 }
 
 /// The end of the log.
@@ -142,9 +154,7 @@ impl Writer {
         if len > 0 {
             self.append(&mut batch.frames)?;
             self.figures.writes += 1;
-            if self.sync == WalSync::Always && !planted::is(Bug::WalAcknowledgeUnsynced) {
-                self.sync()?;
-            }
+            self.sync_batch()?;
         }
         for change in batch.changes.drain(..) {
             match change {
@@ -154,6 +164,14 @@ impl Writer {
         }
         batch.frames.clear();
         self.clean(CLEAN_SHARE * len + CLEAN_LEAST.min(self.segment_len()))
+    }
+
+    /// Makes a batch durable before its writers are told, if they rely on that.
+    fn sync_batch(&mut self) -> Result<()> {
+        if planted::is(Bug::WalAcknowledgeUnsynced) {
+            return Ok(());
+        }
+        if self.sync == WalSync::Always { self.sync() } else { Ok(()) }
     }
 
     /// Makes everything written durable.
@@ -309,22 +327,25 @@ impl Writer {
 
     /// What counted of the oldest segment was written again: it goes once that is durable.
     fn remove_oldest(&mut self, oldest: u64) -> Result<()> {
-        let path = segment::path(&self.place.dir, oldest);
         if planted::is(Bug::WalRemoveFirst) {
-            let _planted = self.place.fs.remove(&path);
+            let _planted = self.place.fs.remove(&segment::path(&self.place.dir, oldest));
         }
-        let mut frame = Vec::new();
-        self.header.first = oldest + 1;
-        frame::encode_first(&mut frame, self.header.first);
-        self.append(&mut frame)?;
-        if !planted::is(Bug::WalRemoveUnsynced) {
-            self.sync()?;
-        }
+        self.begin_log_at(oldest + 1)?;
         // One that stays does not count, and the next open removes it.
-        let _may_stay = self.place.fs.remove(&path);
+        let _may_stay = self.place.fs.remove(&segment::path(&self.place.dir, oldest));
         self.full.pop_front();
         self.live.forget(oldest);
         Ok(())
+    }
+
+    /// Makes it durable that segments before `first` do not count, and with it all that was written again.
+    fn begin_log_at(&mut self, first: u64) -> Result<()> {
+        let unsynced = planted::is(Bug::WalRemoveUnsynced);
+        let mut frame = Vec::new();
+        self.header.first = first;
+        frame::encode_first(&mut frame, first);
+        self.append(&mut frame)?;
+        if unsynced { Ok(()) } else { self.sync() }
     }
 }
 

@@ -431,6 +431,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
         });
         self.phase = Phase::Copied;
+        // Not at the head of the fence: a scheduler acts between the two steps, and is to find the commit visible.
         #[cfg(feature = "planted")]
         if planted::is(Bug::PublishBeforeFence) {
             let _indexed = self.index();
@@ -512,6 +513,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         if let Some(ticket) = self.ticket {
             self.engine.sequence.ring.complete(ticket, durable);
         }
+        // Not at the head of W5: all of it is done for this commit, and only the older ones are passed over.
         #[cfg(feature = "planted")]
         if planted::is(Bug::PublishOutOfOrder) {
             self.engine.sequence.ring.leap(last_seq);

@@ -19,10 +19,10 @@ impl<'a> Vacating<'a> {
     /// W1: announces the ranges that `ops` delete, if any does.
     #[inline]
     pub(crate) fn announce(ops: &[Op<'a>]) -> Option<Vacating<'a>> {
+        let late = planted::is(Bug::VacancyAnnouncedLate);
         if !ops.iter().any(|op| op.kind == Kind::RangeDelete) {
             return None;
         }
-        let late = planted::is(Bug::VacancyAnnouncedLate);
         Some(if late { Vacating::default() } else { Vacating::announce_all(ops) })
     }
 
