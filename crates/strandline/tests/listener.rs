@@ -11,8 +11,8 @@ use common::{TempDir, ends, heap, noise, numbered, scattered, small_store as opt
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::events::{CompactionReason, FoundBy, StallReason};
 use strandline::{
-    Db, ErrorKind, Event, Hooks, KeyspaceOptions, Level0Form, Listener, PmSource,
-    SsdSource, WalSync, steps,
+    Db, ErrorKind, Event, Hooks, KeyspaceOptions, Level0Form, Listener, PmSource, SsdSource,
+    WalSync, steps,
 };
 
 /// Remembers all events.

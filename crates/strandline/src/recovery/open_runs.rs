@@ -189,5 +189,5 @@ fn shares(media: &Media, memtable: &Memtable, span: &Span) -> bool {
     // One without keys has zones all the same: the first holds them until it is flushed. Of one that is damaged, a read
     // meets the damage.
     let bounds = memtable.bounds(media).map(Option::unwrap_or_default);
-    bounds.map_or(true, |(low, high)| span.overlaps(&low, &high))
+    bounds.map_or(true, |bounds| span.overlaps(bounds.as_ref()))
 }

@@ -44,7 +44,11 @@ impl Engine {
         if slowdown == Slowdown::Refused {
             let throttle = &self.background.throttle;
             let due = if threads { throttle.passes(bytes) } else { throttle.debt() < HELP_DEBT };
-            return if due { Ok(Owed::Nothing) } else { Err(self.busy("background work is behind")) };
+            return if due {
+                Ok(Owed::Nothing)
+            } else {
+                Err(self.busy("background work is behind"))
+            };
         }
         if threads {
             // The background thread has the work in hand; a writer that took it over might meet its long end.

@@ -286,8 +286,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     #[inline]
     fn prepare(&mut self, bytes: u64) -> Result<()> {
         let engine = self.engine;
-        if engine.background.throttle.debt() != 0
-            && engine.pay(bytes, self.slowdown)? == Owed::Work
+        if engine.background.throttle.debt() != 0 && engine.pay(bytes, self.slowdown)? == Owed::Work
         {
             self.work_off()?;
         }

@@ -199,9 +199,8 @@ fn events_are_told_on_standard_error() {
 fn events_of_bench_are_told_on_standard_error() {
     let store = Store::new();
     let bench = ["bench", "--benchmarks=fillseq,flush", "--num=1000", "--pm=heap", "--pm_size=32M"];
-    let run = |before: &[&str], after: &[&str]| {
-        store.run(&[before, &bench[..], after].concat()).ok().err
-    };
+    let run =
+        |before: &[&str], after: &[&str]| store.run(&[before, &bench[..], after].concat()).ok().err;
     let told = run(&[], &["--events"]);
     assert!(told.lines().any(|line| line.starts_with("event: flush_begun job=1 ")), "{told}");
     for told in [run(&["--events", "--json"], &[]), run(&[], &["--json", "--events=true"])] {
