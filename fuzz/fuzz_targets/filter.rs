@@ -1,7 +1,9 @@
 //! See `sst::fuzz::filter`.
 #![no_main]
 
+use sst::fuzz::Checksums;
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    sst::fuzz::filter(data, true);
-    sst::fuzz::filter(data, false);
+    sst::fuzz::filter(data, Checksums::Verified);
+    sst::fuzz::filter(data, Checksums::Ignored);
 });

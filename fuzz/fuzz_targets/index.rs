@@ -1,7 +1,9 @@
 //! See `sst::fuzz::index`.
 #![no_main]
 
+use sst::fuzz::Checksums;
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    sst::fuzz::index(data, true);
-    sst::fuzz::index(data, false);
+    sst::fuzz::index(data, Checksums::Verified);
+    sst::fuzz::index(data, Checksums::Ignored);
 });

@@ -86,6 +86,13 @@ struct New<'k> {
     leaf: u64,
 }
 
+/// A version without its key.
+#[derive(Clone, Copy)]
+struct Stamped {
+    seq: u64,
+    leaf: u64,
+}
+
 /// The key of `leaf`, which shares the first `depth` bytes with `key`: that is how the leaf was reached.
 #[inline]
 fn readable<'r>(
@@ -137,8 +144,8 @@ impl Art {
                 Child::Leaf(leaf) => {
                     let other = readable(records, leaf, new.key, depth)?;
                     if other == new.key {
-                        let seq = records.seq(leaf);
-                        return Ok(self.second_version(place, word, (seq, leaf), new));
+                        let old = Stamped { seq: records.seq(leaf), leaf };
+                        return Ok(self.second_version(place, word, old, new));
                     }
                     return Ok(self.part(place, word, other, depth, new));
                 }
@@ -240,14 +247,15 @@ impl Art {
     }
 
     /// Turns the leaf `old` of the key into a chain with the new version.
-    fn second_version(&self, place: Place<'_>, word: Word, old: (u64, u64), new: New<'_>) -> bool {
-        let (newer, older) = match new.seq.cmp(&old.0) {
+    fn second_version(&self, place: Place<'_>, word: Word, old: Stamped, new: New<'_>) -> bool {
+        let new = Stamped { seq: new.seq, leaf: new.leaf };
+        let (newer, older) = match new.seq.cmp(&old.seq) {
             std::cmp::Ordering::Equal => return true,
-            std::cmp::Ordering::Greater => ((new.seq, new.leaf), old),
-            std::cmp::Ordering::Less => (old, (new.seq, new.leaf)),
+            std::cmp::Ordering::Greater => (new, old),
+            std::cmp::Ordering::Less => (old, new),
         };
-        let older = self.arena.small(Version::new(older.0, older.1, None));
-        let newer = self.arena.small(Version::new(newer.0, newer.1, Some(older)));
+        let older = self.arena.small(Version::new(older.seq, older.leaf, None));
+        let newer = self.arena.small(Version::new(newer.seq, newer.leaf, Some(older)));
         place.replace(word, Word::chain(newer))
     }
 

@@ -67,7 +67,11 @@ impl World {
             }
             let i = random.below(acked);
             self.check_get(writer, i);
-            self.check_scan(writer, i, random.below(2) == 0);
+            let direction = match random.below(2) {
+                0 => Direction::Forward,
+                _ => Direction::Backward,
+            };
+            self.check_scan(writer, i, direction);
         }
     }
 
@@ -85,9 +89,8 @@ impl World {
     }
 
     /// A scan from an acknowledged key: finds it first, in strict order, each version in order.
-    fn check_scan(&self, writer: u64, i: u64, forward: bool) {
+    fn check_scan(&self, writer: u64, i: u64, direction: Direction) {
         let key = key(writer, i, self.shape);
-        let direction = if forward { Direction::Forward } else { Direction::Backward };
         let mut found = Vec::new();
         let from = Bound::Included(key.as_slice());
         self.tree.scan(&self.table, from, direction, Versions::All, 20, &mut found);
@@ -96,7 +99,8 @@ impl World {
         for pair in found.windows(2) {
             let of = |leaf: u64| (self.table.key(leaf), std::cmp::Reverse(self.table.seq(leaf)));
             let (a, b) = (of(pair[0]), of(pair[1]));
-            assert!(if forward || a.0 == b.0 { a < b } else { a.0 > b.0 }, "{a:?} then {b:?}");
+            let ascends = direction == Direction::Forward || a.0 == b.0;
+            assert!(if ascends { a < b } else { a.0 > b.0 }, "{a:?} then {b:?}");
         }
     }
 

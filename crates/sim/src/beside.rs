@@ -15,6 +15,13 @@ pub enum Kind {
     Source,
 }
 
+/// How the process before a recovery ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    PowerCut,
+    Kill,
+}
+
 /// Something beside the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
@@ -92,14 +99,15 @@ impl Expect<'_> {
         }
     }
 
-    /// What is known once a recovery accepted so much and this was `found`. What `survived` a power cut is there for
+    /// What is known once a recovery accepted so much and this was `found`. What survived a power cut is there for
     /// good; what a killed process left may yet be undone.
     pub(crate) fn facts_after(
         &self,
         accepted: Accepted,
         found: &[Beside],
-        survived: bool,
+        end: End,
     ) -> Vec<Fact> {
+        let survived = end == End::PowerCut;
         let known = self.history.facts().iter().filter(|fact| fact.from < self.at);
         let there = known.filter(|fact| !survived || found.contains(&fact.is));
         let after = |fact: &Fact| {
@@ -117,6 +125,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome;
     use crate::history::{History, State};
+    use crate::notes::During;
     use crate::op::{Op, Value, Write};
 
     fn put(keyspace: u8, id: u32) -> Write {
@@ -133,7 +142,7 @@ mod tests {
         let entry = history.invoke(op, 6);
         history.made(entry, Fold { sum: 7, count: 7 }, 7);
         let number = if matches!(op, Op::Checkpoint { .. }) { 1 } else { 2 };
-        history.at(op, entry, number, (8, 10)).expect("done");
+        history.at(op, entry, number, During { begun: 8, done: 10 }).expect("done");
         history.finish().expect("explained");
         history
     }
@@ -162,10 +171,10 @@ mod tests {
         ] {
             assert_eq!(rule(&history, event, all, found), broken, "{event} {found:?}");
         }
-        let after = history.expect(9).facts_after(all, &[copy, staged], true);
+        let after = history.expect(9).facts_after(all, &[copy, staged], End::PowerCut);
         let must: Vec<bool> = after.iter().map(|fact| fact.must == 0).collect();
         assert_eq!(must, [true, false]);
-        assert!(history.expect(9).facts_after(all, &[], false)[1].must == NEVER);
+        assert!(history.expect(9).facts_after(all, &[], End::Kill)[1].must == NEVER);
     }
 
     #[test]

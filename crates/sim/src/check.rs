@@ -216,12 +216,12 @@ impl<'h> Expect<'h> {
     }
 
     fn invention(&self, state: &State) -> Option<String> {
-        let found = state.iter().find(|((keyspace, key), value)| {
-            !self.history.was_written(self.at, *keyspace, key, value)
+        let found = state.iter().find(|(at, value)| {
+            !self.history.was_written(self.at, at.keyspace, &at.key, value)
         });
-        found.map(|((keyspace, key), value)| {
-            let key = String::from_utf8_lossy(key);
-            format!("{keyspace}/{key} = {}, which was never written there", show(value))
+        found.map(|(at, value)| {
+            let key = String::from_utf8_lossy(&at.key);
+            format!("{}/{key} = {}, which was never written there", at.keyspace, show(value))
         })
     }
 
@@ -230,17 +230,17 @@ impl<'h> Expect<'h> {
         let mut rule = Rule::N2;
         let mut lines = Vec::new();
         let keys: std::collections::BTreeSet<_> = state.keys().chain(wanted.keys()).collect();
-        for key in keys {
-            let (is, should) = (state.get(key), wanted.get(key));
+        for at in keys {
+            let (is, should) = (state.get(at), wanted.get(at));
             if is == should {
                 continue;
             }
-            if should.is_none() && self.history.was_removed(commits, key.0, &key.1) {
+            if should.is_none() && self.history.was_removed(commits, at.keyspace, &at.key) {
                 rule = Rule::N4;
             }
             let text = |v: Option<&Vec<u8>>| v.map_or("absent".to_string(), |v| show(v));
-            let name = String::from_utf8_lossy(&key.1);
-            lines.push(format!("{}/{name} is {}, not {}", key.0, text(is), text(should)));
+            let name = String::from_utf8_lossy(&at.key);
+            lines.push(format!("{}/{name} is {}, not {}", at.keyspace, text(is), text(should)));
         }
         lines.truncate(4);
         if lines.is_empty() {

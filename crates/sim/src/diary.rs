@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::{Fold, Rule, Violation};
-use crate::history::{self, State};
+use crate::history::{self, EntryKey, State};
 pub use crate::notes::{Commit, Copy, During, Edit, Notes, Read, Walk};
 use crate::op::{Value, Write};
 
@@ -29,12 +29,20 @@ pub enum Promise {
     Prefix,
 }
 
+/// What a store begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Base {
+    /// Its entries.
+    pub state: State,
+    /// The last number that counts.
+    pub cut: u64,
+}
+
 /// What all threads of one open store did.
 #[derive(Clone, Debug)]
 pub struct Diary {
     promise: Promise,
-    base: State,
-    base_cut: u64,
+    base: Base,
     /// By number.
     commits: Vec<Commit>,
     /// By commit: when the last of those up to it was asked for.
@@ -57,13 +65,9 @@ pub struct Shown {
 }
 
 impl Diary {
-    /// Puts the notes of all threads together; the store began with `base`, everything up to `base_cut`. Fails if what was
-    /// read cannot be explained.
-    pub fn new(
-        (base, base_cut): (State, u64),
-        promise: Promise,
-        notes: Vec<Notes>,
-    ) -> Result<Diary, Violation> {
+    /// Puts the notes of all threads together; the store began with `base`. Fails if what was read cannot be
+    /// explained.
+    pub fn new(base: Base, promise: Promise, notes: Vec<Notes>) -> Result<Diary, Violation> {
         let mut all = Notes::default();
         for notes in notes {
             all.commits.extend(notes.commits);
@@ -76,7 +80,7 @@ impl Diary {
         all.commits.sort_by_key(|commit| commit.number);
         all.edits.sort_by_key(|edit| (edit.number, edit.during.begun));
         let numbers = all.commits.iter().map(|commit| commit.number);
-        let mut before = base_cut;
+        let mut before = base.cut;
         for number in numbers {
             if number <= before {
                 let what = format!("commit number {number} is given out again");
@@ -93,7 +97,6 @@ impl Diary {
         let mut diary = Diary {
             promise,
             base,
-            base_cut,
             commits,
             asked,
             edits,
@@ -117,11 +120,10 @@ impl Diary {
     }
 
     /// The diary of a store with which nothing was done.
-    pub fn empty(base: (State, u64), promise: Promise) -> Diary {
+    pub fn empty(base: Base, promise: Promise) -> Diary {
         Diary {
             promise,
-            base: base.0,
-            base_cut: base.1,
+            base,
             commits: Vec::new(),
             asked: Vec::new(),
             edits: Vec::new(),
@@ -137,7 +139,7 @@ impl Diary {
 
     /// The last number that counted when the store was opened.
     pub fn base_cut(&self) -> u64 {
-        self.base_cut
+        self.base.cut
     }
 
     /// Number of commits.
@@ -174,7 +176,7 @@ impl Diary {
     /// The greatest number that a caller had been told before `event`, whatever that is worth.
     fn told_before(&self, event: usize) -> u64 {
         let told = self.commits.iter().filter(|commit| commit.during.done < event);
-        told.map(|commit| commit.number).max().unwrap_or(self.base_cut)
+        told.map(|commit| commit.number).max().unwrap_or(self.base.cut)
     }
 
     /// Works out what each moment demands; every read must be explained by a prefix that was possible.
@@ -187,7 +189,7 @@ impl Diary {
         let mut told: Vec<(usize, u64, Rule)> = Vec::new();
         let chains = self.chains(reads);
         for read in reads {
-            let chain = &chains[&(read.keyspace, read.key.clone())];
+            let chain = &chains[&EntryKey::new(read.keyspace, &read.key)];
             told.push((read.during.done, self.explains(read, chain)?, Rule::N5));
         }
         if !walks.is_empty() {
@@ -208,7 +210,7 @@ impl Diary {
             }
         }
         told.sort_by_key(|(event, ..)| *event);
-        let mut most = self.base_cut;
+        let mut most = self.base.cut;
         for demand in told {
             if demand.1 > most {
                 most = demand.1;
@@ -222,11 +224,11 @@ impl Diary {
     fn chains(&self, reads: &[Read]) -> Chains {
         let mut chains = Chains::new();
         for read in reads {
-            let at = (read.keyspace, read.key.clone());
-            let first = (self.base_cut, self.base.get(&at).cloned());
+            let at = EntryKey::new(read.keyspace, &read.key);
+            let first = (self.base.cut, self.base.state.get(&at).cloned());
             chains.entry(at).or_insert_with(|| vec![first]);
         }
-        let mut state = self.base.clone();
+        let mut state = self.base.state.clone();
         let mut fold = history::fold_of(&state);
         for (number, writes) in self.in_order() {
             for write in writes {
@@ -311,12 +313,12 @@ impl Diary {
     /// The folds of all prefixes, edits included.
     fn folds(&self) -> Folds {
         let mut states: [(State, Fold); KEYSPACES] = Default::default();
-        for (at, value) in &self.base {
-            let (state, fold) = &mut states[usize::from(at.0)];
+        for (at, value) in &self.base.state {
+            let (state, fold) = &mut states[usize::from(at.keyspace)];
             history::set(state, fold, at.clone(), value.clone());
         }
         let now = |states: &[(State, Fold); KEYSPACES]| std::array::from_fn(|i| states[i].1);
-        let mut folds = vec![(self.base_cut, now(&states))];
+        let mut folds = vec![(self.base.cut, now(&states))];
         for (number, writes) in self.in_order() {
             for write in writes {
                 let (state, fold) = &mut states[usize::from(write.keyspace())];
@@ -330,7 +332,7 @@ impl Diary {
     /// What must be there at `event`, and why.
     fn demanded(&self, event: usize) -> (u64, Rule) {
         let past = self.demands.partition_point(|(when, ..)| *when < event);
-        past.checked_sub(1).map_or((self.base_cut, Rule::N6), |last| {
+        past.checked_sub(1).map_or((self.base.cut, Rule::N6), |last| {
             let (_, number, rule) = self.demands[last];
             (number, rule)
         })
@@ -338,7 +340,7 @@ impl Diary {
 
     /// The state of the prefix up to `cut`, with those edits that are `in_`.
     pub fn state(&self, cut: u64, in_: impl Fn(&Edit) -> bool) -> State {
-        let mut state = self.base.clone();
+        let mut state = self.base.state.clone();
         let mut edits = self.edits.iter().filter(|edit| in_(edit)).peekable();
         let mut fold = history::fold_of(&state);
         for commit in &self.commits[..self.up_to(cut)] {
@@ -421,8 +423,7 @@ impl Diary {
 
 /// What a key was, and from which number on.
 type Chain = Vec<(u64, Option<Vec<u8>>)>;
-/// By keyspace and key.
-type Chains = BTreeMap<(u8, Vec<u8>), Chain>;
+type Chains = BTreeMap<EntryKey, Chain>;
 
 /// The folds of keyspaces from a number on.
 struct Folds(Vec<(u64, [Fold; KEYSPACES])>);
@@ -440,10 +441,10 @@ pub fn difference(shown: &Shown, wanted: &State) -> String {
     let differ = keys.into_iter().filter(|key| shown.state.get(*key) != wanted.get(*key));
     let tell = |value: Option<&Vec<u8>>| value.map_or("absent".to_owned(), |value| tell(value));
     let lines: Vec<String> = differ
-        .map(|key| {
-            let name = String::from_utf8_lossy(&key.1);
-            let (is, should) = (tell(shown.state.get(key)), tell(wanted.get(key)));
-            format!("{}/{name} is {is}, not {should}", key.0)
+        .map(|at| {
+            let name = String::from_utf8_lossy(&at.key);
+            let (is, should) = (tell(shown.state.get(at)), tell(wanted.get(at)));
+            format!("{}/{name} is {is}, not {should}", at.keyspace)
         })
         .collect();
     let some = lines.iter().take(4).cloned().collect::<Vec<_>>().join("; ");

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use pmem::Region;
 use ssd::{Disk, Fs};
 
-use crate::beside::{Beside, Kind};
+use crate::beside::{Beside, End, Kind};
 use crate::campaign::{Counters, SiteCount};
 use crate::case::{Case, Failure};
 use crate::check::{Accepted, Expect, Fold, Outcome, Rule, Violation};
 use crate::cut::{CutLimits, Doubt, cuts, states};
 use crate::files::{Files, Survivor, Survivors};
-use crate::follow::Dive;
+use crate::follow::{Dive, Image, Recovered};
 use crate::hash::{self, HashMap64, HashSet64};
-use crate::history::{History, State};
+use crate::history::{EntryKey, History, State};
 use crate::lazy::LazyPm;
 use crate::log::{Event, Log};
 use crate::media::{Media, Mode, Torn, patch, unpatch};
@@ -90,6 +90,12 @@ pub(crate) struct Rig {
     pub(crate) spare: Option<Region>,
     pub(crate) image: Vec<u8>,
     pub(crate) files: Files,
+}
+
+/// What a run begins with.
+pub(crate) struct Start {
+    pub(crate) media: Media,
+    pub(crate) disk: Arc<Disk>,
 }
 
 /// Explores cases of one system.
@@ -210,7 +216,8 @@ impl<'s, S: System> Explorer<'s, S> {
         self.budget = self.counters.totals.images + self.limits.max_images;
         let result = self.record(case).and_then(|(log, history)| {
             let zeros = vec![0; self.system.region_len() as usize];
-            let start = (Media::new(case.mode, &zeros), Arc::clone(&self.blank));
+            let media = Media::new(case.mode, &zeros);
+            let start = Start { media, disk: Arc::clone(&self.blank) };
             self.level(case, start, &log, &history, None, 0)
         });
         self.counters.totals.distinct = self.distinct.len() as u64;
@@ -243,17 +250,18 @@ impl<'s, S: System> Explorer<'s, S> {
         self.rigs[depth] = Some(rig);
     }
 
-    /// Explores the crash points of a run that began with this memory and disk. Until its store was open,
+    /// Explores the crash points of a run that began so. Until its store was open,
     /// `before` tells what must hold.
     pub(crate) fn level(
         &mut self,
         case: &Case,
-        (mut media, disk): (Media, Arc<Disk>),
+        start: Start,
         log: &Log,
         history: &History,
         before: Option<Expect<'_>>,
         depth: usize,
     ) -> Result<(), Violation> {
+        let Start { mut media, disk } = start;
         let points = self.points(case, log, depth, media.hash());
         let dir = self.system.beside_dir();
         let mut survivors = Survivors::new(disk, dir);
@@ -435,13 +443,13 @@ impl<'s, S: System> Explorer<'s, S> {
         match (outcome, accepted, store) {
             (Some(outcome), Some(accepted), store) => {
                 let beside =
-                    self.check_beside(&point.expect, accepted, (&files.disk, files.beside));
+                    self.check_beside(&point.expect, accepted, &files.disk, files.beside);
                 let beside = beside.map_err(|v| v.after(point.describe_cut(choice)))?;
                 self.tally(point, choice, outcome.cut);
                 let Some(store) = store else { return Ok(()) };
-                let facts = point.expect.facts_after(accepted, &beside, true);
-                let recovered = (accepted, outcome, facts);
-                self.follow(rig, point, (choice, hash, files), recovered, store, later)
+                let facts = point.expect.facts_after(accepted, &beside, End::PowerCut);
+                let recovered = Recovered { store, accepted, outcome, facts };
+                self.follow(rig, point, Image { choice, hash, files }, recovered, later)
             }
             (None, _, _) if !point.expect.created() => {
                 self.counters.totals.unmade += 1;
@@ -513,7 +521,8 @@ impl<'s, S: System> Explorer<'s, S> {
         &mut self,
         expect: &Expect<'_>,
         accepted: Accepted,
-        (disk, hash): (&Disk, u64),
+        disk: &Disk,
+        hash: u64,
     ) -> Result<Arc<[Beside]>, Violation> {
         let beside = match self.beside.get(&hash) {
             Some(beside) => Arc::clone(beside),
@@ -538,7 +547,7 @@ impl<'s, S: System> Explorer<'s, S> {
         disk: &Disk,
     ) -> Result<Arc<[Beside]>, Violation> {
         let Some(dir) = self.system.beside_dir() else { return Ok(Arc::new([])) };
-        self.check_beside(expect, accepted, (disk, hash::disk(disk, Some(dir)).1))
+        self.check_beside(expect, accepted, disk, hash::disk(disk, Some(dir)).1)
     }
 
     pub(crate) fn fold(&self, store: &S::Store) -> Result<Fold, Violation> {
@@ -561,7 +570,7 @@ impl<'s, S: System> Explorer<'s, S> {
             let (store, outcome) = self.open(region, fs)?;
             let mut state = State::new();
             let _ = self.system.visit(&store, &mut |keyspace, key, value| {
-                state.insert((keyspace, key.to_vec()), value.to_vec());
+                state.insert(EntryKey::new(keyspace, key), value.to_vec());
             });
             Ok(point.expect.explain(&outcome, &state))
         });

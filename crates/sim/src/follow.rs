@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use ssd::Disk;
-
-use crate::beside::Fact;
+use crate::beside::{End, Fact};
 use crate::case::Case;
 use crate::check::{Accepted, Expect, Outcome, Rule, Violation};
-use crate::explore::{Explorer, Point, Rig, guard};
+use crate::explore::{Explorer, Point, Rig, Start, guard};
 use crate::files::Survivor;
 use crate::history::History;
 use crate::log::Log;
@@ -19,13 +17,30 @@ use base::random::Rng;
 
 /// A recorded recovery and what was done after it, to be crashed in its turn.
 pub(crate) struct Dive<'h> {
-    media: Media,
-    disk: Arc<Disk>,
+    start: Start,
     log: Log,
     history: History,
     before: Expect<'h>,
     crash: String,
-    killed: bool,
+    end: End,
+}
+
+/// What a power cut left.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<'i> {
+    /// What became of each doubt.
+    pub(crate) choice: &'i [u16],
+    /// Tells it from others.
+    pub(crate) hash: u64,
+    pub(crate) files: &'i Survivor,
+}
+
+/// A store that a recovery opened, and what that showed.
+pub(crate) struct Recovered<T> {
+    pub(crate) store: T,
+    pub(crate) accepted: Accepted,
+    pub(crate) outcome: Outcome,
+    pub(crate) facts: Vec<Fact>,
 }
 
 /// Where the values written after a recovery begin to be numbered, times the depth.
@@ -47,9 +62,8 @@ impl<S: System> Explorer<'_, S> {
         depth: usize,
     ) -> Result<(), Violation> {
         for dive in later.drain(..) {
-            self.counters.totals.kills_cut += u64::from(dive.killed && !self.spent());
-            let start = (dive.media, dive.disk);
-            self.level(case, start, &dive.log, &dive.history, Some(dive.before), depth + 1)
+            self.counters.totals.kills_cut += u64::from(dive.end == End::Kill && !self.spent());
+            self.level(case, dive.start, &dive.log, &dive.history, Some(dive.before), depth + 1)
                 .map_err(|v| v.after(dive.crash))?;
         }
         Ok(())
@@ -69,11 +83,12 @@ impl<S: System> Explorer<'_, S> {
         &mut self,
         rig: &mut Rig,
         point: &Point<'_, 'h>,
-        (choice, hash, files): (&[u16], u64, &Survivor),
-        (accepted, outcome, facts): (Accepted, Outcome, Vec<Fact>),
-        store: S::Store,
+        image: Image<'_>,
+        recovered: Recovered<S::Store>,
         later: &mut Vec<Dive<'h>>,
     ) -> Result<(), Violation> {
+        let Image { choice, hash, files } = image;
+        let Recovered { store, accepted, outcome, facts } = recovered;
         self.counters.probe.add(&self.system.probe(&store));
         let mut rng = Rng::fork(point.case.seed, hash);
         let dive = rng.one_in(self.rate(point, self.limits.dive_one_in));
@@ -99,8 +114,8 @@ impl<S: System> Explorer<'_, S> {
             unpatch(&mut rig.image, point.torn);
             let before = point.expect.raised(accepted);
             let crash = point.describe_cut(choice) + &then(&ops);
-            let disk = Arc::clone(&files.disk);
-            later.push(Dive { media, disk, log, history, before, crash, killed: false });
+            let start = Start { media, disk: Arc::clone(&files.disk) };
+            later.push(Dive { start, log, history, before, crash, end: End::PowerCut });
         }
         Ok(())
     }
@@ -192,7 +207,7 @@ impl<S: System> Explorer<'_, S> {
         };
         self.counters.probe.add(&self.system.probe(&store));
         let beside = self.check_beside_now(&point.expect, accepted, point.disk)?;
-        let facts = point.expect.facts_after(accepted, &beside, false);
+        let facts = point.expect.facts_after(accepted, &beside, End::Kill);
         let born = rig.pm.mark();
         let mut history = point.expect.history.branch(accepted, outcome.cut, born, facts);
         let mut rng = Rng::fork(point.case.seed, media.hash());
@@ -203,8 +218,9 @@ impl<S: System> Explorer<'_, S> {
         rig.spare = self.system.close(store);
         self.put_rig(point.depth, rig);
         let crash = point.describe("process kill") + &then(&ops);
-        let (disk, before) = (Arc::clone(point.disk), point.expect);
-        later.push(Dive { media, disk, log, history, before, crash, killed: true });
+        let start = Start { media, disk: Arc::clone(point.disk) };
+        let before = point.expect;
+        later.push(Dive { start, log, history, before, crash, end: End::Kill });
         Ok(())
     }
 }

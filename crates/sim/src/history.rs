@@ -5,10 +5,27 @@ use std::collections::BTreeMap;
 use crate::beside::{Beside, Fact, Kind};
 use crate::check::{Accepted, Expect, Fold, Rule, Violation};
 use crate::hash;
+use crate::notes::During;
 use crate::op::{Op, Write};
 
-/// Visible entries: by keyspace and key.
-pub type State = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
+/// Where an entry is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// In which keyspace.
+    pub keyspace: u8,
+    /// Its key there.
+    pub key: Vec<u8>,
+}
+
+impl EntryKey {
+    /// The entry of `key` in `keyspace`.
+    pub fn new(keyspace: u8, key: &[u8]) -> EntryKey {
+        EntryKey { keyspace, key: key.to_vec() }
+    }
+}
+
+/// Visible entries.
+pub type State = BTreeMap<EntryKey, Vec<u8>>;
 
 #[derive(Clone, Debug)]
 struct PastCommit {
@@ -95,20 +112,21 @@ pub struct History {
 
 /// Tells a state from others.
 pub(crate) fn fold_of(state: &State) -> Fold {
-    let sum = state.iter().fold(0u64, |s, ((ks, k), v)| s.wrapping_add(hash::entry(*ks, k, v)));
+    let share = |(at, value): (&EntryKey, &Vec<u8>)| hash::entry(at.keyspace, &at.key, value);
+    let sum = state.iter().map(share).fold(0, u64::wrapping_add);
     Fold { sum, count: state.len() as u64 }
 }
 
-fn remove(state: &mut State, fold: &mut Fold, key: &(u8, Vec<u8>)) {
-    if let Some(old) = state.remove(key) {
-        fold.sum = fold.sum.wrapping_sub(hash::entry(key.0, &key.1, &old));
+fn remove(state: &mut State, fold: &mut Fold, at: &EntryKey) {
+    if let Some(old) = state.remove(at) {
+        fold.sum = fold.sum.wrapping_sub(hash::entry(at.keyspace, &at.key, &old));
         fold.count -= 1;
     }
 }
 
-pub(crate) fn set(state: &mut State, fold: &mut Fold, at: (u8, Vec<u8>), bytes: Vec<u8>) {
+pub(crate) fn set(state: &mut State, fold: &mut Fold, at: EntryKey, bytes: Vec<u8>) {
     remove(state, fold, &at);
-    fold.sum = fold.sum.wrapping_add(hash::entry(at.0, &at.1, &bytes));
+    fold.sum = fold.sum.wrapping_add(hash::entry(at.keyspace, &at.key, &bytes));
     fold.count += 1;
     state.insert(at, bytes);
 }
@@ -117,44 +135,47 @@ pub(crate) fn set(state: &mut State, fold: &mut Fold, at: (u8, Vec<u8>), bytes: 
 pub(crate) fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
     match write {
         Write::Put { keyspace, key, value } => {
-            set(state, fold, (*keyspace, key.clone()), value.bytes());
+            set(state, fold, EntryKey::new(*keyspace, key), value.bytes());
         }
         Write::Merge { keyspace, key, operand } => {
-            let at = (*keyspace, key.clone());
+            let at = EntryKey::new(*keyspace, key);
             let mut bytes = state.get(&at).cloned().unwrap_or_default();
             bytes.extend(operand.bytes());
             set(state, fold, at, bytes);
         }
-        Write::Make { keyspace } => set(state, fold, (*keyspace, Vec::new()), Vec::new()),
-        Write::Drop { keyspace } => {
-            let keys: Vec<_> = state.keys().filter(|key| key.0 == *keyspace).cloned().collect();
-            keys.iter().for_each(|key| remove(state, fold, key));
+        Write::Make { keyspace } => {
+            set(state, fold, EntryKey::new(*keyspace, b""), Vec::new());
         }
-        Write::Delete { keyspace, key } => remove(state, fold, &(*keyspace, key.clone())),
+        Write::Drop { keyspace } => {
+            let all: Vec<_> =
+                state.keys().filter(|at| at.keyspace == *keyspace).cloned().collect();
+            all.iter().for_each(|at| remove(state, fold, at));
+        }
+        Write::Delete { keyspace, key } => remove(state, fold, &EntryKey::new(*keyspace, key)),
         Write::DeleteRange { keyspace, from, to } => {
-            let range = (*keyspace, from.clone())..(*keyspace, to.clone().max(from.clone()));
-            let keys: Vec<_> = state.range(range).map(|(k, _)| k.clone()).collect();
-            keys.iter().for_each(|key| remove(state, fold, key));
+            let range = EntryKey::new(*keyspace, from)..EntryKey::new(*keyspace, to.max(from));
+            let all: Vec<_> = state.range(range).map(|(at, _)| at.clone()).collect();
+            all.iter().for_each(|at| remove(state, fold, at));
         }
     }
 }
 
 /// Those of the keys of `map` that a change touches.
 pub(crate) fn touched<'m, V>(
-    map: &'m mut BTreeMap<(u8, Vec<u8>), V>,
+    map: &'m mut BTreeMap<EntryKey, V>,
     write: &Write,
-) -> Vec<(&'m (u8, Vec<u8>), &'m mut V)> {
+) -> Vec<(&'m EntryKey, &'m mut V)> {
     let keyspace = write.keyspace();
     let range = match write {
         Write::Put { key, .. } | Write::Merge { key, .. } | Write::Delete { key, .. } => {
-            (keyspace, key.clone())..=(keyspace, key.clone())
+            EntryKey::new(keyspace, key)..=EntryKey::new(keyspace, key)
         }
         Write::DeleteRange { from, to, .. } if from < to => {
-            (keyspace, from.clone())..=(keyspace, to.clone())
+            EntryKey::new(keyspace, from)..=EntryKey::new(keyspace, to)
         }
         Write::DeleteRange { .. } => return Vec::new(),
         Write::Make { .. } | Write::Drop { .. } => {
-            return map.iter_mut().filter(|(at, _)| at.0 == keyspace).collect();
+            return map.iter_mut().filter(|(at, _)| at.keyspace == keyspace).collect();
         }
     };
     map.range_mut(range).collect()
@@ -248,14 +269,15 @@ impl History {
         }
     }
 
-    /// Notes what was done in one go, between two events: it has this number, or, of a copy, goes up to it.
+    /// Notes what was done in one go: it has this number, or, of a copy, goes up to it.
     pub fn at(
         &mut self,
         op: &Op,
         entry: usize,
         number: u64,
-        (begun, done): (usize, usize),
+        during: During,
     ) -> Result<(), Violation> {
+        let During { begun, done } = during;
         match op {
             Op::Checkpoint { .. } => {
                 let copy = &mut self.copies[entry];
@@ -416,7 +438,7 @@ impl History {
             if k > 0 {
                 self.apply(k - 1, variant, &mut state, &mut fold);
             }
-            let value = state.get(&(read.keyspace, read.key.clone()));
+            let value = state.get(&EntryKey::new(read.keyspace, &read.key));
             if k >= least && value == read.value.as_ref() {
                 return Ok(k);
             }
@@ -539,7 +561,7 @@ impl History {
     pub(crate) fn was_written(&self, event: usize, keyspace: u8, key: &[u8], value: &[u8]) -> bool {
         let commits = self.commits.iter().filter(|c| c.reserved < event);
         let writes = commits.flat_map(|c| &c.writes).filter(|w| touches(w, keyspace, key));
-        let base = self.base.get(&(keyspace, key.to_vec())).map(Vec::as_slice);
+        let base = self.base.get(&EntryKey::new(keyspace, key)).map(Vec::as_slice);
         let (mut first, mut parts) = (Vec::from_iter(base.map(<[u8]>::to_vec)), Vec::new());
         for write in writes {
             match write {

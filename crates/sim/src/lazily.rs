@@ -31,7 +31,7 @@ impl<S: System> Explorer<'_, S> {
         let each = most.div_ceil(choices.len() as u32);
         choices.iter().try_for_each(|choice| {
             let files = Arc::clone(&survivors.get(choice).disk);
-            self.lazily(point, durable, (choice, &files), each)
+            self.lazily(point, durable, choice, &files, each)
         })
     }
 
@@ -39,7 +39,8 @@ impl<S: System> Explorer<'_, S> {
         &mut self,
         point: &Point<'_, '_>,
         durable: &[u8],
-        (on_disk, files): (&[u16], &Arc<Disk>),
+        on_disk: &[u16],
+        files: &Arc<Disk>,
         most: u32,
     ) -> Result<(), Violation> {
         let lazy = Arc::clone(&self.lazy);

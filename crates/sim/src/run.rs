@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::check::{Rule, Violation};
 use crate::history::History;
+use crate::notes::During;
 use crate::op::Op;
 use crate::pm::SimPm;
 use crate::system::{Progress, System};
@@ -116,7 +117,8 @@ impl<'s, S: System> Thread<'s, S> {
                 return Ok(true);
             }
             Progress::At(number) => {
-                history.at(op, doing.entry, number, (begun, pm.mark()))?;
+                let during = During { begun, done: pm.mark() };
+                history.at(op, doing.entry, number, during)?;
             }
             Progress::Found(value) => history.found(doing.entry, value, pm.mark()),
             Progress::Done if commit => history.ack(doing.entry, pm.mark())?,

@@ -1,7 +1,7 @@
 //! The rules of the model, one by one: what may and what may not be left when power goes.
 
 use pmem::{Region, Site};
-use sim::{Event, Fault, Media, Mode, Sabotage, SimPm};
+use sim::{Event, Fault, Media, Mode, Sabotage, SimPm, StoreKind};
 
 const LEN: usize = 512;
 
@@ -177,10 +177,10 @@ fn work_that_makes_nothing_durable_is_counted() {
 
 #[test]
 fn sabotage_shortens_at_the_edges() {
-    let durable_after = |what: Fault, nontemporal: bool| {
+    let durable_after = |what: Fault, kind: StoreKind| {
         let (pm, region) = SimPm::new(Mode::Adr, LEN as u64);
         pm.set_sabotage(Some(Sabotage { site: Site::Record, what }));
-        let flight = if nontemporal {
+        let flight = if kind == StoreKind::NonTemporal {
             region.copy_nt(Site::Record, 64, &[9; 192])
         } else {
             region.flush(region.copy(Site::Record, 70, &[9; 160]))
@@ -190,14 +190,14 @@ fn sabotage_shortens_at_the_edges() {
         let media = pm.media_at(usize::MAX);
         [100, 140, 200].map(|at| media.durable()[at] == 9)
     };
-    for nontemporal in [false, true] {
-        assert_eq!(durable_after(Fault::ShortFlushFirst, nontemporal), [false, true, true]);
-        assert_eq!(durable_after(Fault::ShortFlushLast, nontemporal), [true, true, false]);
-        assert_eq!(durable_after(Fault::DropFlush, nontemporal), [false; 3]);
-        assert_eq!(durable_after(Fault::DropFence, nontemporal), [false; 3]);
-        assert_eq!(durable_after(Fault::FenceOnOtherThread, nontemporal), [false; 3]);
+    for kind in [StoreKind::Bulk, StoreKind::NonTemporal] {
+        assert_eq!(durable_after(Fault::ShortFlushFirst, kind), [false, true, true]);
+        assert_eq!(durable_after(Fault::ShortFlushLast, kind), [true, true, false]);
+        assert_eq!(durable_after(Fault::DropFlush, kind), [false; 3]);
+        assert_eq!(durable_after(Fault::DropFence, kind), [false; 3]);
+        assert_eq!(durable_after(Fault::FenceOnOtherThread, kind), [false; 3]);
     }
-    assert_eq!(durable_after(Fault::PlainInsteadOfNt, true), [false; 3]);
+    assert_eq!(durable_after(Fault::PlainInsteadOfNt, StoreKind::NonTemporal), [false; 3]);
 }
 
 #[test]

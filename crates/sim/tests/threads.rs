@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 
 use pmem::Site;
 use sim::check::Rule;
-use sim::diary::{Commit, During, Edit, Notes, Promise, Read, Shown};
-use sim::history::State;
+use sim::diary::{Base, Commit, During, Edit, Notes, Promise, Read, Shown};
+use sim::history::EntryKey;
 use sim::{Diary, Media, Mode, SimPm, Value, Write};
 
 /// With one number for all threads the fence of the second would count for the flush of the first, and a table that one
@@ -45,7 +45,7 @@ fn commit(number: u64, writes: Vec<Write>, begun: usize, done: usize) -> Commit 
 
 fn shows(cut: u64, values: &[(&str, u32)]) -> Shown {
     let entry =
-        |(key, id): &(&str, u32)| ((0, key.as_bytes().to_vec()), Value { id: *id, len: 8 }.bytes());
+        |(key, id): &(&str, u32)| (EntryKey::new(0, key.as_bytes()), Value { id: *id, len: 8 }.bytes());
     Shown { cut, state: values.iter().map(entry).collect(), leaks: 0 }
 }
 
@@ -61,7 +61,7 @@ fn broken(diary: &Diary, event: usize, shown: &Shown) -> Option<Rule> {
 
 #[test]
 fn what_was_told_must_be_there_and_what_was_not_asked_for_must_not() {
-    let diary = Diary::new((State::new(), 0), Promise::Each, vec![notes()]).expect("explained");
+    let diary = Diary::new(Base::default(), Promise::Each, vec![notes()]).expect("explained");
     let (none, first) = (shows(0, &[]), shows(1, &[("a", 1)]));
     let (both, torn) = (shows(2, &[("a", 1), ("b", 2)]), shows(2, &[("b", 2)]));
     for (event, shown, wrong) in [
@@ -81,7 +81,7 @@ fn what_was_told_must_be_there_and_what_was_not_asked_for_must_not() {
 #[test]
 fn a_prefix_is_promised_up_to_the_last_sync() {
     let synced = Notes { syncs: vec![During { begun: 7, done: 9 }], ..notes() };
-    let diary = Diary::new((State::new(), 0), Promise::Prefix, vec![synced]).expect("explained");
+    let diary = Diary::new(Base::default(), Promise::Prefix, vec![synced]).expect("explained");
     assert_eq!(broken(&diary, 8, &shows(0, &[])), None);
     assert_eq!(broken(&diary, 10, &shows(1, &[("a", 1)])), Some(Rule::N1));
     assert_eq!(broken(&diary, 8, &shows(2, &[("b", 2)])), Some(Rule::N2));
@@ -98,7 +98,7 @@ fn a_read_is_explained_by_some_moment_or_is_wrong() {
         }],
         ..Notes::default()
     };
-    let diary = |read| Diary::new((State::new(), 0), Promise::Each, vec![notes(), read]);
+    let diary = |read| Diary::new(Base::default(), Promise::Each, vec![notes(), read]);
     // No caller was told of the first when this was read, but from then on it must stay.
     let seen = diary(read(Some(1), 2, 4)).expect("explained");
     assert_eq!(broken(&seen, 5, &shows(0, &[])), Some(Rule::N5));
@@ -116,10 +116,10 @@ fn what_an_edit_decides_over_is_in_or_out_while_its_call_lasts() {
         during: During { begun: 7, done: 9 },
     };
     let made = Notes { edits: vec![make], ..notes() };
-    let diary = Diary::new((State::new(), 0), Promise::Each, vec![made]).expect("explained");
+    let diary = Diary::new(Base::default(), Promise::Each, vec![made]).expect("explained");
     let without = shows(2, &[("a", 1), ("b", 2)]);
     let mut with = without.clone();
-    with.state.insert((2, Vec::new()), Vec::new());
+    with.state.insert(EntryKey::new(2, b""), Vec::new());
     assert_eq!(broken(&diary, 7, &with), Some(Rule::N2));
     assert_eq!((broken(&diary, 8, &with), broken(&diary, 8, &without)), (None, None));
     assert_eq!(broken(&diary, 11, &without), Some(Rule::N2));

@@ -25,8 +25,15 @@ fn current(fs: &dyn Fs, dir: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Which calls a rule fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fails {
+    One,
+    AllFromOneOn,
+}
+
 /// The i-th call of an install fails, for all i, with `old` there before; returns how many there are.
-fn each_call_fails<F: Fs>(fs: &Faulty<F>, dir: &Path, failure: Failure, for_ever: bool) -> u64 {
+fn each_call_fails<F: Fs>(fs: &Faulty<F>, dir: &Path, failure: Failure, fails: Fails) -> u64 {
     fs.create_dir_all(dir).unwrap();
     for old in [None, Some(OLD)] {
         for i in 1.. {
@@ -36,7 +43,10 @@ fn each_call_fails<F: Fs>(fs: &Faulty<F>, dir: &Path, failure: Failure, for_ever
                 install(fs, dir, old).unwrap();
             }
             let rule = Rule::new(i, failure);
-            fs.set_rules(vec![if for_ever { rule.for_ever() } else { rule }]);
+            fs.set_rules(vec![match fails {
+                Fails::One => rule,
+                Fails::AllFromOneOn => rule.for_ever(),
+            }]);
             let struck = fs.struck();
             let installed = install(fs, dir, NEW);
             let struck = fs.struck() - struck;
@@ -71,15 +81,15 @@ fn each_call_fails<F: Fs>(fs: &Faulty<F>, dir: &Path, failure: Failure, for_ever
 fn an_install_whose_ith_call_fails_leaves_the_old_or_the_new() {
     let scratch = tempfile::tempdir().unwrap();
     for failure in Failure::ALL {
-        for for_ever in [false, true] {
+        for fails in [Fails::One, Fails::AllFromOneOn] {
             let calls =
-                each_call_fails(&Faulty::new(Memory::default()), "/m".as_ref(), failure, for_ever);
+                each_call_fails(&Faulty::new(Memory::default()), "/m".as_ref(), failure, fails);
             assert_eq!(calls, 10, "remove, create, 4 appends, sync, rename, sync_dir; then none");
             each_call_fails(
                 &Faulty::new(Posix::new(PageCache::Used)),
                 scratch.path(),
                 failure,
-                for_ever,
+                fails,
             );
         }
     }

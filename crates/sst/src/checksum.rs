@@ -18,6 +18,16 @@ pub enum Checksum {
     Xxh3 = 4,
 }
 
+/// What becomes of the checksums of a table that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// They must hold.
+    Verified,
+    /// They are not looked at, so that fuzzing reaches what lies behind them.
+    #[cfg(any(test, feature = "fuzzing"))]
+    Ignored,
+}
+
 impl Checksum {
     pub(crate) fn from_u8(number: u8) -> Option<Self> {
         [Self::None, Self::Crc32c, Self::XxHash, Self::XxHash64, Self::Xxh3]

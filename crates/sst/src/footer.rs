@@ -10,7 +10,7 @@
 
 use base::codec::Reader;
 
-use crate::checksum::{Checksum, context};
+use crate::checksum::{Checksum, Checksums, context};
 use crate::handle::{BLOCK_TRAILER, Handle};
 
 /// Bytes of a footer.
@@ -48,11 +48,11 @@ pub(crate) enum FooterRefusal {
 }
 
 impl Footer {
-    /// Decodes the footer that stands at `offset`. `verify` is false for fuzzing only.
+    /// Decodes the footer that stands at `offset`.
     pub fn decode(
         bytes: &[u8; FOOTER_LEN],
         offset: u64,
-        verify: bool,
+        checksums: Checksums,
     ) -> Result<Self, FooterRefusal> {
         let damaged = |what: &str| FooterRefusal::Damaged(what.into());
         let mut tail = Reader::new(&bytes[41..]);
@@ -84,7 +84,7 @@ impl Footer {
         let mut zeroed = *bytes;
         zeroed[SUM_AT..SUM_AT + 4].fill(0);
         let sum = checksum.of(&zeroed).wrapping_add(context(base, offset));
-        if base == 0 || (sum != stored && verify) {
+        if base == 0 || (sum != stored && checksums == Checksums::Verified) {
             return Err(damaged("its checksum does not hold"));
         }
         if bytes[33..41] != [0; 8] {
@@ -136,7 +136,7 @@ mod tests {
     fn version_5_round_trips() {
         let (meta, index) = (Handle { offset: 700, size: 80 }, Handle { offset: 1 << 40, size: 9 });
         let bytes = Footer::encode(Checksum::Xxh3, meta, index);
-        let footer = Footer::decode(&bytes, 1 << 41, true).unwrap();
+        let footer = Footer::decode(&bytes, 1 << 41, Checksums::Verified).unwrap();
         assert_eq!((footer.metaindex, footer.index), (meta, Some(index)));
         assert_eq!((footer.version, footer.checksum), (5, Checksum::Xxh3));
     }
@@ -148,7 +148,7 @@ mod tests {
         let refused = |at: usize, bytes: &[u8]| {
             let mut bad = fine;
             bad[at..at + bytes.len()].copy_from_slice(bytes);
-            Footer::decode(&bad, 100, true).unwrap_err()
+            Footer::decode(&bad, 100, Checksums::Verified).unwrap_err()
         };
         for version in [0, 1, 8, 255] {
             assert!(matches!(refused(41, &[version]), FooterRefusal::Unsupported(_)));

@@ -1,7 +1,7 @@
 //! What fuzzing runs, for `fuzz/` and for the tests below. No input may panic, overrun or go on for ever.
 //!
-//! Every target has two forms. With `verify` false checksums are not looked at; otherwise hardly any input
-//! would reach what lies behind them.
+//! Every target has two forms. In one of them checksums are not looked at: hardly any input would reach what lies
+//! behind them.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use base::Seq;
 
 use crate::block::Block;
 use crate::block::cursor::BlockCursor;
+pub use crate::checksum::Checksums;
 use crate::footer::{FOOTER_LEN, Footer};
 use crate::key::{SEQ_MAX, Target, split};
 use crate::{Cursor, Handle, Layout, Role, Table, Uncached, filter};
@@ -18,8 +19,8 @@ const CAP: u64 = 1 << 16;
 /// Entries after which a run ends.
 const STEPS_MAX: usize = 10_000;
 
-/// One target: takes any bytes, and whether checksums count.
-pub type Body = fn(&[u8], bool);
+/// One target: takes any bytes.
+pub type Body = fn(&[u8], Checksums);
 
 /// All targets by name.
 pub const TARGETS: [(&str, Body); 6] = [
@@ -32,9 +33,9 @@ pub const TARGETS: [(&str, Body); 6] = [
 ];
 
 /// The last bytes as a footer.
-pub fn footer(data: &[u8], verify: bool) {
+pub fn footer(data: &[u8], checksums: Checksums) {
     if let Some((front, bytes)) = data.split_last_chunk::<FOOTER_LEN>() {
-        let decoded = Footer::decode(bytes, front.len() as u64, verify);
+        let decoded = Footer::decode(bytes, front.len() as u64, checksums);
         if let Ok(footer) = decoded
             && footer.version < 6
         {
@@ -44,28 +45,28 @@ pub fn footer(data: &[u8], verify: bool) {
 }
 
 /// A byte of flags, then an index block as stored.
-pub fn index(data: &[u8], verify: bool) {
-    block(data, Role::Index, verify);
+pub fn index(data: &[u8], checksums: Checksums) {
+    block(data, Role::Index, checksums);
 }
 
 /// A byte of flags, then a data block as stored.
-pub fn data_block(data: &[u8], verify: bool) {
-    block(data, Role::Data, verify);
+pub fn data_block(data: &[u8], checksums: Checksums) {
+    block(data, Role::Data, checksums);
 }
 
 /// A byte with the length of a key, the key, then a filter as stored.
-pub fn filter(data: &[u8], verify: bool) {
+pub fn filter(data: &[u8], checksums: Checksums) {
     let Some((len, rest)) = data.split_first() else { return };
     let (key, stored) = rest.split_at(usize::from(*len).min(rest.len()));
     filter::may_contain(stored, key);
-    if let Some((_, block)) = load(stored, 0, Role::Filter, verify) {
+    if let Some((_, block)) = load(stored, 0, Role::Filter, checksums) {
         filter::may_contain(block.bytes(), key);
     }
 }
 
 /// A block of properties as stored.
-pub fn properties(data: &[u8], verify: bool) {
-    let layout = Layout::bare(data.len() as u64, 0, verify);
+pub fn properties(data: &[u8], checksums: Checksums) {
+    let layout = Layout::bare(data.len() as u64, 0, checksums);
     if let Some(size) = data.len().checked_sub(5) {
         let handle = Handle { offset: 0, size: size as u64 };
         _ = layout.read_properties(&data.to_vec(), handle);
@@ -73,17 +74,17 @@ pub fn properties(data: &[u8], verify: bool) {
 }
 
 /// A whole table: opened, checked, walked through both ways, asked for what it holds.
-pub fn table(data: &[u8], verify: bool) {
+pub fn table(data: &[u8], checksums: Checksums) {
     let file = data.to_vec();
-    let opened = match verify {
-        true => Layout::open_capped(&file, CAP),
-        false => Layout::open_unverified(&file, CAP),
+    let opened = match checksums {
+        Checksums::Verified => Layout::open_capped(&file, CAP),
+        Checksums::Ignored => Layout::open_unverified(&file, CAP),
     };
     let Ok(layout) = opened else { return };
     let table = Arc::new(Table::new(Arc::new(layout), Uncached(file)));
     _ = table.range_deletes();
     _ = table.verify();
-    let (there, back) = (walk(&table, true), walk(&table, false));
+    let (there, back) = (walk(&table, Way::Forward), walk(&table, Way::Backward));
     if let (Some(there), Some(mut back)) = (there, back) {
         back.reverse();
         assert_eq!(there, back, "both ways lead past the same entries");
@@ -93,15 +94,28 @@ pub fn table(data: &[u8], verify: bool) {
     }
 }
 
+#[derive(Clone, Copy)]
+enum Way {
+    Forward,
+    Backward,
+}
+
 type FuzzEntry = (Vec<u8>, Seq, Vec<u8>);
 
 /// All entries one way, where none of them is damaged. Asks for some of them on the way.
-fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, forward: bool) -> Option<Vec<FuzzEntry>> {
-    let step = |cursor: &mut Cursor<_>| if forward { cursor.next() } else { cursor.prev() };
+fn walk(table: &Arc<Table<Uncached<Vec<u8>>>>, way: Way) -> Option<Vec<FuzzEntry>> {
+    let step = |cursor: &mut Cursor<_>| match way {
+        Way::Forward => cursor.next(),
+        Way::Backward => cursor.prev(),
+    };
     let mut cursor = table.cursor();
     let mut other = table.cursor();
     let mut found = Vec::new();
-    if forward { cursor.first() } else { cursor.last() }.ok()?;
+    match way {
+        Way::Forward => cursor.first(),
+        Way::Backward => cursor.last(),
+    }
+    .ok()?;
     while cursor.valid() {
         found.push((cursor.key().to_vec(), cursor.seq(), cursor.value().to_vec()));
         if found.len().is_power_of_two() {
@@ -129,16 +143,21 @@ fn walk_keys(table: &Arc<Table<Uncached<Vec<u8>>>>) -> Option<Vec<FuzzEntry>> {
     Some(found)
 }
 
-fn load(stored: &[u8], flags: u8, role: Role, verify: bool) -> Option<(Layout, Arc<Block>)> {
-    let layout = Layout::bare(stored.len() as u64, flags, verify);
+fn load(
+    stored: &[u8],
+    flags: u8,
+    role: Role,
+    checksums: Checksums,
+) -> Option<(Layout, Arc<Block>)> {
+    let layout = Layout::bare(stored.len() as u64, flags, checksums);
     let size = stored.len().checked_sub(5)? as u64;
     let block = layout.load(&stored.to_vec(), Handle { offset: 0, size }, role).ok()?;
     Some((layout, Arc::new(block)))
 }
 
-fn block(data: &[u8], role: Role, verify: bool) {
+fn block(data: &[u8], role: Role, checksums: Checksums) {
     let Some((flags, stored)) = data.split_first() else { return };
-    let Some((_, block)) = load(stored, *flags, role, verify) else { return };
+    let Some((_, block)) = load(stored, *flags, role, checksums) else { return };
     let mut cursor = BlockCursor::new(block.clone());
     let mut there = Vec::new();
     let mut whole = cursor.first().is_ok();
@@ -189,8 +208,8 @@ mod tests {
                 golden.sort();
                 inputs.extend(golden.iter().map(|path| std::fs::read(path).unwrap()));
             }
-            inputs.iter().for_each(|input| target(input, true));
-            testkit::corpus::replay(&inputs, MUTANTS, |input| target(input, false));
+            inputs.iter().for_each(|input| target(input, Checksums::Verified));
+            testkit::corpus::replay(&inputs, MUTANTS, |input| target(input, Checksums::Ignored));
         }
     }
 }

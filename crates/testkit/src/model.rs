@@ -18,6 +18,13 @@ struct Space {
     keys: BTreeMap<Vec<u8>, Versions>,
 }
 
+/// Which way a walk looks for the nearest key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
 /// A store that is a sorted map of version lists.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -145,7 +152,7 @@ impl Model {
         all.fold((0, 0), |(keys, bytes), (key, value)| (keys + 1, bytes + key.len() + value.len()))
     }
 
-    fn nearest(&self, walk: &Walk, from: Bound<&[u8]>, forward: bool) -> Option<(Vec<u8>, Value)> {
+    fn nearest(&self, walk: &Walk, from: Bound<&[u8]>, way: Way) -> Option<(Vec<u8>, Value)> {
         let space = self.spaces.get(&walk.space)?;
         let within = |key: &[u8]| {
             let low = match &walk.lower {
@@ -172,13 +179,12 @@ impl Model {
         let from = match from {
             Bound::Included(key) => Bound::Included(key.to_vec()),
             Bound::Excluded(key) => Bound::Excluded(key.to_vec()),
-            Bound::Unbounded if forward => own(&walk.lower),
+            Bound::Unbounded if way == Way::Forward => own(&walk.lower),
             Bound::Unbounded => own(&walk.upper),
         };
-        if forward {
-            space.keys.range((from, Bound::Unbounded)).find_map(seen)
-        } else {
-            space.keys.range((Bound::Unbounded, from)).rev().find_map(seen)
+        match way {
+            Way::Forward => space.keys.range((from, Bound::Unbounded)).find_map(seen),
+            Way::Backward => space.keys.range((Bound::Unbounded, from)).rev().find_map(seen),
         }
     }
 }
@@ -227,13 +233,14 @@ impl Walk {
     /// Makes a move.
     pub fn go(&mut self, model: &Model, to: &Move) {
         self.current = match to {
-            Move::First => model.nearest(self, Bound::Unbounded, true),
-            Move::Last => model.nearest(self, Bound::Unbounded, false),
-            Move::Seek(key) => model.nearest(self, Bound::Included(key), true),
-            Move::SeekForPrev(key) => model.nearest(self, Bound::Included(key), false),
+            Move::First => model.nearest(self, Bound::Unbounded, Way::Forward),
+            Move::Last => model.nearest(self, Bound::Unbounded, Way::Backward),
+            Move::Seek(key) => model.nearest(self, Bound::Included(key), Way::Forward),
+            Move::SeekForPrev(key) => model.nearest(self, Bound::Included(key), Way::Backward),
             Move::Next | Move::Prev => {
                 let Some((key, _)) = self.current.take() else { return };
-                model.nearest(self, Bound::Excluded(&key), *to == Move::Next)
+                let way = if *to == Move::Next { Way::Forward } else { Way::Backward };
+                model.nearest(self, Bound::Excluded(&key), way)
             }
         };
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use strandline::{Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
 
 use crate::failure::Failure;
+use crate::input::Format;
 use crate::opening;
 use crate::output::Out;
 use crate::stderr::Stderr;
@@ -107,6 +108,11 @@ impl Context {
     /// The form of notes on standard error.
     pub fn stderr(&self) -> Stderr {
         if self.json { Stderr::Json } else { Stderr::Text }
+    }
+
+    /// The format of records on standard output, unless the command line names one.
+    pub fn record_format(&self) -> Format {
+        if self.json { Format::Jsonl } else { Format::Tsv }
     }
 
     fn hooks(&self) -> Hooks {

@@ -59,9 +59,9 @@ impl Failure {
                 (Stderr::Json, true) => (USAGE, "Usage".into(), message(error)),
             },
             Failure::Engine(error) if error.kind() == ErrorKind::InvalidArgument => {
-                (USAGE, format!("{:?}", error.kind()), error.to_string())
+                (USAGE, error.kind().to_string(), error.to_string())
             }
-            Failure::Engine(error) => (FAILED, format!("{:?}", error.kind()), error.to_string()),
+            Failure::Engine(error) => (FAILED, error.kind().to_string(), error.to_string()),
             Failure::Usage(text) => (USAGE, "Usage".into(), text.clone()),
             Failure::Other(text) => (FAILED, "Other".into(), text.clone()),
         };

@@ -21,6 +21,15 @@ pub enum OpenMode {
     ReadOnly,
 }
 
+/// What becomes of an open whose path names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfMissing {
+    /// The file is made.
+    Create,
+    /// It fails.
+    Fail,
+}
+
 /// When the pages of a pool are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefault {
@@ -65,7 +74,7 @@ impl PoolFile {
             let context = format!("{} with {len} bytes; ask for a size in between", path.display());
             return Err(Error::new(ErrorKind::InvalidArgument, OPERATION, context));
         }
-        let mut pool = Self::acquire(OPERATION, path, OpenMode::ReadWrite, true)?;
+        let mut pool = Self::acquire(OPERATION, path, OpenMode::ReadWrite, IfMissing::Create)?;
         if is_character_device(&pool.stat) {
             if pool.len < len {
                 let context = format!(
@@ -112,7 +121,7 @@ impl PoolFile {
     /// - `InvalidArgument`: the path names a folder, or a device that is not device-dax.
     pub fn open(path: &Path, mode: OpenMode) -> Result<PoolFile> {
         const OPERATION: &str = "open";
-        let pool = Self::acquire(OPERATION, path, mode, false)?;
+        let pool = Self::acquire(OPERATION, path, mode, IfMissing::Fail)?;
         if pool.len == 0 {
             let context = format!(
                 "{} is empty: not a pool, or its creation was interrupted; restore a copy of it, or begin anew elsewhere",
@@ -190,7 +199,7 @@ impl PoolFile {
         operation: &'static str,
         path: &Path,
         mode: OpenMode,
-        create: bool,
+        missing: IfMissing,
     ) -> Result<PoolFile> {
         // Not blocking: what was a file may be a pipe by the time it is opened.
         let flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -198,7 +207,7 @@ impl PoolFile {
             OpenMode::ReadWrite => flags | OFlags::RDWR,
             OpenMode::ReadOnly => flags | OFlags::RDONLY,
         };
-        let refused = |errno| refused(operation, path, mode, create, errno);
+        let refused = |errno| refused(operation, path, mode, missing, errno);
         // Others may create, remove or replace the file at any moment; only a lock on the file that the
         // path names afterwards counts.
         for _ in 0..16 {
@@ -207,7 +216,7 @@ impl PoolFile {
                     check_type(operation, path, &stat)?;
                     (rustix::fs::open(path, flags, Mode::empty()), false)
                 }
-                Err(Errno::NOENT) if create => {
+                Err(Errno::NOENT) if missing == IfMissing::Create => {
                     let flags = flags | OFlags::CREATE | OFlags::EXCL;
                     (rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR), true)
                 }
@@ -216,7 +225,7 @@ impl PoolFile {
             let file = match opened {
                 Ok(file) => file,
                 Err(Errno::EXIST) if is_new => continue,
-                Err(Errno::NOENT) if create && !is_new => continue,
+                Err(Errno::NOENT) if missing == IfMissing::Create && !is_new => continue,
                 Err(errno) => return Err(refused(errno)),
             };
             let stat = rustix::fs::fstat(&file).map_err(refused)?;
@@ -287,8 +296,11 @@ impl FileLock {
     /// - `NotFound`: there is no such file or folder.
     /// - `ReadOnly`, `InvalidArgument`: as [`PoolFile::open`].
     pub fn acquire(path: &Path, mode: OpenMode) -> Result<FileLock> {
-        let create = mode == OpenMode::ReadWrite;
-        PoolFile::acquire("lock", path, mode, create).map(|file| FileLock { file })
+        let missing = match mode {
+            OpenMode::ReadWrite => IfMissing::Create,
+            OpenMode::ReadOnly => IfMissing::Fail,
+        };
+        PoolFile::acquire("lock", path, mode, missing).map(|file| FileLock { file })
     }
 
     /// Gives the lock back, before it is dropped.
@@ -330,10 +342,11 @@ fn refused(
     operation: &'static str,
     path: &Path,
     mode: OpenMode,
-    create: bool,
+    missing: IfMissing,
     errno: Errno,
 ) -> Error {
     let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
+    let create = missing == IfMissing::Create;
     let readable = || rustix::fs::access(path, Access::READ_OK).is_ok();
     let (kind, why) = match errno {
         Errno::NOENT | Errno::NOTDIR if create => {

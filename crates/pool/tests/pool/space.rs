@@ -105,15 +105,26 @@ impl Model {
         self.freshest().last().is_some_and(|highest| zones == [*highest; 2])
     }
 
-    fn set(&mut self, grains: Range<usize>, used: bool) {
-        self.used[grains].fill(used);
+    fn claim(&mut self, grains: Range<usize>) {
+        self.used[grains].fill(true);
     }
 
-    fn count(&mut self, grains: Range<usize>, granted: bool) {
+    /// What is granted wears; what is claimed was granted before.
+    fn grant(&mut self, grains: Range<usize>) {
+        self.claim(grains.clone());
+        grains.for_each(|grain| self.wear[grain / self.per_zone] += 1);
+    }
+
+    fn release(&mut self, grains: Range<usize>) {
+        self.used[grains].fill(false);
+    }
+
+    fn release_unwritten(&mut self, grains: Range<usize>) {
+        self.release(grains.clone());
         for grain in grains {
             let wear = &mut self.wear[grain / self.per_zone];
             // What was claimed was never counted.
-            *wear = if granted { *wear + 1 } else { wear.saturating_sub(1) };
+            *wear = wear.saturating_sub(1);
         }
     }
 }
@@ -134,15 +145,14 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
             assert_eq!(taken, model.freshest().first().copied());
             if let Some(no) = taken {
                 let _durable = pool.grant(no, &zones::header(no));
-                model.set(model.zone(no), true);
-                model.count(model.zone(no), true);
+                model.grant(model.zone(no));
                 model.zones.push(no);
             }
         }
         Op::ReleaseZone(index) => {
             if let Some(no) = pick(&mut model.zones, index) {
                 pool.release_zone(no);
-                model.set(model.zone(no), false);
+                model.release(model.zone(no));
             }
         }
         Op::TakeExtent(count) => {
@@ -154,23 +164,21 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
                 let first = (first / pool.geometry().grain_len()) as usize;
                 assert_eq!(taken, extent(pool, first, count));
                 assert!(model.is_right_place(first, count), "{count} at {first}");
-                model.set(first..first + count, true);
-                model.count(first..first + count, true);
+                model.grant(first..first + count);
                 model.extents.push((first, count));
             }
         }
         Op::ReleaseExtent(index) => {
             if let Some((first, count)) = pick(&mut model.extents, index) {
                 pool.release_extent(extent(pool, first, count));
-                model.set(first..first + count, false);
+                model.release(first..first + count);
             }
         }
         Op::ReleasePart(index) => {
             if let Some((first, count)) = pick(&mut model.extents, index) {
                 let kept = count / 2;
                 pool.release_unwritten(extent(pool, first + kept, count - kept));
-                model.set(first + kept..first + count, false);
-                model.count(first + kept..first + count, false);
+                model.release_unwritten(first + kept..first + count);
                 if kept > 0 {
                     model.extents.push((first, kept));
                 }
@@ -180,7 +188,7 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
             let free = model.is_free(model.zone(no));
             assert_eq!(pool.claim_zone(no).is_ok(), free);
             if free {
-                model.set(model.zone(no), true);
+                model.claim(model.zone(no));
                 model.zones.push(no);
             }
         }
@@ -189,7 +197,7 @@ fn step(pool: &Pool, model: &mut Model, op: &Op) {
             let free = model.is_free(first..first + count);
             assert_eq!(pool.claim_extent(extent(pool, first, count)).is_ok(), free);
             if free {
-                model.set(first..first + count, true);
+                model.claim(first..first + count);
                 model.extents.push((first, count));
             }
         }

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result, Seq};
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{self, Block, Damage, Keys, Role, Shape, Values};
-use crate::checksum::context;
+use crate::checksum::{Checksums, context};
 use crate::compression::{self, Dictionary};
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER, Handle};
@@ -48,8 +48,7 @@ pub struct Layout {
     properties: Properties,
     global_seq: Option<Seq>,
     block_cap: u64,
-    /// Whether checksums are looked at: always, but for fuzzing.
-    verify: bool,
+    checksums: Checksums,
 }
 
 impl Layout {
@@ -65,16 +64,16 @@ impl Layout {
     /// The same without looking at checksums, so that fuzzing reaches what lies behind them.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn open_unverified(file: &dyn ReadAt, block_cap: u64) -> Result<Layout> {
-        Self::open_with(file, block_cap, false)
+        Self::open_with(file, block_cap, Checksums::Ignored)
     }
 
     /// A table for fuzzing one of its blocks: nothing else of it matters.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn bare(len: u64, flags: u8, verify: bool) -> Layout {
+    pub(crate) fn bare(len: u64, flags: u8, checksums: Checksums) -> Layout {
         let (checksum, block_cap) = (crate::Checksum::Xxh3, 1 << 16);
         let footer =
             Footer { version: 5, checksum, metaindex: Handle::default(), index: None, context: 0 };
-        let mut layout = Self::empty("fuzz".into(), footer, len, block_cap, verify);
+        let mut layout = Self::empty("fuzz".into(), footer, len, block_cap, checksums);
         layout.two_level = flags & 1 != 0;
         layout.index_keys = if flags & 2 != 0 { Keys::Plain } else { Keys::Internal };
         layout.index_values = match flags >> 2 & 3 {
@@ -87,10 +86,16 @@ impl Layout {
 
     /// The same, refusing blocks that become longer than `block_cap` bytes when decompressed.
     pub fn open_capped(file: &dyn ReadAt, block_cap: u64) -> Result<Layout> {
-        Self::open_with(file, block_cap, true)
+        Self::open_with(file, block_cap, Checksums::Verified)
     }
 
-    fn empty(name: String, footer: Footer, footer_at: u64, block_cap: u64, verify: bool) -> Layout {
+    fn empty(
+        name: String,
+        footer: Footer,
+        footer_at: u64,
+        block_cap: u64,
+        checksums: Checksums,
+    ) -> Layout {
         Layout {
             name,
             footer,
@@ -105,7 +110,7 @@ impl Layout {
             properties: Properties::default(),
             global_seq: None,
             block_cap: block_cap.min(u32::MAX.into()),
-            verify,
+            checksums,
         }
     }
 
@@ -231,8 +236,8 @@ impl Layout {
         };
         let checksum = self.footer.checksum;
         let sum = u32::from_le_bytes(*sum).wrapping_sub(context(self.footer.context, at));
-        let has_sum = checksum != crate::Checksum::None;
-        if has_sum && self.verify && checksum.of(front) != sum {
+        let counts = checksum != crate::Checksum::None && self.checksums == Checksums::Verified;
+        if counts && checksum.of(front) != sum {
             return Err(self.damaged(at, "the checksum of the block there does not hold"));
         }
         Ok(front.last().copied().unwrap_or_default())

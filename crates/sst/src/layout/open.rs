@@ -7,6 +7,7 @@ use base::{Error, ErrorKind, Result};
 
 use super::{Filter, Layout};
 use crate::block::{Keys, Role, Values};
+use crate::checksum::Checksums;
 use crate::compression::Dictionary;
 use crate::filter;
 use crate::footer::{self, FOOTER_LEN, Footer};
@@ -17,10 +18,14 @@ use crate::properties::{BYTEWISE, Properties, name};
 const OPEN: &str = "open table";
 
 impl Layout {
-    pub(super) fn open_with(file: &dyn ReadAt, block_cap: u64, verify: bool) -> Result<Layout> {
+    pub(super) fn open_with(
+        file: &dyn ReadAt,
+        block_cap: u64,
+        checksums: Checksums,
+    ) -> Result<Layout> {
         let name = file.name();
-        let (footer, footer_at) = read_footer(file, &name, verify)?;
-        let mut layout = Self::empty(name, footer, footer_at, block_cap, verify);
+        let (footer, footer_at) = read_footer(file, &name, checksums)?;
+        let mut layout = Self::empty(name, footer, footer_at, block_cap, checksums);
         let directory = layout.read_directory(file)?;
         let Some(properties) = directory.get("rocksdb.properties") else {
             return Err(layout.damaged(footer.metaindex.offset, "it has no properties"));
@@ -130,7 +135,11 @@ fn check_compression_manager(compression: &str) -> Result<(), String> {
     }
 }
 
-fn read_footer(file: &dyn ReadAt, name: &str, verify: bool) -> Result<(Footer, u64)> {
+fn read_footer(
+    file: &dyn ReadAt,
+    name: &str,
+    checksums: Checksums,
+) -> Result<(Footer, u64)> {
     let len = file.len();
     let Some(at) = len.checked_sub(FOOTER_LEN as u64) else {
         let context =
@@ -139,7 +148,7 @@ fn read_footer(file: &dyn ReadAt, name: &str, verify: bool) -> Result<(Footer, u
     };
     let mut bytes = [0; FOOTER_LEN];
     file.read_at(at, &mut bytes)?;
-    let footer = Footer::decode(&bytes, at, verify).map_err(|refusal| match refusal {
+    let footer = Footer::decode(&bytes, at, checksums).map_err(|refusal| match refusal {
         footer::FooterRefusal::Damaged(what) => Error::corruption(
             OPEN,
             format!("{name}: footer at offset {at}: {what}; restore the file from a copy"),

@@ -18,7 +18,7 @@ pub struct DumpArgs {
 }
 
 pub fn run(context: &Context, args: &DumpArgs) -> Outcome {
-    let format = args.format.unwrap_or(if context.json { Format::Jsonl } else { Format::Tsv });
+    let format = args.format.unwrap_or(context.record_format());
     if format == Format::Tsv && context.form == Form::Literal {
         return Err(Failure::Usage(
             "dump --literal: tabs and line ends in keys would not come back; leave --literal out, or use --format jsonl"
@@ -28,7 +28,7 @@ pub fn run(context: &Context, args: &DumpArgs) -> Outcome {
     let (_db, keyspace) = context.read_keyspace()?;
     let mut iter = keyspace.cursor(&ReadOptions::default())?;
     let mut out = Out::new();
-    let mut printer = RecordPrinter::new(context, format == Format::Jsonl);
+    let mut printer = RecordPrinter::new(context, format);
     iter.seek_to_first()?;
     while iter.valid() {
         printer.record(&iter, &mut out)?;

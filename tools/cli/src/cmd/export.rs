@@ -6,7 +6,7 @@ use strandline::{Keyspace, ReadOptions};
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::input::EXPORT_VERSION;
+use crate::input::{EXPORT_VERSION, Format};
 use crate::output::Out;
 use crate::render::keyspace::options_json;
 use crate::render::record::RecordPrinter;
@@ -36,7 +36,7 @@ pub fn run(context: &Context, _args: &ExportArgs) -> Outcome {
     // Found before the first line is written, so that a wrong name writes nothing.
     let keyspaces = names.iter().map(|name| db.keyspace(name)).collect::<Result<Vec<_>, _>>()?;
     let mut out = Out::new();
-    let mut printer = RecordPrinter::new(context, true);
+    let mut printer = RecordPrinter::new(context, Format::Jsonl);
     out.json(&json!({ "export": EXPORT_VERSION }))?;
     let mut records = 0;
     for keyspace in &keyspaces {

@@ -48,7 +48,7 @@ pub fn run(context: &Context, args: &ScanArgs) -> Outcome {
     }
     let limit = args.limit.unwrap_or(u64::MAX);
     let mut out = Out::new();
-    let printer = RecordPrinter::new(context, context.json);
+    let printer = RecordPrinter::new(context, context.record_format());
     let mut printer = if args.keys_only { printer.keys_only() } else { printer };
     let mut count = 0;
     while count < limit && iter.valid() {

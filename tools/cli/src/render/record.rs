@@ -5,6 +5,7 @@ use strandline::{Cursor, ErrorKind};
 
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome, plain};
+use crate::input::Format;
 use crate::output::Out;
 use crate::stderr::Stderr;
 use crate::text::Form;
@@ -13,17 +14,17 @@ use crate::text::Form;
 pub struct RecordPrinter {
     form: Form,
     notes: Stderr,
-    json: bool,
+    format: Format,
     keys_only: bool,
     line: Vec<u8>,
     left_out: u64,
 }
 
 impl RecordPrinter {
-    /// A printer of keys with their values; `json` says in which form.
-    pub fn new(context: &Context, json: bool) -> RecordPrinter {
+    /// A printer of keys with their values.
+    pub fn new(context: &Context, format: Format) -> RecordPrinter {
         let (form, notes) = (context.form, context.stderr());
-        RecordPrinter { form, notes, json, keys_only: false, line: Vec::new(), left_out: 0 }
+        RecordPrinter { form, notes, format, keys_only: false, line: Vec::new(), left_out: 0 }
     }
 
     /// Of keys alone.
@@ -49,7 +50,7 @@ impl RecordPrinter {
             }
             value => value?,
         };
-        if self.json {
+        if self.format == Format::Jsonl {
             let key = form.json(key);
             return out.json(&match value {
                 Some(value) => json!({ "key": key, "value": form.json(value) }),

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use base::planted::{self, Bug};
 use sim::check::{Rule, Violation};
-use sim::diary::{Notes, Shown};
-use sim::history::State;
+use sim::diary::{Base, Notes, Shown};
 use sim::{Diary, Log, Media, Schedule, SimPm};
 use ssd::{Disk, Fs, Memory};
 use strandline::{Db, steps};
@@ -152,8 +151,8 @@ fn through(
 }
 
 /// What a diary begins with.
-fn base_of(shown: &Shown) -> (State, u64) {
-    (shown.state.clone(), shown.cut)
+fn base_of(shown: &Shown) -> Base {
+    Base { state: shown.state.clone(), cut: shown.cut }
 }
 
 /// The threads at a store that has just shown `before`.

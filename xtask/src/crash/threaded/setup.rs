@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use pmem::Region;
 use sim::diary::{Promise, Shown};
-use sim::history::State;
+use sim::history::{EntryKey, State};
 use ssd::Fs;
 use strandline::{Db, Options, WalSync, steps};
 
@@ -102,7 +102,7 @@ impl Setup {
         let spaces = Spaces::of(db, None)?;
         let mut state = State::new();
         show(&spaces, self.engine.keys, &mut |keyspace, key, value| {
-            state.insert((keyspace, key.to_vec()), value.to_vec());
+            state.insert(EntryKey::new(keyspace, key), value.to_vec());
         })?;
         let space = db.default_keyspace();
         let leaks = match background {
