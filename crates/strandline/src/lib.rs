@@ -54,6 +54,7 @@ mod inspect;
 mod iter;
 mod keyspace;
 mod level0;
+mod machine;
 mod manifest;
 mod memtable;
 mod observe;
@@ -100,6 +101,7 @@ pub use hooks::{
     UnmergedKey,
 };
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
+pub use machine::MachineMemory;
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,

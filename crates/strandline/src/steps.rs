@@ -12,6 +12,7 @@ use crate::engine::{Access, Engine};
 use crate::keyspace::write_head::Lack;
 use crate::open;
 pub use crate::open::ground::Given;
+use crate::open::ground::Machine;
 use crate::read::get::{AsOfNow, Pinning, SearchDepth};
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
@@ -228,6 +229,12 @@ pub fn open(
 /// As [`Db::open_with`], on ground that the caller made: directories and the file `STORE` are made and read there, too.
 pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> Result<Db> {
     Db::from_engine(open::open_at(ground, path, options, hooks, Access::Write)?)
+}
+
+/// As [`Db::open`], on this machine with `/proc` and `/sys` as they lie under `root`.
+pub fn open_under(root: &Path, path: &Path, options: Options) -> Result<Db> {
+    let with = (options, Hooks::default());
+    Db::from_engine(open::open_at(&Machine { root }, path, with, Access::Write)?)
 }
 
 /// As [`Db::open_read_only`], on ground that the caller made.

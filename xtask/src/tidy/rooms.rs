@@ -13,6 +13,7 @@ const LEAVES: &[&str] = &[
     "count",
     "fences",
     "hooks",
+    "machine",
     "operators",
     "options",
     "padded",

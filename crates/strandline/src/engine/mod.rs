@@ -24,6 +24,7 @@ use crate::keyspace::Keyspaces;
 use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
+use crate::machine::MachineMemory;
 use crate::manifest::edit::VersionEdit;
 use crate::options::Options;
 use crate::poison::{Poison, Unended};
@@ -39,6 +40,8 @@ use crate::tree::tables::Tables;
 /// An open store.
 pub(crate) struct Engine {
     pub options: Options,
+    /// The memory that this process could use when the store was opened.
+    pub memory: MachineMemory,
     pub hooks: StoreHooks,
     /// What is told of the store.
     pub events: Arc<Events>,
@@ -63,7 +66,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         media: Arc<Media>,
-        options: Options,
+        (options, memory): (Options, MachineMemory),
         hooks: StoreHooks,
         access: Access,
         prefault_to: u64,
@@ -86,6 +89,7 @@ impl Engine {
             lifetime,
             window: Window::default(),
             options,
+            memory,
             media,
             tables,
         };

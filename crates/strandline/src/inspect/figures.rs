@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::CacheFigures;
 use crate::compaction::under_way::figures::CompactionFigures;
+use crate::machine::MachineMemory;
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,
@@ -20,9 +21,10 @@ wire! {
     Properties {
         durability, durability_note, pm, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
         zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, dram_bytes,
-        dram_budget, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
+        dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, keyspaces,
     }
+    MachineMemory { bytes, limit }
     SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,

@@ -228,6 +228,10 @@ fn store(now: &Properties) -> Vec<Figure> {
         counter("hook_failures", "Calls of merge operators and compaction filters that failed.")
             .is(now.hook_failures),
     ];
+    if let Some(bytes) = now.memory.bytes {
+        let help = "Memory that the process could use when the store was opened.";
+        figures.push(gauge("machine_memory", help).in_unit(Unit::Bytes).is(bytes));
+    }
     if let Some(bytes) = now.anonymous_bytes {
         let help = "Memory of the whole process that maps no file.";
         figures.push(gauge("process_anonymous", help).in_unit(Unit::Bytes).is(bytes));

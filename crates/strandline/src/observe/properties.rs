@@ -14,6 +14,7 @@ use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
+use crate::machine::MachineMemory;
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
@@ -69,6 +70,9 @@ pub struct Properties {
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
     pub dram_budget: u64,
+    /// The memory that the process could use when the store was opened: where `dram_budget` and `pm_size` are not given,
+    /// they follow from it.
+    pub memory: MachineMemory,
     /// Memory of the whole process that maps no file, as the system counts it: what indexes and buffers really
     /// take, the application's own and a pool in the heap included. Unknown where `/proc` does not tell.
     pub anonymous_bytes: Option<u64>,
@@ -286,6 +290,7 @@ impl Properties {
             persisted: region.stats(),
             dram_bytes,
             dram_budget: engine.options.dram_budget,
+            memory: engine.memory.clone(),
             anonymous_bytes: anonymous_bytes(),
             debt: engine.background.throttle.debt(),
             upkeep_looks: engine.space.holders.looked_at(),

@@ -12,6 +12,7 @@ use pool::Pool;
 use ssd::{Fs, PageCache};
 
 use crate::admin::ZONE_CHANGE_BYTES;
+use crate::machine::MachineMemory;
 use crate::options::Options;
 
 /// Smallest pool that an open makes: room for a few zones and runs.
@@ -42,19 +43,22 @@ pub(crate) trait Ground {
     fn is_blank(&self, at: &Path) -> Result<bool>;
 
     /// The pool at `at`, which has that name, and its length, whatever happens when this returns. Where the
-    /// place is blank, it is made, or made longer; anything else is taken as it is, so that what is not ours is told and
-    /// not touched.
-    fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>>;
+    /// place is blank, it is made, or made longer, with `len` bytes; anything else is taken as it is, so that what is not
+    /// ours is told and not touched.
+    fn make_pool(&self, at: &Path, len: u64, place: PoolPlace) -> Result<Arc<Region>>;
 
-    /// Bytes of the memory of a new store.
+    /// The memory that this process may use.
+    fn machine_memory(&self) -> MachineMemory;
+
+    /// Bytes of the memory of a new store that is to have `len`.
     ///
     /// # Errors
     /// `InvalidArgument` for so few that nothing fits.
-    fn memory_len(&self, options: &Options) -> Result<u64> {
-        if options.pm_size >= POOL_LEN_MIN {
-            return Ok(options.pm_size);
+    fn memory_len(&self, len: u64) -> Result<u64> {
+        if len >= POOL_LEN_MIN {
+            return Ok(len);
         }
-        let text = format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size);
+        let text = format!("pm_size={len}: at least {POOL_LEN_MIN}");
         Err(Error::new(ErrorKind::InvalidArgument, "open", text))
     }
 
@@ -82,9 +86,18 @@ pub(crate) trait Ground {
 }
 
 /// This machine.
-pub(crate) struct Machine;
+pub(crate) struct Machine<'a> {
+    /// Where `/proc` and `/sys` are.
+    pub root: &'a Path,
+}
 
-impl Ground for Machine {
+impl Machine<'static> {
+    pub(crate) fn here() -> Machine<'static> {
+        Machine { root: Path::new("/") }
+    }
+}
+
+impl Ground for Machine<'_> {
     fn names(&self) -> Arc<dyn Fs> {
         Arc::new(ssd::Posix::new(PageCache::Used))
     }
@@ -102,20 +115,22 @@ impl Ground for Machine {
         }
     }
 
-    fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>> {
+    fn make_pool(&self, at: &Path, len: u64, place: PoolPlace) -> Result<Arc<Region>> {
         let file = match std::fs::metadata(at) {
             // A device has its own size.
-            Ok(meta)
-                if place == PoolPlace::Used || !meta.is_file() || meta.len() >= options.pm_size =>
-            {
+            Ok(meta) if place == PoolPlace::Used || !meta.is_file() || meta.len() >= len => {
                 PoolFile::open(at, OpenMode::ReadWrite)?
             }
-            _ => PoolFile::create(at, options.pm_size)?,
+            _ => PoolFile::create(at, len)?,
         };
         if !file.is_new() {
             file.make_durable()?;
         }
         file.map(Prefault::Now).map(Arc::new)
+    }
+
+    fn machine_memory(&self) -> MachineMemory {
+        MachineMemory::find_under(self.root)
     }
 
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {
@@ -176,7 +191,7 @@ impl Ground for Given {
         Ok(opened.is_err_and(|error| error.kind() == ErrorKind::NotFound))
     }
 
-    fn make_pool(&self, at: &Path, _: &Options, _: PoolPlace) -> Result<Arc<Region>> {
+    fn make_pool(&self, at: &Path, _: u64, _: PoolPlace) -> Result<Arc<Region>> {
         if !self.fs.exists(at)? {
             self.fs.create(at)?.sync()?;
         }
@@ -184,7 +199,12 @@ impl Ground for Given {
         Ok(Arc::clone(&self.memory))
     }
 
-    fn memory_len(&self, _: &Options) -> Result<u64> {
+    fn machine_memory(&self) -> MachineMemory {
+        // The same on every machine that simulates.
+        MachineMemory::default()
+    }
+
+    fn memory_len(&self, _: u64) -> Result<u64> {
         Ok(self.memory.len())
     }
 

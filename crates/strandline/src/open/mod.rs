@@ -29,11 +29,13 @@ use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::inspect;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
+use crate::machine::MachineMemory;
 use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::create::{create, first_state, format_if_new, make_table_dir};
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory};
 use crate::options::check::{StoreParts, check, check_level0, check_pm_tables, check_threads};
+use crate::options::dram::RecordsIn;
 use crate::options::{Options, PmSource, SsdSource};
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
@@ -75,7 +77,7 @@ pub(crate) fn open(
     hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
-    let opened = open_at(&Machine, path, options, hooks, access);
+    let opened = open_at(&Machine::here(), path, options, hooks, access);
     let engine = opened.map_err(|error| match (access, error.kind()) {
         (Access::Read, ErrorKind::Busy) => inspect::client::held_by_writer(path, &error),
         _ => error,
@@ -96,6 +98,7 @@ pub(crate) fn open_at(
     access: Access,
 ) -> Result<Arc<Engine>> {
     check(&options)?;
+    let memory = ground.machine_memory();
     let opened = match &options.pm {
         PmSource::Heap if access == Access::Read => {
             return Err(Error::new(
@@ -106,15 +109,15 @@ pub(crate) fn open_at(
         }
         PmSource::Heap => {
             remains::refuse_heap(ground, path)?;
-            let region = Arc::new(Region::heap(options.pm_size, None)?);
+            let region = Arc::new(Region::heap(options.memory_len(&memory), None)?);
             format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
             OpenedParts::whole(region, Prefault::Now, heap_table_dir(ground, &options)?)
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
-            open_file(ground, path, &options, access)?
+            open_file(ground, path, (&options, &memory), access)?
         }
     };
-    assemble(opened, options, hooks, access)
+    assemble(opened, options, hooks, access, memory)
 }
 
 /// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
@@ -138,7 +141,7 @@ fn heap_table_dir(ground: &dyn Ground, options: &Options) -> Result<Option<Table
 fn open_file(
     ground: &dyn Ground,
     path: &Path,
-    options: &Options,
+    (options, memory): (&Options, &MachineMemory),
     access: Access,
 ) -> Result<OpenedParts> {
     let names = ground.names();
@@ -187,7 +190,7 @@ fn open_file(
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
-    create(ground, path, options)
+    create(ground, path, options, memory)
 }
 
 /// Whether a checkpoint lies at `path` that was not made a store yet.
@@ -317,6 +320,7 @@ pub(crate) fn open_what_is_left(
     options: &Options,
 ) -> Result<Arc<Engine>> {
     check(options)?;
+    let memory = ground.machine_memory();
     let names = ground.names();
     let is_checkpoint = is_checkpoint(&*names, path).unwrap_or(false);
     let opened = if is_checkpoint && !places.is_there(&*names) {
@@ -326,7 +330,7 @@ pub(crate) fn open_what_is_left(
         let table_dir = Some(present_table_dir(ground, places.tables.clone()));
         OpenedParts { region, prefault: Prefault::Lazy, table_dir, damage }
     };
-    assemble(opened, options.clone(), Hooks::default(), Access::Read)
+    assemble(opened, options.clone(), Hooks::default(), Access::Read, memory)
 }
 
 /// A directory of tables that may be gone.
@@ -405,9 +409,10 @@ pub(crate) fn open_region(
     access: Access,
 ) -> Result<Arc<Engine>> {
     if access == Access::Write {
-        format_if_new(&Machine, &region, &options, || first_state(table_dir.as_ref()))?;
+        format_if_new(&Machine::here(), &region, &options, || first_state(table_dir.as_ref()))?;
     }
-    assemble(OpenedParts::whole(region, Prefault::Now, table_dir), options, hooks, access)
+    let opened = OpenedParts::whole(region, Prefault::Now, table_dir);
+    assemble(opened, options, hooks, access, MachineMemory::find())
 }
 
 /// The right to write, for an open that writes.
@@ -450,10 +455,16 @@ fn assemble(
     options: Options,
     hooks: Hooks,
     access: Access,
+    memory: MachineMemory,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
     let OpenedParts { region, prefault, table_dir, damage } = opened;
     let has_log = region.journal().is_some();
+    let records = match has_log || options.pm == PmSource::Heap {
+        true => RecordsIn::Dram,
+        false => RecordsIn::Pool,
+    };
+    let options = Options { dram_budget: options.budget(&memory, records), ..options };
     let parts = StoreParts { has_log, has_tables: table_dir.is_some() };
     if access == Access::Write {
         check_pm_tables(&options, parts)?;
@@ -472,9 +483,10 @@ fn assemble(
     }
     let cache = options.block_cache.min(options.dram_budget / 2);
     let pending_free = Arc::new(PendingFree::default());
-    let memory = PmTables::new(&media, &pending_free, options.pm_tables);
+    let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables);
     let room = FileRoom::new(options.ssd_size, options.table_bytes);
-    let tables = table_dir.map(|table_dir| Tables::new(table_dir, room, cache).with_memory(memory));
+    let tables =
+        table_dir.map(|table_dir| Tables::new(table_dir, room, cache).with_memory(pm_tables));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(RecoveryInput {
@@ -494,7 +506,7 @@ fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
-    let engine = Arc::new(Engine::new(media, options, hooks, access, prefault_to, recovered)?);
+    let engine = Arc::new(Engine::new(media, (options, memory), hooks, access, prefault_to, recovered)?);
     for damage in &engine.lifetime.recovered.damage {
         engine.note_place(damage, FoundBy::Open);
     }

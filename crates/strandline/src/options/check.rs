@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use base::{Error, ErrorKind, Result};
 
 use super::{Checksum, Level0Form, Options, PmSource, SsdSource};
+use crate::machine::STORE_BYTES_MIN;
 
 /// Smallest memtable: below it every write would flush one.
 pub(super) const MEMTABLE_BYTES_MIN: u64 = 256;
@@ -12,8 +13,6 @@ pub(super) const MEMTABLE_BYTES_MIN: u64 = 256;
 pub(super) const COMPRESSION_LEVEL_MAX: i32 = 22;
 /// Bits of a Bloom filter for each key at most.
 pub(super) const FILTER_BITS_MAX: u32 = 100;
-/// Smallest budget: the indexes of two empty memtables take some of it.
-const DRAM_BUDGET_MIN: u64 = 1 << 20;
 /// Percent of persistent memory beyond which tables would leave too little for records.
 pub(super) const PM_TABLES_MAX: u32 = 75;
 
@@ -33,9 +32,13 @@ pub(crate) struct StoreParts {
 
 /// Refuses values that make no store.
 pub(crate) fn check(options: &Options) -> Result<()> {
+    let budget = match options.dram_budget {
+        0 => STORE_BYTES_MIN,
+        given => given,
+    };
     for (name, value, bounds) in [
         ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN..=u64::MAX),
-        ("dram_budget", options.dram_budget, DRAM_BUDGET_MIN..=u64::MAX),
+        ("dram_budget", budget, STORE_BYTES_MIN..=u64::MAX),
         ("table_bytes", options.table_bytes, TABLE_BYTES),
     ] {
         check_bounds(name, value, &bounds)?;

@@ -2,6 +2,7 @@
 //! documentation come.
 
 pub(crate) mod check;
+pub(crate) mod dram;
 mod keyspace;
 mod preset;
 pub(crate) mod settings;
@@ -87,8 +88,8 @@ settings! {
     pub struct Options {
         /// Where persistent memory comes from.
         pm: PmSource = PmSource::Auto,
-        /// Bytes of persistent memory of a new store, or of the DRAM in its place.
-        pm_size: u64 = 1 << 30,
+        /// Bytes of persistent memory of a new store, or of the DRAM in its place; 0: as it suits.
+        pm_size: u64 = 0,
         /// When the log of a store in DRAM is synced.
         wal_sync: WalSync = WalSync::Always,
         /// Bytes per zone of a new store; 0: chosen from its size.
@@ -103,8 +104,8 @@ settings! {
         level0: Level0Form = Level0Form::GlobalIndex,
         /// Subranges that a keyspace is cut into; 0: as it suits.
         subranges: u32 = 0,
-        /// Bytes of DRAM for indexes; memtables are flushed early to keep it.
-        dram_budget: u64 = 1 << 30,
+        /// Bytes of DRAM for indexes; memtables are flushed early to keep it. 0: as the machine or its container allows.
+        dram_budget: u64 = 0,
         /// Where tables go.
         ssd: SsdSource = SsdSource::Auto,
         /// Percent of persistent memory that tables of upper levels may take.

@@ -97,7 +97,7 @@ pub fn repair(
     to: impl AsRef<Path>,
     options: Options,
 ) -> Result<RepairReport> {
-    repair_at(&Machine, path.as_ref(), to.as_ref(), options)
+    repair_at(&Machine::here(), path.as_ref(), to.as_ref(), options)
 }
 
 /// The same, wherever the stores are.

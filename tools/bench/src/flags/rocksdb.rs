@@ -1,6 +1,6 @@
 //! Flags of db_bench for what an option of the engine does: each sets that option.
 
-use strandline::{Options, parse_size};
+use strandline::{MachineMemory, Options, parse_size};
 
 use super::table::{BOOLEAN, Flag, boolean, put};
 use crate::config::Config;
@@ -16,7 +16,11 @@ pub(crate) const MAPPED: &[Flag] = &[
             }
             let (bytes, engine) = (parse_size(text)?, &mut config.engine);
             engine.block_cache = bytes;
-            engine.dram_budget = engine.dram_budget.max(bytes.checked_mul(2)?);
+            let budget = match engine.dram_budget {
+                0 => MachineMemory::find().store_bytes(),
+                given => given,
+            };
+            engine.dram_budget = budget.max(bytes.checked_mul(2)?);
             Some(())
         },
     },

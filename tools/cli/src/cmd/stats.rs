@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    JournalFigures, KeyspaceProperties, Properties, RecoveryReport, RunProperties, Site,
+    JournalFigures, KeyspaceProperties, MachineMemory, Properties, RecoveryReport, RunProperties, Site,
     SsdProperties, StatsSnapshot, StoreFigures,
 };
 
@@ -75,6 +75,7 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
     out.rows(&[
         ("  indexes", both(figures.dram_bytes)),
         ("  budget", both(figures.dram_budget)),
+        ("  found", found(&figures.memory)),
         ("  anonymous", format!("{anonymous}, of this process")),
     ])?;
     out.line("state")?;
@@ -97,6 +98,15 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
     }
     print_recovery(recovery, out)?;
     print_persisted(&figures.persisted, out)
+}
+
+/// The memory that machine or container have, and what says so.
+fn found(memory: &MachineMemory) -> String {
+    let bytes = memory.bytes.map_or_else(|| "unknown".into(), both);
+    match &memory.limit {
+        Some(file) => format!("{bytes}, by {}", file.display()),
+        None => format!("{bytes}, of the machine"),
+    }
 }
 
 /// How other processes may look at the store.
@@ -296,6 +306,8 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
         "memory": {
             "index_bytes": figures.dram_bytes,
             "budget": figures.dram_budget,
+            "found": figures.memory.bytes,
+            "found_limit": figures.memory.limit.as_ref().map(|file| file.display().to_string()),
             "anonymous": figures.anonymous_bytes,
         },
         "visible_seq": figures.visible_seq.get(),
