@@ -101,12 +101,7 @@ impl Expect<'_> {
 
     /// What is known once a recovery accepted so much and this was `found`. What survived a power cut is there for
     /// good; what a killed process left may yet be undone.
-    pub(crate) fn facts_after(
-        &self,
-        accepted: Accepted,
-        found: &[Beside],
-        end: End,
-    ) -> Vec<Fact> {
+    pub(crate) fn facts_after(&self, accepted: Accepted, found: &[Beside], end: End) -> Vec<Fact> {
         let survived = end == End::PowerCut;
         let known = self.history.facts().iter().filter(|fact| fact.from < self.at);
         let there = known.filter(|fact| !survived || found.contains(&fact.is));

@@ -216,9 +216,9 @@ impl<'h> Expect<'h> {
     }
 
     fn invention(&self, state: &State) -> Option<String> {
-        let found = state.iter().find(|(at, value)| {
-            !self.history.was_written(self.at, at.keyspace, &at.key, value)
-        });
+        let found = state
+            .iter()
+            .find(|(at, value)| !self.history.was_written(self.at, at.keyspace, &at.key, value));
         found.map(|(at, value)| {
             let key = String::from_utf8_lossy(&at.key);
             format!("{}/{key} = {}, which was never written there", at.keyspace, show(value))

@@ -94,15 +94,8 @@ impl Diary {
         });
         let asked = asked.collect();
         let Notes { commits, edits, reads, walks, copies, syncs, .. } = all;
-        let mut diary = Diary {
-            promise,
-            base,
-            commits,
-            asked,
-            edits,
-            copies: Vec::new(),
-            demands: Vec::new(),
-        };
+        let mut diary =
+            Diary { promise, base, commits, asked, edits, copies: Vec::new(), demands: Vec::new() };
         diary.demand(&syncs, &reads, &walks)?;
         for copy in copies {
             let lowest = diary.told_before(copy.during.begun);

@@ -442,8 +442,7 @@ impl<'s, S: System> Explorer<'s, S> {
         let accepted = outcome.and_then(|o| point.expect.check(&o));
         match (outcome, accepted, store) {
             (Some(outcome), Some(accepted), store) => {
-                let beside =
-                    self.check_beside(&point.expect, accepted, &files.disk, files.beside);
+                let beside = self.check_beside(&point.expect, accepted, &files.disk, files.beside);
                 let beside = beside.map_err(|v| v.after(point.describe_cut(choice)))?;
                 self.tally(point, choice, outcome.cut);
                 let Some(store) = store else { return Ok(()) };

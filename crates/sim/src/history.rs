@@ -147,8 +147,7 @@ pub(crate) fn apply(state: &mut State, fold: &mut Fold, write: &Write) {
             set(state, fold, EntryKey::new(*keyspace, b""), Vec::new());
         }
         Write::Drop { keyspace } => {
-            let all: Vec<_> =
-                state.keys().filter(|at| at.keyspace == *keyspace).cloned().collect();
+            let all: Vec<_> = state.keys().filter(|at| at.keyspace == *keyspace).cloned().collect();
             all.iter().for_each(|at| remove(state, fold, at));
         }
         Write::Delete { keyspace, key } => remove(state, fold, &EntryKey::new(*keyspace, key)),

@@ -44,8 +44,9 @@ fn commit(number: u64, writes: Vec<Write>, begun: usize, done: usize) -> Commit 
 }
 
 fn shows(cut: u64, values: &[(&str, u32)]) -> Shown {
-    let entry =
-        |(key, id): &(&str, u32)| (EntryKey::new(0, key.as_bytes()), Value { id: *id, len: 8 }.bytes());
+    let entry = |(key, id): &(&str, u32)| {
+        (EntryKey::new(0, key.as_bytes()), Value { id: *id, len: 8 }.bytes())
+    };
     Shown { cut, state: values.iter().map(entry).collect(), leaks: 0 }
 }
 

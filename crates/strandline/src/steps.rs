@@ -233,8 +233,8 @@ pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> R
 
 /// As [`Db::open`], on this machine with `/proc` and `/sys` as they lie under `root`.
 pub fn open_under(root: &Path, path: &Path, options: Options) -> Result<Db> {
-    let with = (options, Hooks::default());
-    Db::from_engine(open::open_at(&Machine { root }, path, with, Access::Write)?)
+    let ground = Machine { root };
+    Db::from_engine(open::open_at(&ground, path, options, Hooks::default(), Access::Write)?)
 }
 
 /// As [`Db::open_read_only`], on ground that the caller made.

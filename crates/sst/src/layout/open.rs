@@ -135,11 +135,7 @@ fn check_compression_manager(compression: &str) -> Result<(), String> {
     }
 }
 
-fn read_footer(
-    file: &dyn ReadAt,
-    name: &str,
-    checksums: Checksums,
-) -> Result<(Footer, u64)> {
+fn read_footer(file: &dyn ReadAt, name: &str, checksums: Checksums) -> Result<(Footer, u64)> {
     let len = file.len();
     let Some(at) = len.checked_sub(FOOTER_LEN as u64) else {
         let context =

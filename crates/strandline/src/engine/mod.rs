@@ -66,7 +66,8 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         media: Arc<Media>,
-        (options, memory): (Options, MachineMemory),
+        options: Options,
+        memory: MachineMemory,
         hooks: StoreHooks,
         access: Access,
         prefault_to: u64,

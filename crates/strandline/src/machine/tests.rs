@@ -10,7 +10,9 @@ const MOUNT_2: &str = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2
 /// A machine of 8 GiB with these files.
 fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
-    for (name, text) in [("proc/meminfo", "MemTotal:        8388608 kB\nMemFree: 1 kB\n")].iter().chain(files) {
+    for (name, text) in
+        [("proc/meminfo", "MemTotal:        8388608 kB\nMemFree: 1 kB\n")].iter().chain(files)
+    {
         let path = root.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         std::fs::write(path, text).expect("written");
@@ -138,7 +140,8 @@ fn a_place_may_have_blanks() {
 
 #[test]
 fn what_makes_no_sense_is_no_limit() {
-    for text in ["", "max", "-1", "much\n", "99999999999999999999999", "1 2", "\u{fffd}", UNLIMITED] {
+    for text in ["", "max", "-1", "much\n", "99999999999999999999999", "1 2", "\u{fffd}", UNLIMITED]
+    {
         let files = [
             ("proc/self/cgroup", "0::/a\n"),
             ("proc/self/mountinfo", MOUNT_2),
@@ -147,9 +150,23 @@ fn what_makes_no_sense_is_no_limit() {
         assert_eq!(found(&files), (8 * GIB, None), "{text:?}");
     }
     let lines = [
-        "", ":", "::", "0::", "0:", "0::/..", "0::a", "4:memory", "4:memory:", " - ", "- cgroup2",
-        "1 2 3 4 - cgroup2 a rw", "1 2 3 4 5 - cgroup2", "1 2 3 / \\ - cgroup2 a rw",
-        "1 2 3 \\9 \\040\\4é - cgroup2 a rw", "1 2 3   - cgroup2  rw", "\u{0}",
+        "",
+        ":",
+        "::",
+        "0::",
+        "0:",
+        "0::/..",
+        "0::a",
+        "4:memory",
+        "4:memory:",
+        " - ",
+        "- cgroup2",
+        "1 2 3 4 - cgroup2 a rw",
+        "1 2 3 4 5 - cgroup2",
+        "1 2 3 / \\ - cgroup2 a rw",
+        "1 2 3 \\9 \\040\\4é - cgroup2 a rw",
+        "1 2 3   - cgroup2  rw",
+        "\u{0}",
     ];
     for group in lines {
         for mount in lines {
@@ -172,8 +189,7 @@ fn nothing_is_known_where_nothing_is_told() {
 fn a_store_takes_an_eighth() {
     let shares = |mib: u64| {
         let memory = MachineMemory { bytes: Some(mib * MIB), limit: None };
-        let shares =
-            [memory.store_bytes(), memory.record_bytes(), memory.bytes_beside_records()];
+        let shares = [memory.store_bytes(), memory.record_bytes(), memory.bytes_beside_records()];
         shares.map(|bytes| bytes / MIB)
     };
     assert_eq!(shares(24 << 10), [1024, 256, 768]);

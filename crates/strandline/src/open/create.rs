@@ -49,7 +49,9 @@ pub(crate) fn create(
     let identity = Identity { memory, ssd };
     plant_named_first(ground, path, &identity)?;
     let (region, id) = match &identity.memory {
-        Memory::Pool(pool) => make_pool(ground, &path.join(pool), len, options, table_dir.as_ref())?,
+        Memory::Pool(pool) => {
+            make_pool(ground, &path.join(pool), len, options, table_dir.as_ref())?
+        }
         Memory::Wal(dir) => make_log(ground, &path.join(dir), len, options, table_dir.as_ref())?,
     };
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;

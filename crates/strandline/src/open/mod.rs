@@ -114,7 +114,7 @@ pub(crate) fn open_at(
             OpenedParts::whole(region, Prefault::Now, heap_table_dir(ground, &options)?)
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
-            open_file(ground, path, (&options, &memory), access)?
+            open_file(ground, path, &options, &memory, access)?
         }
     };
     assemble(opened, options, hooks, access, memory)
@@ -141,7 +141,8 @@ fn heap_table_dir(ground: &dyn Ground, options: &Options) -> Result<Option<Table
 fn open_file(
     ground: &dyn Ground,
     path: &Path,
-    (options, memory): (&Options, &MachineMemory),
+    options: &Options,
+    memory: &MachineMemory,
     access: Access,
 ) -> Result<OpenedParts> {
     let names = ground.names();
@@ -506,7 +507,8 @@ fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
-    let engine = Arc::new(Engine::new(media, (options, memory), hooks, access, prefault_to, recovered)?);
+    let engine =
+        Arc::new(Engine::new(media, options, memory, hooks, access, prefault_to, recovered)?);
     for damage in &engine.lifetime.recovered.damage {
         engine.note_place(damage, FoundBy::Open);
     }

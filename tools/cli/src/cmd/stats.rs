@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    JournalFigures, KeyspaceProperties, MachineMemory, Properties, RecoveryReport, RunProperties, Site,
-    SsdProperties, StatsSnapshot, StoreFigures,
+    JournalFigures, KeyspaceProperties, MachineMemory, Properties, RecoveryReport, RunProperties,
+    Site, SsdProperties, StatsSnapshot, StoreFigures,
 };
 
 use crate::context::Context;
