@@ -119,9 +119,10 @@ impl Expect<'_> {
 mod tests {
     use super::*;
     use crate::check::Outcome;
-    use crate::history::{History, State};
+    use crate::history::History;
     use crate::notes::During;
     use crate::op::{Op, Value, Write};
+    use crate::state::State;
 
     fn put(keyspace: u8, id: u32) -> Write {
         Write::Put { keyspace, key: b"k".to_vec(), value: Value { id, len: 8 } }

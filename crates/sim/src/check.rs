@@ -17,8 +17,9 @@
 
 use std::fmt;
 
-use crate::history::{History, State};
+use crate::history::History;
 use crate::op::Value;
+use crate::state::State;
 
 /// The rule that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

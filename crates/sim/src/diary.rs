@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 
 use crate::check::{Fold, Rule, Violation};
-use crate::history::{self, EntryKey, State};
 pub use crate::notes::{Commit, Copy, During, Edit, Notes, Read, Walk};
 use crate::op::{Value, Write};
+use crate::state::{self, EntryKey, State};
 
 /// Keyspaces that a diary knows, by number.
 pub const KEYSPACES: usize = 3;
@@ -107,7 +107,7 @@ impl Diary {
             }
             // Keyspaces that were made or dropped later may have the same number.
             let state = diary.state(copy.number, |edit| edit.during.done < copy.during.begun);
-            diary.copies.push((copy, history::fold_of(&state)));
+            diary.copies.push((copy, state::fold_of(&state)));
         }
         Ok(diary)
     }
@@ -222,11 +222,11 @@ impl Diary {
             chains.entry(at).or_insert_with(|| vec![first]);
         }
         let mut state = self.base.state.clone();
-        let mut fold = history::fold_of(&state);
+        let mut fold = state::fold_of(&state);
         for (number, writes) in self.in_order() {
             for write in writes {
-                history::apply(&mut state, &mut fold, write);
-                for (at, chain) in history::touched(&mut chains, write) {
+                state::apply(&mut state, &mut fold, write);
+                for (at, chain) in state::touched(&mut chains, write) {
                     let now = state.get(at);
                     if chain.last().is_some_and(|(_, before)| before.as_ref() != now) {
                         chain.push((number, now.cloned()));
@@ -308,14 +308,14 @@ impl Diary {
         let mut states: [(State, Fold); KEYSPACES] = Default::default();
         for (at, value) in &self.base.state {
             let (state, fold) = &mut states[usize::from(at.keyspace)];
-            history::set(state, fold, at.clone(), value.clone());
+            state::set(state, fold, at.clone(), value.clone());
         }
         let now = |states: &[(State, Fold); KEYSPACES]| std::array::from_fn(|i| states[i].1);
         let mut folds = vec![(self.base.cut, now(&states))];
         for (number, writes) in self.in_order() {
             for write in writes {
                 let (state, fold) = &mut states[usize::from(write.keyspace())];
-                history::apply(state, fold, write);
+                state::apply(state, fold, write);
             }
             folds.push((number, now(&states)));
         }
@@ -335,15 +335,15 @@ impl Diary {
     pub fn state(&self, cut: u64, in_: impl Fn(&Edit) -> bool) -> State {
         let mut state = self.base.state.clone();
         let mut edits = self.edits.iter().filter(|edit| in_(edit)).peekable();
-        let mut fold = history::fold_of(&state);
+        let mut fold = state::fold_of(&state);
         for commit in &self.commits[..self.up_to(cut)] {
             while let Some(edit) = edits.next_if(|edit| edit.number < commit.number) {
-                edit.writes.iter().for_each(|w| history::apply(&mut state, &mut fold, w));
+                edit.writes.iter().for_each(|w| state::apply(&mut state, &mut fold, w));
             }
-            commit.writes.iter().for_each(|w| history::apply(&mut state, &mut fold, w));
+            commit.writes.iter().for_each(|w| state::apply(&mut state, &mut fold, w));
         }
         for edit in edits {
-            edit.writes.iter().for_each(|w| history::apply(&mut state, &mut fold, w));
+            edit.writes.iter().for_each(|w| state::apply(&mut state, &mut fold, w));
         }
         state
     }

@@ -14,12 +14,13 @@ use crate::cut::{CutLimits, Doubt, cuts, states};
 use crate::files::{Files, Survivor, Survivors};
 use crate::follow::{Dive, Image, Recovered};
 use crate::hash::{self, HashMap64, HashSet64};
-use crate::history::{EntryKey, History, State};
+use crate::history::History;
 use crate::lazy::LazyPm;
 use crate::log::{Event, Log};
 use crate::media::{Media, Mode, Torn, patch, unpatch};
 use crate::pm::SimPm;
 use crate::sabotage::Planted;
+use crate::state::{EntryKey, State};
 use crate::system::System;
 use base::random::Rng;
 

@@ -11,6 +11,7 @@
 //! op ─► case                 one seed: operations, schedule, world
 //! run + record ─► log        the workload, step by step, on recorded memory
 //!              └► history    what was asked, in which order, who was told
+//!                 state      what a store holds, and what a change makes of it
 //! log ─► media ─► cut        crash points, torn lines and files, images
 //!     └► files ─┘└► lazy     recovery on memory that decides as it is read, on one disk after the other
 //! explore ─► check           recover each image, compare, crash again inside what follows
@@ -48,6 +49,7 @@ pub mod pm;
 mod record;
 pub mod run;
 pub mod sabotage;
+pub mod state;
 pub mod system;
 
 pub use base::random::Rng;

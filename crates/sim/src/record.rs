@@ -3,11 +3,12 @@
 use crate::case::Case;
 use crate::check::{Rule, Violation};
 use crate::explore::{Explorer, Rig, guard};
-use crate::history::{History, State};
+use crate::history::History;
 use crate::log::Log;
 use crate::media::Media;
 use crate::op::Op;
 use crate::run::run_ops;
+use crate::state::State;
 use crate::system::System;
 
 impl<S: System> Explorer<'_, S> {

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use pmem::Site;
 use sim::check::Rule;
 use sim::diary::{Base, Commit, During, Edit, Notes, Promise, Read, Shown};
-use sim::history::EntryKey;
+use sim::state::EntryKey;
 use sim::{Diary, Media, Mode, SimPm, Value, Write};
 
 /// With one number for all threads the fence of the second would count for the flush of the first, and a table that one

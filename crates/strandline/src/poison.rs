@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use base::{Error, ErrorKind, Result};
 
-use crate::hooks::events::queue::{Events, Writes};
+use crate::hooks::events::queue::{Events, WritesAfter};
 
 /// A step after which memory and manifest would differ if it stopped here.
 #[must_use]
@@ -47,7 +47,7 @@ impl Poison {
         if let Err(error) = self.check("work")
             && first
         {
-            self.events.note_error(&error, Writes::Refused);
+            self.events.note_error(&error, WritesAfter::Refused);
         }
     }
 

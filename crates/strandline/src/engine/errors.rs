@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use base::Error;
 
-use crate::hooks::events::queue::{Events, Writes};
+use crate::hooks::events::queue::{Events, WritesAfter};
 
 /// The last failure of each kind of work, until it succeeds.
 pub(crate) struct LastErrors {
@@ -55,7 +55,7 @@ impl LastErrors {
         if let Some(error) = now
             && before.map(what) != now.map(what)
         {
-            self.events.note_error(error, Writes::GoOn);
+            self.events.note_error(error, WritesAfter::GoOn);
         }
     }
 }

@@ -25,12 +25,12 @@ struct Chain<'m> {
     base: Option<&'m [u8]>,
     /// Nothing older counts.
     ended: bool,
-    walked: Walked,
+    walked: ChainWalk,
 }
 
 /// What was read of a source so far.
 #[derive(Default)]
-struct Walked {
+struct ChainWalk {
     versions: u64,
     /// Of operands.
     bytes: u64,
@@ -64,7 +64,7 @@ impl Engine {
 impl<'m> Chain<'m> {
     fn new(media: &'m Media, copies: &'m Bump) -> Chain<'m> {
         let operands = Vec::new();
-        Chain { media, copies, operands, base: None, ended: false, walked: Walked::default() }
+        Chain { media, copies, operands, base: None, ended: false, walked: ChainWalk::default() }
     }
 
     /// Takes in what the sources of `view` have of `key`, from version `newest` down.
@@ -165,7 +165,7 @@ impl<'m> Chain<'m> {
 
     /// A source has no more.
     fn leave(&mut self, source: ProbeSource, trace: &mut impl Trace) {
-        let Walked { versions, bytes } = std::mem::take(&mut self.walked);
+        let ChainWalk { versions, bytes } = std::mem::take(&mut self.walked);
         let found = versions > 0;
         trace.probe(|| Probe { source, passed_filter: true, found, versions, bytes });
     }

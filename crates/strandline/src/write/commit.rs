@@ -24,7 +24,7 @@ use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::{Lack, Lengths, SegmentRoom};
 use crate::keyspace::{KeyspaceState, Routes};
-use crate::record::format::{self, Kind, Role, Segment, SeqForm, Shape, ZoneBinding};
+use crate::record::format::{self, Kind, Role, Segment, SeqForm, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::admission::Owed;
@@ -554,7 +554,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 flight.join(region.flush(region.store_u64(Site::Void, at.get(), word)));
             } else {
                 let seq = self.number + u64::from(op.place);
-                let blank = blank_record(&op.record, seq, self.published);
+                let blank = op.record.blank(seq, self.published);
                 flight.join(region.copy_nt(Site::Void, at.get(), &blank));
             }
         }
@@ -570,23 +570,6 @@ impl<'e, 'a> Commit<'e, 'a> {
             self.engine.events.tell();
         }
     }
-}
-
-/// A void record that fills the place of one that was never written.
-fn blank_record(record: &OpRecord, seq: Seq, published: Seq) -> Vec<u8> {
-    let OpRecord { shape, len, zone, .. } = *record;
-    // Without a key its length field may take less, so that the body takes as much as fills the last line.
-    let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..shape };
-    while blank.len(zone.form) > len {
-        blank.value_len -= 1;
-    }
-    let mut out = Vec::with_capacity(len as usize);
-    format::encode(&mut out, &blank, zone, seq, published, &[], &[]);
-    out.resize(len as usize, 0);
-    let mut first = [0; 8];
-    first.copy_from_slice(&out[..8]);
-    out[..8].copy_from_slice(&format::voided(u64::from_le_bytes(first)).to_le_bytes());
-    out
 }
 
 impl Drop for Commit<'_, '_> {

@@ -37,6 +37,25 @@ pub(crate) struct OpRecord {
     pub zone: ZoneBinding,
 }
 
+impl OpRecord {
+    /// A void record that fills its place, for one that was never written.
+    pub(crate) fn blank(&self, seq: Seq, published: Seq) -> Vec<u8> {
+        let OpRecord { shape, len, zone, .. } = *self;
+        // Without a key its length field may take less, so that the body takes as much as fills the last line.
+        let mut blank = Shape { kind: Kind::Blank, key_len: 0, value_len: len as usize, ..shape };
+        while blank.len(zone.form) > len {
+            blank.value_len -= 1;
+        }
+        let mut out = Vec::with_capacity(len as usize);
+        format::encode(&mut out, &blank, zone, seq, published, &[], &[]);
+        out.resize(len as usize, 0);
+        let mut first = [0; 8];
+        first.copy_from_slice(&out[..8]);
+        out[..8].copy_from_slice(&format::voided(u64::from_le_bytes(first)).to_le_bytes());
+        out
+    }
+}
+
 /// What a record holds instead of the key and the value that were given.
 #[derive(Clone)]
 pub(crate) enum Stored {

@@ -16,11 +16,11 @@ pub(crate) const MAPPED: &[Flag] = &[
             }
             let (bytes, engine) = (parse_size(text)?, &mut config.engine);
             engine.block_cache = bytes;
-            let budget = match engine.dram_budget {
-                0 => MachineMemory::find().store_bytes(),
-                given => given,
-            };
-            engine.dram_budget = budget.max(bytes.checked_mul(2)?);
+            let (given, needed) = (engine.dram_budget, bytes.checked_mul(2)?);
+            let chosen = || MachineMemory::find().store_bytes();
+            if needed > (if given == 0 { chosen() } else { given }) {
+                engine.dram_budget = needed;
+            }
             Some(())
         },
     },

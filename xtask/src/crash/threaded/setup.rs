@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use pmem::Region;
 use sim::diary::{Promise, Shown};
-use sim::history::{EntryKey, State};
+use sim::state::{EntryKey, State};
 use ssd::Fs;
 use strandline::{Db, Options, WalSync, steps};
 

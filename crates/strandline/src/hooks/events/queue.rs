@@ -22,7 +22,7 @@ const UNTOLD_MAX: usize = 10_000;
 
 /// What becomes of writes when something has failed in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writes {
+pub(crate) enum WritesAfter {
     GoOn,
     Refused,
 }
@@ -87,9 +87,9 @@ impl Events {
     }
 
     /// Notes a failure of background work.
-    pub(crate) fn note_error(&self, error: &Error, writes: Writes) {
+    pub(crate) fn note_error(&self, error: &Error, writes: WritesAfter) {
         self.note(|| {
-            let refuses_writes = writes == Writes::Refused;
+            let refuses_writes = writes == WritesAfter::Refused;
             Event::BackgroundError(BackgroundError { error: error.clone(), refuses_writes })
         });
     }
