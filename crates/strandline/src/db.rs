@@ -36,6 +36,7 @@ pub use write_options::WriteOptions;
 use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
 use crate::keyspace::KeyspaceState;
+use crate::machine::MachineMemory;
 use crate::open;
 use crate::options::KeyspaceOptions;
 use crate::options::Options;
@@ -110,7 +111,7 @@ impl Db {
     /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in
     /// the region.
     pub fn open_region(region: Arc<Region>, options: Options) -> Result<Db> {
-        Db::open_with_tables(region, None, options, Hooks::default())
+        Db::open_with_tables(region, None, options, Hooks::default(), MachineMemory::find())
     }
 
     /// As [`Db::open_region`], with tables in directory `dir`, which exists, of the file system `fs`. A new store begins
@@ -122,7 +123,8 @@ impl Db {
         options: Options,
     ) -> Result<Db> {
         let table_dir = TableDir { fs, dir: dir.into() };
-        Db::open_with_tables(region, Some(table_dir), options, Hooks::default())
+        let memory = MachineMemory::find();
+        Db::open_with_tables(region, Some(table_dir), options, Hooks::default(), memory)
     }
 
     pub(crate) fn open_with_tables(
@@ -130,8 +132,9 @@ impl Db {
         table_dir: Option<TableDir>,
         options: Options,
         hooks: Hooks,
+        memory: MachineMemory,
     ) -> Result<Db> {
-        Db::from_engine(open::open_region(region, table_dir, options, hooks, Access::Write)?)
+        Db::from_engine(open::open_region(region, table_dir, options, hooks, memory)?)
     }
 
     pub(crate) fn from_engine(engine: Arc<Engine>) -> Result<Db> {

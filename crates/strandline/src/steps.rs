@@ -20,7 +20,7 @@ use crate::wal::{self, LogOwner, Setting};
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
 use crate::write::slowdown::Slowdown;
-use crate::{Batch, Db, Hooks, Keyspace, Options, WalSync};
+use crate::{Batch, Db, Hooks, Keyspace, MachineMemory, Options, WalSync};
 
 /// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +223,8 @@ pub fn open(
     hooks: Hooks,
 ) -> Result<Db> {
     let table_dir = tables.map(|(fs, dir)| TableDir { fs, dir: dir.to_owned() });
-    Db::open_with_tables(region, table_dir, options, hooks)
+    // What is simulated is the same on every machine.
+    Db::open_with_tables(region, table_dir, options, hooks, MachineMemory::default())
 }
 
 /// As [`Db::open_with`], on ground that the caller made: directories and the file `STORE` are made and read there, too.

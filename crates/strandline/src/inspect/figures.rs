@@ -24,7 +24,7 @@ wire! {
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, keyspaces,
     }
-    MachineMemory { bytes, limit }
+    MachineMemory { bytes, limited_by }
     SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,

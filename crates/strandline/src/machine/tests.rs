@@ -23,7 +23,7 @@ fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
 /// What is found there: bytes, and the file that limits them.
 fn found(files: &[(&str, &str)]) -> (u64, Option<String>) {
     let memory = MachineMemory::find_under(machine(files).path());
-    let limit = memory.limit.map(|file| file.display().to_string());
+    let limit = memory.limited_by.map(|file| file.display().to_string());
     (memory.bytes.expect("known"), limit)
 }
 
@@ -181,21 +181,14 @@ fn nothing_is_known_where_nothing_is_told() {
     let root = machine(&[("proc/meminfo", "MemTotal: lots\n")]);
     let memory = MachineMemory::find_under(root.path());
     assert_eq!(memory, MachineMemory::default());
-    assert_eq!((memory.store_bytes(), memory.record_bytes()), (GIB, 256 * MIB));
+    assert_eq!(memory.store_bytes(), GIB);
     assert_eq!(MachineMemory::find_under(&root.path().join("nowhere")), memory);
 }
 
 #[test]
 fn a_store_takes_an_eighth() {
-    let shares = |mib: u64| {
-        let memory = MachineMemory { bytes: Some(mib * MIB), limit: None };
-        let shares = [memory.store_bytes(), memory.record_bytes(), memory.bytes_beside_records()];
-        shares.map(|bytes| bytes / MIB)
-    };
-    assert_eq!(shares(24 << 10), [1024, 256, 768]);
-    assert_eq!(shares(8 << 10), [1024, 256, 768]);
-    assert_eq!(shares(2 << 10), [256, 64, 192]);
-    assert_eq!(shares(512), [64, 16, 48]);
-    assert_eq!(shares(128), [16, 16, 4]);
-    assert_eq!(shares(0), [1, 16, 1]);
+    let budget =
+        |mib: u64| MachineMemory { bytes: Some(mib * MIB), limited_by: None }.store_bytes() / MIB;
+    let mib = [24 << 10, 8 << 10, 2 << 10, 128, 0];
+    assert_eq!(mib.map(budget), [1024, 1024, 256, 16, 1]);
 }

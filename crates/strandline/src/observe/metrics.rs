@@ -230,7 +230,7 @@ fn store(now: &Properties) -> Vec<Figure> {
     ];
     if let Some(bytes) = now.memory.bytes {
         let help = "Memory that the process could use when the store was opened.";
-        figures.push(gauge("machine_memory", help).in_unit(Unit::Bytes).is(bytes));
+        figures.push(gauge("usable_memory", help).in_unit(Unit::Bytes).is(bytes));
     }
     if let Some(bytes) = now.anonymous_bytes {
         let help = "Memory of the whole process that maps no file.";

@@ -70,8 +70,7 @@ pub struct Properties {
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
     pub dram_budget: u64,
-    /// The memory that the process could use when the store was opened: where `dram_budget` and `pm_size` are not given,
-    /// they follow from it.
+    /// The memory that the process could use when the store was opened: a `dram_budget` that is not given follows from it.
     pub memory: MachineMemory,
     /// Memory of the whole process that maps no file, as the system counts it: what indexes and buffers really
     /// take, the application's own and a pool in the heap included. Unknown where `/proc` does not tell.

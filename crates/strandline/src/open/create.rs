@@ -10,9 +10,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, Prefault, Region};
 use pool::Pool;
-use ssd::Fs;
 
-use crate::machine::MachineMemory;
 use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::ground::{Ground, PoolPlace};
 use crate::open::open_dram::{WAL, setting};
@@ -25,21 +23,11 @@ use crate::tree::tables::TableDir;
 use crate::wal::{self, LogOwner};
 
 /// Makes the store at `path`.
-pub(crate) fn create(
-    ground: &dyn Ground,
-    path: &Path,
-    options: &Options,
-    memory: &MachineMemory,
-) -> Result<OpenedParts> {
+pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
     remains::refuse_to_hide(ground, path, options)?;
-    let len = ground.memory_len(options.memory_len(memory))?;
+    let len = ground.memory_len(options)?;
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;
-    // A creation that was killed has taken some of the room already.
-    let begins = options.pm == PmSource::Dram && !wal::is_in(&*names, &path.join(WAL));
-    if begins && options.pm_size == 0 {
-        check_room_for_log(&*names, path, len)?;
-    }
     let (ssd, table_dir) = new_table_dir(ground, path, options)?;
     let memory = match &options.pm {
         PmSource::Dram => Memory::Wal(PathBuf::from(WAL)),
@@ -49,9 +37,7 @@ pub(crate) fn create(
     let identity = Identity { memory, ssd };
     plant_named_first(ground, path, &identity)?;
     let (region, id) = match &identity.memory {
-        Memory::Pool(pool) => {
-            make_pool(ground, &path.join(pool), len, options, table_dir.as_ref())?
-        }
+        Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, table_dir.as_ref())?,
         Memory::Wal(dir) => make_log(ground, &path.join(dir), len, options, table_dir.as_ref())?,
     };
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
@@ -67,11 +53,10 @@ fn plant_named_first(ground: &dyn Ground, path: &Path, identity: &Identity) -> R
     Ok(())
 }
 
-/// The pool of a new store, of `len` bytes, with its identifier.
+/// The pool of a new store, with its identifier.
 fn make_pool(
     ground: &dyn Ground,
     at: &Path,
-    len: u64,
     options: &Options,
     table_dir: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {
@@ -82,24 +67,10 @@ fn make_pool(
         first => first.transpose()?,
     };
     let place = if first.is_some() { PoolPlace::Blank } else { PoolPlace::Used };
-    let region = ground.make_pool(at, len, place)?;
+    let region = ground.make_pool(at, options, place)?;
     let first = || first.map_or_else(|| first_state(table_dir), Ok);
     let id = format_if_new(ground, &region, options, first)?;
     Ok((region, id))
-}
-
-/// Refuses a size of the memory that was not asked for, if the disk has no room for its log and what is to follow it.
-fn check_room_for_log(names: &dyn Fs, path: &Path, len: u64) -> Result<()> {
-    let (needed, free) = (len / 10 * 22, names.free_bytes(path)?);
-    if free >= needed {
-        return Ok(());
-    }
-    let path = path.display();
-    let text = format!(
-        "{path}: records take {len} bytes of DRAM, which needs {needed} bytes there, and {free} are free; make room, or \
-         set pm_size"
-    );
-    Err(Error::new(ErrorKind::NoSpace, "open", text))
 }
 
 /// The memory of a new store, of `len` bytes, that has its log in `dir`, with the identifier of its pool.

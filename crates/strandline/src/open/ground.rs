@@ -43,22 +43,22 @@ pub(crate) trait Ground {
     fn is_blank(&self, at: &Path) -> Result<bool>;
 
     /// The pool at `at`, which has that name, and its length, whatever happens when this returns. Where the
-    /// place is blank, it is made, or made longer, with `len` bytes; anything else is taken as it is, so that what is not
-    /// ours is told and not touched.
-    fn make_pool(&self, at: &Path, len: u64, place: PoolPlace) -> Result<Arc<Region>>;
+    /// place is blank, it is made, or made longer; anything else is taken as it is, so that what is not ours is told and
+    /// not touched.
+    fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>>;
 
     /// The memory that this process may use.
     fn machine_memory(&self) -> MachineMemory;
 
-    /// Bytes of the memory of a new store that is to have `len`.
+    /// Bytes of the memory of a new store.
     ///
     /// # Errors
     /// `InvalidArgument` for so few that nothing fits.
-    fn memory_len(&self, len: u64) -> Result<u64> {
-        if len >= POOL_LEN_MIN {
-            return Ok(len);
+    fn memory_len(&self, options: &Options) -> Result<u64> {
+        if options.pm_size >= POOL_LEN_MIN {
+            return Ok(options.pm_size);
         }
-        let text = format!("pm_size={len}: at least {POOL_LEN_MIN}");
+        let text = format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size);
         Err(Error::new(ErrorKind::InvalidArgument, "open", text))
     }
 
@@ -115,13 +115,15 @@ impl Ground for Machine<'_> {
         }
     }
 
-    fn make_pool(&self, at: &Path, len: u64, place: PoolPlace) -> Result<Arc<Region>> {
+    fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>> {
         let file = match std::fs::metadata(at) {
             // A device has its own size.
-            Ok(meta) if place == PoolPlace::Used || !meta.is_file() || meta.len() >= len => {
+            Ok(meta)
+                if place == PoolPlace::Used || !meta.is_file() || meta.len() >= options.pm_size =>
+            {
                 PoolFile::open(at, OpenMode::ReadWrite)?
             }
-            _ => PoolFile::create(at, len)?,
+            _ => PoolFile::create(at, options.pm_size)?,
         };
         if !file.is_new() {
             file.make_durable()?;
@@ -191,7 +193,7 @@ impl Ground for Given {
         Ok(opened.is_err_and(|error| error.kind() == ErrorKind::NotFound))
     }
 
-    fn make_pool(&self, at: &Path, _: u64, _: PoolPlace) -> Result<Arc<Region>> {
+    fn make_pool(&self, at: &Path, _: &Options, _: PoolPlace) -> Result<Arc<Region>> {
         if !self.fs.exists(at)? {
             self.fs.create(at)?.sync()?;
         }
@@ -204,7 +206,7 @@ impl Ground for Given {
         MachineMemory::default()
     }
 
-    fn memory_len(&self, _: u64) -> Result<u64> {
+    fn memory_len(&self, _: &Options) -> Result<u64> {
         Ok(self.memory.len())
     }
 

@@ -35,7 +35,6 @@ use crate::open::create::{create, first_state, format_if_new, make_table_dir};
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory};
 use crate::options::check::{StoreParts, check, check_level0, check_pm_tables, check_threads};
-use crate::options::dram::RecordsIn;
 use crate::options::{Options, PmSource, SsdSource};
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
@@ -109,12 +108,12 @@ pub(crate) fn open_at(
         }
         PmSource::Heap => {
             remains::refuse_heap(ground, path)?;
-            let region = Arc::new(Region::heap(options.memory_len(&memory), None)?);
+            let region = Arc::new(Region::heap(options.pm_size, None)?);
             format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
             OpenedParts::whole(region, Prefault::Now, heap_table_dir(ground, &options)?)
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
-            open_file(ground, path, &options, &memory, access)?
+            open_file(ground, path, &options, access)?
         }
     };
     assemble(opened, options, hooks, access, memory)
@@ -142,7 +141,6 @@ fn open_file(
     ground: &dyn Ground,
     path: &Path,
     options: &Options,
-    memory: &MachineMemory,
     access: Access,
 ) -> Result<OpenedParts> {
     let names = ground.names();
@@ -191,7 +189,7 @@ fn open_file(
             format!("no store at {}; open it for writing with create_if_missing", path.display()),
         ));
     }
-    create(ground, path, options, memory)
+    create(ground, path, options)
 }
 
 /// Whether a checkpoint lies at `path` that was not made a store yet.
@@ -407,13 +405,11 @@ pub(crate) fn open_region(
     table_dir: Option<TableDir>,
     options: Options,
     hooks: Hooks,
-    access: Access,
+    memory: MachineMemory,
 ) -> Result<Arc<Engine>> {
-    if access == Access::Write {
-        format_if_new(&Machine::here(), &region, &options, || first_state(table_dir.as_ref()))?;
-    }
+    format_if_new(&Machine::here(), &region, &options, || first_state(table_dir.as_ref()))?;
     let opened = OpenedParts::whole(region, Prefault::Now, table_dir);
-    assemble(opened, options, hooks, access, MachineMemory::find())
+    assemble(opened, options, hooks, Access::Write, memory)
 }
 
 /// The right to write, for an open that writes.
@@ -461,11 +457,11 @@ fn assemble(
     check_threads(&options)?;
     let OpenedParts { region, prefault, table_dir, damage } = opened;
     let has_log = region.journal().is_some();
-    let records = match has_log || options.pm == PmSource::Heap {
-        true => RecordsIn::Dram,
-        false => RecordsIn::Pool,
+    let dram_budget = match options.dram_budget {
+        0 => memory.store_bytes(),
+        given => given,
     };
-    let options = Options { dram_budget: options.budget(&memory, records), ..options };
+    let options = Options { dram_budget, ..options };
     let parts = StoreParts { has_log, has_tables: table_dir.is_some() };
     if access == Access::Write {
         check_pm_tables(&options, parts)?;

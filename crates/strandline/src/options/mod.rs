@@ -2,7 +2,6 @@
 //! documentation come.
 
 pub(crate) mod check;
-pub(crate) mod dram;
 mod keyspace;
 mod preset;
 pub(crate) mod settings;
@@ -88,8 +87,8 @@ settings! {
     pub struct Options {
         /// Where persistent memory comes from.
         pm: PmSource = PmSource::Auto,
-        /// Bytes of persistent memory of a new store, or of the DRAM in its place; 0: as it suits.
-        pm_size: u64 = 0,
+        /// Bytes of persistent memory of a new store, or of the DRAM in its place.
+        pm_size: u64 = 1 << 30,
         /// When the log of a store in DRAM is synced.
         wal_sync: WalSync = WalSync::Always,
         /// Bytes per zone of a new store; 0: chosen from its size.

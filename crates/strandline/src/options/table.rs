@@ -26,11 +26,10 @@ pub const TABLE: &[Row] = &[
     },
     Row {
         name: "pm_size",
-        unit: "bytes; 0 chooses",
-        default: "0",
-        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later. 0: 1 GiB. With pm=dram \
-              and pm=heap: the DRAM that records may take; 0: a 32nd of the memory that the machine or its container has, \
-              16 to 256 MiB. The log takes about twice as much on SSD.",
+        unit: "bytes",
+        default: "1G",
+        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later. With pm=dram: the \
+              DRAM that records may take; the log takes about twice as much on SSD.",
     },
     Row {
         name: "wal_sync",
@@ -87,8 +86,7 @@ pub const TABLE: &[Row] = &[
         unit: "bytes; 0 chooses",
         default: "0",
         doc: "DRAM for the block cache, memtable indexes and fence keys. 0: an eighth of the memory that the machine or its \
-              container has, at most 1 GiB, and less by what pm_size=0 gives to records in DRAM; strandline stats tells \
-              what was found. A memtable is flushed early when its index takes its share: a quarter of the budget without \
+              container has, 1 MiB to 1 GiB; strandline stats tells what was found. A memtable is flushed early when its index takes its share: a quarter of the budget without \
               cache and runs, divided by the keyspaces.",
     },
     Row {

@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(engine(&[flag]), engine(&[option]), "{flag}");
             assert_ne!(engine(&[flag]), engine(&[]), "{flag}");
         };
-        same("--cache_size=64M", "--block_cache=64M");
+        same("--cache_size=1M", "--block_cache=1M");
         same("--compression_type=snappy", "--compression=snappy");
         same("--bloom_bits=12.4", "--filter_bits=12");
         same("--bloom_bits=0", "--filter_bits=0");

@@ -103,7 +103,7 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
 /// The memory that machine or container have, and what says so.
 fn found(memory: &MachineMemory) -> String {
     let bytes = memory.bytes.map_or_else(|| "unknown".into(), both);
-    match &memory.limit {
+    match &memory.limited_by {
         Some(file) => format!("{bytes}, by {}", file.display()),
         None => format!("{bytes}, of the machine"),
     }
@@ -307,7 +307,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "index_bytes": figures.dram_bytes,
             "budget": figures.dram_budget,
             "found": figures.memory.bytes,
-            "found_limit": figures.memory.limit.as_ref().map(|file| file.display().to_string()),
+            "limited_by": figures.memory.limited_by.as_ref().map(|file| file.display().to_string()),
             "anonymous": figures.anonymous_bytes,
         },
         "visible_seq": figures.visible_seq.get(),

@@ -2,8 +2,8 @@
 //! listeners a little later, when it holds none.
 //!
 //! **I-EVENT-1** Events are told in the order in which they were noted, by one thread at a time, which holds no lock and
-//! no View of a get or put meanwhile. If another thread is telling, that one tells this thread's events, too. This thread does not wait for it: the
-//! listener may wait for a job that this thread does.
+//! no View of a get or put meanwhile. If another thread is telling, that one tells this thread's events, too. This thread does
+//! not wait for it: the listener may wait for a job that this thread does.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
