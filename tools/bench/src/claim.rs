@@ -5,12 +5,19 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use base::ErrorKind;
+use pmem::{FileLock, OpenMode};
+
+use crate::words::told;
+
 /// The file that names them.
 const MARKER: &str = "BENCH";
 const HEAD: &str =
     "strandline bench made the store in this folder, and empties it when it runs here again";
 /// What is in the folder of a store, or of what is left of one.
 const PARTS: [&str; 5] = ["STORE", "STORE.new", "pool", "sst", "wal"];
+/// The file in a folder of tables that says which pool they belong to.
+const OWNER: &str = "OWNER";
 
 /// The places of a store.
 pub(crate) struct Places<'s> {
@@ -39,22 +46,48 @@ impl Places<'_> {
             Some(identity) => noted.contains(&identity),
             None => !noted.is_empty(),
         };
-        let held = PARTS.iter().any(|part| self.folder.join(part).exists());
+        let held = PARTS.iter().any(|part| holds(&self.folder.join(part)));
         if held && !is_ours {
             return Err(refused(self.folder));
         }
-        let is_noted = |word, path: &Path| noted.contains(&line(word, path));
-        let pool = self.pool.filter(|path| holds_bytes(path) && !is_noted("pool", path));
-        let tables = self.tables.filter(|path| holds_tables(path) && !is_noted("tables", path));
+        let pool = self.pool.filter(|path| holds_bytes(path) && !noted.contains(&pool_line(path)));
+        let tables =
+            self.tables.filter(|path| holds_tables(path) && !noted.contains(&tables_line(path)));
         pool.or(tables).map_or(Ok(()), |foreign| Err(refused(foreign)))
+    }
+
+    /// Locks the store that is there, as an open would, so that no process has it open while it is emptied.
+    pub(crate) fn lock(&self) -> Result<Vec<FileLock>, String> {
+        for part in ["sst", "wal"].map(|part| self.folder.join(part)) {
+            if part.is_symlink() {
+                let shown = part.display();
+                return Err(format!(
+                    "{shown} leads to another folder, which bench does not empty; remove that link, or name another folder \
+                     with --db"
+                ));
+            }
+        }
+        let places = [Some(self.folder.join("pool")), self.pool.map(PathBuf::from)];
+        let log = Some(self.folder.join("wal").join("LOCK"));
+        let files = places.into_iter().chain([log]).flatten().filter(|path| path.is_file());
+        let mut locks = Vec::new();
+        for file in files {
+            match FileLock::acquire(&file, OpenMode::ReadWrite) {
+                Ok(lock) => locks.push(lock),
+                Err(error) if error.kind() == ErrorKind::Busy => return Err(told(error)),
+                // What cannot be opened no process has open as a store; its removal says what is wrong.
+                Err(_) => {}
+            }
+        }
+        Ok(locks)
     }
 
     /// Notes that bench made the store that is there now.
     pub(crate) fn note(&self) -> Result<(), String> {
         let mut lines = vec![HEAD.to_owned()];
         lines.extend(self.identity());
-        lines.extend(self.pool.map(|path| line("pool", path)));
-        lines.extend(self.tables.map(|path| line("tables", path)));
+        lines.extend(self.pool.map(pool_line));
+        lines.extend(self.tables.map(tables_line));
         let marker = self.folder.join(MARKER);
         std::fs::write(&marker, lines.join("\n") + "\n")
             .map_err(|error| format!("{}: {error}; name a folder with --db", marker.display()))
@@ -67,9 +100,32 @@ impl Places<'_> {
     }
 }
 
-fn line(word: &str, path: &Path) -> String {
+/// Names a pool by its path and its identifier, since another may lie there later.
+fn pool_line(path: &Path) -> String {
+    let mut head = [0; 24];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let id = head.last_chunk::<8>().filter(|_| read.is_ok());
+    line("pool", id.map(|id| u64::from_le_bytes(*id)), path)
+}
+
+/// Names a folder of tables by its path and the pool that they belong to.
+fn tables_line(folder: &Path) -> String {
+    let text = std::fs::read_to_string(folder.join(OWNER)).unwrap_or_default();
+    let id = text.lines().find_map(|line| line.strip_prefix("pool "));
+    line("tables", id.and_then(|id| u64::from_str_radix(id, 16).ok()), folder)
+}
+
+fn line(word: &str, id: Option<u64>, path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-    format!("{word} {}", path.display())
+    format!("{word} {:016x} {}", id.unwrap_or(0), path.display())
+}
+
+/// Whether there is a folder that is not empty, or a file that is not.
+fn holds(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => std::fs::metadata(path).map_or(path.exists(), |of| of.len() > 0),
+    }
 }
 
 /// Whether a file or a device begins with anything but zeros, as a pool does.
@@ -88,9 +144,12 @@ fn holds_tables(folder: &Path) -> bool {
     entries.map(|entry| entry.path()).any(|path| is_of_tables(&path))
 }
 
-/// Whether it is a table, or the file that says whose the tables are.
+/// Whether it is a table, by the name that stores give it, or the file that says whose the tables are.
 pub(crate) fn is_of_tables(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "sst") || path.ends_with("OWNER")
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_numbered = stem.len() >= 6 && stem.bytes().all(|byte| byte.is_ascii_digit());
+    let is_table = is_numbered && path.extension().is_some_and(|end| end == "sst");
+    (is_table || path.ends_with(OWNER)) && !path.is_dir()
 }
 
 fn refused(path: &Path) -> String {

@@ -239,9 +239,17 @@ impl Store {
         if self.is_heap() {
             return Ok(());
         }
-        let mut files: Vec<PathBuf> = FILES.iter().map(|name| self.path.join(name)).collect();
+        let _locks = self.places().lock()?;
+        // What the folder's owner alone may remove comes first: where that fails, the store is still whole.
+        let is_there = self.path.join(FILES[0]).exists();
+        let mut files = Vec::new();
         // Only where a store was: what else the user named is not ours to remove.
-        if let (PmSource::Path(pool), true) = (&self.options.pm, files[0].exists()) {
+        if is_there {
+            files.extend(self.tables()?);
+            files.extend(self.log());
+        }
+        files.extend(FILES.iter().map(|name| self.path.join(name)));
+        if let (PmSource::Path(pool), true) = (&self.options.pm, is_there) {
             if !pool.is_file() && pool.exists() {
                 return Err(format!(
                     "{} is no file that could be removed for a fresh store; use --use_existing_db",
@@ -249,10 +257,6 @@ impl Store {
                 ));
             }
             files.push(pool.clone());
-        }
-        if files[0].exists() {
-            files.extend(self.tables()?);
-            files.extend(self.log());
         }
         for file in files {
             match std::fs::remove_file(&file) {

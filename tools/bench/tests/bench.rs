@@ -455,6 +455,76 @@ fn a_store_of_others_is_not_emptied() {
     assert!(!mistyped.exists());
 }
 
+/// A store of bench that is open, or whose parts were exchanged for those of another store, is not emptied.
+#[test]
+fn what_others_use_is_not_emptied_where_a_store_of_bench_was() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let refused = |args: &[String], why: &str| {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let ran = run(&args);
+        assert_eq!(ran.output.status.code(), Some(1), "{}", ran.out());
+        assert!(ran.err().contains(why), "{}", ran.err());
+    };
+    let bench = |name: &str, more: &[String]| {
+        let own = [format!("--db={}", at(name).display())];
+        let rest = ["--num=1000", "--pm_size=32M", "--benchmarks=fillrandom"].map(str::to_owned);
+        [&own[..], &rest, more].concat()
+    };
+    let works = |args: &[String]| {
+        run(&args.iter().map(String::as_str).collect::<Vec<_>>()).lines();
+    };
+    let options = || strandline::Options::default().pm_size(32 << 20);
+    let open = |name: &str, options| strandline::Db::open(at(name), options).expect("opens");
+
+    // Open in another process, here in this one; by its pool, or by its log.
+    for (name, dram) in [("held", false), ("held-log", true)] {
+        let more = if dram { vec!["--pm=dram".to_owned()] } else { Vec::new() };
+        works(&bench(name, &more));
+        let db = open(name, options().background_threads(0));
+        db.put("mine", "kept").expect("a put");
+        refused(&bench(name, &more), "held by");
+        refused(
+            &bench(name, &[&more[..], &["--overwrite_existing".to_owned()]].concat()),
+            "held by",
+        );
+        assert_eq!(db.get("mine").expect("a get").as_deref(), Some(&b"kept"[..]));
+    }
+
+    // Another store's pool lies where the one of bench was; the same with tables.
+    let pool = vec![format!("--pm={}", at("P").display())];
+    works(&bench("b", &pool));
+    std::fs::remove_file(at("P")).expect("removed");
+    let theirs = || options().pm(strandline::PmSource::Path(at("P")));
+    open("u", theirs()).put("mine", "kept").expect("a put");
+    refused(&bench("b", &pool), "bench did not make");
+    assert!(open("u", theirs()).get("mine").expect("a get").is_some());
+    let tables = vec![format!("--ssd={}", at("T").display())];
+    works(&bench("b2", &tables));
+    std::fs::remove_dir_all(at("T")).expect("removed");
+    let db = open("u2", options().ssd(strandline::SsdSource::Path(at("T"))));
+    db.put("mine", "kept").expect("a put");
+    db.compact().expect("tables");
+    drop(db);
+    refused(&bench("b2", &tables), "bench did not make");
+
+    // Links within the folder lead to what is another's.
+    works(&bench("c", &[]));
+    open("v", options()).put("mine", "kept").expect("a put");
+    std::fs::remove_dir_all(at("c").join("sst")).expect("removed");
+    std::os::unix::fs::symlink(at("v").join("sst"), at("c").join("sst")).expect("a link");
+    refused(&bench("c", &[]), "remove that link");
+
+    // What only looks like a table stays, and empty remains of a creation are no store.
+    works(&bench("d", &[]));
+    let like_a_table = at("d").join("sst/mine.sst");
+    std::fs::write(&like_a_table, "mine").expect("written");
+    works(&bench("d", &[]));
+    assert!(like_a_table.exists());
+    std::fs::create_dir_all(at("e").join("sst")).expect("a folder");
+    works(&bench("e", &[]));
+}
+
 /// Benchmarks that look at values run behind those that write others.
 #[test]
 fn merges_leave_the_values_of_other_benchmarks_alone() {

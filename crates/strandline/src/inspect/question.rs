@@ -108,6 +108,6 @@ mod tests {
             kind(r#"{"strandline":2,"ask":"explain","key":"a"}"#),
             ErrorKind::InvalidArgument
         );
-        assert_eq!(kind(r#"{"strandline":2,"ask":"stats"}"#), ErrorKind::NotSupported);
+        assert_eq!(kind(r#"{"strandline":1,"ask":"stats"}"#), ErrorKind::NotSupported);
     }
 }
