@@ -5,7 +5,6 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use base::ErrorKind;
 use pmem::{FileLock, OpenMode};
 
 use crate::words::told;
@@ -19,6 +18,13 @@ const PARTS: [&str; 5] = ["STORE", "STORE.new", "pool", "sst", "wal"];
 /// The file in a folder of tables that says which pool they belong to.
 const OWNER: &str = "OWNER";
 
+/// What a store says of its own places.
+struct Named {
+    pool: Option<PathBuf>,
+    log: Option<PathBuf>,
+    tables: Option<PathBuf>,
+}
+
 /// The places of a store.
 pub(crate) struct Places<'s> {
     pub folder: &'s Path,
@@ -31,13 +37,9 @@ pub(crate) struct Places<'s> {
 impl Places<'_> {
     /// Refuses places that hold something of a store that bench did not make.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let marker = self.folder.join(MARKER);
-        let noted: Vec<String> = match std::fs::read_to_string(&marker) {
-            Ok(text) => text.lines().map(str::to_owned).collect(),
-            Err(_) if !marker.exists() => Vec::new(),
-            Err(error) => return Err(format!("reading {}: {error}", marker.display())),
-        };
+        let noted = self.noted()?;
         if noted.first().is_some_and(|head| head != HEAD) {
+            let marker = self.folder.join(MARKER);
             let shown = marker.display();
             return Err(format!("{shown} is not a file of bench; name another folder with --db"));
         }
@@ -56,6 +58,47 @@ impl Places<'_> {
         pool.or(tables).map_or(Ok(()), |foreign| Err(refused(foreign)))
     }
 
+    /// Refuses a folder of tables of a store elsewhere, which may be open. Its tables are nothing without its pool.
+    pub(crate) fn check_owner(&self) -> Result<(), String> {
+        let Some(tables) = self.tables.filter(|tables| holds_tables(tables)) else { return Ok(()) };
+        let named = self.named();
+        let pools = [Some(self.folder.join("pool")), self.pool.map(PathBuf::from), named.pool];
+        let owner = owner_of(tables);
+        let is_owner = |pool: &PathBuf| owner.is_some() && pool_id(pool) == owner;
+        // A log does not say which pool its memory is.
+        let is_of_log = named.log.is_some() && named.tables.as_deref() == Some(tables);
+        if pools.iter().flatten().any(is_owner)
+            || is_of_log
+            || self.noted()?.contains(&tables_line(tables))
+        {
+            return Ok(());
+        }
+        Err(format!(
+            "{} holds tables of a store in another folder; name another folder with --ssd",
+            tables.display()
+        ))
+    }
+
+    /// The lines of the file `BENCH`; none where there is no such file.
+    fn noted(&self) -> Result<Vec<String>, String> {
+        let marker = self.folder.join(MARKER);
+        match std::fs::read_to_string(&marker) {
+            Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+            Err(_) if !marker.exists() => Ok(Vec::new()),
+            Err(error) => Err(format!("reading {}: {error}", marker.display())),
+        }
+    }
+
+    /// What the file `STORE` names.
+    fn named(&self) -> Named {
+        let text = std::fs::read_to_string(self.folder.join(PARTS[0])).unwrap_or_default();
+        let path = |word: &str| {
+            let path = text.lines().find_map(|line| line.strip_prefix(word))?;
+            Some(self.folder.join(path))
+        };
+        Named { pool: path("pool "), log: path("wal "), tables: path("ssd ") }
+    }
+
     /// Locks the store that is there, as an open would, so that no process has it open while it is emptied.
     pub(crate) fn lock(&self) -> Result<Vec<FileLock>, String> {
         for part in ["sst", "wal"].map(|part| self.folder.join(part)) {
@@ -67,27 +110,47 @@ impl Places<'_> {
                 ));
             }
         }
-        let places = [Some(self.folder.join("pool")), self.pool.map(PathBuf::from)];
-        let log = Some(self.folder.join("wal").join("LOCK"));
-        let files = places.into_iter().chain([log]).flatten().filter(|path| path.is_file());
+        let named = self.named();
+        let logs = [Some(self.folder.join("wal")), named.log].map(|log| Some(log?.join("LOCK")));
+        let pools = [Some(self.folder.join("pool")), self.pool.map(PathBuf::from), named.pool];
         let mut locks = Vec::new();
-        for file in files {
-            match FileLock::acquire(&file, OpenMode::ReadWrite) {
-                Ok(lock) => locks.push(lock),
-                Err(error) if error.kind() == ErrorKind::Busy => return Err(told(error)),
-                // What cannot be opened no process has open as a store; its removal says what is wrong.
-                Err(_) => {}
+        let mut locked = Vec::new();
+        for file in pools.into_iter().chain(logs).flatten() {
+            let Ok(of) = std::fs::metadata(&file) else { continue };
+            // One file may have several names here, and is locked once.
+            if of.is_file() && !locked.contains(&(of.dev(), of.ino())) {
+                locked.push((of.dev(), of.ino()));
+                locks.push(FileLock::acquire(&file, OpenMode::ReadWrite).map_err(told)?);
             }
         }
         Ok(locks)
     }
 
+    /// Notes that what is made here from now on is of bench. A store that is there is not.
+    pub(crate) fn begin(&self) -> Result<(), String> {
+        match self.noted()?.is_empty() {
+            true => self.write(&[]),
+            false => Ok(()),
+        }
+    }
+
     /// Notes that bench made the store that is there now.
     pub(crate) fn note(&self) -> Result<(), String> {
-        let mut lines = vec![HEAD.to_owned()];
-        lines.extend(self.identity());
-        lines.extend(self.pool.map(pool_line));
-        lines.extend(self.tables.map(tables_line));
+        let of_this = [self.pool.map(pool_line), self.tables.map(tables_line)];
+        // Pools and tables elsewhere that earlier runs made stay known: a run may name them again.
+        let is_elsewhere = |line: &String| {
+            let place = |line: &str| line.splitn(3, ' ').nth(2).map(str::to_owned);
+            let is_place = line.starts_with("pool ") || line.starts_with("tables ");
+            is_place && of_this.iter().flatten().all(|new| place(new) != place(line))
+        };
+        let earlier = self.noted()?.into_iter().filter(is_elsewhere);
+        let lines =
+            self.identity().into_iter().chain(earlier).chain(of_this.clone().into_iter().flatten());
+        self.write(&lines.collect::<Vec<_>>())
+    }
+
+    fn write(&self, lines: &[String]) -> Result<(), String> {
+        let lines = [&[HEAD.to_owned()], lines].concat();
         let marker = self.folder.join(MARKER);
         std::fs::write(&marker, lines.join("\n") + "\n")
             .map_err(|error| format!("{}: {error}; name a folder with --db", marker.display()))
@@ -102,17 +165,25 @@ impl Places<'_> {
 
 /// Names a pool by its path and its identifier, since another may lie there later.
 fn pool_line(path: &Path) -> String {
-    let mut head = [0; 24];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    let id = head.last_chunk::<8>().filter(|_| read.is_ok());
-    line("pool", id.map(|id| u64::from_le_bytes(*id)), path)
+    line("pool", pool_id(path), path)
 }
 
 /// Names a folder of tables by its path and the pool that they belong to.
 fn tables_line(folder: &Path) -> String {
-    let text = std::fs::read_to_string(folder.join(OWNER)).unwrap_or_default();
-    let id = text.lines().find_map(|line| line.strip_prefix("pool "));
-    line("tables", id.and_then(|id| u64::from_str_radix(id, 16).ok()), folder)
+    line("tables", owner_of(folder), folder)
+}
+
+/// The identifier in the superblock of a pool.
+fn pool_id(path: &Path) -> Option<u64> {
+    let mut head = [0; 24];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    head.last_chunk().map(|id| u64::from_le_bytes(*id))
+}
+
+/// The identifier of the pool that tables belong to.
+fn owner_of(folder: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join(OWNER)).ok()?;
+    u64::from_str_radix(text.lines().find_map(|line| line.strip_prefix("pool "))?, 16).ok()
 }
 
 fn line(word: &str, id: Option<u64>, path: &Path) -> String {
@@ -129,7 +200,7 @@ fn holds(path: &Path) -> bool {
 }
 
 /// Whether a file or a device begins with anything but zeros, as a pool does.
-fn holds_bytes(path: &Path) -> bool {
+pub(crate) fn holds_bytes(path: &Path) -> bool {
     let mut head = Vec::new();
     match File::open(path) {
         Ok(file) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use strandline::{Db, Hooks, Options, PmSource, SsdSource};
 
-use crate::claim::{Places, is_of_tables};
+use crate::claim::{Places, holds_bytes, is_of_tables};
 use crate::config::Config;
 use crate::events::{EventForm, EventPrinter};
 use crate::operators;
@@ -14,7 +14,9 @@ use crate::scratch::{MEMORY, Scratch};
 use crate::words::told;
 
 /// Files of a store, as the engine names them.
-const FILES: [&str; 4] = ["STORE", "STORE.new", "pool", "inspect.sock"];
+const FILES: [&str; 4] = ["pool", "inspect.sock", "STORE.new", STORE];
+/// The file that names the parts of a store.
+const STORE: &str = "STORE";
 /// Smallest pool that is chosen.
 const POOL_MIN: u64 = 1 << 30;
 
@@ -82,7 +84,7 @@ impl Store {
 
     /// Refuses a folder without a store: a mistyped one is not to become a store.
     fn must_be_there(&self) -> Result<(), String> {
-        if self.is_heap() || self.path.join(FILES[0]).exists() {
+        if self.is_heap() || self.path.join(STORE).exists() {
             return Ok(());
         }
         Err(format!(
@@ -99,10 +101,12 @@ impl Store {
         if !config.overwrite_existing {
             self.places().check()?;
         }
+        self.places().check_owner()?;
         self.marker = Marker::Due;
         let shown = self.path.display();
         std::fs::create_dir_all(&self.path)
-            .map_err(|error| format!("{shown}: {error}; name a folder with --db"))
+            .map_err(|error| format!("{shown}: {error}; name a folder with --db"))?;
+        self.places().begin()
     }
 
     fn places(&self) -> Places<'_> {
@@ -211,18 +215,24 @@ impl Store {
         Ok(began.elapsed())
     }
 
-    /// The files of its tables, and the one that says whose they are.
+    /// The files of its tables, and behind them the one that says whose they are.
     fn tables(&self) -> Result<Vec<PathBuf>, String> {
-        let folder = match &self.options.ssd {
-            SsdSource::Path(folder) => folder.clone(),
-            SsdSource::None => return Ok(Vec::new()),
-            _ => self.path.join("sst"),
+        let own = self.path.join("sst");
+        let named = match &self.options.ssd {
+            SsdSource::Path(folder) => Some(folder.clone()),
+            _ => None,
         };
-        let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(Vec::new()) };
-        let failed = |error| format!("listing {}: {error}", folder.display());
-        let files = entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed));
-        let is_ours = |path: &PathBuf| is_of_tables(path);
-        Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().filter(is_ours).collect())
+        let mut files = Vec::new();
+        for folder in std::iter::once(own).chain(named) {
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            for entry in entries {
+                let entry =
+                    entry.map_err(|error| format!("listing {}: {error}", folder.display()))?;
+                files.extend(Some(entry.path()).filter(|path| is_of_tables(path)));
+            }
+        }
+        files.sort_by_key(|path| path.extension().is_none());
+        Ok(files)
     }
 
     /// The files of its log, if it has one.
@@ -240,16 +250,12 @@ impl Store {
             return Ok(());
         }
         let _locks = self.places().lock()?;
-        // What the folder's owner alone may remove comes first: where that fails, the store is still whole.
-        let is_there = self.path.join(FILES[0]).exists();
-        let mut files = Vec::new();
-        // Only where a store was: what else the user named is not ours to remove.
-        if is_there {
-            files.extend(self.tables()?);
-            files.extend(self.log());
-        }
-        files.extend(FILES.iter().map(|name| self.path.join(name)));
-        if let (PmSource::Path(pool), true) = (&self.options.pm, is_there) {
+        // The file `STORE` goes last: what is left of a removal that fails is still a store of bench.
+        let mut files = self.tables()?;
+        files.extend(self.log());
+        if let PmSource::Path(pool) = &self.options.pm
+            && holds_bytes(pool)
+        {
             if !pool.is_file() && pool.exists() {
                 return Err(format!(
                     "{} is no file that could be removed for a fresh store; use --use_existing_db",
@@ -258,6 +264,7 @@ impl Store {
             }
             files.push(pool.clone());
         }
+        files.extend(FILES.iter().map(|name| self.path.join(name)));
         for file in files {
             match std::fs::remove_file(&file) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

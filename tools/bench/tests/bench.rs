@@ -491,9 +491,17 @@ fn what_others_use_is_not_emptied_where_a_store_of_bench_was() {
         assert_eq!(db.get("mine").expect("a get").as_deref(), Some(&b"kept"[..]));
     }
 
-    // Another store's pool lies where the one of bench was; the same with tables.
+    // Its pool is elsewhere, and only the store says where.
     let pool = vec![format!("--pm={}", at("P").display())];
     works(&bench("b", &pool));
+    let db = open("b", options().background_threads(0));
+    refused(&bench("b", &[]), "held by");
+    drop(db);
+    // What bench made elsewhere it knows again, also when a run in between did not name it.
+    works(&bench("b", &[]));
+    works(&bench("b", &pool));
+
+    // Another store's pool lies where the one of bench was; the same with tables.
     std::fs::remove_file(at("P")).expect("removed");
     let theirs = || options().pm(strandline::PmSource::Path(at("P")));
     open("u", theirs()).put("mine", "kept").expect("a put");
@@ -507,6 +515,11 @@ fn what_others_use_is_not_emptied_where_a_store_of_bench_was() {
     db.compact().expect("tables");
     drop(db);
     refused(&bench("b2", &tables), "bench did not make");
+    let overwrite = [&tables[..], &["--overwrite_existing".to_owned()]].concat();
+    refused(&bench("b2", &overwrite), "a store in another folder");
+    let db = open("u2", options().ssd(strandline::SsdSource::Path(at("T"))));
+    assert!(db.get("mine").expect("a get").is_some());
+    drop(db);
 
     // Links within the folder lead to what is another's.
     works(&bench("c", &[]));
@@ -514,6 +527,13 @@ fn what_others_use_is_not_emptied_where_a_store_of_bench_was() {
     std::fs::remove_dir_all(at("c").join("sst")).expect("removed");
     std::os::unix::fs::symlink(at("v").join("sst"), at("c").join("sst")).expect("a link");
     refused(&bench("c", &[]), "remove that link");
+
+    // A creation that was cut, by hand here, is gone on with.
+    works(&bench("cut", &[]));
+    std::fs::remove_file(at("cut").join("STORE")).expect("removed");
+    works(&bench("cut", &[]));
+    works(&bench("cut", &["--ssd=none".to_owned()]));
+    works(&bench("cut", &[]));
 
     // What only looks like a table stays, and empty remains of a creation are no store.
     works(&bench("d", &[]));

@@ -132,7 +132,10 @@ impl Ground for Machine<'_> {
     }
 
     fn machine_memory(&self) -> MachineMemory {
-        MachineMemory::find_under(self.root)
+        match self.root == Path::new("/") {
+            true => MachineMemory::find(),
+            false => MachineMemory::find_under(self.root),
+        }
     }
 
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {
