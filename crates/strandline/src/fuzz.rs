@@ -22,7 +22,7 @@ use crate::record::format::{self, RecordHead};
 use crate::record::short::ShortHeader;
 use crate::record::store::Media;
 use crate::recovery::scan_zone::{self, Salvage};
-use crate::wal::{self, LogOwner};
+use crate::wal;
 
 /// One target: takes any bytes.
 pub type Body = fn(&[u8]);
@@ -361,8 +361,8 @@ mod tests {
             lock: None,
         };
         for round in 0..2 {
-            let region = wal::open(setting(), || Ok(Some(LogOwner { id: 7, region_len: 4096 })))
-                .expect("open");
+            let owner = wal::LogOwner { id: 7, region_len: 4096 };
+            let region = wal::open(setting(), || Ok(Some(owner))).expect("open");
             let region = region.expect("a region");
             for at in [0, 256, 1024, 0] {
                 let bytes = vec![round + 1; 64 + at / 8];
