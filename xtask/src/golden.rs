@@ -6,7 +6,9 @@ use std::sync::Arc;
 use base::Seq;
 
 use sst::{EntryKind, Writer, WriterOptions};
-use strandline::{Batch, Db, Hooks, IngestOptions, Keyspace, MergeOperator, Options, Snapshot};
+use strandline::{
+    Batch, Db, Hooks, IngestOptions, Keyspace, MergeOperator, Options, PmSource, Snapshot,
+};
 use testkit::golden::pack::{self, Entry};
 use testkit::golden::{
     self, DROPPED, Form, GoldenChange, INGESTED, KEYSPACES, ROUNDS, STORES, Store, Then,
@@ -111,7 +113,13 @@ fn open(store: &Store, home: &Path) -> Result<Db, String> {
     store
         .settings()
         .try_for_each(|(name, text)| options.set(name, text))
-        .and_then(|()| Db::open_with(home, options, hooks))
+        .and_then(|()| {
+            // Not what this machine would choose.
+            if options.pm == PmSource::Auto {
+                options.pm = PmSource::Path(home.join("pool"));
+            }
+            Db::open_with(home, options, hooks)
+        })
         .map_err(|error| error.to_string())
 }
 

@@ -229,6 +229,8 @@ bugs! {
     ParentNotSynced,
     /// A new store gets its name before the memory that it names is made.
     StoreNamedFirst,
+    /// With `pm=auto` what a killed creation left is not looked at.
+    RemainsNotFinished,
     /// The superblock of a new pool is written before what it leads to.
     SuperblockFirst,
 }

@@ -6,11 +6,13 @@ mod heap;
 mod lock;
 mod mapping;
 mod platform;
+mod probe;
 
 use std::ptr::NonNull;
 
 pub use file::{FileLock, OpenMode, PoolFile, Prefault};
 pub(crate) use heap::Heap;
+pub use probe::{Probe, Storage};
 
 /// Owns the bytes of a region.
 pub(crate) trait Backing: Send + Sync {

@@ -49,7 +49,7 @@
 //! | two writers | `flock`, dropped by the kernel with the process | [`PoolFile`] |
 //! | a fork that goes on with what its parent has mapped and locked | a page that forks find wiped | [`SameProcess`] |
 //! | lock on a file that was replaced meanwhile | the path is looked up again under the lock | [`PoolFile`] |
-//! | crash safety claimed but not had | `MAP_SYNC` and the persistence domain are asked | [`Region::durability`] |
+//! | crash safety claimed but not had | `MAP_SYNC` and the persistence domain are asked | [`Region::durability`], [`Probe`] |
 //! | no flush instruction known | nothing beyond the process is promised then | [`Region::durability`] |
 //! | pointer stored in a pool | the interface takes bytes and words, and locations are offsets | review |
 
@@ -63,7 +63,7 @@ mod site;
 mod stats;
 mod token;
 
-pub use backing::{FileLock, OpenMode, PoolFile, Prefault};
+pub use backing::{FileLock, OpenMode, PoolFile, Prefault, Probe, Storage};
 pub use durability::Durability;
 pub use fork::SameProcess;
 #[cfg(feature = "forks")]

@@ -140,7 +140,7 @@ impl Region {
     }
 
     /// Why [`Region::durability`] is what it is, in words, such as
-    /// `MAP_SYNC refused: Operation not supported; tmpfs`.
+    /// `MAP_SYNC refused: Operation not supported; ext4`.
     pub fn durability_note(&self) -> String {
         self.backing.durability_note()
     }

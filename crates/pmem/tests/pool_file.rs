@@ -217,10 +217,11 @@ fn durability_is_detected_and_explained() {
             assert!(region.durability() >= Durability::ProcessCrash);
         } else {
             assert_eq!(region.durability(), Durability::ProcessCrash);
-            assert!(note.starts_with("MAP_SYNC refused: Operation not supported; "), "{note}");
+            let refused = note.starts_with("MAP_SYNC refused: Operation not supported; ");
+            assert!(refused || note.starts_with("emulated: "), "{note}");
         }
         if folder == Path::new("/dev/shm") {
-            assert!(note.ends_with("; tmpfs"), "{note}");
+            assert!(note.starts_with("emulated: tmpfs is memory"), "{note}");
         }
         if cfg!(target_arch = "x86_64") {
             assert!(region.flush_instruction().starts_with("cl"));
@@ -309,6 +310,6 @@ fn a_lock_keeps_writers_apart_and_lets_readers_together() {
     if let Ok(memory) = tempfile::tempdir_in("/dev/shm") {
         let lock = FileLock::acquire(&memory.path().join("LOCK"), OpenMode::ReadWrite);
         let lock = lock.expect("made");
-        assert_eq!(lock.volatile_file_system().as_deref(), Some("tmpfs"));
+        assert_eq!(lock.volatile_storage().as_deref(), Some("tmpfs"));
     }
 }

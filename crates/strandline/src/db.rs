@@ -108,6 +108,28 @@ impl Db {
         Db::from_engine(open::open(path.as_ref(), options, hooks, Access::Read)?)
     }
 
+    /// Removes the store at `path`, which no one may have open: its tables, its pool or log, and last its file `STORE`. Files
+    /// that are not its own stay, and so do directories that have some. A call that is cut short leaves a store that cannot
+    /// be opened, and that the next call removes. `options` say how files are reached, and where parts are if they say so.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("strandline-destroy-{}", std::process::id()));
+    /// # use strandline::{Db, Options};
+    /// let options = Options::default().pm_size(16 << 20);
+    /// Db::open(&dir, options.clone())?.close()?;
+    /// Db::destroy(&dir, &options)?;
+    /// assert!(!dir.exists());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Busy` if it is open, here or elsewhere; `NotFound` if there is none; `InvalidArgument` where `options` name other
+    /// places than the store does, or its pool is a device; `Corruption` where it cannot be told whose the tables in another
+    /// directory are; `Io`.
+    pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
+        open::destroy::destroy(&open::ground::Machine::here(), path.as_ref(), options)
+    }
+
     /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in
     /// the region.
     pub fn open_region(region: Arc<Region>, options: Options) -> Result<Db> {

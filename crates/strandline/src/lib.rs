@@ -24,8 +24,8 @@
 //! ```
 //!
 //! A record is written once, sequentially, into persistent memory; after that only indexes move. Where there is no
-//! persistent memory (`pm = dram`), records are in DRAM and each commit also goes to a log on SSD. ARCHITECTURE.md
-//! explains how the store works; `docs/map.md` says where in the code.
+//! persistent memory, records are in DRAM and each commit also goes to a log on SSD: a new store asks what its directory can
+//! do ([`PmSource::Auto`]). ARCHITECTURE.md explains how the store works; `docs/map.md` says where in the code.
 //!
 //! # Features
 //!
@@ -101,7 +101,7 @@ pub use hooks::{
     UnmergedKey,
 };
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
-pub use machine::MachineMemory;
+pub use machine::{ChosenBy, MachineMemory, PmChoice};
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,

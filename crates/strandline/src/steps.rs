@@ -232,6 +232,11 @@ pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> R
     Db::from_engine(open::open_at(ground, path, options, hooks, Access::Write)?)
 }
 
+/// As [`Db::destroy`], on ground that the caller made.
+pub fn destroy_at(ground: &Given, path: &Path, options: &Options) -> Result<()> {
+    open::destroy::destroy(ground, path, options)
+}
+
 /// As [`Db::open`], on this machine with `/proc` and `/sys` as they lie under `root`.
 pub fn open_under(root: &Path, path: &Path, options: Options) -> Result<Db> {
     let ground = Machine { root };

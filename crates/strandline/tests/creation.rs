@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use pmem::{Durability, Storage};
 use ssd::{Call, Disk, Fs, Heed, Memory, Watch};
 use strandline::steps::{self, Given};
 use strandline::{Db, ErrorKind, Hooks, Options, PmSource, ReadOptions, Region};
@@ -22,6 +23,7 @@ fn ground(disk: Disk, memory: &Arc<Region>) -> Given {
         memory: Arc::clone(memory),
         format: pool::Format::for_len(memory.len()),
         id: 77,
+        storage: Storage::Device,
     }
 }
 
@@ -52,12 +54,21 @@ impl Watch for Seen {
 /// with every record that was acknowledged.
 #[test]
 fn what_was_acknowledged_is_there_after_power_failure_although_the_store_is_new() {
-    for pm in [PmSource::Dram, PmSource::Auto] {
+    let persistent = Storage::Persistent(Durability::PowerFailAdr);
+    for (pm, storage) in [
+        (PmSource::Dram, persistent),
+        (PmSource::Auto, persistent),
+        (PmSource::Auto, Storage::Volatile),
+        (PmSource::Auto, Storage::Device),
+    ] {
         let (memory, fs) = (heap(), Memory::default());
-        let given = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &memory) };
+        let on = ground(Disk::default(), &memory);
+        let given = Given { fs: Arc::new(fs.clone()), storage, ..on };
         let db = steps::open_at(&given, STORE.as_ref(), options(pm.clone()), Hooks::default());
         let db = db.expect("made");
         db.put(b"key", b"value").expect("put");
+        let has_log = pm == PmSource::Dram || storage == Storage::Device;
+        assert_eq!(db.properties().wal.is_some(), has_log, "{storage:?}");
         let left = survivors(&fs.disk());
         drop((db, given));
         for (no, disk) in left.into_iter().enumerate() {
@@ -79,7 +90,7 @@ fn a_creation_that_loses_power_leaves_no_store_or_a_whole_one() {
         Arc::new(Memory::watched(Disk::default(), Arc::clone(&seen) as Arc<dyn Watch>));
     let given = Given { fs, ..ground(Disk::default(), &heap()) };
     let make = |given: &Given, create_if_missing: bool| -> strandline::Result<Db> {
-        let options = options(PmSource::Dram).create_if_missing(create_if_missing);
+        let options = options(PmSource::Auto).create_if_missing(create_if_missing);
         steps::open_at(given, STORE.as_ref(), options, Hooks::default())
     };
     drop(make(&given, true).expect("made"));
@@ -117,7 +128,7 @@ fn what_a_killed_creation_left_is_made_durable_by_the_next() {
         Arc::new(Memory::watched(Disk::default(), Arc::clone(&seen) as Arc<dyn Watch>));
     let given = Given { fs, ..ground(Disk::default(), &heap()) };
     let open = |given: &Given| {
-        let db = steps::open_at(given, STORE.as_ref(), options(PmSource::Dram), Hooks::default());
+        let db = steps::open_at(given, STORE.as_ref(), options(PmSource::Auto), Hooks::default());
         db.and_then(|db| db.put(b"key", b"value"))
     };
     open(&given).expect("made");
@@ -128,7 +139,7 @@ fn what_a_killed_creation_left_is_made_durable_by_the_next() {
         open(&next).unwrap_or_else(|error| panic!("killed behind call {at}: {error}"));
         for disk in survivors(&fs.disk()) {
             let given = ground(disk, &heap());
-            let db = steps::read_at(&given, STORE.as_ref(), options(PmSource::Dram));
+            let db = steps::read_at(&given, STORE.as_ref(), options(PmSource::Auto));
             let db = db.unwrap_or_else(|error| panic!("killed behind call {at}: {error}"));
             assert_eq!(db.get(b"key").expect("get").as_deref(), Some(&b"value"[..]), "call {at}");
         }
@@ -161,7 +172,7 @@ fn count(db: &Db) -> usize {
 #[test]
 fn a_repair_that_loses_power_leaves_no_store_or_all_that_could_be_saved() {
     const NEW: &str = "/above/it/new";
-    let options = || options(PmSource::Dram).memtable_bytes(64 << 10);
+    let options = || options(PmSource::Auto).memtable_bytes(64 << 10);
     let fs = Memory::default();
     let given = Given { fs: Arc::new(fs.clone()), ..ground(Disk::default(), &heap()) };
     let db = steps::open_at(&given, STORE.as_ref(), options(), Hooks::default()).expect("made");

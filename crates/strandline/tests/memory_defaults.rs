@@ -40,12 +40,55 @@ fn a_store_in_a_container_follows_its_limit() {
         let path = dir.path().join(format!("{pm:?}"));
         let options = Options::default().pm(pm.clone()).pm_size(16 * MIB);
         let db = open(&path, options);
-        assert_eq!(budget(&db), 256, "{pm:?}");
+        let records = if db.properties().wal.is_some() { 16 } else { 0 };
+        assert_eq!(budget(&db), 256 - records, "{pm:?}");
         let memory = db.properties().memory;
         assert_eq!(memory.bytes, Some(2048 * MIB));
         let file = Path::new("/sys/fs/cgroup/box/memory.max");
         assert_eq!(memory.limited_by.as_deref(), Some(file));
     }
+}
+
+/// The records of a new store took 1 GiB of DRAM, whatever the machine had.
+#[test]
+fn records_in_dram_take_a_quarter_of_what_a_store_may_have() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (pm, size) in [(PmSource::Dram, 0), (PmSource::Dram, 32 * MIB), (PmSource::Heap, 0)] {
+        let db = open(
+            &dir.path().join(format!("{pm:?}{size}")),
+            Options::default().pm(pm.clone()).pm_size(size),
+        );
+        let expected = match (&pm, size) {
+            (PmSource::Heap, _) => 1024,
+            (_, 0) => 64,
+            (_, size) => size / MIB,
+        };
+        let length = db.region().len() / MIB;
+        assert_eq!(length, expected, "{pm:?}");
+        let quarter = if pm == PmSource::Heap { 0 } else { expected };
+        assert_eq!(budget(&db), 256 - quarter, "{pm:?}");
+        // Nothing of it is taken before there is something in it.
+        let properties = db.properties();
+        assert!(properties.anonymous_bytes.is_none_or(|bytes| bytes < 512 * MIB), "{properties:?}");
+    }
+}
+
+/// What a batch and an operand may have goes by the length of a zone: with records in a quarter of the memory it is that of
+/// a pool of 1 GiB.
+#[test]
+fn batches_may_be_as_large_as_in_a_large_pool() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = Options::default().pm(PmSource::Dram).background_threads(0);
+    let db = Db::open(dir.path(), options.clone().pm_size(256 * MIB)).expect("open");
+    assert_eq!(db.properties().zone_bytes, 4 * MIB);
+    let mut batch = strandline::Batch::new();
+    for i in 0..100_u32 {
+        batch.put(db.default_keyspace(), i.to_be_bytes(), vec![1; 10_000]);
+    }
+    db.write(&batch).expect("a batch of a million bytes");
+    db.put("a".repeat(64 << 10), "value").expect("the longest key");
+    let small = Db::open(dir.path().join("small"), options.pm_size(16 * MIB)).expect("open");
+    assert_eq!(small.properties().zone_bytes, 256 << 10);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strandline::{Db, Options};
+use strandline::{Db, Options, PmSource};
 
 /// Values by name and labels, as they stand in the text; and the kind of each name.
 struct Parsed {
@@ -65,7 +65,8 @@ impl Parsed {
 }
 
 fn filled(dir: &std::path::Path) -> Db {
-    let db = Db::open(dir, Options::default().pm_size(16 << 20)).expect("a store");
+    let options = Options::default().pm(PmSource::Path(dir.join("pool"))).pm_size(16 << 20);
+    let db = Db::open(dir, options).expect("a store");
     for at in 0..2000_u32 {
         db.put(at.to_be_bytes(), [7; 100]).expect("written");
     }

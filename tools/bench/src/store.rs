@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use strandline::{Db, Hooks, Options, PmSource, SsdSource};
+use pmem::{Probe, Storage};
+use strandline::{Db, Hooks, MachineMemory, Options, PmSource, SsdSource};
 
 use crate::claim::{Places, holds_bytes, is_of_tables};
 use crate::config::Config;
@@ -47,7 +48,7 @@ impl Store {
     /// Finds a place for the store; an earlier one at `--db` goes, unless it is to be kept.
     pub(crate) fn prepare(config: &Config) -> Result<Store, String> {
         let mut options = config.engine.clone();
-        if !config.pm_size_given {
+        if !config.pm_size_given && !becomes_log(config) {
             options.pm_size = pool_len(config);
         }
         let (path, scratch) = match (&config.db, &config.engine.pm) {
@@ -57,8 +58,8 @@ impl Store {
             // A log in memory would be no log.
             (None, PmSource::Dram) => {
                 let parents = [std::env::temp_dir()];
-                let scratch =
-                    Scratch::within(&parents, 3 * options.pm_size).map_err(with_remedy)?;
+                let wanted = 3 * options.pm_size.max(MachineMemory::find().record_bytes());
+                let scratch = Scratch::within(&parents, wanted).map_err(with_remedy)?;
                 (scratch.path().join("db"), Some(scratch))
             }
             (None, _) => Store::in_scratch(options.pm_size)?,
@@ -285,6 +286,19 @@ fn hooks(config: &Config) -> Hooks {
     }
     let form = if config.json { EventForm::Json } else { EventForm::Text };
     hooks.listener(Arc::new(EventPrinter(form)))
+}
+
+/// Whether a new store has its records in DRAM. How much of that it takes is the engine's to say.
+fn becomes_log(config: &Config) -> bool {
+    let probed = config.db.as_deref().and_then(|db| {
+        let there = db.ancestors().find(|folder| folder.is_dir())?;
+        Some(Probe::of(there, "/sys".as_ref()).storage)
+    });
+    match &config.engine.pm {
+        PmSource::Dram => true,
+        PmSource::Auto => probed == Some(Storage::Device) && config.engine.pm_tables == 0,
+        _ => false,
+    }
 }
 
 /// Room for the records three times over: they are replaced out of place, and tables lie beside them.

@@ -50,6 +50,13 @@ fn run(args: &[&str]) -> Ran {
     ran
 }
 
+/// A folder in memory, where there is some: stores in it have pools.
+fn folder() -> tempfile::TempDir {
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
+    tempfile::tempdir_in(parent).expect("a folder")
+}
+
 /// Folders of the run with this process id.
 fn left_behind(pid: u32) -> Vec<PathBuf> {
     let prefix = format!("strandline-bench-{pid}-");
@@ -350,7 +357,7 @@ fn fillsync_syncs_whatever_else_is_asked_for() {
 /// Flags of db_bench reach the store: tables without a filter, of other compression and block size.
 #[test]
 fn mapped_flags_change_the_tables() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = folder();
     let size = |name: &str, more: &[&str]| {
         let db = format!("--db={}", folder.path().join(name).display());
         let base = ["--benchmarks=fillrandom,compact", "--num=20000", "--pm_size=32M"];
@@ -393,7 +400,7 @@ fn a_store_of_ones_own_is_kept_and_found_again() {
 /// A store that bench did not make is kept, unless its loss is asked for, and a mistyped folder does not become one.
 #[test]
 fn a_store_of_others_is_not_emptied() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = folder();
     let path = folder.path().join("db");
     let db = format!("--db={}", path.display());
     let options = || strandline::Options::default().pm_size(32 << 20);
@@ -458,7 +465,7 @@ fn a_store_of_others_is_not_emptied() {
 /// A store of bench that is open, or whose parts were exchanged for those of another store, is not emptied.
 #[test]
 fn what_others_use_is_not_emptied_where_a_store_of_bench_was() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = folder();
     let at = |name: &str| folder.path().join(name);
     let refused = |args: &[String], why: &str| {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -1,13 +1,14 @@
 //! What a command works with: the store to open, and how to print.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bench::events::{EventForm, EventPrinter};
 use clap::Args;
-use serde_json::Value;
-use strandline::{Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
+use serde_json::{Value, json};
+use strandline::{ChosenBy, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
 
 use crate::failure::Failure;
 use crate::input::Format;
@@ -29,6 +30,8 @@ pub struct Context {
     keyspace: Option<String>,
     quiet: bool,
     events: bool,
+    /// Whether it was said what a write survives.
+    told: Cell<bool>,
 }
 
 /// What a command that writes does where there is no store.
@@ -60,7 +63,7 @@ impl Context {
             _ => Form::Escaped,
         };
         let StoreArgs { db, keyspace, json, quiet, events, .. } = args;
-        Context { db, options, json, form, keyspace, quiet, events }
+        Context { db, options, json, form, keyspace, quiet, events, told: Cell::new(false) }
     }
 
     /// The keyspace to work in, if the command line names one.
@@ -135,12 +138,32 @@ impl Context {
         out.finish()
     }
 
-    /// An open, with the error that a mistyped path deserves.
+    /// An open, with the error that a mistyped path deserves; what a write survives is said first.
     fn opened(&self, opened: strandline::Result<Db>) -> Result<Db, Failure> {
-        opened.map_err(|error| {
+        let db = opened.map_err(|error| {
             let missing = error.kind() == ErrorKind::NotFound && !is_store(&self.db);
-            if missing { no_store(&self.db).into() } else { error.into() }
-        })
+            Failure::from(if missing { no_store(&self.db) } else { error })
+        })?;
+        if !self.quiet && !self.told.replace(true) {
+            self.tell_durability(&db);
+        }
+        Ok(db)
+    }
+
+    /// The first line on standard error: what a write to the store survives, why, and what chose that if no option did.
+    fn tell_durability(&self, db: &Db) {
+        let (durability, because) = (db.durability().to_string(), db.durability_note());
+        let choice = db.pm_choice();
+        let chosen = match choice.by {
+            ChosenBy::Directory | ChosenBy::Remains => format!("; {choice}"),
+            _ => String::new(),
+        };
+        let json = json!({
+            "durability": durability,
+            "durability_note": because,
+            "pm_choice": choice.to_string(),
+        });
+        self.stderr().note(format_args!("durability: {durability}; {because}{chosen}"), &json);
     }
 
     fn no_heap(&self) -> Result<(), Failure> {

@@ -156,6 +156,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | WalRemoveFirst
         | WalTailNotCopied => &["wal", "wal-mixed"],
         ParentNotSynced | StoreNamedFirst | SuperblockFirst => &["creation", "creation-wal"],
+        RemainsNotFinished => &["creation-wal"],
         WalForgetLive | WalKeepOldest | WalSkipChecksum => &["wal-wraps"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],

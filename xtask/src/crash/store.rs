@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 use bumpalo::Bump;
-use pmem::Region;
+use pmem::{Durability, Region, Storage};
 use sim::Probe;
 use ssd::Fs;
 use strandline::steps::{self, Given};
-use strandline::{Compression, Db, Options, PmSource, SsdSource, WalSync};
+use strandline::{Compression, Db, Options, SsdSource, WalSync};
 
 use super::system::{EXPIRING, Engine, refused};
 use super::whole::{self, Spaces};
@@ -121,11 +121,14 @@ impl Engine {
             memory: Arc::clone(&memory),
             format: self.format(),
             id: ID,
+            storage: match self.journaled {
+                true => Storage::Device,
+                false => Storage::Persistent(Durability::PowerFailAdr),
+            },
         };
         let options = self
             .options()
             .create_if_missing(missing == IfMissing::Create)
-            .pm(if self.journaled { PmSource::Dram } else { PmSource::Auto })
             .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None })
             .wal_sync(WalSync::Always);
         let time = match missing {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::mapping::{Mapping, is_character_device};
 use super::{allocate, lock, platform};
+use crate::durability::Durability;
 use crate::region::Region;
 
 /// How a pool file is opened.
@@ -308,11 +309,15 @@ impl FileLock {
         lock::release(self.file.file.as_fd());
     }
 
-    /// The file system that the file is on if it is one of memory, so that a sync there is worth nothing.
-    pub fn volatile_file_system(&self) -> Option<String> {
-        let fs = rustix::fs::fstatfs(&self.file.file).ok()?;
-        let name = platform::file_system(fs.f_type as u64);
-        matches!(&*name, "tmpfs" | "ramfs").then_some(name)
+    /// What the file is on, in words, if that is memory which power failure empties, so that a sync there is worth nothing.
+    pub fn volatile_storage(&self) -> Option<String> {
+        let magic = rustix::fs::fstatfs(&self.file.file).ok()?.f_type as u64;
+        if platform::is_of_memory(magic) {
+            return Some(platform::file_system(magic));
+        }
+        let device = platform::Device::Block(self.file.stat.st_dev);
+        let (durability, why) = platform::direct_durability(Path::new("/sys"), device);
+        (durability == Durability::ProcessCrash).then_some(why)
     }
 }
 

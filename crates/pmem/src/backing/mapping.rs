@@ -10,7 +10,7 @@ use rustix::fs::{Stat, fstatfs};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::platform::{Device, direct_durability, file_system};
+use super::platform::{Device, direct_durability, file_system, is_of_memory};
 use super::{Backing, OpenMode, lock};
 use crate::cacheline;
 use crate::durability::Durability;
@@ -56,6 +56,7 @@ impl Mapping {
             // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
             unsafe { mmap(std::ptr::null_mut(), size, access, flags, &file, 0) }
         };
+        let sys = Path::new("/sys");
         let device_dax = is_character_device(stat);
         let (base, sync) = match map(MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
             Ok(base) => (base, Ok(())),
@@ -65,15 +66,9 @@ impl Mapping {
             Err(errno) => return Err(refused(errno)),
         };
         let (durability, note) = match sync {
-            _ if device_dax => direct(Device::Dax(stat.st_rdev), "device-dax"),
-            Ok(()) => direct(Device::Block(stat.st_dev), "MAP_SYNC granted"),
-            Err(errno) => {
-                let why = std::io::Error::from(errno).to_string();
-                let why = why.split(" (os error").next().unwrap_or_default();
-                let fs = fstatfs(&file).map(|fs| file_system(fs.f_type as u64));
-                let fs = fs.unwrap_or_else(|_| "unknown file system".into());
-                (Durability::ProcessCrash, format!("MAP_SYNC refused: {why}; {fs}"))
-            }
+            _ if device_dax => direct(sys, Device::Dax(stat.st_rdev), "device-dax"),
+            Ok(()) => direct(sys, Device::Block(stat.st_dev), "MAP_SYNC granted"),
+            Err(errno) => (Durability::ProcessCrash, refusal(&file, errno)),
         };
         let base = NonNull::new(base.cast()).ok_or_else(|| refused(Errno::NOMEM))?;
         Ok((Self { base, len: size, mode, path, note, file }, durability))
@@ -152,8 +147,21 @@ pub(super) fn is_character_device(stat: &Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::CharacterDevice
 }
 
-fn direct(device: Device, how: &str) -> (Durability, String) {
-    let (durability, why) = direct_durability(Path::new("/sys"), device);
+/// Why power failure takes the bytes of a mapping that is not direct.
+fn refusal(file: &OwnedFd, errno: Errno) -> String {
+    let magic = fstatfs(file).map(|fs| fs.f_type as u64).ok();
+    let fs = magic.map_or_else(|| "unknown file system".into(), file_system);
+    if magic.is_some_and(is_of_memory) {
+        return format!("emulated: {fs} is memory that ends with the machine's power");
+    }
+    let why = std::io::Error::from(errno).to_string();
+    let why = why.split(" (os error").next().unwrap_or_default();
+    format!("MAP_SYNC refused: {why}; {fs}")
+}
+
+/// What a direct mapping of `device` is worth on this processor, and why.
+pub(super) fn direct(sys: &Path, device: Device, how: &str) -> (Durability, String) {
+    let (durability, why) = direct_durability(sys, device);
     if !cacheline::CAN_PERSIST {
         let why = "no flush instruction is known for this processor";
         return (Durability::ProcessCrash, format!("{how}; {why}"));

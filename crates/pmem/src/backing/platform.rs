@@ -7,11 +7,18 @@ use crate::durability::Durability;
 
 pub(super) const TMPFS: u64 = 0x0102_1994;
 
+const RAMFS: u64 = 0x8584_58F6;
+
+/// Whether the file system with this magic number keeps its files in memory, where power failure ends them.
+pub(super) fn is_of_memory(magic: u64) -> bool {
+    matches!(magic, TMPFS | RAMFS)
+}
+
 /// A short name for the file system with this magic number.
 pub(super) fn file_system(magic: u64) -> String {
     let name = match magic {
         TMPFS => "tmpfs",
-        0x8584_58F6 => "ramfs",
+        RAMFS => "ramfs",
         0xEF53 => "ext4",
         0x5846_5342 => "xfs",
         0x9123_683E => "btrfs",
@@ -44,6 +51,15 @@ impl Device {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         sys.join("dev").join(kind).join(format!("{major}:{minor}"))
     }
+}
+
+/// Whether files on the device can be mapped directly; `None` where the system does not tell.
+pub(super) fn has_dax(sys: &Path, device: Device) -> Option<bool> {
+    let entry = device.entry(sys).canonicalize().ok()?;
+    // A partition has no queue of its own.
+    let told = |home: &Path| std::fs::read_to_string(home.join("queue/dax")).ok();
+    let text = told(&entry).or_else(|| told(entry.parent()?))?;
+    Some(text.trim() != "0")
 }
 
 /// Size in bytes of a device-dax device; `None` if the character device is something else.
@@ -200,6 +216,20 @@ mod tests {
         assert_eq!(sys.judge(block(3)).0, Durability::ProcessCrash);
         assert_eq!(sys.judge(block(4)).0, Durability::PowerFailAdr);
         assert_eq!(sys.judge(block(5)).0, Durability::PowerFailAdr, "no entry at all");
+    }
+
+    #[test]
+    fn devices_say_whether_files_on_them_can_be_mapped_directly() {
+        let sys = Sys::new();
+        sys.device("block", "259:0", "devices/pci0/nvme0n1");
+        sys.device("block", "259:1", "devices/pci0/nvme0n1/nvme0n1p1");
+        sys.device("block", "259:2", "devices/pmem0");
+        for (disk, dax) in [("pci0/nvme0n1", "0\n"), ("pmem0", "1\n")] {
+            fs::create_dir_all(sys.0.path().join(format!("devices/{disk}/queue"))).expect("folder");
+            sys.write(&format!("devices/{disk}/queue/dax"), dax);
+        }
+        let told = [0, 1, 2, 3].map(|minor| has_dax(sys.0.path(), block(minor)));
+        assert_eq!(told, [Some(false), Some(false), Some(true), None]);
     }
 
     #[test]

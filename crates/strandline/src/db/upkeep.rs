@@ -8,6 +8,7 @@ use pmem::{Durability, Region};
 use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
 use crate::hooks::events::FoundBy;
+use crate::machine::PmChoice;
 use crate::observe::properties::Properties;
 use crate::quantum::{Work, Worked};
 use crate::read::unmerged::unmerged;
@@ -121,6 +122,29 @@ impl Db {
     /// What a completed write survives on this store, as detected when it was opened.
     pub fn durability(&self) -> Durability {
         self.engine().media.region.durability()
+    }
+
+    /// Why [`Db::durability`] is what it is, in words.
+    pub fn durability_note(&self) -> String {
+        self.engine().media.region.durability_note()
+    }
+
+    /// How it came that the store has its records where it has them, at this open.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("strandline-choice-{}", std::process::id()));
+    /// use strandline::{ChosenBy, Db, Options};
+    ///
+    /// let db = Db::open(&dir, Options::default().pm_size(16 << 20))?;
+    /// // Such as "pm=auto: ext4 on a device without DAX maps its page cache; records are in DRAM, with a log there".
+    /// println!("a write survives {}: {}", db.durability(), db.pm_choice());
+    /// assert_eq!(db.pm_choice().by, ChosenBy::Directory);
+    /// # drop(db);
+    /// # std::fs::remove_dir_all(&dir).expect("removed");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn pm_choice(&self) -> &PmChoice {
+        &self.handle.engine.surroundings.choice
     }
 
     /// Figures about the store.

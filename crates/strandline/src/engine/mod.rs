@@ -24,7 +24,7 @@ use crate::keyspace::Keyspaces;
 use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::machine::MachineMemory;
+use crate::machine::{MachineMemory, PmChoice};
 use crate::manifest::edit::VersionEdit;
 use crate::options::Options;
 use crate::poison::{Poison, Unended};
@@ -37,11 +37,20 @@ pub(crate) use crate::space::budget::Claim;
 use crate::tree::memory::PmTables;
 use crate::tree::tables::Tables;
 
+/// What an open has found out about where the store is.
+pub(crate) struct Surroundings {
+    /// The memory that this process could use then.
+    pub memory: MachineMemory,
+    /// How it came that the records are where they are.
+    pub choice: PmChoice,
+    /// How far the pages of the region are mapped while nothing else is to be done.
+    pub prefault_to: u64,
+}
+
 /// An open store.
 pub(crate) struct Engine {
     pub options: Options,
-    /// The memory that this process could use when the store was opened.
-    pub memory: MachineMemory,
+    pub surroundings: Surroundings,
     pub hooks: StoreHooks,
     /// What is told of the store.
     pub events: Arc<Events>,
@@ -67,10 +76,9 @@ impl Engine {
     pub(crate) fn new(
         media: Arc<Media>,
         options: Options,
-        memory: MachineMemory,
+        surroundings: Surroundings,
         hooks: StoreHooks,
         access: Access,
-        prefault_to: u64,
         recovered: Recovered,
     ) -> Result<Engine> {
         let lifetime = Lifetime::begin(access, recovered.report)?;
@@ -84,13 +92,13 @@ impl Engine {
             keyspaces,
             manifest: ManifestEditor::new(manifest, &media, &poison),
             space: Space::new(&media, tables.as_ref(), pending_free, options.memtable_bytes, epoch),
-            background: Background::new(&options, prefault_to, &events),
+            background: Background::new(&options, surroundings.prefault_to, &events),
             events,
             poison,
             lifetime,
             window: Window::default(),
             options,
-            memory,
+            surroundings,
             media,
             tables,
         };

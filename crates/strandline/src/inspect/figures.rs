@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::CacheFigures;
 use crate::compaction::under_way::figures::CompactionFigures;
-use crate::machine::MachineMemory;
+use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,
@@ -19,12 +19,13 @@ use crate::recovery::recover::{Damage, Report};
 
 wire! {
     Properties {
-        durability, durability_note, pm, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
+        durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
         zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, dram_bytes,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, keyspaces,
     }
     MachineMemory { bytes, limited_by }
+    PmChoice { by, found }
     SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
@@ -83,6 +84,7 @@ macro_rules! words {
 }
 
 words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
+words!(ChosenBy { Caller, Store, Option, Remains, Directory });
 words!(Compression { None, Snappy, Lz4, Zstd });
 
 impl Wire for ErrorKind {

@@ -1,14 +1,19 @@
 //! What the machine gives this process: its memory, or less where a control group (cgroup) of the container does.
 
 mod cgroup;
+mod choice;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+pub use choice::{ChosenBy, PmChoice};
+
 /// The least that a store takes for its budget: the indexes of two empty memtables take some of it.
 pub(crate) const STORE_BYTES_MIN: u64 = 1 << 20;
 const STORE_BYTES_MAX: u64 = 1 << 30;
+/// The least and the most that records in DRAM take by default.
+const RECORD_BYTES: (u64, u64) = (16 << 20, 256 << 20);
 
 /// The memory that this process may use: that of the machine, or the smallest limit of its control groups.
 ///
@@ -43,10 +48,24 @@ impl MachineMemory {
         memory
     }
 
-    /// The `dram_budget` of a store whose options do not say: an eighth, 1 MiB to 1 GiB. 1 GiB where memory is unknown.
+    /// The DRAM of a store whose options do not say, its records in DRAM included: an eighth, 1 MiB to 1 GiB. 1 GiB where
+    /// memory is unknown.
     pub fn store_bytes(&self) -> u64 {
         let eighth = self.bytes.map_or(STORE_BYTES_MAX, |bytes| bytes / 8);
         eighth.clamp(STORE_BYTES_MIN, STORE_BYTES_MAX)
+    }
+
+    /// The `pm_size` of a store with its records in DRAM whose options do not say: a quarter of
+    /// [`store_bytes`](Self::store_bytes), 16 to 256 MiB.
+    pub fn record_bytes(&self) -> u64 {
+        (self.store_bytes() / 4).clamp(RECORD_BYTES.0, RECORD_BYTES.1)
+    }
+
+    /// The `dram_budget` of a store whose options do not say: what its records leave if they are in DRAM too, but no less
+    /// than three quarters.
+    pub(crate) fn index_bytes(&self, records_in_dram: u64) -> u64 {
+        let all = self.store_bytes();
+        (all - records_in_dram.min(all / 4)).max(STORE_BYTES_MIN)
     }
 }
 

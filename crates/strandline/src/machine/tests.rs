@@ -192,3 +192,15 @@ fn a_store_takes_an_eighth() {
     let mib = [24 << 10, 8 << 10, 2 << 10, 128, 0];
     assert_eq!(mib.map(budget), [1024, 1024, 256, 16, 1]);
 }
+
+#[test]
+fn records_in_dram_take_a_quarter_of_that() {
+    let memory = |mib: u64| MachineMemory { bytes: Some(mib * MIB), limited_by: None };
+    let mib = [24 << 10, 8 << 10, 2 << 10, 128, 0];
+    assert_eq!(mib.map(|mib| memory(mib).record_bytes() / MIB), [256, 256, 64, 16, 16]);
+    let indexes = |mib, records: u64| memory(mib).index_bytes(records * MIB) / MIB;
+    assert_eq!(indexes(8 << 10, 256), 768);
+    assert_eq!(indexes(8 << 10, 16), 1008);
+    assert_eq!(indexes(8 << 10, 4096), 768, "asked for on top");
+    assert_eq!([indexes(2 << 10, 64), indexes(0, 16)], [192, 1]);
+}

@@ -14,7 +14,7 @@ use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
-use crate::machine::MachineMemory;
+use crate::machine::{MachineMemory, PmChoice};
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
@@ -42,6 +42,8 @@ pub struct Properties {
     pub durability_note: String,
     /// Where persistent memory comes from.
     pub pm: String,
+    /// How that was chosen, at this open.
+    pub pm_choice: PmChoice,
     /// The log, if that is what keeps the bytes.
     pub wal: Option<JournalFigures>,
     /// Instruction that flushes a line.
@@ -275,6 +277,7 @@ impl Properties {
             durability: region.durability(),
             durability_note: region.durability_note(),
             pm: region.describe(),
+            pm_choice: engine.surroundings.choice.clone(),
             wal: region.journal().map(|journal| journal.figures()),
             flush_instruction: region.flush_instruction().to_owned(),
             pm_capacity: space.total,
@@ -289,7 +292,7 @@ impl Properties {
             persisted: region.stats(),
             dram_bytes,
             dram_budget: engine.options.dram_budget,
-            memory: engine.memory.clone(),
+            memory: engine.surroundings.memory.clone(),
             anonymous_bytes: anonymous_bytes(),
             debt: engine.background.throttle.debt(),
             upkeep_looks: engine.space.holders.looked_at(),

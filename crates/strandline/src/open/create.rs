@@ -12,37 +12,53 @@ use pmem::{OpenMode, Prefault, Region};
 use pool::Pool;
 
 use crate::manifest::{ManifestState, file as manifest_file};
+use crate::open::choose::Chosen;
 use crate::open::ground::{Ground, PoolPlace};
-use crate::open::open_dram::{WAL, setting};
-use crate::open::remains;
+use crate::open::open_dram::setting;
 use crate::open::store_file::{Identity, Memory};
-use crate::open::{self, OpenedParts, POOL, SST};
-use crate::options::{Options, PmSource, SsdSource};
+use crate::open::{self, OpenedParts, SST, choose, remains};
+use crate::options::{Options, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
 use crate::wal::{self, LogOwner};
 
+/// The least memory of a store: room for a few zones and runs.
+const MEMORY_LEN_MIN: u64 = 1 << 20;
+
 /// Makes the store at `path`.
 pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
-    remains::refuse_to_hide(ground, path, options)?;
-    let len = ground.memory_len(options)?;
+    let known = choose::named_or_left(ground, path, options)?;
+    remains::refuse_to_hide(ground, path, known.as_ref().map(|known| &known.memory), options)?;
+    check_size(options)?;
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;
-    let (ssd, table_dir) = new_table_dir(ground, path, options)?;
-    let memory = match &options.pm {
-        PmSource::Dram => Memory::Wal(PathBuf::from(WAL)),
-        PmSource::Path(given) => Memory::Pool(open::absolute(given)?),
-        _ => Memory::Pool(PathBuf::from(POOL)),
-    };
+    let Chosen { memory, choice } =
+        known.unwrap_or_else(|| choose::by_directory(ground, path, options));
+    let options = Options { pm_size: ground.memory_len(options, &memory), ..options.clone() };
+    if let Memory::Wal(dir) = &memory
+        && !wal::is_in(&*names, &path.join(dir))
+    {
+        choose::check_log_room(ground, path, options.pm_size)?;
+    }
+    let (ssd, table_dir) = new_table_dir(ground, path, &options)?;
     let identity = Identity { memory, ssd };
     plant_named_first(ground, path, &identity)?;
     let (region, id) = match &identity.memory {
-        Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, table_dir.as_ref())?,
-        Memory::Wal(dir) => make_log(ground, &path.join(dir), len, options, table_dir.as_ref())?,
+        Memory::Pool(pool) => make_pool(ground, &path.join(pool), &options, table_dir.as_ref())?,
+        Memory::Wal(dir) => make_log(ground, &path.join(dir), &options, table_dir.as_ref())?,
     };
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
     identity.write(&*names, path)?;
-    Ok(OpenedParts::whole(region, Prefault::Now, table_dir))
+    Ok(OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) })
+}
+
+/// Refuses a size in which nothing fits.
+pub(crate) fn check_size(options: &Options) -> Result<()> {
+    if options.pm_size == 0 || options.pm_size >= MEMORY_LEN_MIN {
+        return Ok(());
+    }
+    let text = format!("pm_size={}: at least {MEMORY_LEN_MIN}, or 0", options.pm_size);
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
 }
 
 /// A planted bug: a store has its name before the memory that it names is made.
@@ -73,11 +89,10 @@ fn make_pool(
     Ok((region, id))
 }
 
-/// The memory of a new store, of `len` bytes, that has its log in `dir`, with the identifier of its pool.
+/// The memory of a new store that has its log in `dir`, with the identifier of its pool.
 fn make_log(
     ground: &dyn Ground,
     dir: &Path,
-    len: u64,
     options: &Options,
     table_dir: Option<&TableDir>,
 ) -> Result<(Arc<Region>, u64)> {
@@ -87,7 +102,7 @@ fn make_log(
     let begins = !wal::is_in(&*names, dir);
     // Before anything is made: what is damaged stays as it is.
     let first = begins.then(|| first_state(table_dir)).transpose()?;
-    let fresh = || Ok(Some(LogOwner { id: ground.fresh_id()?, region_len: len }));
+    let fresh = || Ok(Some(LogOwner { id: ground.fresh_id()?, region_len: options.pm_size }));
     let region = wal::open(setting, fresh)?.ok_or_else(|| {
         Error::new(ErrorKind::Internal, "open", "a new log gave no memory; report this")
     })?;
@@ -137,7 +152,7 @@ pub(crate) fn format_if_new(
         Err(_) => {}
     }
     let snapshot = first()?.encode_snapshot();
-    let format = ground.format(region.len(), snapshot.len() as u64, options);
+    let format = ground.format(region, snapshot.len() as u64, options);
     let pool = Pool::create(Arc::clone(region), format, ground.fresh_id()?, &snapshot)?;
     Ok(pool.id())
 }

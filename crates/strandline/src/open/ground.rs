@@ -4,8 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Error, ErrorKind, Result};
-use pmem::{FileLock, OpenMode, PoolFile, Prefault, Region};
+#[cfg(feature = "steps")]
+use base::ErrorKind;
+use base::{Error, Result};
+#[cfg(feature = "steps")]
+use pmem::Storage;
+use pmem::{FileLock, OpenMode, PoolFile, Prefault, Probe, Region};
 use pool::Format;
 #[cfg(feature = "steps")]
 use pool::Pool;
@@ -13,10 +17,14 @@ use ssd::{Fs, PageCache};
 
 use crate::admin::ZONE_CHANGE_BYTES;
 use crate::machine::MachineMemory;
+use crate::open::store_file::Memory;
 use crate::options::Options;
 
-/// Smallest pool that an open makes: room for a few zones and runs.
-const POOL_LEN_MIN: u64 = 1 << 20;
+/// Bytes of a new pool whose size the options leave open.
+const POOL_LEN: u64 = 1 << 30;
+/// Zones in a region with a log, where their length is chosen. Such regions are small, and what a batch and an operand may
+/// have goes by the length of a zone.
+const ZONES_OF_A_LOG: u64 = 64;
 
 /// How much of a file must be zero to count as never used.
 const BLANK_BYTES: u64 = 1 << 20;
@@ -50,20 +58,23 @@ pub(crate) trait Ground {
     /// The memory that this process may use.
     fn machine_memory(&self) -> MachineMemory;
 
-    /// Bytes of the memory of a new store.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for so few that nothing fits.
-    fn memory_len(&self, options: &Options) -> Result<u64> {
-        if options.pm_size >= POOL_LEN_MIN {
-            return Ok(options.pm_size);
+    /// What the directory `dir` can do for a pool.
+    fn probe(&self, dir: &Path) -> Probe;
+
+    /// Bytes of the memory of a new store that is of the kind of `memory`.
+    fn memory_len(&self, options: &Options, memory: &Memory) -> u64 {
+        match (options.pm_size, memory) {
+            (0, Memory::Pool(_)) => POOL_LEN,
+            (0, Memory::Wal(_)) => self.machine_memory().record_bytes(),
+            (given, _) => given,
         }
-        let text = format!("pm_size={}: at least {POOL_LEN_MIN}", options.pm_size);
-        Err(Error::new(ErrorKind::InvalidArgument, "open", text))
     }
 
     /// The pool at `at`, which is there.
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>>;
+
+    /// Whether `at`, which is there, is a file, that can be removed: not a device.
+    fn is_file(&self, at: &Path) -> bool;
 
     /// Holds the file at `at`; none where no other open can come by.
     fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>>;
@@ -71,9 +82,14 @@ pub(crate) trait Ground {
     /// An identifier that no pool had before: it seeds every checksum.
     fn fresh_id(&self) -> Result<u64>;
 
-    /// How a pool of `len` bytes is laid out that begins with a snapshot of `snapshot` bytes.
-    fn format(&self, len: u64, snapshot: u64, options: &Options) -> Format {
+    /// How a pool in `region` is laid out that begins with a snapshot of `snapshot` bytes.
+    fn format(&self, region: &Region, snapshot: u64, options: &Options) -> Format {
+        let len = region.len();
         let mut format = Format::for_len(len);
+        if region.journal().is_some() {
+            let share = 1_u64 << (len / ZONES_OF_A_LOG).max(1).ilog2();
+            format.zone_len = share.clamp(64 << 10, 4 << 20);
+        }
         format.manifest_len = format.manifest_len.max((4 * snapshot).next_power_of_two());
         if options.zone_size != 0 {
             format.zone_len = options.zone_size;
@@ -131,6 +147,10 @@ impl Ground for Machine<'_> {
         file.map(Prefault::Now).map(Arc::new)
     }
 
+    fn probe(&self, dir: &Path) -> Probe {
+        Probe::of(dir, &self.root.join("sys"))
+    }
+
     fn machine_memory(&self) -> MachineMemory {
         match self.root == Path::new("/") {
             true => MachineMemory::find(),
@@ -140,6 +160,10 @@ impl Ground for Machine<'_> {
 
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {
         PoolFile::open(at, mode)?.map(Prefault::Lazy).map(Arc::new)
+    }
+
+    fn is_file(&self, at: &Path) -> bool {
+        std::fs::metadata(at).is_ok_and(|meta| meta.is_file())
     }
 
     fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>> {
@@ -176,6 +200,8 @@ pub struct Given {
     pub format: Format,
     /// Identifier of a new pool.
     pub id: u64,
+    /// What `pm=auto` finds under any directory.
+    pub storage: Storage,
 }
 
 #[cfg(feature = "steps")]
@@ -204,17 +230,25 @@ impl Ground for Given {
         Ok(Arc::clone(&self.memory))
     }
 
+    fn probe(&self, _: &Path) -> Probe {
+        Probe { storage: self.storage, why: "simulated".into() }
+    }
+
     fn machine_memory(&self) -> MachineMemory {
         // The same on every machine that simulates.
         MachineMemory::default()
     }
 
-    fn memory_len(&self, _: &Options) -> Result<u64> {
-        Ok(self.memory.len())
+    fn memory_len(&self, _: &Options, _: &Memory) -> u64 {
+        self.memory.len()
     }
 
     fn open_pool(&self, at: &Path, _: OpenMode) -> Result<Arc<Region>> {
         self.fs.open(at).map(|_| Arc::clone(&self.memory))
+    }
+
+    fn is_file(&self, _: &Path) -> bool {
+        true
     }
 
     fn lock(&self, _: &Path, _: OpenMode) -> Result<Option<FileLock>> {
@@ -225,7 +259,7 @@ impl Ground for Given {
         Ok(self.id)
     }
 
-    fn format(&self, _: u64, _: u64, _: &Options) -> Format {
+    fn format(&self, _: &Region, _: u64, _: &Options) -> Format {
         self.format
     }
 }

@@ -8,8 +8,10 @@
 //! is made that begins with what the file says, and named as above; then the file goes. Opened for reading it stays
 //! as it is, and the pool is in DRAM.
 
+mod choose;
 pub(crate) mod close;
 mod create;
+pub(crate) mod destroy;
 pub(crate) mod ground;
 pub(crate) mod open_dram;
 mod remains;
@@ -23,15 +25,15 @@ use pmem::{OpenMode, Owner, Prefault, Region};
 use pool::{Pool, Replay};
 use ssd::Fs;
 
-use crate::engine::{Access, Engine};
+use crate::engine::{Access, Engine, Surroundings};
 use crate::hooks::Hooks;
 use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::inspect;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
-use crate::machine::MachineMemory;
+use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::manifest::{ManifestState, file as manifest_file};
-use crate::open::create::{create, first_state, format_if_new, make_table_dir};
+use crate::open::create::{check_size, create, first_state, format_if_new, make_table_dir};
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory};
 use crate::options::check::{StoreParts, check, check_level0, check_pm_tables, check_threads};
@@ -57,6 +59,8 @@ pub(crate) struct OpenedParts {
     pub table_dir: Option<TableDir>,
     /// What of the region is lost.
     pub damage: Vec<Damage>,
+    /// How it came that the records are there.
+    pub choice: PmChoice,
 }
 
 impl OpenedParts {
@@ -65,7 +69,8 @@ impl OpenedParts {
         prefault: Prefault,
         table_dir: Option<TableDir>,
     ) -> OpenedParts {
-        OpenedParts { region, prefault, table_dir, damage: Vec::new() }
+        let choice = PmChoice::by(ChosenBy::Store);
+        OpenedParts { region, prefault, table_dir, damage: Vec::new(), choice }
     }
 }
 
@@ -108,9 +113,13 @@ pub(crate) fn open_at(
         }
         PmSource::Heap => {
             remains::refuse_heap(ground, path)?;
-            let region = Arc::new(Region::heap(options.pm_size, None)?);
+            check_size(&options)?;
+            let len = ground.memory_len(&options, &Memory::Pool(PathBuf::new()));
+            let region = Arc::new(Region::heap(len, None)?);
             format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
-            OpenedParts::whole(region, Prefault::Now, heap_table_dir(ground, &options)?)
+            let table_dir = heap_table_dir(ground, &options)?;
+            let choice = PmChoice::by(ChosenBy::Option);
+            OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) }
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
             open_file(ground, path, &options, access)?
@@ -327,7 +336,7 @@ pub(crate) fn open_what_is_left(
     } else {
         let (region, damage) = places.memory(ground, options)?;
         let table_dir = Some(present_table_dir(ground, places.tables.clone()));
-        OpenedParts { region, prefault: Prefault::Lazy, table_dir, damage }
+        OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Lazy, table_dir) }
     };
     assemble(opened, options.clone(), Hooks::default(), Access::Read, memory)
 }
@@ -408,7 +417,8 @@ pub(crate) fn open_region(
     memory: MachineMemory,
 ) -> Result<Arc<Engine>> {
     format_if_new(&Machine::here(), &region, &options, || first_state(table_dir.as_ref()))?;
-    let opened = OpenedParts::whole(region, Prefault::Now, table_dir);
+    let choice = PmChoice::by(ChosenBy::Caller);
+    let opened = OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
     assemble(opened, options, hooks, Access::Write, memory)
 }
 
@@ -455,10 +465,10 @@ fn assemble(
     memory: MachineMemory,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
-    let OpenedParts { region, prefault, table_dir, damage } = opened;
+    let OpenedParts { region, prefault, table_dir, damage, choice } = opened;
     let has_log = region.journal().is_some();
     let dram_budget = match options.dram_budget {
-        0 => memory.store_bytes(),
+        0 => memory.index_bytes(if has_log { region.len() } else { 0 }),
         given => given,
     };
     let options = Options { dram_budget, ..options };
@@ -503,8 +513,8 @@ fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
-    let engine =
-        Arc::new(Engine::new(media, options, memory, hooks, access, prefault_to, recovered)?);
+    let surroundings = Surroundings { memory, choice, prefault_to };
+    let engine = Arc::new(Engine::new(media, options, surroundings, hooks, access, recovered)?);
     for damage in &engine.lifetime.recovered.damage {
         engine.note_place(damage, FoundBy::Open);
     }

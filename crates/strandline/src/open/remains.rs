@@ -7,9 +7,9 @@ use base::{Error, ErrorKind, Result};
 use crate::manifest::file as manifest_file;
 use crate::open::ground::Ground;
 use crate::open::open_dram::WAL;
-use crate::open::store_file::IDENTITY;
+use crate::open::store_file::{IDENTITY, Memory};
 use crate::open::{POOL, SST, absolute, same_file};
-use crate::options::{Options, PmSource, SsdSource};
+use crate::options::{Options, SsdSource};
 use crate::wal;
 
 /// Refuses a store in memory of this process where there is one that outlived another: it would begin with nothing.
@@ -26,14 +26,37 @@ pub(crate) fn refuse_heap(ground: &dyn Ground, path: &Path) -> Result<()> {
     ))
 }
 
+/// The memory of a store that was not completely made, or has lost its `STORE` file, in the usual places. A log counts
+/// before a file that has nothing in it, and nothing goes before one of both that has something: such a pair is refused
+/// by [`refuse_to_hide`].
+pub(super) fn memory_left(ground: &dyn Ground, path: &Path) -> Result<Option<Memory>> {
+    let names = ground.names();
+    let (pool, wal) = (path.join(POOL), path.join(WAL));
+    if has_pool(ground, path) {
+        return Ok(Some(Memory::Pool(POOL.into())));
+    }
+    if has_log(ground, path) {
+        return Ok(Some(Memory::Wal(WAL.into())));
+    }
+    // What was begun, and has nothing in it yet.
+    if names.exists(&pool)? {
+        return Ok(Some(Memory::Pool(POOL.into())));
+    }
+    let begun = names.list(&wal).is_ok_and(|names| !names.is_empty());
+    Ok(begun.then(|| Memory::Wal(WAL.into())))
+}
+
 /// Refuses to make a store where the parts of one lie that has lost its `STORE` file, or was not completely made, unless
-/// they are the parts that the new one would have.
-pub(crate) fn refuse_to_hide(ground: &dyn Ground, path: &Path, options: &Options) -> Result<()> {
+/// they are the parts that the new one would have. `memory` is where its records are to be, if that is known: else there
+/// is neither pool nor log.
+pub(super) fn refuse_to_hide(
+    ground: &dyn Ground,
+    path: &Path,
+    memory: Option<&Memory>,
+    options: &Options,
+) -> Result<()> {
     let (pool, log) = (path.join(POOL), path.join(WAL));
-    let takes_pool = match &options.pm {
-        PmSource::Path(given) => same_file(&absolute(given)?, &pool),
-        pm => *pm == PmSource::Auto,
-    };
+    let takes_pool = matches!(memory, Some(Memory::Pool(at)) if same_file(&path.join(at), &pool));
     if !takes_pool && has_pool(ground, path) {
         let what = format!("{}, which is a store's, would not be in it", pool.display());
         return refuse(format!(
@@ -41,7 +64,7 @@ pub(crate) fn refuse_to_hide(ground: &dyn Ground, path: &Path, options: &Options
             path.display()
         ));
     }
-    if options.pm != PmSource::Dram && has_log(ground, path) {
+    if !matches!(memory, Some(Memory::Wal(_))) && has_log(ground, path) {
         let what = format!("the log in {}, which is a store's, would not be in it", log.display());
         return refuse(format!(
             "a new store in {} was asked for; {what}; open it with pm=dram",

@@ -24,7 +24,8 @@ pub(crate) use text::{compression_name, compression_named};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PmSource {
-    /// A file named `pool` in the store's directory.
+    /// What the store's directory can do: a file `pool` there if it is on persistent memory, or on a file system of memory,
+    /// which emulates that; else as [`Dram`](Self::Dram). A store that is there stays what it is.
     #[default]
     Auto,
     /// This file, or this devdax device.
@@ -87,8 +88,9 @@ settings! {
     pub struct Options {
         /// Where persistent memory comes from.
         pm: PmSource = PmSource::Auto,
-        /// Bytes of persistent memory of a new store, or of the DRAM in its place.
-        pm_size: u64 = 1 << 30,
+        /// Bytes of persistent memory of a new store, or of the DRAM in its place; 0: 1 GiB, or, of DRAM with a log, what
+        /// [`MachineMemory::record_bytes`](crate::MachineMemory::record_bytes) says.
+        pm_size: u64 = 0,
         /// When the log of a store in DRAM is synced.
         wal_sync: WalSync = WalSync::Always,
         /// Bytes per zone of a new store; 0: chosen from its size.

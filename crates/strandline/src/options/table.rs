@@ -20,22 +20,24 @@ pub const TABLE: &[Row] = &[
         name: "pm",
         unit: "auto, heap, dram or a path",
         default: "auto",
-        doc: "Where persistent memory comes from. auto: a file `pool` in the store's directory, or what an existing store \
-              has. heap: memory of this process; nothing outlives it. dram: memory of this process, with a log in the \
-              directory `wal` of the store. Or a file or device of your own.",
+        doc: "Where persistent memory comes from. auto: what an existing store has; for a new one a file `pool` in its \
+              directory if that is on persistent memory (DAX) or on tmpfs, which emulates it, else as dram. heap: memory of \
+              this process; nothing outlives it. dram: memory of this process, with a log in the directory `wal` of the \
+              store. Or a file or device of your own.",
     },
     Row {
         name: "pm_size",
-        unit: "bytes",
-        default: "1G",
-        doc: "Size of a new store's pool. All of it is allocated at once; it cannot change later. With pm=dram: the \
-              DRAM that records may take; the log takes about twice as much on SSD.",
+        unit: "bytes; 0 chooses",
+        default: "0",
+        doc: "Size of a new store's pool; it cannot change later. A pool is allocated at once, 1 GiB if 0. With records in \
+              DRAM: what they may take, as they come; the log takes about twice as much on SSD. 0: a thirty-second of the \
+              memory that the machine or its container has, 16 to 256 MiB.",
     },
     Row {
         name: "wal_sync",
         unit: "always or never",
         default: "always",
-        doc: "With pm=dram: whether the log is synced before a write is acknowledged. With never, a write survives the end \
+        doc: "With records in DRAM: whether the log is synced before a write is acknowledged. With never, a write survives the end \
               of the process at once, and power failure only after Db::sync_wal.",
     },
     Row {
@@ -86,8 +88,9 @@ pub const TABLE: &[Row] = &[
         unit: "bytes; 0 chooses",
         default: "0",
         doc: "DRAM for the block cache, memtable indexes and fence keys. 0: an eighth of the memory that the machine or its \
-              container has, 1 MiB to 1 GiB; strandline stats tells what was found. A memtable is flushed early when its index takes its share: a quarter of the budget without \
-              cache and runs, divided by the keyspaces.",
+              container has, 1 MiB to 1 GiB, less the records if they are in DRAM; strandline stats \
+              tells what was found. A memtable is flushed early when its index takes its share: a quarter of the budget \
+              without cache and runs, divided by the keyspaces.",
     },
     Row {
         name: "ssd",
@@ -101,7 +104,7 @@ pub const TABLE: &[Row] = &[
         unit: "percent, at most 75",
         default: "0",
         doc: "Share of persistent memory for tables of the upper levels, which are merged again soon. Tables that find no \
-              room there go to SSD. Level 0 has this much less. Not with pm=dram or ssd=none.",
+              room there go to SSD. Level 0 has this much less. Not with a log or ssd=none.",
     },
     Row {
         name: "ssd_size",

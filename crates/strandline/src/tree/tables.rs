@@ -247,6 +247,11 @@ pub(crate) fn file_name(id: u64) -> String {
     format!("{id:06}.sst")
 }
 
+/// Whether a file of this name is a table.
+pub(crate) fn is_table(name: &str) -> bool {
+    number(name).is_some()
+}
+
 fn number(name: &str) -> Option<u64> {
     name.strip_suffix(".sst")?.parse().ok()
 }

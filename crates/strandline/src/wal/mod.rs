@@ -255,9 +255,9 @@ impl Journal for Log {
 
     fn durability(&self) -> (Durability, String) {
         let dir = self.place.dir.display();
-        let volatile = self.lock.as_ref().and_then(FileLock::volatile_file_system);
+        let volatile = self.lock.as_ref().and_then(FileLock::volatile_storage);
         match (self.sync, volatile) {
-            (_, Some(fs)) => (Durability::ProcessCrash, format!("the log in {dir} is on {fs}")),
+            (_, Some(on)) => (Durability::ProcessCrash, format!("the log in {dir} is on {on}")),
             (WalSync::Always, None) => {
                 (Durability::Synced, format!("every commit waits until the log in {dir} is synced"))
             }
@@ -285,6 +285,11 @@ fn damaged(place: &LogLocation, number: u64, at: u64) -> Error {
     let path = segment::path(&place.dir, number);
     let text = format!("{} fails its check at offset {at}; reopen the store", path.display());
     Error::corruption("clean log", text)
+}
+
+/// Whether a file of this name, in the directory of a log, is the log's.
+pub(crate) fn is_of_log(name: &str) -> bool {
+    name == LOCK || segment::is_staged(name) || segment::number(name).is_some()
 }
 
 /// Whether there is a segment of a log in `dir`.

@@ -18,7 +18,13 @@ const SURVIVORS: usize = 24;
 fn open(disk: &Memory) -> Db {
     let memory = heap(1 << 20);
     let format = pool::Format::for_len(memory.len());
-    let given = Given { fs: Arc::new(disk.clone()), memory, format, id: 77 };
+    let given = Given {
+        fs: Arc::new(disk.clone()),
+        memory,
+        format,
+        id: 77,
+        storage: pmem::Storage::Device,
+    };
     let options = Options::default()
         .pm(PmSource::Dram)
         .wal_sync(WalSync::Never)

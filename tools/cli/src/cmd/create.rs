@@ -28,6 +28,8 @@ pub fn run(context: &Context) -> Outcome {
             "pm": figures.pm,
             "capacity": figures.pm_capacity,
             "durability": durability,
+            "durability_note": figures.durability_note,
+            "pm_choice": figures.pm_choice.to_string(),
         }),
     )?;
     Ok(OK)

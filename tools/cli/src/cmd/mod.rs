@@ -8,6 +8,7 @@ mod completions;
 mod create;
 mod del;
 mod delete_range;
+mod destroy;
 mod dump;
 mod explain;
 mod export;
@@ -84,6 +85,8 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Ingest(ingest::IngestArgs),
     /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
     Repair(repair::RepairArgs),
+    /// Remove a store that no process has open, with everything in it; files that are not its own stay
+    Destroy(destroy::DestroyArgs),
     /// Print the headers of the zones, or of one
     Zone(zone::ZoneArgs),
     /// Verify every record and index; exit code 1 if anything is damaged
@@ -140,6 +143,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Ingest(args) => ingest::run(context, &args),
         Command::Repair(args) => repair::run(context, &args),
+        Command::Destroy(args) => destroy::run(context, &args),
         Command::Zone(args) => zone::run(context, &args),
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),

@@ -59,6 +59,7 @@ fn calls_of(path: &str) -> Calls {
             &["repair", "db", "--to", "repaired", "--pm-size", "16M"],
             ("NotFound", 3, &["repair", NO_STORE, "--to", "x"]),
         ),
+        "destroy" => calls(&["destroy", "doomed"], ("NotFound", 3, &["destroy", NO_STORE])),
         "zone" => calls(&["zone"], ("Usage", 2, &["zone", "100000"])),
         "check" => calls(&["check"], ("NotFound", 3, &["check", "--db", NO_STORE])),
         "explain get" => {
@@ -112,6 +113,7 @@ fn store() -> Store {
     let store = Store::filled(100, &[]);
     store.run(&["keyspace", "create", "spare"]).ok();
     store.run(&["keyspace", "create", "sums", "--merge-operator", "add"]).ok();
+    store.run(&["create", "--db", "doomed", "--pm-size", "16M"]).ok();
     std::fs::write(store.dir().join("in.tsv"), "a\t1\nrejected\n").expect("written");
     let mut writer = sst::Writer::new(
         Vec::new(),
@@ -206,6 +208,7 @@ fn commands_say_what_they_did() {
         ("ingest", "1 file ingested with sequence number "),
         ("keyspace create", "created keyspace made"),
         ("keyspace drop", "dropped keyspace spare"),
+        ("destroy", "destroyed the store at doomed"),
     ]);
     let (loud, quiet) = (store(), store());
     for (path, line) in expected {

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStderr, ChildStdin, Command};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::store::Store;
+use crate::store::{Store, is_durability};
 
 /// A process that has the store open until its input ends.
 struct Running {
@@ -25,6 +25,9 @@ impl Running {
         writeln!(input, "bad").expect("taken");
         let mut told = String::new();
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut first = String::new();
+        stderr.read_line(&mut first).expect("text");
+        assert!(is_durability(&first), "{first}");
         stderr.read_line(&mut told).expect("text");
         assert!(told.starts_with("line 1: "), "{told}");
         let mut running = Running { child, input: Some(input), _stderr: stderr };

@@ -3,6 +3,7 @@
 mod copies;
 mod creating;
 mod damage;
+mod durable;
 mod ends;
 mod figures;
 mod help;

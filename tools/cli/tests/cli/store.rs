@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A directory under the system's temporary one, removed at the end.
+/// A directory, removed at the end.
 pub struct Store {
     dir: tempfile::TempDir,
 }
@@ -15,14 +15,27 @@ pub struct Store {
 pub struct Ran {
     pub code: i32,
     pub out: Vec<u8>,
+    /// Standard error, without the line about durability.
     pub err: String,
+    /// What it said of the durability of a store that it opened.
+    pub durability: Option<String>,
+}
+
+/// Whether a line of standard error says what a write survives.
+pub fn is_durability(line: &str) -> bool {
+    line.starts_with("durability: ") || line.starts_with("{\"durability\":")
 }
 
 impl Ran {
     fn new(output: Output) -> Ran {
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!err.contains("panicked"), "{err}");
-        Ran { code: output.status.code().expect("not killed by a signal"), out: output.stdout, err }
+        let (said, rest): (Vec<&str>, Vec<&str>) =
+            err.split_inclusive('\n').partition(|line| is_durability(line));
+        assert!(said.len() < 2, "{err}");
+        let durability = said.first().map(|line| line.trim_end().to_owned());
+        let code = output.status.code().expect("not killed by a signal");
+        Ran { code, out: output.stdout, err: rest.concat(), durability }
     }
 
     pub fn text(&self) -> String {
@@ -52,8 +65,20 @@ impl Ran {
 }
 
 impl Store {
+    /// In memory, where there is a directory of it, so that stores have pools.
     pub fn new() -> Store {
-        let made = tempfile::Builder::new().prefix("strandline-cli-").tempdir();
+        let memory = Path::new("/dev/shm");
+        let temporary = std::env::temp_dir();
+        Store::within(if memory.is_dir() { memory } else { &temporary })
+    }
+
+    /// Under the system's temporary directory, most often on a disk.
+    pub fn on_disk() -> Store {
+        Store::within(&std::env::temp_dir())
+    }
+
+    fn within(parent: &Path) -> Store {
+        let made = tempfile::Builder::new().prefix("strandline-cli-").tempdir_in(parent);
         Store { dir: made.expect("a temporary directory") }
     }
 

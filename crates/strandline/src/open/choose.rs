@@ -1,0 +1,90 @@
+//! Where a new store gets its records: as the options say, or, with `pm=auto`, as the directory can.
+//!
+//! What is there goes before what could be: the file `STORE` of a whole store was read before this, and what is left of
+//! another is finished as what it is. Else a second memory would be made beside the first, which nothing would find again.
+
+use std::path::{Path, PathBuf};
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+use pmem::{Probe, Storage};
+
+use crate::machine::{ChosenBy, PmChoice};
+use crate::open::ground::Ground;
+use crate::open::open_dram::WAL;
+use crate::open::store_file::Memory;
+use crate::open::{POOL, absolute, remains};
+use crate::options::{Options, PmSource};
+
+/// The log takes up to twice the region and a segment, the sixteenth part of it: in tenths of the region.
+const LOG_TENTHS: u64 = 22;
+
+/// Where a new store gets its records.
+pub(super) struct Chosen {
+    pub memory: Memory,
+    pub choice: PmChoice,
+}
+
+/// What the options say, or what is left of a store in the directory; `None` where the directory is to be asked.
+pub(super) fn named_or_left(
+    ground: &dyn Ground,
+    path: &Path,
+    options: &Options,
+) -> Result<Option<Chosen>> {
+    let named = |memory| Chosen { memory, choice: PmChoice::by(ChosenBy::Option) };
+    match &options.pm {
+        PmSource::Dram => Ok(Some(named(Memory::Wal(PathBuf::from(WAL))))),
+        PmSource::Path(given) => Ok(Some(named(Memory::Pool(within(path, given)?)))),
+        _ if planted::is(Bug::RemainsNotFinished) => Ok(None),
+        _ => remains::memory_left(ground, path).map(|left| {
+            left.map(|memory| {
+                let found = match &memory {
+                    Memory::Pool(_) => "a pool was there, and is used",
+                    Memory::Wal(_) => "a log was there, and is gone on with",
+                };
+                let choice = PmChoice { by: ChosenBy::Remains, found: found.into() };
+                Chosen { memory, choice }
+            })
+        }),
+    }
+}
+
+/// The place of a pool: as a name in the directory of the store if it is in there, so that both move together.
+fn within(path: &Path, given: &Path) -> Result<PathBuf> {
+    let given = absolute(given)?;
+    let inside = given.strip_prefix(absolute(path)?).ok().map(Path::to_owned);
+    Ok(inside.filter(|name| name.file_name().is_some()).unwrap_or(given))
+}
+
+/// What the directory `path`, which is there, can do.
+pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) -> Chosen {
+    let Probe { storage, why } = ground.probe(path);
+    let (memory, what) = match storage {
+        Storage::Persistent(_) => (Memory::Pool(POOL.into()), "records are in a pool there"),
+        // A log there would outlive no more.
+        Storage::Volatile => (Memory::Pool(POOL.into()), "a pool there emulates persistent memory"),
+        Storage::Device if options.pm_tables > 0 => (
+            Memory::Pool(POOL.into()),
+            "tables in persistent memory (pm_tables) need a pool all the same",
+        ),
+        Storage::Device => (Memory::Wal(WAL.into()), "records are in DRAM, with a log there"),
+    };
+    let choice = PmChoice { by: ChosenBy::Directory, found: format!("{why}; {what}") };
+    Chosen { memory, choice }
+}
+
+/// Refuses a new store whose log would not fit its device.
+pub(super) fn check_log_room(ground: &dyn Ground, path: &Path, len: u64) -> Result<()> {
+    let wanted = len / 10 * LOG_TENTHS;
+    // Who cannot be asked may have it.
+    let free = ground.names().free_bytes(path).unwrap_or(u64::MAX);
+    if free >= wanted {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: the log of {len} bytes of records in DRAM takes up to {wanted} bytes, and there are {free}; free space there, \
+         ask for less with pm_size, or name another directory",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::NoSpace, "open", text))
+}

@@ -1,0 +1,172 @@
+//! Taking a store away: its tables, then its memory, and its name last.
+//!
+//! ```text
+//! STORE ─► hold the memory, as an open for writing does ─► tables, OWNER ─► pool or log ─► STORE ─► empty directories
+//! ```
+//!
+//! What a killed call leaves has its file `STORE` still: no other store is made there, and the next call goes on. Each
+//! part is gone durably before the next, so that nothing rises again where another store may be made.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Error, ErrorKind, Result};
+use pmem::{FileLock, OpenMode, Region};
+use pool::Pool;
+use ssd::Fs;
+
+use crate::engine::Access;
+use crate::manifest::file as manifest_file;
+use crate::open::ground::Ground;
+use crate::open::store_file::{IDENTITY, IDENTITY_STAGED, Identity, Memory};
+use crate::open::{check_place, open_memory};
+use crate::options::{Options, SsdSource};
+use crate::socket::SOCKET;
+use crate::tree::owner;
+use crate::tree::tables::is_table;
+use crate::wal;
+
+const DESTROY: &str = "destroy";
+
+/// Removes the store at `path`. Files that are not its own stay, and directories that have some.
+pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Result<()> {
+    let names = ground.names();
+    let Some(named) = Identity::read(&*names, path)? else {
+        let text = format!("no store at {}: it has no file {IDENTITY}", path.display());
+        return Err(Error::new(ErrorKind::NotFound, DESTROY, text));
+    };
+    let held = Held::of(ground, path, &named.memory, options)?;
+    let tables = own_tables(ground, path, &named, options, &held)?;
+    for dir in &tables {
+        remove_tables(&*ground.tables(options), dir)?;
+    }
+    remove_memory(&*names, path, &named.memory)?;
+    drop(held);
+    for name in [SOCKET, IDENTITY_STAGED] {
+        remove_if_there(&*names, &path.join(name))?;
+    }
+    names.remove(&path.join(IDENTITY))?;
+    names.sync_dir(path)?;
+    // What others put there keeps its directory.
+    tables.iter().for_each(|dir| drop(names.remove_dir(dir)));
+    let _others_may_use_it = names.remove_dir(path);
+    Ok(())
+}
+
+/// The memory of a store, kept from others.
+struct Held {
+    region: Option<Arc<Region>>,
+    /// Of memory that cannot be read.
+    _lock: Option<FileLock>,
+}
+
+impl Held {
+    fn of(ground: &dyn Ground, path: &Path, memory: &Memory, options: &Options) -> Result<Held> {
+        let at = match memory {
+            Memory::Pool(pool) => path.join(pool),
+            Memory::Wal(dir) => path.join(dir).join(wal::LOCK),
+        };
+        let is_there = ground.names().exists(&at)?;
+        if is_there && matches!(memory, Memory::Pool(_)) && !ground.is_file(&at) {
+            let text = format!(
+                "the pool of the store, {}, is a device, which stays; overwrite its first megabyte with zeroes, then \
+                 remove {}",
+                at.display(),
+                path.join(IDENTITY).display()
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, DESTROY, text));
+        }
+        match open_memory(ground, path, memory, options, Access::Write) {
+            Ok(opened) => Ok(Held { region: Some(opened.region), _lock: None }),
+            Err(error) if [ErrorKind::Busy, ErrorKind::InvalidArgument].contains(&error.kind()) => {
+                Err(error)
+            }
+            // A call that was killed has removed it.
+            Err(_) if !is_there => Ok(Held { region: None, _lock: None }),
+            // Damaged as it may be, it goes.
+            Err(_) => Ok(Held { region: None, _lock: ground.lock(&at, OpenMode::ReadWrite)? }),
+        }
+    }
+
+    /// The identifier of the pool in it, if it can be read.
+    fn pool_id(&self) -> Option<u64> {
+        let (pool, _) = Pool::open(Arc::clone(self.region.as_ref()?)).ok()?;
+        Some(pool.id())
+    }
+}
+
+/// The directory of tables that are the store's.
+fn own_tables(
+    ground: &dyn Ground,
+    path: &Path,
+    named: &Identity,
+    options: &Options,
+    held: &Held,
+) -> Result<Option<PathBuf>> {
+    let Some(dir) = &named.ssd else { return Ok(None) };
+    let at = path.join(dir);
+    if let SsdSource::Path(given) = &options.ssd {
+        check_place(path, "ssd", &at, given)?;
+    }
+    let fs = ground.tables(options);
+    match held.pool_id() {
+        // Not claimed: a call that was killed has removed them, or none of them is the store's.
+        Some(id) => Ok(matches!(owner::is_claimed(&*fs, &at, Some(id)), Ok(true)).then_some(at)),
+        None if dir.is_relative() => Ok(Some(at)),
+        None if !fs.exists(&at.join(owner::NAME))? => Ok(None),
+        None => {
+            let text = format!(
+                "whose the tables in {} are cannot be told, since the memory of the store cannot be read; remove that \
+                 directory yourself if they are this store's",
+                at.display()
+            );
+            Err(Error::corruption(DESTROY, text))
+        }
+    }
+}
+
+/// Removes tables and what is said about them, and last whose they are.
+fn remove_tables(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let Ok(names) = fs.list(dir) else { return Ok(()) };
+    let manifest = [manifest_file::NAME, manifest_file::STAGED];
+    for name in names.iter().filter(|name| is_table(name) || manifest.contains(&name.as_str())) {
+        fs.remove(&dir.join(name))?;
+    }
+    fs.sync_dir(dir)?;
+    remove_if_there(fs, &dir.join(owner::NAME))?;
+    fs.sync_dir(dir)
+}
+
+/// Removes the pool, or the log and its directory if nothing else is in it.
+fn remove_memory(names: &dyn Fs, path: &Path, memory: &Memory) -> Result<()> {
+    let at = match memory {
+        Memory::Pool(pool) => {
+            let pool = path.join(pool);
+            remove_if_there(names, &pool)?;
+            pool
+        }
+        Memory::Wal(dir) => {
+            let dir = path.join(dir);
+            for name in names.list(&dir).unwrap_or_default() {
+                if wal::is_of_log(&name) {
+                    names.remove(&dir.join(name))?;
+                }
+            }
+            if names.exists(&dir)? {
+                names.sync_dir(&dir)?;
+                // Where something else is in it, it stays.
+                let _empty = names.remove_dir(&dir);
+            }
+            dir
+        }
+    };
+    let parent = at.parent().filter(|parent| names.exists(parent).unwrap_or(false));
+    parent.map_or(Ok(()), |parent| names.sync_dir(parent))
+}
+
+fn remove_if_there(fs: &dyn Fs, at: &Path) -> Result<()> {
+    match fs.remove(at) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
