@@ -44,6 +44,7 @@ pub enum Storage {
 /// What a directory can do for a pool, and why that is thought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// What is under it.
     pub storage: Storage,
     /// In words, behind "because".
     pub why: String,

@@ -37,7 +37,7 @@ pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Re
     };
     let held = Held::of(ground, path, &named.memory, options)?;
     let tables = own_tables(ground, path, &named, options, &held)?;
-    for dir in &tables {
+    if let Some(dir) = &tables {
         remove_tables(&*ground.tables(options), dir)?;
     }
     remove_memory(&*names, path, &named.memory)?;
@@ -48,8 +48,9 @@ pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Re
     names.remove(&path.join(IDENTITY))?;
     names.sync_dir(path)?;
     // What others put there keeps its directory.
-    tables.iter().for_each(|dir| drop(names.remove_dir(dir)));
-    let _others_may_use_it = names.remove_dir(path);
+    for dir in tables.iter().map(PathBuf::as_path).chain([path]) {
+        let _others_may_use_it = names.remove_dir(dir);
+    }
     Ok(())
 }
 
