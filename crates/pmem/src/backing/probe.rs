@@ -115,7 +115,7 @@ fn map_once(file: &OwnedFd) -> Result<(), Errno> {
     let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
     let base = unsafe { mmap(std::ptr::null_mut(), len, access, flags, file, 0) }?;
-    // SAFETY: exactly the mapping just made, of which nothing has a reference.
+    // SAFETY: exactly the mapping just made; nothing refers to it.
     unsafe { munmap(base, len) }
 }
 

@@ -20,7 +20,7 @@ use crate::options::{Options, PmSource};
 const LOG_TENTHS: u64 = 22;
 
 /// Where a new store gets its records.
-pub(super) struct Chosen {
+pub(super) struct NewMemory {
     pub memory: Memory,
     pub choice: PmChoice,
 }
@@ -30,8 +30,8 @@ pub(super) fn named_or_left(
     ground: &dyn Ground,
     path: &Path,
     options: &Options,
-) -> Result<Option<Chosen>> {
-    let named = |memory| Chosen { memory, choice: PmChoice::by(ChosenBy::Option) };
+) -> Result<Option<NewMemory>> {
+    let named = |memory| NewMemory { memory, choice: PmChoice::by(ChosenBy::Option) };
     match &options.pm {
         PmSource::Dram => Ok(Some(named(Memory::Wal(PathBuf::from(WAL))))),
         PmSource::Path(given) => Ok(Some(named(Memory::Pool(within(path, given)?)))),
@@ -43,7 +43,7 @@ pub(super) fn named_or_left(
                     Memory::Wal(_) => "a log was there, and is gone on with",
                 };
                 let choice = PmChoice { by: ChosenBy::Remains, found: found.into() };
-                Chosen { memory, choice }
+                NewMemory { memory, choice }
             })
         }),
     }
@@ -57,7 +57,7 @@ fn within(path: &Path, given: &Path) -> Result<PathBuf> {
 }
 
 /// What the directory `path`, which is there, can do.
-pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) -> Chosen {
+pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) -> NewMemory {
     let Probe { storage, why } = ground.probe(path);
     let (memory, what) = match storage {
         Storage::Persistent(_) => (Memory::Pool(POOL.into()), "records are in a pool there"),
@@ -70,7 +70,7 @@ pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) 
         Storage::Device => (Memory::Wal(WAL.into()), "records are in DRAM, with a log there"),
     };
     let choice = PmChoice { by: ChosenBy::Directory, found: format!("{why}; {what}") };
-    Chosen { memory, choice }
+    NewMemory { memory, choice }
 }
 
 /// Refuses a new store whose log would not fit its device.

@@ -12,7 +12,7 @@ use pmem::{OpenMode, Prefault, Region};
 use pool::Pool;
 
 use crate::manifest::{ManifestState, file as manifest_file};
-use crate::open::choose::Chosen;
+use crate::open::choose::NewMemory;
 use crate::open::ground::{Ground, PoolPlace};
 use crate::open::open_dram::setting;
 use crate::open::store_file::{Identity, Memory};
@@ -32,7 +32,7 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     check_size(options)?;
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;
-    let Chosen { memory, choice } =
+    let NewMemory { memory, choice } =
         known.unwrap_or_else(|| choose::by_directory(ground, path, options));
     let options = Options { pm_size: ground.memory_len(options, &memory), ..options.clone() };
     if let Memory::Wal(dir) = &memory

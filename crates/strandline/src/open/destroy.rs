@@ -35,7 +35,7 @@ pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Re
         let text = format!("no store at {}: it has no file {IDENTITY}", path.display());
         return Err(Error::new(ErrorKind::NotFound, DESTROY, text));
     };
-    let held = Held::of(ground, path, &named.memory, options)?;
+    let held = HeldMemory::of(ground, path, &named.memory, options)?;
     let tables = own_tables(ground, path, &named, options, &held)?;
     if let Some(dir) = &tables {
         remove_tables(&*ground.tables(options), dir)?;
@@ -55,14 +55,19 @@ pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Re
 }
 
 /// The memory of a store, kept from others.
-struct Held {
+struct HeldMemory {
     region: Option<Arc<Region>>,
     /// Of memory that cannot be read.
     _lock: Option<FileLock>,
 }
 
-impl Held {
-    fn of(ground: &dyn Ground, path: &Path, memory: &Memory, options: &Options) -> Result<Held> {
+impl HeldMemory {
+    fn of(
+        ground: &dyn Ground,
+        path: &Path,
+        memory: &Memory,
+        options: &Options,
+    ) -> Result<HeldMemory> {
         let at = match memory {
             Memory::Pool(pool) => path.join(pool),
             Memory::Wal(dir) => path.join(dir).join(wal::LOCK),
@@ -78,14 +83,16 @@ impl Held {
             return Err(Error::new(ErrorKind::InvalidArgument, DESTROY, text));
         }
         match open_memory(ground, path, memory, options, Access::Write) {
-            Ok(opened) => Ok(Held { region: Some(opened.region), _lock: None }),
+            Ok(opened) => Ok(HeldMemory { region: Some(opened.region), _lock: None }),
             Err(error) if [ErrorKind::Busy, ErrorKind::InvalidArgument].contains(&error.kind()) => {
                 Err(error)
             }
             // A call that was killed has removed it.
-            Err(_) if !is_there => Ok(Held { region: None, _lock: None }),
+            Err(_) if !is_there => Ok(HeldMemory { region: None, _lock: None }),
             // Damaged as it may be, it goes.
-            Err(_) => Ok(Held { region: None, _lock: ground.lock(&at, OpenMode::ReadWrite)? }),
+            Err(_) => {
+                Ok(HeldMemory { region: None, _lock: ground.lock(&at, OpenMode::ReadWrite)? })
+            }
         }
     }
 
@@ -102,7 +109,7 @@ fn own_tables(
     path: &Path,
     named: &Identity,
     options: &Options,
-    held: &Held,
+    held: &HeldMemory,
 ) -> Result<Option<PathBuf>> {
     let Some(dir) = &named.ssd else { return Ok(None) };
     let at = path.join(dir);

@@ -285,12 +285,14 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use strandline::{Db, Options};
+    use strandline::{Db, Options, PmSource};
 
     /// A picture of a small store, whose figures then are set.
     fn picture() -> Picture {
         let dir = tempfile::tempdir().expect("a directory");
-        let db = Db::open(dir.path(), Options::default().pm_size(16 << 20)).expect("a store");
+        let pool = PmSource::Path(dir.path().join("pool"));
+        let db = Db::open(dir.path(), Options::default().pm(pool).pm_size(16 << 20));
+        let db = db.expect("a store");
         db.put("k", "v").expect("written");
         db.flush().expect("flushed");
         db.compact().expect("compacted");
