@@ -344,7 +344,7 @@ fn options_out_of_range_are_refused() {
         let refused = heap_store(heap_options.clone().zone_size(zone_size));
         assert_eq!(kind_of(refused), ErrorKind::InvalidArgument, "zone size {zone_size}");
     }
-    for pm_size in [0, 1, 4096, 100_000] {
+    for pm_size in [1, 4096, 100_000, (1 << 20) - 1] {
         let refused = heap_store(heap_options.clone().pm_size(pm_size));
         let kind = kind_of(refused);
         assert!(
