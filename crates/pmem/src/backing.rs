@@ -3,6 +3,7 @@
 mod allocate;
 mod file;
 mod heap;
+mod huge;
 mod lock;
 mod mapping;
 mod platform;

@@ -58,6 +58,7 @@ mod cacheline;
 mod durability;
 mod fork;
 mod journal;
+mod pages;
 mod region;
 mod site;
 mod stats;
@@ -69,6 +70,7 @@ pub use fork::SameProcess;
 #[cfg(feature = "forks")]
 pub use fork::in_fork;
 pub use journal::{Journal, JournalFigures};
+pub use pages::{Pages, forbid_huge_pages};
 pub use region::{Domain, Owner, Region, StoreMode};
 pub use site::Site;
 pub use stats::StatsSnapshot;

@@ -12,6 +12,7 @@ use crate::backing::Backing;
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
 use crate::journal::Journal;
+use crate::pages::Pages;
 use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::token::{Dirty, Durable, InFlight};
@@ -449,6 +450,13 @@ impl Region {
         let at = at.min(self.len);
         let len = len.min(self.len - at);
         len == 0 || self.backing.populate(at as usize, len as usize)
+    }
+
+    /// How large the pages are by which this process reaches the region now, as far as the kernel tells. It walks them all
+    /// for that: a matter of milliseconds for each GiB.
+    pub fn pages(&self) -> Option<Pages> {
+        let start = self.base.addr().get() as u64;
+        Pages::at(start..start + self.len)
     }
 
     /// For a simulator only: changes bytes as the hardware would by keeping or losing a line.

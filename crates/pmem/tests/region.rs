@@ -113,6 +113,41 @@ fn pages_are_mapped_ahead_and_hints_go_anywhere() {
 }
 
 #[test]
+#[cfg_attr(any(miri, sanitized), ignore = "heap regions are allocated there, not mapped")]
+fn huge_pages_fit_every_large_region_and_memory_on_tmpfs_has_them() {
+    const HUGE: usize = 2 << 20;
+    let len = 4 * HUGE as u64 + 8192;
+    let heap = Region::heap(len, None).expect("heap");
+    assert!(heap.bytes(0, 1).as_ptr().addr().is_multiple_of(HUGE));
+    let _ = heap.fence(heap.copy_nt(Site::Record, 0, &vec![1; len as usize]));
+    let of_heap = heap.pages().expect("told");
+    assert!(of_heap.resident <= len && of_heap.huge <= of_heap.resident);
+    let parents = [std::env::temp_dir(), "/dev/shm".into()];
+    for parent in parents.iter().filter(|parent| parent.is_dir()) {
+        let folder = tempfile::tempdir_in(parent).expect("a folder");
+        let pool = PoolFile::create(&folder.path().join("pool"), len).expect("created");
+        let region = pool.map(Prefault::Now).expect("mapped");
+        assert!(region.bytes(0, 1).as_ptr().addr().is_multiple_of(HUGE), "{}", parent.display());
+        assert!(region.bytes(0, len as usize).iter().all(|byte| *byte == 0));
+        let pages = region.pages().expect("told");
+        assert_eq!(pages.resident, len);
+        // Where memory of the process gets huge pages, the kernel has some left; those before 6.1 have no call that gives
+        // them to a file.
+        if parent.starts_with("/dev/shm") && of_heap.huge > 0 && collapses() {
+            assert!(pages.huge > 0, "{}: {pages}", parent.display());
+        }
+        assert!(pages.huge.is_multiple_of(HUGE as u64));
+    }
+}
+
+/// Whether the kernel is Linux 6.1 or later.
+fn collapses() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(1))
+}
+
+#[test]
 fn heap_of_any_size_is_zero_and_not_durable() {
     for len in [1, 64, 4097, 2 << 20, (5 << 20) + 3] {
         let region = Region::heap(len, None).expect("heap");

@@ -102,6 +102,7 @@ pub use hooks::{
 };
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
 pub use machine::{ChosenBy, MachineMemory, PmChoice};
+pub use observe::pages::MemoryPages;
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,
@@ -111,7 +112,7 @@ pub use options::{
     Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalSync,
     parse_size,
 };
-pub use pmem::{Durability, JournalFigures, Region, Site, StatsSnapshot};
+pub use pmem::{Durability, JournalFigures, Pages, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
 pub use probe::{Explained, Probe, ProbeSource, TimedProbe};
 pub use quantum::Work;

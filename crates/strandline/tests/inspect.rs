@@ -50,6 +50,9 @@ fn a_running_store_answers_what_it_knows_itself() {
         let inspector = Inspector::connect(dir.path()).expect("connects");
         let stats = inspector.stats().expect("stats");
         assert_eq!(shown(stats.properties), shown(db.properties()));
+        let (told, known) = (stats.pages, db.pages());
+        assert_eq!(told.records.map(|pages| pages.size), known.records.map(|pages| pages.size));
+        assert!(told.anonymous.is_some_and(|pages| pages.resident > 0));
         assert_eq!(format!("{:?}", stats.recovery), format!("{:?}", db.recovery()));
         let properties = inspector.properties().expect("properties");
         assert!(properties.keyspaces.iter().any(|keyspace| !keyspace.levels.is_empty()));

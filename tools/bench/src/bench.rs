@@ -90,6 +90,11 @@ impl Bench {
         outcome.dram_bytes = properties.dram_bytes;
         outcome.pm_bytes = properties.pm_capacity - properties.pm_free;
         outcome.durability = properties.durability.to_string();
+        if let Some(pages) = db.pages().records {
+            outcome.note("page_size", pages.size);
+            outcome.note("resident_bytes", pages.resident);
+            outcome.note("huge_page_bytes", pages.huge);
+        }
     }
 
     /// The longest pause of the machine that a short probe sees, if one is asked for.

@@ -70,6 +70,8 @@ pub(crate) struct Config {
     /// Whether a store at `db` may be emptied that no bench made.
     pub overwrite_existing: bool,
     pub statistics: bool,
+    /// Whether huge pages may be used.
+    pub huge_pages: bool,
     /// Whether events of the store are printed.
     pub events: bool,
     pub histogram: bool,
@@ -119,6 +121,7 @@ impl Default for Config {
             use_existing_db: false,
             overwrite_existing: false,
             statistics: false,
+            huge_pages: true,
             events: false,
             histogram: false,
             latency: None,

@@ -63,6 +63,7 @@ use std::fmt;
 
 use config::Config;
 use report::say;
+use words::told;
 
 pub use machine::persist::{PersistLimit, SIZES as PERSIST_SIZES, measure_in as persist_limit};
 use reproduce::malloc;
@@ -119,6 +120,9 @@ pub fn run(args: &[String]) -> Result<i32, BenchError> {
             return Err(usage(format!("{names}: {text}")));
         }
         report::note(&config, &format!("{names}: no meaning here, ignored"));
+    }
+    if !config.huge_pages {
+        pmem::forbid_huge_pages().map_err(told)?;
     }
     if config.benchmarks.is_empty() {
         tour::run(config)?

@@ -96,7 +96,8 @@ fn skip(bench: &Bench, name: &str, why: &str) -> Result<(), String> {
 fn header(bench: &mut Bench) -> Result<String, String> {
     let config = bench.config.clone();
     let (key, value) = (config.keys().mean_len(config.num), config.value_size);
-    let properties = bench.store.db()?.properties();
+    let db = bench.store.db()?;
+    let (properties, pages) = (db.properties(), db.pages().records);
     Ok(format!(
         "strandline: version {}\n\
          Keys:       {key:.0} bytes each\n\
@@ -105,6 +106,7 @@ fn header(bench: &mut Bench) -> Result<String, String> {
          RawSize:    {:.1} MB\n\
          Pool:       {}, {:.1} MB\n\
          Survives:   {}; {}\n\
+         Pages:      {}\n\
          ------------------------------------------------",
         env!("CARGO_PKG_VERSION"),
         config.num,
@@ -113,5 +115,6 @@ fn header(bench: &mut Bench) -> Result<String, String> {
         properties.pm_capacity as f64 / 1_048_576.0,
         properties.durability,
         properties.durability_note,
+        pages.map_or_else(|| "not told by this system".into(), |pages| pages.to_string()),
     ))
 }

@@ -339,6 +339,25 @@ fn sync_is_what_db_bench_means_by_it() {
     assert!(refused.err().contains("--sync=0"), "{}", refused.err());
 }
 
+/// Every benchmark tells the pages of its store's memory; a process that is forbidden huge ones has none.
+#[test]
+fn pages_are_told_and_huge_ones_can_be_forbidden() {
+    let told = |more: &[&str]| {
+        let work = ["--benchmarks=fillseq", "--num=1000", "--pm_size=16M", "--json"];
+        let object = run(&[&work, more].concat()).objects().remove(0);
+        let figure = |name| number(&object, name) as u64;
+        (figure("page_size"), figure("resident_bytes"), figure("huge_page_bytes"))
+    };
+    let (size, resident, huge) = told(&[]);
+    assert!(size >= 4096 && huge <= resident, "{size} {resident} {huge}");
+    for pm in ["--pm=auto", "--pm=heap"] {
+        let (small, resident, huge) = told(&["--huge_pages=false", pm]);
+        assert_eq!((small, huge), (size, 0), "{resident} bytes by {pm}");
+    }
+    let text = run(&["--benchmarks=fillseq", "--num=1000", "--pm_size=16M"]).out();
+    assert!(text.contains("Pages:  "), "{text}");
+}
+
 /// `fillsync` waits for each sync, also where other benchmarks of the run do not, and leaves those as they were.
 #[test]
 fn fillsync_syncs_whatever_else_is_asked_for() {

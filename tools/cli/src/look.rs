@@ -69,9 +69,11 @@ impl Look {
 
     pub fn stats(&self) -> Result<StoreFigures, Failure> {
         match self {
-            Look::Opened(db) => {
-                Ok(StoreFigures { properties: db.properties(), recovery: db.recovery().clone() })
-            }
+            Look::Opened(db) => Ok(StoreFigures {
+                properties: db.properties(),
+                pages: db.pages(),
+                recovery: db.recovery().clone(),
+            }),
             Look::Running(inspector) => Ok(inspector.stats()?),
         }
     }

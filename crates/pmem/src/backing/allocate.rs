@@ -12,6 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 
+use super::huge;
 use super::platform::TMPFS;
 
 const REMEDY: &str = "free space there or ask for a smaller pool";
@@ -36,6 +37,11 @@ pub(super) fn make_whole(
     if on_tmpfs && stat.st_size as u64 == len && !is_sparse(&stat) {
         return Ok(());
     }
+    let missing = len.saturating_sub(stat.st_blocks as u64 * 512);
+    if on_tmpfs && has_room(file, missing) {
+        // What it leaves out gets small pages.
+        let _a_wish = huge::fill(file, stat.st_size as u64, len);
+    }
     let done = loop {
         match fallocate(file, FallocateFlags::empty(), 0, len) {
             Err(Errno::INTR) => {}
@@ -46,7 +52,6 @@ pub(super) fn make_whole(
     match done {
         Ok(()) => {}
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
-            let missing = len.saturating_sub(stat.st_blocks as u64 * 512);
             return Err(no_space(operation, path, file, missing, errno));
         }
         Err(errno) => return Err(io(errno)),
@@ -62,6 +67,11 @@ pub(super) fn make_whole(
         return Err(Error::new(ErrorKind::NoSpace, operation, context));
     }
     Ok(())
+}
+
+/// Whether the file system has so many bytes, or no limit.
+fn has_room(file: BorrowedFd<'_>, bytes: u64) -> bool {
+    fstatvfs(file).is_ok_and(|fs| fs.f_blocks == 0 || fs.f_bavail * fs.f_frsize >= bytes)
 }
 
 fn no_space(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
 
-use super::Backing;
+use super::{Backing, huge};
 use crate::durability::Durability;
 use crate::region::{Domain, Region};
 
@@ -52,10 +52,10 @@ impl Heap {
             return Ok(Self { base, memory: Memory::Allocated(layout) });
         }
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a new mapping at an address that is free, or of the kernel's choice, touches no memory of ours.
         let base = unsafe {
             mmap_anonymous(
-                std::ptr::null_mut(),
+                huge::place(size),
                 size,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE,

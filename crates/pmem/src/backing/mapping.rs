@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::platform::{Device, direct_durability, file_system, is_of_memory};
-use super::{Backing, OpenMode, lock};
+use super::{Backing, OpenMode, huge, lock};
 use crate::cacheline;
 use crate::durability::Durability;
 
@@ -48,13 +48,14 @@ impl Mapping {
             Error::io("map", context, errno)
         };
         let size = usize::try_from(len).map_err(|_| refused(Errno::NOMEM))?;
+        let place = huge::place(size);
         let map = |flags: MapFlags| {
             let access = match mode {
                 OpenMode::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
                 OpenMode::ReadOnly => ProtFlags::READ,
             };
-            // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-            unsafe { mmap(std::ptr::null_mut(), size, access, flags, &file, 0) }
+            // SAFETY: a new mapping at an address that is free, or of the kernel's choice, touches no memory of ours.
+            unsafe { mmap(place, size, access, flags, &file, 0) }
         };
         let sys = Path::new("/sys");
         let device_dax = is_character_device(stat);

@@ -9,6 +9,7 @@ use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
 use crate::hooks::events::FoundBy;
 use crate::machine::PmChoice;
+use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
 use crate::quantum::{Work, Worked};
 use crate::read::unmerged::unmerged;
@@ -150,6 +151,12 @@ impl Db {
     /// Figures about the store.
     pub fn properties(&self) -> Properties {
         Properties::gather(self.engine())
+    }
+
+    /// How large the pages are by which the store's memory is reached now. The kernel walks all of it for that: a matter of
+    /// milliseconds for each GiB, so ask seldom.
+    pub fn pages(&self) -> MemoryPages {
+        MemoryPages::gather(self.engine())
     }
 
     /// What the open found and did.

@@ -8,6 +8,7 @@ use super::wire::{Sink, Wire, wire};
 use super::{ANSWER_BYTES_MAX, VERSION};
 use crate::caught::caught;
 use crate::engine::Engine;
+use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
 use crate::probe::Explained;
 
@@ -35,6 +36,7 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
     match question {
         Question::Stats => {
             member(&mut out, "properties", &Properties::gather(engine));
+            member(&mut out, "pages", &MemoryPages::gather(engine));
             member(&mut out, "recovery", &engine.lifetime.recovered);
         }
         Question::Lsm => member(&mut out, "properties", &Properties::gather(engine)),

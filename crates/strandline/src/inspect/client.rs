@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::answer;
 use super::question::Question;
 use super::{ANSWER_BYTES_MAX, PATIENCE};
+use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
 use crate::probe::Explained;
 use crate::recovery::recover::Report;
@@ -68,6 +69,8 @@ pub(crate) fn held_by_writer(dir: &Path, busy: &Error) -> Error {
 pub struct StoreFigures {
     /// Figures about the store.
     pub properties: Properties,
+    /// How large the pages of its memory are.
+    pub pages: MemoryPages,
     /// What its open found.
     pub recovery: Report,
 }
@@ -112,6 +115,7 @@ impl Inspector {
         let answered = self.ask(&Question::Stats)?;
         Ok(StoreFigures {
             properties: answer::part(&answered, "properties")?,
+            pages: answer::part(&answered, "pages")?,
             recovery: answer::part(&answered, "recovery")?,
         })
     }

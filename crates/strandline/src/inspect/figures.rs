@@ -1,7 +1,7 @@
 //! The fields of all figures that go over the socket.
 
 use base::ErrorKind;
-use pmem::{Durability, JournalFigures, StatsSnapshot};
+use pmem::{Durability, JournalFigures, Pages, StatsSnapshot};
 use pool::Wear;
 use serde_json::Value;
 
@@ -9,6 +9,7 @@ use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::CacheFigures;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
+use crate::observe::pages::MemoryPages;
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,
@@ -26,6 +27,8 @@ wire! {
     }
     MachineMemory { bytes, limited_by }
     PmChoice { by, found }
+    MemoryPages { records, anonymous }
+    Pages { size, resident, huge }
     SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,

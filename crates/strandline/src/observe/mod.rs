@@ -2,4 +2,5 @@
 
 #[cfg(feature = "metrics")]
 mod metrics;
+pub mod pages;
 pub mod properties;

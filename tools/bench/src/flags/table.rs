@@ -143,6 +143,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.overwrite_existing, boolean(text)),
     },
     Flag {
+        name: "huge_pages",
+        takes: BOOLEAN,
+        doc: "Use huge pages where the system has them; false forbids them to this process, to compare [true].",
+        set: |config, text| put(&mut config.huge_pages, boolean(text)),
+    },
+    Flag {
         name: "statistics",
         takes: BOOLEAN,
         doc: "Print the counters of persistent memory at the end [false].",

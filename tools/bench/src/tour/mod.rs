@@ -65,9 +65,10 @@ pub(crate) fn run(mut config: Config) -> Result<(), String> {
     config.timeline = true;
     let mut bench = Bench::new(config)?;
     let open = bench.store.db()?;
-    let (properties, survives) = (open.properties(), survives(open.durability()));
+    let (properties, pages, survives) =
+        (open.properties(), open.pages(), survives(open.durability()));
     drop(open);
-    say_unless_json(&bench, &table::head(&bench, &properties))?;
+    say_unless_json(&bench, &table::head(&bench, &properties, pages))?;
     let mut outcomes = Vec::new();
     for station in STATIONS {
         let outcome = visit(&mut bench, station, survives)?;

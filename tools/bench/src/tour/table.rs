@@ -1,10 +1,9 @@
 //! The tour's table.
 
-use strandline::Properties;
+use strandline::{MemoryPages, Properties};
 
 use crate::bench::Bench;
 use crate::machine::about::about;
-use crate::machine::pages::Pages;
 use crate::report::outcome::Outcome;
 use crate::report::sparkline::sparkline;
 use crate::words::thousands;
@@ -13,9 +12,9 @@ use crate::words::thousands;
 const SPARK: usize = 18;
 
 /// What figures depend on: durability, pages and machine; then what the store is, and the heads of the columns.
-pub(super) fn head(bench: &Bench, properties: &Properties) -> String {
+pub(super) fn head(bench: &Bench, properties: &Properties, pages: MemoryPages) -> String {
     let config = &bench.config;
-    let pages = Pages::of(&bench.store.pool()).map(Pages::describe);
+    let pages = pages.records.map(|pages| pages.to_string());
     let rows = [
         ("a put survives", properties.durability.to_string()),
         ("", properties.durability_note.to_string()),

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    JournalFigures, KeyspaceProperties, MachineMemory, Properties, RecoveryReport, RunProperties,
-    Site, SsdProperties, StatsSnapshot, StoreFigures,
+    JournalFigures, KeyspaceProperties, MachineMemory, Pages, Properties, RecoveryReport,
+    RunProperties, Site, SsdProperties, StatsSnapshot, StoreFigures,
 };
 
 use crate::context::Context;
@@ -31,14 +31,14 @@ pub fn run(context: &Context, args: &StatsArgs) -> Outcome {
     if args.prometheus && context.json {
         return Err(Failure::Usage("--prometheus and --json are two forms; choose one".into()));
     }
-    let StoreFigures { properties: figures, recovery } = look::ask(context, Look::stats)?;
+    let figures = look::ask(context, Look::stats)?;
     let mut out = Out::new();
     if args.prometheus {
-        out.bytes(figures.prometheus().as_bytes())?;
+        out.bytes(figures.properties.prometheus().as_bytes())?;
     } else if context.json {
-        out.json(&to_json(&figures, &recovery))?;
+        out.json(&to_json(&figures))?;
     } else {
-        print(&figures, &recovery, &mut out)?;
+        print(&figures, &mut out)?;
     }
     out.finish()?;
     Ok(OK)
@@ -49,7 +49,8 @@ fn both(bytes: u64) -> String {
     format!("{} ({bytes})", human::bytes(bytes))
 }
 
-fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Result<(), Failure> {
+fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
+    let StoreFigures { properties: figures, pages, recovery } = told;
     let memory = Memory::of(figures);
     out.line(memory.words())?;
     out.rows(&[
@@ -58,6 +59,7 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
         ("  because", figures.durability_note.clone()),
         ("  chosen", figures.pm_choice.to_string()),
         ("  flush", figures.flush_instruction.clone()),
+        ("  pages", pages_in_words(pages.records)),
         ("  capacity", both(figures.pm_capacity)),
         ("  free", both(figures.pm_free)),
         ("  headroom", both(figures.pm_headroom)),
@@ -78,6 +80,7 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
         ("  budget", both(figures.dram_budget)),
         ("  found", found(&figures.memory)),
         ("  anonymous", format!("{anonymous}, of this process")),
+        ("  pages", pages_in_words(pages.anonymous)),
     ])?;
     out.line("state")?;
     out.rows(&[
@@ -99,6 +102,14 @@ fn print(figures: &Properties, recovery: &RecoveryReport, out: &mut Out) -> Resu
     }
     print_recovery(recovery, out)?;
     print_persisted(&figures.persisted, out)
+}
+
+fn pages_in_words(pages: Option<Pages>) -> String {
+    pages.map_or_else(|| "unknown".into(), |pages| pages.to_string())
+}
+
+fn pages_json(pages: Pages) -> Value {
+    json!({ "size": pages.size, "resident": pages.resident, "huge": pages.huge })
 }
 
 /// The memory that machine or container have, and what says so.
@@ -290,7 +301,8 @@ fn print_persisted(stats: &StatsSnapshot, out: &mut Out) -> Result<(), Failure> 
     Ok(())
 }
 
-fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
+fn to_json(told: &StoreFigures) -> Value {
+    let StoreFigures { properties: figures, pages, recovery: report } = told;
     json!({
         "pm": {
             "pool": figures.pm,
@@ -298,6 +310,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "durability_note": figures.durability_note,
             "choice": figures.pm_choice.to_string(),
             "flush_instruction": figures.flush_instruction,
+            "pages": pages.records.map(pages_json),
             "capacity": figures.pm_capacity,
             "free": figures.pm_free,
             "headroom": figures.pm_headroom,
@@ -311,6 +324,7 @@ fn to_json(figures: &Properties, report: &RecoveryReport) -> Value {
             "found": figures.memory.bytes,
             "limited_by": figures.memory.limited_by.as_ref().map(|file| file.display().to_string()),
             "anonymous": figures.anonymous_bytes,
+            "pages": pages.anonymous.map(pages_json),
         },
         "visible_seq": figures.visible_seq.get(),
         "snapshots": figures.snapshots,

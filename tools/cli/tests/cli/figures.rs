@@ -23,6 +23,7 @@ fn stats_tells_of_memory_and_space() {
         "budget",
         "anonymous",
         "  found",
+        "  pages",
         "recovery",
         "fences",
     ] {
@@ -38,6 +39,11 @@ fn stats_tells_of_memory_and_space() {
     assert!(keyspace["fences_dram_bytes_per_entry"].as_f64() > Some(0.0));
     assert!(number(&json["pm"]["free"]) <= number(&json["pm"]["capacity"]));
     assert!(number(&json["memory"]["anonymous"]) > 0);
+    for pages in [&json["pm"]["pages"], &json["memory"]["pages"]] {
+        assert!(
+            number(&pages["size"]) >= 4096 && number(&pages["huge"]) <= number(&pages["resident"])
+        );
+    }
     let found = json["memory"]["found"].as_u64();
     let eighth = found.map_or(1 << 30, |bytes| (bytes / 8).clamp(1 << 20, 1 << 30));
     assert_eq!(number(&json["memory"]["budget"]), eighth, "{}", json["memory"]);
