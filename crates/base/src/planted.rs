@@ -207,6 +207,12 @@ bugs! {
     RecoveryFencedByOpener,
     /// The number of an ingest is published before its tables are in the View.
     IngestPublishedFirst,
+    /// A commit that is to be synced is acknowledged although an older one is not.
+    SyncedBehindUnsynced,
+    /// Those who wait for a round of the log are told before it is written and synced.
+    WalToldTooEarly,
+    /// A round of the log counts for written what was queued meanwhile.
+    WalToldTooFar,
     /// A fence returns before its frame of the log is synced.
     WalAcknowledgeUnsynced,
     /// Reading the log back takes frames whose bytes fail their checksum.

@@ -18,16 +18,42 @@ use crate::durability::Durability;
 use crate::region::{Domain, Region, StoreMode};
 use crate::site::Site;
 
+/// What is relied on of bytes in a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// They are written: the operating system has them, and they outlive the process.
+    Written,
+    /// They are synced: they outlive whatever the device outlives.
+    Synced,
+}
+
 /// What keeps the fenced bytes of a [journaled region](Region::journaled).
+///
+/// What is submitted has a *position*, from 1 on. The journal is a row of submissions: of any two the earlier one is written,
+/// and synced, with the later one or before it.
 ///
 /// # A failure is final
 ///
 /// After a failed write the log's contents are unknown, so nothing is written any more. Fences go on to return, but they
 /// promise nothing: [`Region::try_fence`] tells.
 pub trait Journal: Send + Sync {
-    /// Makes ranges durable, as far as the journal's class says: offset and bytes of each, in whole lines, none of them
-    /// twice. A failure is told by [`failure`](Self::failure), of this call and of all that follow.
-    fn write(&self, ranges: &[(u64, &[u8])]);
+    /// Takes ranges in: offset and bytes of each, in whole lines, none of them twice. Tells their position; 0 if there is
+    /// nothing to wait for. The sooner it is known what is relied on, the better: they may be written at once.
+    fn submit(&self, ranges: &[(u64, &[u8])], promise: Promise) -> u64;
+
+    /// The position of what was submitted last; 0 if nothing is on its way.
+    fn submitted(&self) -> u64;
+
+    /// Returns when everything up to `position` is as promised, or when that will never be: see
+    /// [`failure`](Self::failure). If it is this thread that writes, it calls `settled` before it wakes those that wait for
+    /// the same.
+    fn settle(&self, position: u64, promise: Promise, settled: &dyn Fn());
+
+    /// How far the promise holds: up to this position.
+    fn reached(&self, promise: Promise) -> u64;
+
+    /// What is relied on where nothing is said.
+    fn promise(&self) -> Promise;
 
     /// The bytes of a range, in whole lines, are of no use any more: after the next open they may be any that the range
     /// has held.
@@ -134,10 +160,17 @@ impl Domain for Recorder {
         }
     }
 
-    fn fence(&self, region: &Region, _site: Site) {
+    fn fence(&self, region: &Region, site: Site) {
+        let promise = self.journal.promise();
+        let position = self.submit(region, site, None);
+        self.journal.settle(position, promise, &|| {});
+    }
+
+    fn submit(&self, region: &Region, _site: Site, promise: Option<Promise>) -> u64 {
         let ranges = self.take();
         if ranges.is_empty() {
-            return;
+            // Another submission of this thread has taken what was flushed for this one.
+            return self.journal.submitted();
         }
         // A line may hold words that other threads store meanwhile (I-PM-2), each with a fence of its own behind it. So the
         // lines are copied word by word: of a word that changes the journal gets what it was or what it becomes.
@@ -152,7 +185,7 @@ impl Domain for Recorder {
             .collect();
         let parts: Vec<(u64, &[u8])> =
             parts.into_iter().map(|(start, part)| (start, &bytes[part])).collect();
-        self.journal.write(&parts);
+        self.journal.submit(&parts, promise.unwrap_or_else(|| self.journal.promise()))
     }
 
     fn load(&self, _region: &Region, _at: u64, _len: usize) {}

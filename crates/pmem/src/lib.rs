@@ -7,6 +7,8 @@
 //! copy(..)            -> Dirty      visible to loads, lost on power failure
 //! flush(Dirty)        -> InFlight   on its way; still lost on power failure
 //! fence(InFlight)     -> Durable    what the region's durability class promises now holds
+//! submit(InFlight)    -> Submitted  the same fence in two halves, where a journal keeps the bytes:
+//! settle(Needs)       -> Durable    it covers what was submitted, which is asked at run time
 //! copy_nt(..)         -> InFlight   non-temporal copy: no flush needed, a fence is
 //! ```
 //!
@@ -24,7 +26,7 @@
 //! - Locations are offsets, never pointers; only plain bytes are stored.
 //!
 //! A [journaled](Region::journaled) region is memory of this process; a [`Journal`] keeps what is fenced. It may fail,
-//! and then a fence is worth nothing: who acknowledges anything uses [`Region::try_fence`].
+//! and then a fence is worth nothing: who acknowledges anything uses [`Region::try_fence`] or [`Region::settle`].
 //!
 //! Every persist names its [`Site`], so that a simulator that watches the region (see [`Domain`]) can count,
 //! drop or shorten it.
@@ -33,7 +35,8 @@
 //!
 //! | bug | what stands against it | where |
 //! |---|---|---|
-//! | published before it is durable | publishing takes [`Durable`], which only a fence makes | compiler |
+//! | published before it is flushed and fenced | publishing takes [`Submitted`], which takes [`InFlight`] | compiler |
+//! | published before its journal is written | [`Durable::covers`] what [`Submitted`] needs | run time, models, simulator |
 //! | fence without flush | a fence takes [`InFlight`], not [`Dirty`] | compiler |
 //! | flush or fence forgotten | tokens are `must_use` | compiler, as a warning; simulator |
 //! | flushed by one thread, fenced by another | [`InFlight`] is neither `Send` nor `Sync` | compiler |
@@ -69,9 +72,9 @@ pub use durability::Durability;
 pub use fork::SameProcess;
 #[cfg(feature = "forks")]
 pub use fork::in_fork;
-pub use journal::{Journal, JournalFigures};
+pub use journal::{Journal, JournalFigures, Promise};
 pub use pages::{Pages, forbid_huge_pages};
 pub use region::{Domain, Owner, Region, StoreMode};
 pub use site::Site;
 pub use stats::StatsSnapshot;
-pub use token::{Dirty, Durable, InFlight};
+pub use token::{Dirty, Durable, InFlight, Needs, Submitted};

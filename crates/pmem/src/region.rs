@@ -11,11 +11,11 @@ use base::Result;
 use crate::backing::Backing;
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
-use crate::journal::Journal;
+use crate::journal::{Journal, Promise};
 use crate::pages::Pages;
 use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
-use crate::token::{Dirty, Durable, InFlight};
+use crate::token::{Dirty, Durable, InFlight, Needs, Submitted};
 
 /// How bytes were stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,11 @@ pub trait Domain: Send + Sync {
     fn flush(&self, region: &Region, site: Site, at: u64, len: usize);
     /// This thread's flushes were fenced.
     fn fence(&self, region: &Region, site: Site);
+    /// The same, where the bytes are on their way only: their position in the journal, 0 if they have arrived.
+    fn submit(&self, region: &Region, site: Site, _promise: Option<Promise>) -> u64 {
+        self.fence(region, site);
+        0
+    }
     /// `len` bytes at `at` are about to be read.
     fn load(&self, region: &Region, at: u64, len: usize);
 }
@@ -383,7 +388,51 @@ impl Region {
         if let Some(domain) = &self.domain {
             domain.fence(self, flushed.site);
         }
-        Durable { _private: () }
+        self.durable()
+    }
+
+    /// The first half of a fence. Without a journal it is the whole of it. With one, what this
+    /// thread has flushed is handed to the journal, and the second half waits for it: [`Region::settle`]. `promise` is what
+    /// is relied on, if it is not what a [`fence`](Region::fence) promises.
+    #[inline]
+    pub fn submit(&self, flushed: InFlight<'_>, promise: Option<Promise>) -> Submitted {
+        debug_assert!(std::ptr::eq(self, flushed.region), "flush of another region");
+        self.flusher.fence();
+        self.stats.fenced();
+        let position =
+            self.domain.as_ref().map_or(0, |domain| domain.submit(self, flushed.site, promise));
+        let kept = || self.journal.as_ref().map_or(Promise::Synced, |journal| journal.promise());
+        let promise = if position == 0 { Promise::Synced } else { promise.unwrap_or_else(kept) };
+        Submitted { needs: Needs { position, promise } }
+    }
+
+    /// The second half of a fence: returns when what was submitted is durable. If it is this thread that makes it so, and
+    /// other submissions with it, it calls `settled` with the proof before it wakes the others.
+    ///
+    /// # Errors
+    /// Those of the [`Journal`]; the first stays.
+    #[inline]
+    pub fn settle(&self, needs: Needs, settled: &dyn Fn(&Durable)) -> Result<Durable> {
+        if let Some(journal) = &self.journal {
+            journal.settle(needs.position, needs.promise, &|| settled(&self.durable()));
+            if journal.reached(needs.promise) < needs.position {
+                self.check_journal()?;
+            }
+        }
+        Ok(self.durable())
+    }
+
+    /// Proof of what is durable by now of everything that was submitted.
+    #[inline]
+    pub fn durable(&self) -> Durable {
+        match &self.journal {
+            // What is submitted is durable at once.
+            None => Durable { written: 0, synced: 0 },
+            Some(journal) => Durable {
+                written: journal.reached(Promise::Written),
+                synced: journal.reached(Promise::Synced),
+            },
+        }
     }
 
     /// As [`Region::fence`], and tells if it promises nothing.

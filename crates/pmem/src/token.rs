@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::journal::Promise;
 use crate::region::Region;
 use crate::site::Site;
 
@@ -42,7 +43,32 @@ pub struct InFlight<'r> {
     pub(crate) bound: PhantomData<*const ()>,
 }
 
-/// Proof that bytes have been fenced; what publishes a location asks for it.
+/// What submitted bytes need to be durable: how far the journal must have come, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Place of the bytes in the journal; 0 if they are durable as they are.
+    pub position: u64,
+    /// What is relied on.
+    pub promise: Promise,
+}
+
+/// Bytes on their way to durability, beyond the reach of any later store: fenced, or in the hands of a journal. They are
+/// durable once a [`Durable`] [covers](Durable::covers) what they need.
+#[must_use = "submitted bytes are lost on power failure until they are settled"]
+#[derive(Debug)]
+pub struct Submitted {
+    pub(crate) needs: Needs,
+}
+
+impl Submitted {
+    /// What is to be waited for.
+    #[inline]
+    pub fn needs(&self) -> Needs {
+        self.needs
+    }
+}
+
+/// Proof that bytes have been fenced, and of how far a journal has come; what publishes a location asks for it.
 ///
 /// ```
 /// # use pmem::{Durable, Region, Site};
@@ -77,12 +103,25 @@ pub struct InFlight<'r> {
 /// And no one makes a proof up:
 ///
 /// ```compile_fail,E0451
-/// let proof = pmem::Durable { _private: () };
+/// let proof = pmem::Durable { written: 1, synced: 1 };
 /// ```
 #[must_use = "this is the proof that publishing asks for"]
 #[derive(Debug)]
 pub struct Durable {
-    pub(crate) _private: (),
+    pub(crate) written: u64,
+    pub(crate) synced: u64,
+}
+
+impl Durable {
+    /// Whether what was submitted is durable that needs this.
+    #[inline]
+    pub fn covers(&self, needs: Needs) -> bool {
+        let reached = match needs.promise {
+            Promise::Written => self.written,
+            Promise::Synced => self.synced,
+        };
+        needs.position <= reached
+    }
 }
 
 impl<'r> InFlight<'r> {

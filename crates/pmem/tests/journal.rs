@@ -1,10 +1,10 @@
 //! Journaled regions: what a journal is told, and when.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use base::{Error, ErrorKind, Result};
-use pmem::{Durability, Journal, JournalFigures, Region, Site};
+use pmem::{Durability, Journal, JournalFigures, Promise, Region, Site};
 
 /// Notes what it is told; fails when it is told to.
 #[derive(Default)]
@@ -12,12 +12,35 @@ struct Notes {
     written: Mutex<Vec<(u64, Vec<u8>)>>,
     discarded: Mutex<Vec<(u64, u64)>>,
     broken: AtomicBool,
+    /// What was submitted last, and what of it was settled, by promise.
+    position: AtomicU64,
+    reached: [AtomicU64; 2],
 }
 
 impl Journal for Notes {
-    fn write(&self, ranges: &[(u64, &[u8])]) {
+    fn submit(&self, ranges: &[(u64, &[u8])], _promise: Promise) -> u64 {
         let ranges = ranges.iter().map(|(at, bytes)| (*at, bytes.to_vec()));
         self.written.lock().expect("notes").extend(ranges);
+        self.position.fetch_add(1, Relaxed) + 1
+    }
+
+    fn submitted(&self) -> u64 {
+        self.position.load(Relaxed)
+    }
+
+    fn settle(&self, position: u64, promise: Promise, settled: &dyn Fn()) {
+        if !self.broken.load(Relaxed) {
+            self.reached[promise as usize].fetch_max(position, Relaxed);
+            settled();
+        }
+    }
+
+    fn reached(&self, promise: Promise) -> u64 {
+        self.reached[promise as usize].load(Relaxed)
+    }
+
+    fn promise(&self) -> Promise {
+        Promise::Synced
     }
 
     fn discard(&self, at: u64, len: u64) {
@@ -144,4 +167,35 @@ fn the_journal_says_what_the_region_is() {
     assert_eq!(region.journal().expect("journaled").figures().segments, 3);
     region.discard(128, 256);
     assert_eq!(*notes.discarded.lock().expect("notes"), [(128, 256)]);
+}
+
+#[test]
+fn what_is_submitted_is_durable_once_it_is_settled_as_it_was_promised() {
+    let (notes, region) = region();
+    let first = region.submit(region.copy_nt(Site::Record, 0, &[1; 64]), Some(Promise::Written));
+    let second = region.submit(region.copy_nt(Site::Record, 64, &[2; 64]), None);
+    assert_eq!(notes.take(), [(0, 64), (64, 64)], "handed over at once");
+    let needs = [first.needs(), second.needs()];
+    assert_eq!(needs.map(|needs| needs.promise), [Promise::Written, Promise::Synced]);
+    assert!(!needs.iter().any(|needs| region.durable().covers(*needs)));
+    let told = AtomicU64::new(0);
+    let settled = region.settle(needs[0], &|durable| {
+        assert!(durable.covers(needs[0]));
+        told.fetch_add(1, Relaxed);
+    });
+    assert!(settled.expect("sound").covers(needs[0]));
+    assert_eq!(told.load(Relaxed), 1);
+    assert!(!region.durable().covers(needs[1]));
+    notes.broken.store(true, Relaxed);
+    assert!(region.settle(needs[0], &|_| {}).is_ok(), "it was durable before");
+    assert_eq!(region.settle(needs[1], &|_| {}).expect_err("full").kind(), ErrorKind::NoSpace);
+}
+
+#[test]
+fn without_a_journal_what_is_submitted_is_fenced() {
+    let heap = Region::heap(4096, None).expect("heap");
+    let flight = heap.copy_nt(Site::Record, 0, &[1; 64]);
+    let submitted = heap.submit(flight, Some(Promise::Written));
+    assert!(heap.durable().covers(submitted.needs()));
+    assert!(heap.settle(submitted.needs(), &|_| {}).is_ok());
 }

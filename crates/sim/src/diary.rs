@@ -25,7 +25,8 @@ pub const KEYSPACES: usize = 3;
 pub enum Promise {
     /// What was acknowledged survives.
     Each,
-    /// A prefix survives: all that was acknowledged before a sync that has returned, and perhaps more.
+    /// A prefix survives: all that was acknowledged before a sync that has returned, all up to each commit that was
+    /// acknowledged as synced, and perhaps more.
     Prefix,
 }
 
@@ -199,7 +200,9 @@ impl Diary {
             }
             Promise::Prefix => {
                 let synced = |sync: &During| (sync.done, self.told_before(sync.begun), Rule::N1);
-                told = syncs.iter().map(synced).collect();
+                let acks = self.commits.iter().filter(|commit| commit.synced);
+                told = acks.map(|c| (c.during.done, c.number, Rule::N1)).collect();
+                told.extend(syncs.iter().map(synced));
             }
         }
         told.sort_by_key(|(event, ..)| *event);

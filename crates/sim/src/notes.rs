@@ -21,6 +21,8 @@ pub struct Commit {
     pub number: u64,
     /// When it was asked for, and acknowledged.
     pub during: During,
+    /// It was asked for that the acknowledgement be good for a power failure, where the store does not promise that of each.
+    pub synced: bool,
 }
 
 /// Something that an edit decides over. It counts behind all commits up to its number.

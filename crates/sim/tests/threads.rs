@@ -40,7 +40,7 @@ fn put(key: &str, id: u32) -> Write {
 }
 
 fn commit(number: u64, writes: Vec<Write>, begun: usize, done: usize) -> Commit {
-    Commit { writes, number, during: During { begun, done } }
+    Commit { writes, number, during: During { begun, done }, synced: false }
 }
 
 fn shows(cut: u64, values: &[(&str, u32)]) -> Shown {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use strandline::{Batch, Db, Options, Snapshot, WriteOptions};
+use strandline::{Batch, Db, Options, Snapshot, WriteDurability, WriteOptions};
 
 const ACCOUNTS: u64 = 20;
 const BEGIN: i64 = 100;
@@ -37,7 +37,7 @@ fn pay(db: &Db, from: u64, to: &[u64], sum: i64) -> io::Result<usize> {
         paid += 1;
     }
     // The machine may fail once this has returned, also where the store does not sync each commit.
-    db.write_with(&batch, &WriteOptions::new().sync(true))?;
+    db.write_with(&batch, &WriteOptions::new().durability(WriteDurability::Synced))?;
     Ok(paid)
 }
 

@@ -139,7 +139,7 @@ impl Engine {
         let space = self.keyspaces.named(name).ok_or_else(missing)?;
         // No lock is held while what was reserved before is awaited: an ingest among that wants them.
         let last_seq = self.close_space(&space).ok_or_else(missing)?;
-        self.await_visible(last_seq)?;
+        self.await_seq(last_seq)?;
         // No flush or merge of this keyspace may be under way while its zones are retired.
         let mut jobs = self.background.jobs();
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,7 +31,7 @@ pub use range::IntoRange;
 pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
-pub use write_options::WriteOptions;
+pub use write_options::{WriteDurability, WriteOptions};
 
 use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;

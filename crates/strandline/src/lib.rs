@@ -93,7 +93,7 @@ pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, PinnedValue, ReadOptions, Slice,
-    Snapshot, WriteOptions,
+    Snapshot, WriteDurability, WriteOptions,
 };
 pub use hooks::events::{self, Event, Listener};
 pub use hooks::{

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{Result, Seq};
-use pmem::{Durable, InFlight, Region};
+use pmem::{InFlight, Region, Submitted};
 use ssd::Fs;
 
 use crate::engine::{Access, Engine};
@@ -17,10 +17,11 @@ use crate::read::get::{AsOfNow, Pinning, SearchDepth};
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
 use crate::wal::{self, LogOwner, Setting};
+use crate::write::acknowledge::Published;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
-use crate::write::slowdown::Slowdown;
-use crate::{Batch, Db, Hooks, Keyspace, MachineMemory, Options, WalSync};
+use crate::write::way::WriteWay;
+use crate::{Batch, Db, Hooks, Keyspace, MachineMemory, Options, WalSync, WriteOptions};
 
 /// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +66,17 @@ pub enum Stepped {
 #[allow(missing_docs)]
 pub enum Step {
     Admit,
-    Reserve { number: Seq, switched_zone: bool },
+    Reserve {
+        number: Seq,
+        switched_zone: bool,
+    },
     Copy,
-    Fence,
+    /// The fence, or the place in the queue of the log.
+    Submit,
     Index,
     Publish,
+    /// The log is written, for all that wait.
+    Settle,
 }
 
 /// A write that is carried on step by step. Dropping it between W2 and W5 makes it void.
@@ -82,8 +89,9 @@ enum StepState<'a> {
     Admitted(Commit<'a, 'a>),
     Reserved(Commit<'a, 'a>),
     Copied(Commit<'a, 'a>, InFlight<'a>),
-    Fenced(Commit<'a, 'a>, Durable),
-    Indexed(Commit<'a, 'a>, Durable),
+    Submitted(Commit<'a, 'a>, Submitted),
+    Indexed(Commit<'a, 'a>, Submitted),
+    Unsettled(Published),
     Published(Seq),
     Taken,
 }
@@ -106,8 +114,11 @@ impl<'a> Write<'a> {
             };
             Op::given(space.space(), kind, key, value)
         };
-        let commit =
-            Commit::admit(engine, Ops::Owned(changes.iter().map(op).collect()), Slowdown::Allowed)?;
+        let commit = Commit::admit(
+            engine,
+            Ops::Owned(changes.iter().map(op).collect()),
+            WriteWay::default(),
+        )?;
         Ok(Write { engine, state: StepState::Admitted(commit) })
     }
 
@@ -134,20 +145,32 @@ impl<'a> Write<'a> {
                 (StepState::Copied(commit, flight), Stepped::Did(Step::Copy))
             }
             StepState::Copied(mut commit, flight) => {
-                let durable = commit.fence(flight)?;
-                (StepState::Fenced(commit, durable), Stepped::Did(Step::Fence))
+                let submitted = commit.submit(flight);
+                (StepState::Submitted(commit, submitted), Stepped::Did(Step::Submit))
             }
-            StepState::Fenced(mut commit, durable) => {
+            StepState::Submitted(mut commit, submitted) => {
                 commit.index()?;
-                (StepState::Indexed(commit, durable), Stepped::Did(Step::Index))
+                (StepState::Indexed(commit, submitted), Stepped::Did(Step::Index))
             }
-            StepState::Indexed(commit, durable) => {
-                let last_seq = commit.publish(durable);
-                (StepState::Published(last_seq), Stepped::Did(Step::Publish))
+            StepState::Indexed(commit, submitted) => {
+                let published = commit.publish(submitted);
+                let state = match self.engine.media.region.durable().covers(published.needs) {
+                    true => StepState::Published(published.last_seq),
+                    false => StepState::Unsettled(published),
+                };
+                (state, Stepped::Did(Step::Publish))
+            }
+            StepState::Unsettled(published) => {
+                self.engine.settle(published.needs)?;
+                (StepState::Published(published.last_seq), Stepped::Did(Step::Settle))
             }
             StepState::Published(last_seq) => {
-                self.engine.sequence.ring.advance();
-                let visible = self.engine.sequence.ring.visible() >= last_seq;
+                let (ring, durable) =
+                    (&self.engine.sequence.ring, self.engine.media.region.durable());
+                if let Some(needs) = ring.awaits_log(&durable) {
+                    self.engine.settle(needs)?;
+                }
+                let visible = ring.has_published(last_seq, &self.engine.media.region.durable());
                 let stepped = if visible { Stepped::Acknowledged } else { Stepped::Unpublished };
                 (StepState::Published(last_seq), stepped)
             }
@@ -167,17 +190,19 @@ impl<'a> Write<'a> {
         match &self.state {
             StepState::Reserved(commit)
             | StepState::Copied(commit, _)
-            | StepState::Fenced(commit, _)
+            | StepState::Submitted(commit, _)
             | StepState::Indexed(commit, _) => Some(commit.last_seq()),
-            StepState::Published(last_seq) => Some(*last_seq),
+            StepState::Unsettled(Published { last_seq, .. }) | StepState::Published(last_seq) => {
+                Some(*last_seq)
+            }
             StepState::Admitted(_) | StepState::Taken => None,
         }
     }
 }
 
-/// As [`Db::write`], of one change at least; tells the number of the last.
-pub fn write(db: &Db, batch: &Batch) -> Result<Seq> {
-    db.engine().commit(&mut db.ops(batch)?, Slowdown::Allowed)
+/// As [`Db::write_with`], of one change at least; tells the number of the last.
+pub fn write(db: &Db, batch: &Batch, options: &WriteOptions) -> Result<Seq> {
+    options.commit(db.engine(), &mut db.ops(batch)?)
 }
 
 /// A point read that is carried on step by step.

@@ -321,50 +321,59 @@ fn a_store_is_not_closed_under_a_cursor() {
 /// Calls are under way on several threads when the store is closed, and it is opened at once.
 #[test]
 fn a_store_is_closed_under_readers_and_writers_and_opened_at_once() {
-    ends(|| {
-        let dir = TempDir::new("closed-under");
-        let options = small_levels().memtable_bytes(8 << 10);
-        let mut written = 0_u64;
-        for round in 0..8_u64 {
-            let options = options.clone().background_threads((round % 3) as u32);
-            let db = Db::open(dir.path(), options).expect("open");
-            let there = dump(db.default_keyspace(), &ReadOptions::default());
-            assert_eq!(there.len() as u64, written, "round {round}");
-            let space = db.default_keyspace().clone();
-            let until_closed = |result: strandline::Result<()>| match result {
-                Ok(()) => true,
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
-                    false
-                }
-            };
-            written += std::thread::scope(|scope| {
-                let writer = scope.spawn(|| {
-                    let put = |i: &u64| until_closed(space.put(numbered(written + i), [7; 100]));
-                    (0..).take_while(put).count() as u64
-                });
-                let reader = scope.spawn(|| {
-                    for i in 0.. {
-                        let got = space.get(numbered(i % (written + 1)));
-                        let right =
-                            |got: Option<Vec<u8>>| assert!(got.is_none_or(|v| v == [7; 100]));
-                        if !until_closed(got.map(right)) {
-                            return;
-                        }
-                    }
-                });
-                let flusher = scope.spawn(|| while until_closed(db.clone().flush()) {});
-                std::thread::sleep(std::time::Duration::from_millis(10));
-                db.close().expect("close");
-                // Handles of all of them are left.
-                let again = Db::open(dir.path(), small_levels()).expect("open at once");
-                drop(again);
-                reader.join().expect("reads");
-                flusher.join().expect("flushes");
-                writer.join().expect("writes")
+    ends(|| closed_under_its_users(PmSource::Auto));
+}
+
+/// The writer was at the log when the store was closed, and wrote on into a log that was another open's.
+#[test]
+fn a_store_with_a_log_is_closed_under_readers_and_writers_and_opened_at_once() {
+    ends(|| closed_under_its_users(PmSource::Dram));
+}
+
+fn closed_under_its_users(pm: PmSource) {
+    let dir = TempDir::new("closed-under");
+    let small = small_levels().pm(pm);
+    let options = small.clone().memtable_bytes(8 << 10);
+    let mut written = 0_u64;
+    for round in 0..12_u64 {
+        let options = options.clone().background_threads((round % 3) as u32);
+        let db = Db::open(dir.path(), options).expect("open");
+        let there = dump(db.default_keyspace(), &ReadOptions::default());
+        assert_eq!(there.len() as u64, written + round, "round {round}");
+        let space = db.default_keyspace().clone();
+        let until_closed = |result: strandline::Result<()>| match result {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+                false
+            }
+        };
+        written += std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let put = |i: &u64| until_closed(space.put(numbered(written + i), [7; 100]));
+                (0..).take_while(put).count() as u64
             });
-        }
-    });
+            let reader = scope.spawn(|| {
+                for i in 0.. {
+                    let got = space.get(numbered(i % (written + 1)));
+                    let right = |got: Option<Vec<u8>>| assert!(got.is_none_or(|v| v == [7; 100]));
+                    if !until_closed(got.map(right)) {
+                        return;
+                    }
+                }
+            });
+            let flusher = scope.spawn(|| while until_closed(db.clone().flush()) {});
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            db.close().expect("close");
+            // Handles of all of them are left.
+            let again = Db::open(dir.path(), small.clone()).expect("open at once");
+            again.put(format!("again {round}"), "there").expect("put");
+            drop(again);
+            reader.join().expect("reads");
+            flusher.join().expect("flushes");
+            writer.join().expect("writes")
+        });
+    }
 }
 
 /// Keeps background threads in a compaction until it is told.

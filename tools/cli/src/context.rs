@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bench::events::{EventForm, EventPrinter};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use strandline::{ChosenBy, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource};
+use strandline::{
+    ChosenBy, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource, WriteDurability,
+    WriteOptions,
+};
 
 use crate::failure::Failure;
 use crate::input::Format;
@@ -52,6 +55,32 @@ pub struct CreateArg {
 impl CreateArg {
     pub fn if_missing(&self) -> IfMissing {
         if self.create { IfMissing::Create } else { IfMissing::Fail }
+    }
+}
+
+/// The flag of commands that write one key.
+#[derive(Args)]
+pub struct DurabilityArg {
+    /// What the write survives when the command returns, in a store with pm=dram: what its option wal_sync says (store), the end
+    /// of the process (buffered), or a power failure (synced)
+    #[arg(long, value_name = "WHAT", default_value = "store")]
+    durability: Asked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Asked {
+    Store,
+    Buffered,
+    Synced,
+}
+
+impl DurabilityArg {
+    pub fn options(&self) -> WriteOptions {
+        WriteOptions::new().durability(match self.durability {
+            Asked::Store => WriteDurability::Store,
+            Asked::Buffered => WriteDurability::Buffered,
+            Asked::Synced => WriteDurability::Synced,
+        })
     }
 }
 

@@ -38,7 +38,7 @@ use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
-use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 /// Times that a number is taken: older writes may come to the same keys in the moment before.
 const ATTEMPTS: u32 = 16;
@@ -166,7 +166,7 @@ impl Engine {
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
         // A listener that writes would wait for this commit, which waits for flushes and compactions.
         let _quiet = self.events.quiet();
-        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing), Slowdown::Allowed)?;
+        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing), WriteWay::default())?;
         {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {
@@ -180,24 +180,23 @@ impl Engine {
             commit.mend(lack)?;
         }
         let copied = commit.copy();
-        let durable = commit.fence(copied)?;
+        let submitted = commit.submit(copied);
+        self.settle(submitted.needs())?;
         commit.index()?;
         for desc in descs {
             space.vacancies.fill_range(&desc.smallest, &desc.largest);
         }
         // I3 and I4, then I5: the tables are installed before their number is visible.
         let seq = commit.number();
-        self.await_visible(seq - 1)?;
+        self.await_seq(seq - 1)?;
         if publishes_first {
-            let last_seq = commit.publish(durable);
-            self.await_visible(last_seq)?;
+            self.await_visible(commit.publish(submitted))?;
             return Ok(self.install_tables(space, descs, made, seq)?.then_some(seq));
         }
         if !self.install_tables(space, descs, made, seq)? {
             return Ok(None);
         }
-        let last_seq = commit.publish(durable);
-        self.await_visible(last_seq)?;
+        self.await_visible(commit.publish(submitted))?;
         self.background.signal.raise();
         Ok(Some(seq))
     }

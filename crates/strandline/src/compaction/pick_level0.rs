@@ -61,6 +61,7 @@ impl Engine {
 
     /// Whether every commit in a memtable that takes no more is published.
     pub(crate) fn is_published(&self, memtable: &Memtable) -> bool {
-        self.sequence.ring.has_published(memtable.last_seq.load(Relaxed))
+        let durable = self.media.region.durable();
+        self.sequence.ring.has_published(memtable.last_seq.load(Relaxed), &durable)
     }
 }

@@ -8,7 +8,7 @@ use super::{Batch, Db, IntoRange, Iter, Keys, Keyspace, WriteOptions};
 use crate::keyspace::KeyspaceState;
 use crate::record::format::Kind;
 use crate::write::op::Op;
-use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 impl Db {
     /// Sets `key` to `value` in the default keyspace; durable and visible when it returns.
@@ -120,28 +120,28 @@ impl Db {
     /// `ReadOnly`; `InvalidArgument` for another store's keyspace; `Closed` after a close, a drop of the
     /// keyspace, or a failure that made the store refuse writes. Nothing is written then.
     pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.engine().commit(&mut self.ops(batch)?, Slowdown::Allowed).map(|_seq| ())
+        self.engine().commit(&mut self.ops(batch)?, WriteWay::default()).map(|_seq| ())
     }
 
     /// As [`Db::write`], in the way that `options` say.
     ///
     /// ```
-    /// # use strandline::{Batch, Db, Options, PmSource, WriteOptions};
+    /// # use strandline::{Batch, Db, Options, PmSource, WriteDurability, WriteOptions};
     /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
     /// # let db = Db::open("unused-for-heap", options)?;
     /// let mut batch = Batch::new();
     /// batch.put(db.default_keyspace(), "apple", "red");
     /// batch.delete(db.default_keyspace(), "pear");
-    /// db.write_with(&batch, &WriteOptions::new().sync(true))?;
+    /// db.write_with(&batch, &WriteOptions::new().durability(WriteDurability::Synced))?;
     /// assert!(db.contains_key("apple")?);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Db::write`]; `Busy` with [`no_slowdown`](WriteOptions::no_slowdown) if the write would be slowed, and nothing is
-    /// written then; with [`sync`](WriteOptions::sync) those of the device that has the log.
+    /// written then; those of the device that has the log, which end all writing.
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
-        options.commit(self.engine(), &mut self.ops(batch)?)
+        options.commit(self.engine(), &mut self.ops(batch)?).map(drop)
     }
 
     /// The changes of a batch, if they are of this store.

@@ -16,7 +16,7 @@ use crate::read::scan::Scan;
 use crate::record::format::Kind;
 use crate::ttl::Expiry;
 use crate::write::op::Op;
-use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 /// A keyspace of an open store: a named set of keys with an order of its own. Clones are of the same keyspace.
 ///
@@ -75,7 +75,7 @@ impl Keyspace {
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let op = Op::given(&self.space, Kind::Put, key.as_ref(), value.as_ref());
-        self.engine().commit(&mut [op], Slowdown::Allowed).map(|_seq| ())
+        self.engine().commit(&mut [op], WriteWay::default()).map(|_seq| ())
     }
 
     /// Deletes `key`; no error if it is not there.
@@ -109,7 +109,7 @@ impl Keyspace {
 
     fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         let op = Op::given(&self.space, kind, key, value);
-        self.engine().commit(&mut [op], Slowdown::Allowed).map(|_seq| ())
+        self.engine().commit(&mut [op], WriteWay::default()).map(|_seq| ())
     }
 
     /// As [`Keyspace::put`], in the way that `options` say.
@@ -155,7 +155,7 @@ impl Keyspace {
         value: &[u8],
         options: &WriteOptions,
     ) -> Result<()> {
-        options.commit(self.engine(), &mut [Op::given(&self.space, kind, key, value)])
+        options.commit(self.engine(), &mut [Op::given(&self.space, kind, key, value)]).map(drop)
     }
 
     /// The value of `key`, copied out and verified.

@@ -1,19 +1,22 @@
 //! How a write is done.
 
-use base::Result;
+use base::{Result, Seq};
+use pmem::Promise;
 
 use crate::engine::Engine;
 use crate::write::op::Op;
 use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 /// How a write is done. The default is what [`Db::put`](crate::Db::put) and [`Db::write`](crate::Db::write) do.
 ///
 /// ```
-/// # use strandline::{Db, ErrorKind, Options, PmSource, WriteOptions};
+/// # use strandline::{Db, ErrorKind, Options, PmSource, WriteDurability, WriteOptions};
 /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
 /// # let db = Db::open("unused-for-heap", options)?;
 /// # let accounts = db.default_keyspace();
-/// accounts.put_with("ada", "90", &WriteOptions::new().sync(true))?; // survives power failure, even with wal_sync=never
+/// // Survives power failure, even with wal_sync=never.
+/// accounts.put_with("ada", "90", &WriteOptions::new().durability(WriteDurability::Synced))?;
 ///
 /// let at_once = WriteOptions::new().no_slowdown(true);
 /// match accounts.put_with("bob", "20", &at_once) {
@@ -25,12 +28,8 @@ use crate::write::slowdown::Slowdown;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Return only when the log is synced, with this write and everything acknowledged before it. It matters to a store
-    /// with `pm=dram` and `wal_sync=never` only: elsewhere a write is as durable as [`Db::durability`](crate::Db::durability)
-    /// says when it returns, and nothing more is done.
-    ///
-    /// If the sync fails, the call fails and the store takes no more writes; an open then tells whether the write is there.
-    pub sync: bool,
+    /// What the write survives once it has returned.
+    pub durability: WriteDurability,
     /// Fail with `Busy` rather than wait for back-pressure or for space to be freed, or do background work in the call;
     /// nothing is written then. Write again later: with `background_threads=0`, after [`Db::work`](crate::Db::work).
     ///
@@ -40,15 +39,15 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The default: no sync beyond what the store does by itself; slowed where need be.
+    /// The default: as durable as the store makes writes by itself; slowed where need be.
     pub fn new() -> WriteOptions {
         WriteOptions::default()
     }
 
-    /// Sets [`sync`](WriteOptions::sync).
+    /// Sets [`durability`](WriteOptions::durability).
     #[must_use]
-    pub fn sync(self, sync: bool) -> WriteOptions {
-        WriteOptions { sync, ..self }
+    pub fn durability(self, durability: WriteDurability) -> WriteOptions {
+        WriteOptions { durability, ..self }
     }
 
     /// Sets [`no_slowdown`](WriteOptions::no_slowdown).
@@ -57,14 +56,34 @@ impl WriteOptions {
         WriteOptions { no_slowdown, ..self }
     }
 
-    /// Commits `ops` as one in this way.
-    pub(super) fn commit<'a>(&self, engine: &Engine, ops: &'a mut [Op<'a>]) -> Result<()> {
+    /// Commits `ops` as one in this way; see [`Engine::commit`].
+    pub(crate) fn commit<'a>(&self, engine: &Engine, ops: &'a mut [Op<'a>]) -> Result<Seq> {
         let slowdown = if self.no_slowdown { Slowdown::Refused } else { Slowdown::Allowed };
-        engine.commit(ops, slowdown)?;
-        if self.sync {
-            let _call = engine.call("sync")?;
-            engine.sync_wal()?;
-        }
-        Ok(())
+        let promise = match self.durability {
+            WriteDurability::Store => None,
+            WriteDurability::Buffered => Some(Promise::Written),
+            WriteDurability::Synced => Some(Promise::Synced),
+        };
+        engine.commit(ops, WriteWay { slowdown, promise })
     }
+}
+
+/// What a write survives once it has returned.
+///
+/// It matters to stores whose records are in DRAM, with a log (`pm=dram`). In persistent memory and in a mapped pool every
+/// write is as durable as [`Db::durability`](crate::Db::durability) says when it returns, whatever is asked for.
+///
+/// Writes of one store may differ. What a power failure takes is always the end of the log: if a `Buffered` write is lost, so
+/// is everything after it. Therefore a `Synced` write returns only when all writes before it are synced, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteDurability {
+    /// What the store's option `wal_sync` says.
+    #[default]
+    Store,
+    /// The end of the process, kill -9 included; not a power failure. Like RocksDB's `sync=false`.
+    Buffered,
+    /// A power failure, with everything acknowledged before it. Like RocksDB's `sync=true`. If the sync fails, the call fails
+    /// and the store takes no more writes; an open then tells whether the write is there.
+    Synced,
 }

@@ -31,6 +31,7 @@ use crate::poison::{Poison, Unended};
 use crate::record::store::Media;
 pub(crate) use crate::recovery::recover::Access;
 use crate::recovery::recover::Recovered;
+use crate::ring::Durably;
 use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
@@ -84,11 +85,12 @@ impl Engine {
         let lifetime = Lifetime::begin(access, recovered.report)?;
         let Recovered { manifest, keyspaces, visible, pending_free, tables, .. } = recovered;
         let epoch = manifest.state.epoch;
+        let durably = if media.region.is_private() { Durably::ByLog } else { Durably::AtOnce };
         let events = Arc::clone(hooks.events());
         let poison = Arc::new(Poison::new(&events));
         let engine = Engine {
             hooks,
-            sequence: Sequence::after(visible),
+            sequence: Sequence::after(visible, durably),
             keyspaces,
             manifest: ManifestEditor::new(manifest, &media, &poison),
             space: Space::new(&media, tables.as_ref(), pending_free, options.memtable_bytes, epoch),

@@ -1,7 +1,7 @@
 //! The order of commits: who is next, what is visible, and which moments readers keep.
 
-use crate::ring::Ring;
 use crate::ring::sequencer::Sequencer;
+use crate::ring::{Durably, Ring};
 use crate::snapshot::{Horizon, Snapshots};
 use base::Seq;
 
@@ -15,10 +15,10 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// Goes on behind `visible`.
-    pub(crate) fn after(visible: Seq) -> Sequence {
+    pub(crate) fn after(visible: Seq, durably: Durably) -> Sequence {
         Sequence {
             sequencer: Sequencer::new(visible + 1),
-            ring: Ring::new(visible),
+            ring: Ring::new(visible, durably),
             snapshots: Snapshots::default(),
         }
     }

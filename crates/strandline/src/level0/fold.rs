@@ -120,7 +120,7 @@ impl Folder<'_> {
             let extent = wanted.and_then(|len| self.engine.take_value_extent(len));
             let Some(extent) = extent else { return Ok(None) };
             kind = Kind::PutExtent;
-            hold = Some(self.engine.fill_extent(extent, &folded.value));
+            hold = Some(self.engine.fill_extent(extent, &folded.value)?);
         }
         // The record itself, durable before the run's edit can name it.
         let stored = hold.as_ref().map_or(&folded.value[..], |(_, reference)| reference);

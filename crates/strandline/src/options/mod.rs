@@ -58,7 +58,8 @@ pub enum WalSync {
     /// Before a write is acknowledged; one sync for all that wait.
     #[default]
     Always,
-    /// By [`Db::sync_wal`](crate::Db::sync_wal) only. Until then a write survives the process, not power failure.
+    /// By [`Db::sync_wal`](crate::Db::sync_wal), or a write that asks for it
+    /// ([`WriteDurability::Synced`](crate::WriteDurability)). Until then a write survives the process, not power failure.
     Never,
 }
 

@@ -38,7 +38,7 @@ pub const TABLE: &[Row] = &[
         unit: "always or never",
         default: "always",
         doc: "With records in DRAM: whether the log is synced before a write is acknowledged. With never, a write survives the end \
-              of the process at once, and power failure only after Db::sync_wal.",
+              of the process at once, and power failure after Db::sync_wal or a write that asks for it.",
     },
     Row {
         name: "zone_size",

@@ -38,7 +38,7 @@ use crate::snapshot::Horizon;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 use crate::write::op::Op;
-use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 const REPAIR: &str = "repair";
 
@@ -437,6 +437,6 @@ impl<'e> Pending<'e> {
         let ops =
             entries.iter().map(|entry| Op::new(self.space, op(entry), &entry.key, &entry.value));
         let mut ops: Vec<Op<'_>> = ops.collect();
-        self.engine.commit(&mut ops, Slowdown::Allowed).map(|_seq| ())
+        self.engine.commit(&mut ops, WriteWay::default()).map(|_seq| ())
     }
 }

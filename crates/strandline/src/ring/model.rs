@@ -12,10 +12,10 @@ use base::Seq;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
-use pmem::{Durable, Region, Site};
+use pmem::{Region, Site, Submitted};
 
 use super::sequencer::Sequencer;
-use super::{Ring, Ticket};
+use super::{Durably, Ring, Ticket};
 
 /// Sequence numbers that a model uses at most, and one.
 const SEQS: usize = 8;
@@ -30,8 +30,12 @@ struct World {
 }
 
 impl World {
-    fn proof(&self) -> Durable {
-        self.region.fence(self.region.flush(self.region.copy(Site::Record, 0, &[1])))
+    fn submitted(&self) -> Submitted {
+        self.region.submit(self.region.flush(self.region.copy(Site::Record, 0, &[1])), None)
+    }
+
+    fn advance(&self) {
+        self.ring.advance(&self.region.durable());
     }
 
     /// W2, if a slot is free. Nothing in the model waits for another thread: the model would follow two that
@@ -46,7 +50,8 @@ impl World {
         for seq in last_seq + 1 - count..=last_seq {
             self.marks[seq as usize].store(1, Relaxed);
         }
-        self.ring.complete(ticket, self.proof());
+        self.ring.complete(ticket, self.submitted());
+        self.advance();
     }
 
     /// A commit, if a slot is free, and what its writer sees afterwards. Tells how many numbers it took.
@@ -54,7 +59,7 @@ impl World {
         let Some(reserved) = self.reserve(count) else { return 0 };
         self.complete(reserved, count);
         let seen = self.look(0);
-        self.ring.advance();
+        self.advance();
         self.look(seen);
         count
     }
@@ -78,7 +83,7 @@ fn check(preemptions: usize, model: impl Fn(&Arc<World>) + Send + Sync + 'static
     builder.max_branches = 10_000;
     builder.check(move || {
         let world = World {
-            ring: Ring::new(Seq::ZERO),
+            ring: Ring::new(Seq::ZERO, Durably::AtOnce),
             gate: Sequencer::new(Seq::new(1)),
             marks: std::array::from_fn(|_| AtomicU64::new(0)),
             region: std::sync::Arc::clone(&region),
@@ -97,7 +102,7 @@ fn spawn<O: 'static>(
 
 /// Everything was handed to the ring: the thread that looks next makes it visible.
 fn finish(world: &World, taken: u64) {
-    world.ring.advance();
+    world.advance();
     assert_eq!(world.look(0), taken);
 }
 
@@ -168,7 +173,7 @@ fn what_completes_beside_a_void_commit_is_published_by_who_waits_for_it() {
         let void = spawn(world, move |world| world.complete(second, 1));
         world.complete(first, 1);
         void.join().unwrap();
-        assert!(world.ring.has_published(Seq::new(2)));
+        assert!(world.ring.has_published(Seq::new(2), &world.region.durable()));
         world.look(2);
     });
 }
@@ -178,11 +183,11 @@ fn an_incomplete_commit_holds_back_the_next() {
     check(3, |world| {
         let (first, second) = (world.reserve(1).unwrap(), world.reserve(1).unwrap());
         let later = spawn(world, move |world| world.complete(second, 1));
-        world.ring.advance();
+        world.advance();
         assert_eq!(world.look(0), 0);
         assert!(world.reserve(1).is_none(), "both slots are taken");
         later.join().unwrap();
-        world.ring.advance();
+        world.advance();
         assert_eq!(world.look(0), 0);
         world.complete(first, 1);
         assert_eq!(world.look(0), 2);

@@ -1,21 +1,24 @@
 //! The log of a store without persistent memory: what its region fences goes to files on SSD.
 //!
 //! ```text
-//! fence ─► frame (ranges, bytes, sums) ─► queue ─► the thread with the file writes all that waits, and syncs it once
+//! submit ─► frame (ranges, bytes, sums) ─► queue ─► the leader writes all that waits, and syncs it once, if anyone relies
+//!                                                   on that (rounds.rs)
 //!                                                    │
 //!   0000000004.wal ── 0000000005.wal ── 0000000006.wal   what counts of the oldest is written again, then it goes
 //! ```
 //!
-//! - A fence returns when its frame is written and, with `wal_sync = always`, synced. Frames are written in the order in
-//!   which they were queued, so the log is a prefix of them after a crash.
+//! - A fence returns when its frame is written and, with `wal_sync = always`, synced; a commit says itself what it waits for.
+//!   Frames are written in the order in which they were queued, so the log is a prefix of them after a crash.
 //! - **I-WAL-1** Of every segment but the newest, the bytes that count are durable before the next one has its name.
 //! - **I-WAL-2** A segment goes after all that replaced its bytes, and the frame which says that it goes, is durable.
 //! - **I-WAL-3** What an open takes from the newest segment is durable before anything else is written.
 //! - A failure is final: nothing is written any more, and every fence from then on promises nothing.
 
+mod bell;
 mod frame;
 mod live;
 mod replay;
+mod rounds;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -25,10 +28,12 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use base::planted::{self, Bug};
 use base::{Error, Result};
-use pmem::{Durability, FileLock, Journal, JournalFigures, Region};
+use pmem::{Durability, FileLock, Journal, JournalFigures, Promise, Region};
 use ssd::Fs;
 
 pub(crate) use replay::LostFrames;
@@ -38,6 +43,7 @@ use crate::caught::{caught, panicked};
 use crate::options::WalSync;
 use live::Live;
 use replay::{Continued, OnDamage, Past};
+use rounds::{Lead, Rounds};
 use segment::{HEADER_LEN, SegmentHeader};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use segment::{mend, path as segment_path};
@@ -55,23 +61,67 @@ pub(crate) struct Setting {
     pub lock: Option<FileLock>,
 }
 
+/// Memory for frames that is kept for the next ones. Longer ones are rare.
+const SPARE_BYTES: usize = 1 << 20;
+
 /// What a fence or the pool says about a range.
 enum RangeEvent {
     Written(Range<u64>),
     Discarded(Range<u64>),
 }
 
+/// What waits to be written. Positions count frames.
 #[derive(Default)]
 struct Queue {
     batch: FrameBatch,
-    /// Frames queued so far.
+    /// The position queued last.
     count: u64,
+    /// Up to here someone relies on a sync.
+    sync_to: u64,
+    /// What was taken last.
+    taken: Taken,
 }
 
-/// The file, and how far the queue was written.
+/// What a round writes.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    /// Its number.
+    round: u32,
+    /// Up to this position the log is written when it ends,
+    written: u64,
+    /// and up to this one it is synced.
+    synced: u64,
+}
+
+impl Queue {
+    /// The round that keeps the promise: the one that was taken last, or the next, which is told.
+    fn round_of(&mut self, position: u64, promise: Promise) -> u32 {
+        let kept = match promise {
+            Promise::Written => self.taken.written,
+            Promise::Synced => {
+                self.sync_to = self.sync_to.max(position);
+                self.taken.synced
+            }
+        };
+        if position <= kept { self.taken.round } else { self.taken.round.wrapping_add(1) }
+    }
+
+    /// Takes all that waits, for the next round; `batch` is left in its place.
+    fn take(&mut self, batch: &mut FrameBatch) -> (Taken, Promise) {
+        std::mem::swap(&mut self.batch, batch);
+        let syncs = self.sync_to > self.taken.synced;
+        self.taken = Taken {
+            round: self.taken.round.wrapping_add(1),
+            written: self.count,
+            synced: if syncs { self.count } else { self.taken.synced },
+        };
+        (self.taken, if syncs { Promise::Synced } else { Promise::Written })
+    }
+}
+
+/// The file. Its lock is the leader's.
 struct LogEnd {
     writer: Writer,
-    done: u64,
     /// An empty batch, for its memory.
     spare: FrameBatch,
 }
@@ -82,8 +132,14 @@ pub(crate) struct Log {
     sync: WalSync,
     lock: Option<FileLock>,
     queue: Mutex<Queue>,
+    rounds: Rounds,
+    /// Positions up to which the log is written, and synced.
+    written: AtomicU64,
+    synced: AtomicU64,
     /// Set once the region holds what the log says.
     begun: OnceLock<Begun>,
+    /// As they were after the last round: a file that is at work on a sync is not asked.
+    figures: Mutex<JournalFigures>,
     failure: OnceLock<Error>,
 }
 
@@ -107,14 +163,13 @@ pub(crate) fn open(
     setting: Setting,
     fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
-    let sync = setting.sync;
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
     let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
         Some(mut past) => {
             let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
             let replayed = past.replay(&region, OnDamage::Refuse)?;
-            (region, Writer::new(place.clone(), past.go_on(replayed)?, sync))
+            (region, Writer::new(place.clone(), past.go_on(replayed)?))
         }
         None => {
             let Some(LogOwner { id: store, region_len }) = fresh()? else { return Ok(None) };
@@ -123,10 +178,11 @@ pub(crate) fn open(
             let file = place.install(&header, &mut [])?;
             debug_assert_eq!(file.len(), HEADER_LEN);
             let begun = Continued { header, file, full: VecDeque::new(), live: Live::default() };
-            (region, Writer::new(place.clone(), begun, sync))
+            (region, Writer::new(place.clone(), begun))
         }
     };
-    let end = LogEnd { writer, done: 0, spare: FrameBatch::default() };
+    log.note_figures(&writer);
+    let end = LogEnd { writer, spare: FrameBatch::default() };
     let _first = log.begun.set(Begun::Writing(Box::new(Mutex::new(end))));
     Ok(Some(Arc::new(region)))
 }
@@ -153,7 +209,11 @@ impl Log {
             sync,
             lock,
             queue: Mutex::default(),
+            rounds: Rounds::new(),
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
             begun: OnceLock::new(),
+            figures: Mutex::default(),
             failure: OnceLock::new(),
         }
     }
@@ -162,30 +222,53 @@ impl Log {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file, if it is written.
-    fn end(&self) -> Option<MutexGuard<'_, LogEnd>> {
-        match self.begun.get()? {
-            Begun::Writing(end) => Some(end.lock().unwrap_or_else(PoisonError::into_inner)),
-            Begun::Reading(_) => None,
-        }
+    /// Whether there is nothing to wait for, or no more.
+    fn is_settled(&self, position: u64, promise: Promise) -> bool {
+        self.reached(promise) >= position || self.failure.get().is_some()
     }
 
-    /// Writes all that waits. What is queued meanwhile is written by the next who gets the file.
-    fn drain(&self, end: &mut LogEnd) -> Result<()> {
+    /// A round: writes all that waits, and syncs it if anyone relies on that. What is queued meanwhile is for the next.
+    fn lead(&self, mut lead: Lead<'_>, end: &Mutex<LogEnd>, settled: &dyn Fn()) {
+        let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
         let mut batch = std::mem::take(&mut end.spare);
-        let upto = {
-            let mut queue = self.queue();
-            std::mem::swap(&mut queue.batch, &mut batch);
-            queue.count
-        };
-        if !batch.is_empty() {
-            // A panic is as final as any failure: what of the batch is in the file is not known.
-            let written = caught(|| end.writer.write(&mut batch));
-            written.unwrap_or_else(|said| Err(panicked("write log", &said)))?;
+        let (taken, promise) = self.queue().take(&mut batch);
+        lead.takes();
+        if planted::is(Bug::WalToldTooEarly) {
+            self.reach(&taken);
+            settled();
+            lead.announce(taken.round);
         }
-        end.done = upto;
-        end.spare = batch;
-        Ok(())
+        let len = batch.frames.len() as u64;
+        // A panic is as final as any failure: what of the batch is in the file is not known.
+        let written = caught(|| end.writer.write(&mut batch, promise));
+        let cleaned = match written.unwrap_or_else(|said| Err(panicked("write log", &said))) {
+            Ok(()) => {
+                self.reach(&taken);
+                settled();
+                // Those who wait for this round go on while it cleans.
+                lead.announce(taken.round);
+                let cleaned = caught(|| end.writer.clean_after(len));
+                cleaned.unwrap_or_else(|said| Err(panicked("clean log", &said)))
+            }
+            failed => failed,
+        };
+        if let Err(error) = cleaned {
+            self.fail(&error);
+            lead.fails();
+        }
+        end.spare = batch.within(SPARE_BYTES);
+        self.note_figures(&end.writer);
+    }
+
+    /// The log is written, and synced, as far as that.
+    fn reach(&self, taken: &Taken) {
+        let behind = if planted::is(Bug::WalToldTooFar) { self.queue().count } else { 0 };
+        self.written.store(taken.written.max(behind), Ordering::Release);
+        self.synced.store(taken.synced.max(behind), Ordering::Release);
+    }
+
+    fn note_figures(&self, writer: &Writer) {
+        *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = writer.figures();
     }
 
     #[cold]
@@ -205,27 +288,59 @@ impl Log {
 }
 
 impl Journal for Log {
-    fn write(&self, ranges: &[(u64, &[u8])]) {
-        if self.failure.get().is_some() || matches!(self.begun.get(), Some(Begun::Reading(_))) {
-            return;
+    fn submit(&self, ranges: &[(u64, &[u8])], promise: Promise) -> u64 {
+        if matches!(self.begun.get(), Some(Begun::Reading(_))) {
+            return 0;
         }
-        let number = FRAMES.with_borrow_mut(|frames| {
+        FRAMES.with_borrow_mut(|frames| {
             frames.clear();
             frame::encode(frames, ranges);
+            let long = frames.len() > SPARE_BYTES;
             let mut queue = self.queue();
-            queue.batch.frames.extend_from_slice(frames);
-            let written = |(at, bytes): &(u64, &[u8])| *at..*at + bytes.len() as u64;
-            queue.batch.changes.extend(ranges.iter().map(written).map(RangeEvent::Written));
             queue.count += 1;
+            // Of a log that has failed the position is never reached.
+            if self.failure.get().is_none() {
+                queue.batch.frames.extend_from_slice(frames);
+                let written = |(at, bytes): &(u64, &[u8])| *at..*at + bytes.len() as u64;
+                queue.batch.changes.extend(ranges.iter().map(written).map(RangeEvent::Written));
+            }
+            if promise == Promise::Synced {
+                queue.sync_to = queue.count;
+            }
+            if long {
+                *frames = Vec::new();
+            }
             queue.count
-        });
-        // The thread that has the file writes for all that came before; the others wait here for their turn.
-        let Some(mut end) = self.end() else { return };
-        if end.done >= number || self.failure.get().is_some() {
-            return;
+        })
+    }
+
+    fn submitted(&self) -> u64 {
+        self.queue().count
+    }
+
+    fn settle(&self, position: u64, promise: Promise, settled: &dyn Fn()) {
+        let Some(Begun::Writing(end)) = self.begun.get() else { return };
+        while !self.is_settled(position, promise) {
+            let round = self.queue().round_of(position, promise);
+            match self.rounds.try_lead() {
+                Some(lead) if self.is_settled(position, promise) => drop(lead),
+                Some(lead) => self.lead(lead, end, settled),
+                None => self.rounds.wait(round, || self.is_settled(position, promise)),
+            }
         }
-        if let Err(error) = self.drain(&mut end) {
-            self.fail(&error);
+    }
+
+    fn reached(&self, promise: Promise) -> u64 {
+        match promise {
+            Promise::Written => self.written.load(Ordering::Acquire),
+            Promise::Synced => self.synced.load(Ordering::Acquire),
+        }
+    }
+
+    fn promise(&self) -> Promise {
+        match self.sync {
+            WalSync::Always => Promise::Synced,
+            WalSync::Never => Promise::Written,
         }
     }
 
@@ -238,14 +353,7 @@ impl Journal for Log {
     }
 
     fn sync(&self) -> Result<()> {
-        if let Some(mut end) = self.end()
-            && self.failure.get().is_none()
-        {
-            let synced = self.drain(&mut end).and_then(|()| end.writer.sync());
-            if let Err(error) = &synced {
-                self.fail(error);
-            }
-        }
+        self.settle(self.submitted(), Promise::Synced, &|| {});
         self.failure().map_or(Ok(()), Err)
     }
 
@@ -259,7 +367,7 @@ impl Journal for Log {
         match (self.sync, volatile) {
             (_, Some(on)) => (Durability::ProcessCrash, format!("the log in {dir} is on {on}")),
             (WalSync::Always, None) => {
-                (Durability::Synced, format!("every commit waits until the log in {dir} is synced"))
+                (Durability::Synced, format!("the log in {dir} is synced before a write returns"))
             }
             (WalSync::Never, None) => {
                 (Durability::ProcessCrash, format!("the log in {dir} is synced on demand only"))
@@ -274,7 +382,7 @@ impl Journal for Log {
     fn figures(&self) -> JournalFigures {
         match self.begun.get() {
             Some(Begun::Reading(figures)) => *figures,
-            _ => self.end().map_or_else(JournalFigures::default, |end| end.writer.figures()),
+            _ => *self.figures.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 }

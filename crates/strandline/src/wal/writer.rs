@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use base::Result;
 use base::planted::{self, Bug};
-use pmem::JournalFigures;
+use pmem::{JournalFigures, Promise};
 use ssd::{Append, Fs};
 
-use crate::options::WalSync;
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Binding, Content};
 use crate::wal::live::Live;
@@ -39,8 +38,9 @@ pub(crate) struct FrameBatch {
 }
 
 impl FrameBatch {
-    pub fn is_empty(&self) -> bool {
-        self.frames.is_empty() && self.changes.is_empty()
+    /// The same, empty, with at most so many bytes of memory kept for frames.
+    pub fn within(self, bytes: usize) -> FrameBatch {
+        if self.frames.capacity() > bytes { FrameBatch::default() } else { self }
     }
 }
 
@@ -111,8 +111,6 @@ fn sync_staged(file: &mut dyn Append) -> Result<()> {
 pub(crate) struct Writer {
     place: LogLocation,
     header: SegmentHeader,
-    /// When batches are synced.
-    sync: WalSync,
     file: Box<dyn Append>,
     /// Bytes of the file that are durable.
     synced: u64,
@@ -129,13 +127,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Goes on in the segment that `log` has installed, behind those that are full.
-    pub fn new(place: LogLocation, log: Continued, sync: WalSync) -> Writer {
+    pub fn new(place: LogLocation, log: Continued) -> Writer {
         let Continued { header, file, full, live } = log;
         let synced = file.len();
         Writer {
             place,
             header,
-            sync,
             file,
             synced,
             advised: synced,
@@ -147,15 +144,14 @@ impl Writer {
         }
     }
 
-    /// Writes a batch and leaves it empty: what it holds is as durable as the log is to be when this returns.
-    pub fn write(&mut self, batch: &mut FrameBatch) -> Result<()> {
+    /// Writes a batch and leaves it empty. When this returns, what is promised of it holds, and of all before it.
+    pub fn write(&mut self, batch: &mut FrameBatch, promise: Promise) -> Result<()> {
         planted::step("write the log");
-        let len = batch.frames.len() as u64;
-        if len > 0 {
+        if !batch.frames.is_empty() {
             self.append(&mut batch.frames)?;
             self.figures.writes += 1;
-            self.sync_batch()?;
         }
+        self.keep(promise)?;
         for change in batch.changes.drain(..) {
             match change {
                 RangeEvent::Written(range) => self.live.written(range, self.header.number),
@@ -163,22 +159,35 @@ impl Writer {
             }
         }
         batch.frames.clear();
-        self.clean(CLEAN_SHARE * len + CLEAN_LEAST.min(self.segment_len()))
+        Ok(())
     }
 
-    /// Makes a batch durable before its writers are told, if they rely on that.
-    fn sync_batch(&mut self) -> Result<()> {
+    /// Writes again a part of what counts of the segment that is to go, after `written` new bytes.
+    pub fn clean_after(&mut self, written: u64) -> Result<()> {
+        self.clean(CLEAN_SHARE * written + CLEAN_LEAST.min(self.segment_len()))
+    }
+
+    /// Makes true what is promised of all that was written.
+    fn keep(&mut self, promise: Promise) -> Result<()> {
         if planted::is(Bug::WalAcknowledgeUnsynced) {
             return Ok(());
         }
-        if self.sync == WalSync::Always { self.sync() } else { Ok(()) }
+        match promise {
+            Promise::Synced => return self.sync(),
+            Promise::Written if self.file.len() - self.advised >= ADVISE_EACH => {
+                self.file.advise_written();
+                self.advised = self.file.len();
+            }
+            Promise::Written => {}
+        }
+        Ok(())
     }
 
     /// Makes everything written durable.
     pub fn sync(&mut self) -> Result<()> {
         if self.synced < self.file.len() {
             self.file.sync()?;
-            self.synced = self.file.len();
+            (self.synced, self.advised) = (self.file.len(), self.file.len());
             self.figures.syncs += 1;
         }
         Ok(())
@@ -211,10 +220,6 @@ impl Writer {
         frame::seal(frames, binding, self.file.len(), self.synced);
         self.file.append(frames)?;
         self.figures.written_bytes += len;
-        if self.sync == WalSync::Never && self.file.len() - self.advised >= ADVISE_EACH {
-            self.file.advise_written();
-            self.advised = self.file.len();
-        }
         Ok(())
     }
 

@@ -2,9 +2,11 @@
 //!
 //! - **W1** [`Commit::admit`]: limits, back-pressure, zones granted ahead. All waiting happens here.
 //! - **W2** [`Commit::reserve`]: sequence numbers, a ticket and zone space, inside the gate.
-//! - **W3** [`Commit::copy`], [`Commit::fence`]: records go to persistent memory; parallel between writers.
+//! - **W3** [`Commit::copy`], [`Commit::submit`]: records go to persistent memory, or to the queue of the log; parallel between
+//!   writers.
 //! - **W4** [`Commit::index`]: into the memtables' indexes, not yet visible.
-//! - **W5** [`Commit::publish`]: visible in commit order; [`Engine::await_visible`] acknowledges.
+//! - **W5** [`Commit::publish`]: visible in commit order; [`Engine::await_visible`] waits for the log, or writes it for all that
+//!   wait, and acknowledges.
 //!
 //! A commit that ends between W2 and W5 in any other way is made void when it is dropped, so that the
 //! commits behind it are not held up.
@@ -16,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::Guard;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
-use pmem::{Durable, InFlight, Site};
+use pmem::{InFlight, Promise, Site, Submitted};
 use smallvec::SmallVec;
 use sst::RangeDelete;
 
@@ -27,10 +29,11 @@ use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::format::{self, Kind, Role, Segment, SeqForm, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
+use crate::write::acknowledge::Published;
 use crate::write::admission::Owed;
 use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
-use crate::write::slowdown::Slowdown;
 use crate::write::vacate::{Vacating, fill_vacancy};
+use crate::write::way::WriteWay;
 
 /// The part of a commit that goes to one subrange.
 struct Group {
@@ -66,53 +69,37 @@ pub(crate) struct Commit<'e, 'a> {
     vacating: Option<Vacating<'a>>,
     /// How often it waited for zones.
     zone_waits: u32,
-    slowdown: Slowdown,
+    way: WriteWay,
 }
 
 impl Engine {
     /// Commits `ops` as one: W1 to W5, returning when the commit is visible. Tells the number of the last; of none, the
     /// visible one.
     #[inline]
-    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], slowdown: Slowdown) -> Result<Seq> {
+    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], way: WriteWay) -> Result<Seq> {
         if ops.is_empty() {
-            return self.check_writable("write").map(|()| self.sequence.ring.visible());
+            self.check_writable("write")?;
+            let last_seq = self.sequence.ring.visible();
+            if way.promise == Some(Promise::Synced) {
+                let _call = self.call("write")?;
+                self.sync_wal()?;
+            }
+            return Ok(last_seq);
         }
-        let mut commit = Commit::admit(self, Ops::Borrowed(ops), slowdown)?;
+        // Behind W5 no View is pinned, and the commit is perhaps still at the log: a close must not let others have it.
+        let _call = match self.media.region.is_private() {
+            true => Some(self.call("write")?),
+            false => None,
+        };
+        let mut commit = Commit::admit(self, Ops::Borrowed(ops), way)?;
         while let Err(lack) = commit.reserve() {
             commit.mend(lack)?;
         }
         let copied = commit.copy();
-        let durable = commit.fence(copied)?;
+        let submitted = commit.submit(copied);
         commit.index()?;
-        let last_seq = commit.publish(durable);
-        self.await_visible(last_seq).map(|()| last_seq)
-    }
-
-    /// W5's acknowledgement: returns when everything up to `seq` is visible. Spins a moment, then yields to
-    /// the writers of older commits, then sleeps; it never burns a time slice on a descheduled writer.
-    #[inline]
-    pub(crate) fn await_visible(&self, seq: Seq) -> Result<()> {
-        if self.sequence.ring.visible() >= seq { Ok(()) } else { self.wait_visible(seq) }
-    }
-
-    #[cold]
-    fn wait_visible(&self, seq: Seq) -> Result<()> {
-        for round in 0_u32.. {
-            if self.sequence.ring.has_published(seq) {
-                return Ok(());
-            }
-            match round {
-                0..64 => std::hint::spin_loop(),
-                64..4096 => std::thread::yield_now(),
-                // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void; but of
-                // one that a failing log took neither is known, and nothing behind it is ever told to be there.
-                _ => {
-                    self.media.region.check_journal()?;
-                    std::thread::sleep(std::time::Duration::from_micros(50));
-                }
-            }
-        }
-        Ok(())
+        let published = commit.publish(submitted);
+        self.await_visible(published).map(|()| published.last_seq)
     }
 
     /// Largest commit, in bytes of records, values in extents not counted.
@@ -127,10 +114,10 @@ impl<'e, 'a> Commit<'e, 'a> {
     pub(crate) fn admit(
         engine: &'e Engine,
         mut ops: Ops<'a>,
-        slowdown: Slowdown,
+        way: WriteWay,
     ) -> Result<Commit<'e, 'a>> {
         engine.check_writable("write")?;
-        // Limits first. A value that would take too much of a zone goes to an extent, durable before W2 names it.
+        // Limits first. A value that would take too much of a zone goes to an extent, on its way before W2 names it.
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
             check_limits(op)?;
@@ -139,7 +126,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
             op.place = place as u32;
             if op.stored_value().len() as u64 > value_max && op.kind != Kind::RangeDelete {
-                engine.move_value_out(op, slowdown)?;
+                engine.move_value_out(op, way.slowdown)?;
             }
         }
         let mut commit = Commit {
@@ -151,7 +138,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             number: Seq::ZERO,
             published: Seq::ZERO,
             zone_waits: 0,
-            slowdown,
+            way,
             indexed: false,
             vacating: None,
         };
@@ -286,7 +273,8 @@ impl<'e, 'a> Commit<'e, 'a> {
     #[inline]
     fn prepare(&mut self, bytes: u64) -> Result<()> {
         let engine = self.engine;
-        if engine.background.throttle.debt() != 0 && engine.pay(bytes, self.slowdown)? == Owed::Work
+        if engine.background.throttle.debt() != 0
+            && engine.pay(bytes, self.way.slowdown)? == Owed::Work
         {
             self.work_off()?;
         }
@@ -350,7 +338,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                     .collect();
                 for (first, len) in wanted {
                     let op = &self.ops[first];
-                    self.engine.await_zone(op, claim, len, self.slowdown)?;
+                    self.engine.await_zone(op, claim, len, self.way.slowdown)?;
                 }
                 self.group();
             }
@@ -439,11 +427,10 @@ impl<'e, 'a> Commit<'e, 'a> {
         flight
     }
 
-    /// W3, second half: the commit's only fence. A log that fails poisons the store.
+    /// W3, second half: the commit's only fence, or its place in the queue of the log.
     #[inline]
-    pub(crate) fn fence(&mut self, copied: InFlight<'e>) -> Result<Durable> {
-        let fenced = self.engine.media.region.try_fence(copied);
-        fenced.inspect_err(|error| self.engine.poison.set(error))
+    pub(crate) fn submit(&mut self, copied: InFlight<'e>) -> Submitted {
+        self.engine.media.region.submit(copied, self.way.promise)
     }
 
     /// W4: names the records in the memtables' indexes. Not visible: readers stop at the visible number.
@@ -501,23 +488,24 @@ impl<'e, 'a> Commit<'e, 'a> {
         }
     }
 
-    /// W5: hands the commit to the ring with the proof that it is durable. Returns its last number.
+    /// W5: hands the commit to the ring with what it needs to be durable, and publishes what is.
     #[inline]
-    pub(crate) fn publish(mut self, durable: Durable) -> Seq {
+    pub(crate) fn publish(mut self, submitted: Submitted) -> Published {
         self.phase = Phase::Closed;
         let last_seq = self.number + self.ops.len() as u64 - 1;
+        let needs = submitted.needs();
         if let Some(vacating) = &mut self.vacating {
             vacating.vacate(self.engine, &self.ops, last_seq);
         }
         if let Some(ticket) = self.ticket {
-            self.engine.sequence.ring.complete(ticket, durable);
+            self.engine.complete(ticket, submitted);
         }
         // Not at the head of W5: all of it is done for this commit, and only the older ones are passed over.
         #[cfg(feature = "planted")]
         if planted::is(Bug::PublishOutOfOrder) {
             self.engine.sequence.ring.leap(last_seq);
         }
-        last_seq
+        Published { last_seq, needs }
     }
 
     /// Number of the commit, once reserved.
@@ -559,8 +547,9 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
         }
         // If not even that is durable, the commit's fate is unknown: it is never passed.
-        match (region.try_fence(flight), self.ticket) {
-            (Ok(durable), Some(ticket)) => self.engine.sequence.ring.complete(ticket, durable),
+        let submitted = region.submit(flight, None);
+        match (region.settle(submitted.needs(), &|_| {}), self.ticket) {
+            (Ok(_), Some(ticket)) => self.engine.complete(ticket, submitted),
             (Ok(_), None) => {}
             (Err(error), _) => self.engine.poison.set(error),
         }

@@ -1,8 +1,10 @@
 //! The way of a write, W1 to W5.
 
+pub(crate) mod acknowledge;
 mod admission;
 pub(crate) mod commit;
 mod long_values;
 pub(crate) mod op;
 pub(crate) mod slowdown;
 mod vacate;
+pub(crate) mod way;

@@ -7,8 +7,9 @@ use base::{Error, ErrorKind};
 use crate::engine::Engine;
 
 /// Whether a commit may wait in W1 for back-pressure or for space, or do background work there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Slowdown {
+    #[default]
     Allowed,
     /// It fails with `Busy` instead.
     Refused,

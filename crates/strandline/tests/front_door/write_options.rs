@@ -7,15 +7,17 @@ use std::time::Duration;
 use ssd::{Disk, Memory};
 use strandline::operators::BuiltInOperator;
 use strandline::steps::{self, Given};
-use strandline::{Batch, Db, ErrorKind, Hooks, Options, PmSource, WalSync, WriteOptions};
+use strandline::{
+    Batch, Db, ErrorKind, Hooks, Options, PmSource, WalSync, WriteDurability, WriteOptions,
+};
 
 use crate::common::{heap, kind_of, numbered, small};
 
 /// What power failure may leave of a disk, at most so many.
 const SURVIVORS: usize = 24;
 
-/// Opens the store in DRAM whose log is on `disk`, synced on demand only.
-fn open(disk: &Memory) -> Db {
+/// Opens the store in DRAM whose log is on `disk`.
+fn open(disk: &Memory, wal_sync: WalSync) -> Db {
     let memory = heap(1 << 20);
     let format = pool::Format::for_len(memory.len());
     let given = Given {
@@ -27,7 +29,7 @@ fn open(disk: &Memory) -> Db {
     };
     let options = Options::default()
         .pm(PmSource::Dram)
-        .wal_sync(WalSync::Never)
+        .wal_sync(wal_sync)
         .background_threads(0)
         .recovery_threads(1);
     let hooks = Hooks::default().merge_operator(Arc::new(BuiltInOperator::Add));
@@ -52,12 +54,30 @@ const WAYS: [(&str, SyncedWrite); 4] = [
     }),
 ];
 
+/// What is asked of a write in which store.
+const WORTH: [(WalSync, WriteDurability); 6] = [
+    (WalSync::Never, WriteDurability::Synced),
+    (WalSync::Never, WriteDurability::Buffered),
+    (WalSync::Never, WriteDurability::Store),
+    (WalSync::Always, WriteDurability::Synced),
+    (WalSync::Always, WriteDurability::Buffered),
+    (WalSync::Always, WriteDurability::Store),
+];
+
+fn survives_power(store: WalSync, durability: WriteDurability) -> bool {
+    match durability {
+        WriteDurability::Store => store == WalSync::Always,
+        durability => durability == WriteDurability::Synced,
+    }
+}
+
 #[test]
 fn a_synced_write_survives_power_failure_with_all_before_it() {
     for (way, write) in WAYS {
-        for sync in [true, false] {
+        for (store, durability) in WORTH {
+            let sync = survives_power(store, durability);
             let disk = Memory::default();
-            let db = open(&disk);
+            let db = open(&disk, store);
             for key in ["gone", "before"] {
                 db.put(key, one()).expect("put");
             }
@@ -65,13 +85,14 @@ fn a_synced_write_survives_power_failure_with_all_before_it() {
                 // Without this, the put of the key that is deleted could be lost, too.
                 db.sync_wal().expect("sync");
             }
-            write(&db, &WriteOptions::new().sync(sync)).expect(way);
-            db.put("after", one()).expect("put");
+            write(&db, &WriteOptions::new().durability(durability)).expect(way);
+            let buffered = WriteOptions::new().durability(WriteDurability::Buffered);
+            db.default_keyspace().put_with("after", one(), &buffered).expect("put");
             let left: Vec<Disk> = disk.disk().survivors(SURVIVORS, 1).collect();
             drop(db);
             let (mut without_last, mut without_it) = (0, 0);
             for disk in left {
-                let db = open(&Memory::new(disk));
+                let db = open(&Memory::new(disk), store);
                 let get = |key: &str| db.get(key).expect("get");
                 assert_eq!(get("before").as_deref(), Some(&one()[..]), "{way}");
                 let written = match way {
@@ -94,13 +115,14 @@ fn a_synced_write_survives_power_failure_with_all_before_it() {
 #[test]
 fn an_empty_batch_with_sync_syncs_what_came_before() {
     let disk = Memory::default();
-    let db = open(&disk);
+    let db = open(&disk, WalSync::Never);
     db.put("before", one()).expect("put");
-    db.write_with(&Batch::new(), &WriteOptions::new().sync(true)).expect("sync");
+    db.write_with(&Batch::new(), &WriteOptions::new().durability(WriteDurability::Synced))
+        .expect("sync");
     let left: Vec<Disk> = disk.disk().survivors(SURVIVORS, 1).collect();
     drop(db);
     for disk in left {
-        assert!(open(&Memory::new(disk)).contains_key("before").expect("get"));
+        assert!(open(&Memory::new(disk), WalSync::Never).contains_key("before").expect("get"));
     }
 }
 

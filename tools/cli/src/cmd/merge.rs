@@ -8,7 +8,7 @@ use serde_json::json;
 use strandline::Keyspace;
 use strandline::operators::{BuiltInOperator, encode_set};
 
-use crate::context::{Context, IfMissing};
+use crate::context::{Context, DurabilityArg, IfMissing};
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
 
@@ -22,6 +22,8 @@ pub struct MergeArgs {
     /// OPERAND is bytes, whatever the operator: eight of them for add, a whole set for set-union
     #[arg(long)]
     raw: bool,
+    #[command(flatten)]
+    durability: DurabilityArg,
 }
 
 pub fn run(context: &Context, args: &MergeArgs) -> Outcome {
@@ -29,7 +31,7 @@ pub fn run(context: &Context, args: &MergeArgs) -> Outcome {
     let db = context.write(IfMissing::Fail)?;
     let keyspace = context.keyspace(&db)?;
     let operand = operand(context, args, &keyspace)?;
-    keyspace.merge(&key, &operand)?;
+    keyspace.merge_with(&key, &operand, &args.durability.options())?;
     let bytes = operand.len() as u64;
     context.report(
         format_args!("merged 1 operand ({})", human::plural(bytes, "byte")),

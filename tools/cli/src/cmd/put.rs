@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use serde_json::json;
 
-use crate::context::{Context, CreateArg};
+use crate::context::{Context, CreateArg, DurabilityArg};
 use crate::failure::{OK, Outcome};
 use crate::human;
 
@@ -18,13 +18,15 @@ pub struct PutArgs {
     value: OsString,
     #[command(flatten)]
     store: CreateArg,
+    #[command(flatten)]
+    durability: DurabilityArg,
 }
 
 pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let value = context.form.argument("VALUE", &args.value)?;
     let db = context.write(args.store.if_missing())?;
-    context.keyspace(&db)?.put(&key, &value)?;
+    context.keyspace(&db)?.put_with(&key, &value, &args.durability.options())?;
     let bytes = (key.len() + value.len()) as u64;
     context.report(
         format_args!("put 1 key ({})", human::plural(bytes, "byte")),

@@ -136,3 +136,17 @@ fn a_dump_comes_back() {
     }
     store.run(&["dump", "--literal"]).failed(2, "--literal");
 }
+
+#[test]
+fn a_write_says_what_it_is_to_survive() {
+    let store = Store::new();
+    store.run(&["create", "--pm", "dram", "--pm-size", "16M", "--wal-sync", "never"]).ok();
+    for durability in ["store", "buffered", "synced"] {
+        store.run(&["put", "--durability", durability, durability, "there"]).ok();
+        assert_eq!(store.run(&["get", durability]).ok().text(), "there\n");
+        store.run(&["del", "--durability", durability, durability]).ok();
+        assert_eq!(store.run(&["get", durability]).code, 1);
+    }
+    let refused = store.run(&["put", "--durability", "sometimes", "key", "value"]);
+    assert!(refused.code == 2 && refused.err.contains("synced"), "{}", refused.err);
+}

@@ -105,11 +105,13 @@ impl<'a> Crowd<'a> {
         for _ in 0..self.shape.ops {
             let writes = drawer.commit();
             let Some(batch) = self.batch(&writes) else { continue };
+            let (synced, options) = drawer.durability();
             let begun = self.pm.mark();
-            match steps::write(self.db, &batch) {
+            match steps::write(self.db, &batch, &options) {
                 Ok(number) => {
                     let during = During { begun, done: self.pm.mark() };
-                    notes.commits.push(Commit { writes, number: number.get(), during });
+                    let number = number.get();
+                    notes.commits.push(Commit { writes, number, during, synced });
                 }
                 Err(error) if refused(&error) => notes.refused += 1,
                 Err(error) if self.was_dropped(&error, &writes) => {}

@@ -83,6 +83,7 @@ fn mixed() -> Shape {
         range_deletes: 3,
         merges: 10,
         batches: 20,
+        synced: 0,
         spare: 10,
         works: vec![
             Work::Flush,
@@ -133,6 +134,12 @@ fn unsynced() -> Shape {
     Shape { spare: 0, works, whole: 20, ..mixed() }
 }
 
+/// Commits that survive power failure among others that need not. Few edits, which would sync the log for all.
+fn mixed_durabilities() -> Shape {
+    let works = vec![Work::Flush, Work::Compact];
+    Shape { writers: 4, synced: 40, spare: 0, works, whole: 3, ..mixed() }
+}
+
 /// Bugs that show only where several threads act, and the campaigns that reach each soonest.
 ///
 /// That a compaction changes the View before its edit shows to readers: its outputs are not there yet. Of a flush and a
@@ -146,6 +153,8 @@ pub const BUGS: &[(Bug, &[&str])] = &[
     (Bug::RecoveryThreadSkipsFlush, &["threads-in-pm", "threads"]),
     (Bug::RecoveryFencedByOpener, &["threads-in-pm", "threads"]),
     (Bug::IngestPublishedFirst, &["threads-ingests"]),
+    (Bug::WalToldTooEarly, &["threads-wal", "threads-wal-mixed"]),
+    (Bug::WalToldTooFar, &["threads-wal", "threads-wal-mixed"]),
 ];
 
 /// Worlds of each campaign after which a bug counts as a survivor.
@@ -215,5 +224,6 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 4),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
+        campaign("threads-wal-mixed", UNSYNCED, mixed_durabilities(), Mode::Adr, limits, 6),
     ]
 }

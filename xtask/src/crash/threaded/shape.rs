@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use sim::{Keys, Rng, Value, Write};
+use strandline::{WriteDurability, WriteOptions};
 
 /// What writers, readers and the one thread for the whole store are busy with. Percentages are of a thread's operations.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Shape {
     pub range_deletes: u32,
     pub merges: u32,
     pub batches: u32,
+    /// Commits that are to survive power failure, in a store that does not promise that of each.
+    pub synced: u32,
     /// Of the writes, percentage that goes to the keyspace that comes and goes.
     pub spare: u32,
     /// What is done to the whole store: each as often as it stands here.
@@ -78,6 +81,19 @@ impl Drawer<'_> {
             return if key <= other { (key, other) } else { (other, key) };
         }
         (key, end)
+    }
+
+    /// How a commit is to last: whether it survives power failure though others may not, and how to ask for that.
+    pub fn durability(&mut self) -> (bool, WriteOptions) {
+        let synced = self.shape.synced > 0 && self.rng.percent(self.shape.synced);
+        let durability = if synced {
+            WriteDurability::Synced
+        } else if self.shape.synced > 0 && self.rng.one_in(2) {
+            WriteDurability::Buffered
+        } else {
+            WriteDurability::Store
+        };
+        (synced, WriteOptions::new().durability(durability))
     }
 
     /// The changes of a commit.

@@ -6,6 +6,7 @@ use testkit::Rng;
 
 use super::tree::steps;
 use super::*;
+use crate::ring::{Durably, Ring};
 
 /// As many range deletions as a memtable should take without a sweat.
 const MANY: u64 = 100_000;
@@ -149,7 +150,7 @@ fn needed_pieces_answer_every_reader_and_name_no_more() {
         let all: Vec<RangeDelete> =
             (1..=seqs).map(|seq| delete(rng.below(keys), rng.below(keys), seq)).collect();
         deletes.add(all.clone());
-        let ring = crate::ring::Ring::new(Seq::new(seqs));
+        let ring = Ring::new(Seq::new(seqs), Durably::AtOnce);
         let snapshots = crate::snapshot::Snapshots::default();
         let mut readers = vec![Seq::new(seqs)];
         for _ in 0..rng.below(4) {
