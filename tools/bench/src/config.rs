@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use strandline::Options;
+use strandline::{Options, WalSync};
 
 use crate::data::keys::{Form, Keys};
 use crate::data::values::Marking;
@@ -133,7 +133,8 @@ impl Default for Config {
             fill_bytes: 256 << 20,
             preset_report: None,
             help: false,
-            engine: Options::default().inspect(true),
+            // As db_bench does, which does not sync unless it is asked to.
+            engine: Options::default().inspect(true).wal_sync(WalSync::Never),
             pm_size_given: false,
             given: Vec::new(),
         }

@@ -182,13 +182,13 @@ mod tests {
         same("--max_background_jobs=7", "--background_threads=7");
         same("--max_background_compactions=5", "--background_threads=6");
         same("--rate_limiter_bytes_per_sec=1M", "--compaction_rate=1M");
-        same("--sync=0", "--wal_sync=never");
+        same("--sync", "--wal_sync=always");
         let both = ["--max_background_compactions=3", "--max_background_flushes=2"];
         assert_eq!(engine(&both).background_threads, 5);
         let large = engine(&["--cache_size=2G"]);
         assert_eq!((large.block_cache, large.dram_budget), (2 << 30, 4 << 30));
         for nothing in
-            ["--cache_size=-1", "--bloom_bits=-1", "--max_background_flushes=-1", "--sync"]
+            ["--cache_size=-1", "--bloom_bits=-1", "--max_background_flushes=-1", "--sync=0"]
         {
             assert_eq!(engine(&[nothing]), engine(&[]), "{nothing}");
         }

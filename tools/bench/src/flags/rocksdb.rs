@@ -131,8 +131,9 @@ pub(crate) const MAPPED: &[Flag] = &[
     Flag {
         name: "sync",
         takes: BOOLEAN,
-        doc: "On a store with a log (pm=dram) sets wal_sync: always or never. In persistent memory each write is \
-              durable when it returns, whatever is asked for: --sync=0 changes nothing there, and a note says so.",
+        doc: "On a store with a log (pm=dram) sets wal_sync: always or never [false, as db_bench has it]. In persistent \
+              memory each write is durable when it returns, whatever is asked for: --sync=0 changes nothing there, and a \
+              note says so.",
         set: |config, text| {
             let synced = boolean(text)?;
             config.sync = Some(synced);

@@ -1,6 +1,6 @@
 //! Benchmarks that write.
 
-use strandline::{Batch, PmSource, WalSync};
+use strandline::{Batch, WalSync};
 
 use super::done::Done;
 use crate::bench::{Bench, Crew};
@@ -26,7 +26,8 @@ pub(super) fn fillseq(bench: &mut Bench) -> Result<Done, String> {
 pub(super) fn fillsync(bench: &mut Bench) -> Result<Done, String> {
     let asked = bench.store.options().wal_sync;
     // Only a store with a log can be told not to wait; all others always do.
-    let changes = asked != WalSync::Always && bench.store.options().pm == PmSource::Dram;
+    let has_log = bench.store.db()?.properties().wal.is_some();
+    let changes = asked != WalSync::Always && has_log;
     if changes {
         bench.store.options_mut().wal_sync = WalSync::Always;
         bench.store.fresh()?;
