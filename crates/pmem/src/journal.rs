@@ -162,11 +162,11 @@ impl Domain for Recorder {
 
     fn fence(&self, region: &Region, site: Site) {
         let promise = self.journal.promise();
-        let position = self.submit(region, site, None);
+        let position = self.submit(region, site, promise);
         self.journal.settle(position, promise, &|| {});
     }
 
-    fn submit(&self, region: &Region, _site: Site, promise: Option<Promise>) -> u64 {
+    fn submit(&self, region: &Region, _site: Site, promise: Promise) -> u64 {
         let ranges = self.take();
         if ranges.is_empty() {
             // Another submission of this thread has taken what was flushed for this one.
@@ -185,7 +185,7 @@ impl Domain for Recorder {
             .collect();
         let parts: Vec<(u64, &[u8])> =
             parts.into_iter().map(|(start, part)| (start, &bytes[part])).collect();
-        self.journal.submit(&parts, promise.unwrap_or_else(|| self.journal.promise()))
+        self.journal.submit(&parts, promise)
     }
 
     fn load(&self, _region: &Region, _at: u64, _len: usize) {}

@@ -38,7 +38,7 @@ pub trait Domain: Send + Sync {
     /// This thread's flushes were fenced.
     fn fence(&self, region: &Region, site: Site);
     /// The same, where the bytes are on their way only: their position in the journal, 0 if they have arrived.
-    fn submit(&self, region: &Region, site: Site, _promise: Option<Promise>) -> u64 {
+    fn submit(&self, region: &Region, site: Site, _promise: Promise) -> u64 {
         self.fence(region, site);
         0
     }
@@ -391,18 +391,18 @@ impl Region {
         self.durable()
     }
 
-    /// The first half of a fence. Without a journal it is the whole of it. With one, what this
-    /// thread has flushed is handed to the journal, and the second half waits for it: [`Region::settle`]. `promise` is what
-    /// is relied on, if it is not what a [`fence`](Region::fence) promises.
+    /// The first half of a fence. Without a journal it is the whole of it. With one, what this thread has flushed is handed
+    /// to the journal, and the second half waits for it: [`Region::settle`]. `promise` is what is relied on, if it is not what
+    /// a [`fence`](Region::fence) promises.
     #[inline]
     pub fn submit(&self, flushed: InFlight<'_>, promise: Option<Promise>) -> Submitted {
         debug_assert!(std::ptr::eq(self, flushed.region), "flush of another region");
         self.flusher.fence();
         self.stats.fenced();
+        let kept = || self.journal.as_ref().map_or(Promise::Synced, |journal| journal.promise());
+        let promise = promise.unwrap_or_else(kept);
         let position =
             self.domain.as_ref().map_or(0, |domain| domain.submit(self, flushed.site, promise));
-        let kept = || self.journal.as_ref().map_or(Promise::Synced, |journal| journal.promise());
-        let promise = if position == 0 { Promise::Synced } else { promise.unwrap_or_else(kept) };
         Submitted { needs: Needs { position, promise } }
     }
 

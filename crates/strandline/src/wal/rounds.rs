@@ -5,10 +5,9 @@
 //!              └───► or wait for the round that takes it
 //! ```
 //!
-//! A thread that waits tries to lead first; the one that leads takes all that is queued. The others wait for the end of the round that takes
-//! theirs: the one under way or the next, so there are two bells, one for the rounds of each parity. At its end a round wakes
-//! all that it has written for, once, and one of those that wait for the next: the next leader. Before this each waiter took
-//! the lock of the file in turn to find out that its frame was written, one switch of threads after the other.
+//! A thread that waits tries to lead first; the one that leads takes all that is queued. The others wait for the end of the
+//! round that takes theirs: the one under way or the next, so there are two bells, one for the rounds of each parity. At its
+//! end a round wakes all that it has written for, once, and one of those that wait for the next: the next leader.
 //!
 //! - **I-WAL-4** What was written, or that writing failed, is known before anyone is woken for it. The leadership is given up
 //!   before the bell rings for the next leader: who looked too early looks again.
