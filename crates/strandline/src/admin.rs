@@ -71,6 +71,10 @@ impl Engine {
         self.space.holders.count(1, 0);
         spaces.insert(Arc::clone(&space));
         edit.end();
+        if space.expiry.is_some() {
+            // From now on looks for expired values are due, to which nothing else may call a thread.
+            self.background.member.wake();
+        }
         Ok(space)
     }
 
@@ -147,6 +151,8 @@ impl Engine {
         self.abandon_compactions(&space);
         self.remove_space(&space)?;
         self.reclaim();
+        // Its tables are removed.
+        self.background.member.wake();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod keyspace;
 mod pinned;
 mod range;
 mod read_options;
+mod runtime;
 mod slice;
 mod snapshot;
 mod upkeep;
@@ -38,6 +39,7 @@ use crate::hooks::Hooks;
 use crate::keyspace::KeyspaceState;
 use crate::machine::MachineMemory;
 use crate::open;
+use crate::open::ground::Machine;
 use crate::options::KeyspaceOptions;
 use crate::options::Options;
 use crate::tree::tables::TableDir;
@@ -90,7 +92,7 @@ impl Db {
 
     /// As [`Db::open`], with code of the application's own.
     pub fn open_with(path: impl AsRef<Path>, options: Options, hooks: Hooks) -> Result<Db> {
-        Db::from_engine(open::open(path.as_ref(), options, hooks, Access::Write)?)
+        Db::from_engine(open::open(&Machine::here(), path.as_ref(), options, hooks, Access::Write)?)
     }
 
     /// Opens the store at `path` for reading only: nothing is written, recovery happens in DRAM, and
@@ -105,7 +107,7 @@ impl Db {
         options: Options,
         hooks: Hooks,
     ) -> Result<Db> {
-        Db::from_engine(open::open(path.as_ref(), options, hooks, Access::Read)?)
+        Db::from_engine(open::open(&Machine::here(), path.as_ref(), options, hooks, Access::Read)?)
     }
 
     /// Removes the store at `path`, which no one may have open: its tables, its pool or log, and last its file `STORE`. Files

@@ -71,7 +71,7 @@ mod record;
 mod recovery;
 mod repair;
 mod ring;
-mod signal;
+mod runtime;
 mod snapshot;
 mod socket;
 mod space;
@@ -118,6 +118,7 @@ pub use probe::{Explained, Probe, ProbeSource, TimedProbe};
 pub use quantum::Work;
 pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};
+pub use runtime::{Runtime, RuntimeFigures, RuntimeOptions};
 
 /// The examples of the front page, as tests.
 #[cfg(doctest)]

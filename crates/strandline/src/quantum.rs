@@ -30,7 +30,7 @@ pub(crate) enum Worked {
     Did,
     /// There is nothing to do.
     Idle,
-    /// Another thread is at it.
+    /// Another thread is at it, or it waits for time to pass.
     Busy,
     /// Commits that are on their way must finish first.
     Blocked,

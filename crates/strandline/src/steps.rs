@@ -264,7 +264,7 @@ pub fn destroy_at(ground: &Given, path: &Path, options: &Options) -> Result<()> 
 
 /// As [`Db::open`], on this machine with `/proc` and `/sys` as they lie under `root`.
 pub fn open_under(root: &Path, path: &Path, options: Options) -> Result<Db> {
-    let ground = Machine { root };
+    let ground = Machine { root, runtime: None };
     Db::from_engine(open::open_at(&ground, path, options, Hooks::default(), Access::Write)?)
 }
 

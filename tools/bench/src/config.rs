@@ -50,6 +50,8 @@ pub(crate) struct Config {
     pub seed: u64,
     pub seek_nexts: u64,
     pub queue_depth: u64,
+    /// Stores that `stores` opens.
+    pub stores: u64,
     /// Keys in a range that `deleterange` deletes.
     pub range_width: u64,
     /// Keys that `mergerandom` merges into, if not `num`.
@@ -108,6 +110,7 @@ impl Default for Config {
             seed: 301,
             seek_nexts: 0,
             queue_depth: 1000,
+            stores: 2000,
             range_width: 100,
             merge_keys: None,
             compression_ratio: 0.5,

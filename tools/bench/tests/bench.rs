@@ -182,6 +182,20 @@ fn a_queue_tells_what_its_seeks_took() {
 }
 
 #[test]
+fn many_stores_tell_what_each_takes() {
+    let args = ["--pm=heap", "--pm_size=16M", "--json", "--stores=2", "--benchmarks=stores"];
+    let object = run(&args).objects().remove(0);
+    assert!(object["skipped"].is_string(), "they would not be there again: {object}");
+    let args = ["--pm_size=16M", "--json", "--stores=40", "--benchmarks=stores"];
+    let object = run(&args).objects().remove(0);
+    assert_eq!(number(&object, "stores") as u64, 40, "{object}");
+    for field in ["make_mean_ms", "first_put_mean_ms", "reopen_mean_ms", "memory_bytes_each"] {
+        assert!(number(&object, field) > 0.0, "{field}: {object}");
+    }
+    assert!(number(&object, "disk_bytes_each") < 4e6, "{object}");
+}
+
+#[test]
 fn ranges_and_keyspaces_tell_what_each_costs() {
     let args = ["--num=3000", "--pm_size=64M", "--json", "--benchmarks=rangedelete,keyspaces"];
     let objects = run(&args).objects();

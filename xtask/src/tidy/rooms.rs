@@ -20,17 +20,17 @@ const LEAVES: &[&str] = &[
     "poison",
     "probe",
     "quantum",
-    "signal",
     "socket",
     "span",
     "ttl",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
-const ROOMS: [(&str, &[&str]); 33] = [
+const ROOMS: [(&str, &[&str]); 34] = [
     ("cache", &[]),
     ("level0/policy", &[]),
     ("record", &[]),
     ("ring", &[]),
+    ("runtime", &["cache"]),
     ("throttle", &["level0/policy"]),
     ("wal", &[]),
     ("snapshot", &["ring"]),
@@ -81,6 +81,7 @@ const ROOMS: [(&str, &[&str]); 33] = [
             "record",
             "recovery",
             "ring",
+            "runtime",
             "snapshot",
             "space",
             "throttle",
@@ -120,7 +121,7 @@ const ROOMS: [(&str, &[&str]); 33] = [
         ],
     ),
     ("read", &["engine", "iter", "keyspace", "level0/run", "ranges", "record", "tree"]),
-    ("write", &["engine", "keyspace", "memtable", "record", "ring", "throttle"]),
+    ("write", &["engine", "keyspace", "memtable", "record", "ring", "runtime", "throttle"]),
     (
         "level0",
         &[
@@ -157,19 +158,21 @@ const ROOMS: [(&str, &[&str]); 33] = [
             "tree",
         ],
     ),
-    ("background", &["engine", "keyspace", "level0", "level0/policy", "memtable"]),
+    ("background", &["engine", "keyspace", "level0", "level0/policy", "memtable", "runtime"]),
     ("inspect", &["cache", "compaction/under_way", "engine", "observe", "recovery"]),
     (
         "open",
         &[
             "admin",
             "background",
+            "cache",
             "engine",
             "inspect",
             "keyspace",
             "manifest",
             "record",
             "recovery",
+            "runtime",
             "tree",
             "wal",
         ],
@@ -177,6 +180,7 @@ const ROOMS: [(&str, &[&str]); 33] = [
     (
         "backup",
         &[
+            "cache",
             "compaction",
             "compaction/merge",
             "engine",
@@ -195,6 +199,7 @@ const ROOMS: [(&str, &[&str]); 33] = [
     (
         "repair",
         &[
+            "cache",
             "engine",
             "iter",
             "keyspace",
@@ -213,7 +218,7 @@ const ROOMS: [(&str, &[&str]); 33] = [
         "db",
         &[
             "backup", "check", "engine", "keyspace", "observe", "open", "read", "record",
-            "recovery", "tree", "write",
+            "recovery", "runtime", "tree", "write",
         ],
     ),
 ];

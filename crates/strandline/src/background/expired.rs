@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Duration;
 
 use base::Seq;
 
@@ -62,6 +63,19 @@ impl Engine {
         let pause = (shortest / LOOKS).clamp(PAUSE.0, PAUSE.1);
         looks.next = now.millis().saturating_add(pause);
         begun
+    }
+
+    /// In which time the next look for expired values is due, if a keyspace has any.
+    pub(crate) fn next_look_for_expired(&self) -> Option<Duration> {
+        let clock = self.hooks.clock();
+        clock.highest()?;
+        let next = match self.background.expiry_looks.try_lock() {
+            Ok(looks) => looks.next,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().next,
+            // Another thread is at it.
+            Err(TryLockError::WouldBlock) => 0,
+        };
+        Some(Duration::from_millis(next.saturating_sub(clock.now().millis()).min(PAUSE.1)))
     }
 
     /// Sees to it that level 0 of a subrange goes, if all of it has `expired`. Tells whether there is work now.

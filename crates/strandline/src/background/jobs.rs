@@ -336,6 +336,21 @@ impl Engine {
         RunMerge::begin(self, space, subrange, &view, choice)
     }
 
+    /// Flushes the memtables that are worth it if that was asked for: other stores need the memory of their indexes.
+    pub(crate) fn flush_if_asked(&self) {
+        let Some(share) = self.share.as_ref().filter(|share| share.take_asked()) else { return };
+        for (space, subrange) in self.space.holders.now() {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            let dram = subrange.view.load().active().dram_bytes();
+            if subrange.write_head.bytes() > 0 && dram >= share.floor() {
+                self.switch_memtable(&subrange);
+            }
+        }
+        self.update_reserve();
+        self.update_debt();
+        share.answer();
+    }
+
     /// Ends a reclaim round: switches active memtables, so that the next round reaches their dead records too. If files have
     /// no room, idle subranges give their spare zones back: the room in files that those may need counts as taken.
     pub(crate) fn end_round(&self) {

@@ -18,6 +18,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use ssd::Fs;
 use sst::RangeDelete;
 
+use crate::cache::StoreCache;
 use crate::compaction::merge::engine::{Merge, Poll};
 use crate::engine::Engine;
 use crate::iter::retention::{Older, Retention};
@@ -97,7 +98,7 @@ impl Engine {
         let tables = Tables::new(
             TableDir { fs: Arc::clone(fs), dir: dir.clone() },
             FileRoom::unlimited(),
-            0,
+            StoreCache::own(0),
         );
         let tables = Arc::new(tables);
         tables.number_from(state.next_table);

@@ -197,7 +197,7 @@ impl Engine {
             return Ok(None);
         }
         self.await_visible(commit.publish(submitted))?;
-        self.background.signal.raise();
+        self.background.member.wake();
         Ok(Some(seq))
     }
 

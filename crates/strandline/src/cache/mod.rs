@@ -11,7 +11,7 @@
 
 mod shard;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Result;
@@ -23,9 +23,14 @@ use shard::Shard;
 /// Locks are spread over this many shards, a power of two.
 const SHARDS: usize = 16;
 
-/// Names a block: the table's number, never reused, and where the block begins.
+/// A store among those that share the cache. Its number is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CacheUser(u32);
+
+/// Names a block: whose it is, the table's number, which its store never reuses, and where the block begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct BlockKey {
+    pub user: CacheUser,
     pub table: u64,
     pub offset: u64,
 }
@@ -38,7 +43,31 @@ pub(crate) struct BlockCache {
     charged: AtomicU64,
     /// Bytes of blocks that stand with their tables.
     held: AtomicU64,
+    users: AtomicU32,
     counters: Counters,
+}
+
+/// A cache as one store uses it. Blocks of a store that is closed make room for others in time: no other has its number.
+pub(crate) struct StoreCache {
+    pub cache: Arc<BlockCache>,
+    pub user: CacheUser,
+}
+
+impl StoreCache {
+    /// A part in a cache that other stores use too.
+    pub(crate) fn of(cache: &Arc<BlockCache>) -> StoreCache {
+        StoreCache { cache: Arc::clone(cache), user: cache.take_user() }
+    }
+
+    /// A cache for one store.
+    pub(crate) fn own(budget: u64) -> StoreCache {
+        StoreCache::of(&Arc::new(BlockCache::new(budget)))
+    }
+
+    /// Drops the blocks of a table whose file is gone.
+    pub(crate) fn purge(&self, table: u64) {
+        self.cache.purge(self.user, table);
+    }
 }
 
 /// What a block that stands with its table is charged, for as long as this is there.
@@ -55,7 +84,7 @@ struct Counters {
     refused: AtomicU64,
 }
 
-/// Figures of the block cache since the store was opened.
+/// Figures of a block cache, since the store was opened; since the runtime was made where stores share it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheFigures {
@@ -87,12 +116,17 @@ impl BlockCache {
             budget,
             charged: AtomicU64::new(0),
             held: AtomicU64::new(0),
+            users: AtomicU32::new(0),
             counters: Counters::default(),
         }
     }
 
     pub(crate) fn budget(&self) -> u64 {
         self.budget
+    }
+
+    fn take_user(&self) -> CacheUser {
+        CacheUser(self.users.fetch_add(1, Relaxed))
     }
 
     /// The block called `key`, which `load` reads if it is not here.
@@ -160,10 +194,9 @@ impl BlockCache {
         fits
     }
 
-    /// Drops the blocks of a table whose file is gone.
-    pub(crate) fn purge(&self, table: u64) {
+    fn purge(&self, user: CacheUser, table: u64) {
         for shard in 0..SHARDS {
-            let (count, freed) = self.shard(shard).purge(table);
+            let (count, freed) = self.shard(shard).purge(user, table);
             self.charged.fetch_sub(freed, Relaxed);
             self.counters.purged.fetch_add(count, Relaxed);
         }
@@ -194,10 +227,18 @@ impl BlockCache {
     }
 }
 
+impl BlockKey {
+    #[inline]
+    fn hash(self) -> u64 {
+        // Tables of different stores have the same numbers, from 1 on.
+        mix(self.table ^ u64::from(self.user.0) << 32, self.offset)
+    }
+}
+
 /// The shard that `key` belongs to.
 #[inline]
 fn home(key: BlockKey) -> usize {
-    (mix(key.table, key.offset) >> 60) as usize % SHARDS
+    (key.hash() >> 60) as usize % SHARDS
 }
 
 impl Drop for Hold {
@@ -215,6 +256,7 @@ mod tests {
 
     /// A table in memory that is read through a cache.
     struct Through {
+        user: CacheUser,
         table: u64,
         bytes: Arc<[u8]>,
         cache: Arc<BlockCache>,
@@ -222,25 +264,35 @@ mod tests {
 
     impl Blocks for Through {
         fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
-            let key = BlockKey { table: self.table, offset: handle.offset };
+            let key = BlockKey { user: self.user, table: self.table, offset: handle.offset };
             self.cache.get(key, role, || layout.load(&self.bytes, handle, role))
         }
     }
 
     const KEYS: u64 = 5000;
+    const USER: CacheUser = CacheUser(0);
 
     fn table(id: u64, cache: &Arc<BlockCache>) -> Arc<Table<Through>> {
+        let cache = Arc::clone(cache);
+        table_with(id as u8, |bytes| Through { user: USER, table: id, bytes, cache })
+    }
+
+    /// A table whose values are all of this byte.
+    fn table_with(filling: u8, through: impl FnOnce(Arc<[u8]>) -> Through) -> Arc<Table<Through>> {
         let mut writer = Writer::new(Vec::new(), WriterOptions::default());
         for i in 0..KEYS {
             let key = format!("{i:08}");
             writer
-                .add(key.as_bytes(), Seq::new(1), EntryKind::Value, &[id as u8; 100])
+                .add(key.as_bytes(), Seq::new(1), EntryKind::Value, &[filling; 100])
                 .expect("add");
         }
         let bytes: Arc<[u8]> = writer.finish().expect("finish").0.into();
         let layout = Layout::open(&bytes).expect("open");
-        let blocks = Through { table: id, bytes, cache: Arc::clone(cache) };
-        Arc::new(Table::new(Arc::new(layout), blocks))
+        Arc::new(Table::new(Arc::new(layout), through(bytes)))
+    }
+
+    fn purge(cache: &BlockCache, table: u64) {
+        cache.purge(USER, table);
     }
 
     fn get(table: &Table<Through>, i: u64) -> sst::Hit {
@@ -268,7 +320,7 @@ mod tests {
         assert!(figures.charged <= figures.budget && figures.charged > figures.budget / 2);
         assert!(figures.evictions > 1000 && figures.hits > figures.misses / 10);
         assert_eq!(figures.inserts - figures.evictions, live(&cache));
-        (0..3).for_each(|id| cache.purge(id));
+        (0..3).for_each(|id| purge(&cache, id));
         assert_eq!((cache.figures().charged, live(&cache)), (0, 0));
         assert_eq!(cache.figures().purged, figures.inserts - figures.evictions);
     }
@@ -323,7 +375,43 @@ mod tests {
         held.clear();
         assert_eq!(cache.figures().held, 0);
         drop(block);
-        cache.purge(1);
+        purge(&cache, 1);
         assert_eq!(cache.figures().charged, 0);
+    }
+
+    #[test]
+    fn stores_that_share_a_cache_get_and_drop_their_own_blocks_only() {
+        let cache = Arc::new(BlockCache::new(16 << 20));
+        let [one, other] = [StoreCache::of(&cache), StoreCache::of(&cache)];
+        // The same numbers, as each store counts its tables from 1 on.
+        let number = 1;
+        let tables = [(&one, 3), (&other, 4)].map(|(store, filling)| {
+            let through = |bytes| Through {
+                user: store.user,
+                table: number,
+                bytes,
+                cache: Arc::clone(&cache),
+            };
+            table_with(filling, through)
+        });
+        for i in (0..KEYS).step_by(7) {
+            assert_eq!(get(&tables[0], i).value(), [3; 100]);
+            assert_eq!(get(&tables[1], i).value(), [4; 100]);
+        }
+        let both = live(&cache);
+        one.purge(number);
+        assert_eq!(live(&cache), both / 2);
+        // A store that has no blocks here looks at none, however many there are.
+        let looked_at = || (0..SHARDS).map(|shard| cache.shard(shard).looked_at).sum::<u64>();
+        let before = looked_at();
+        assert!(before > 0);
+        one.purge(number);
+        StoreCache::of(&cache).purge(number);
+        assert_eq!((looked_at(), live(&cache)), (before, both / 2));
+        // Those of a store that is closed are evicted as others are read.
+        let closed = other.user;
+        drop(other);
+        assert_ne!(StoreCache::of(&cache).user, closed);
+        assert_eq!(live(&cache), both / 2);
     }
 }

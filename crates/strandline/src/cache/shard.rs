@@ -3,12 +3,13 @@
 //! Slots are probed one after the other from the one that the hash names, so that finding a block reads one line, or
 //! two. A block that goes lets those behind it move up; none is marked as deleted.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use base::checksum::mix;
 use sst::{Block, Role};
 
-use super::BlockKey;
+use super::{BlockKey, CacheUser};
 
 /// Rounds of the hand that a block stays without being used: data, and index or filter.
 const USES_DATA: u8 = 1;
@@ -25,8 +26,13 @@ pub(super) struct Shard {
     slots: Vec<Option<Slot>>,
     len: usize,
     hand: usize,
+    /// Blocks of each user that has any.
+    users: BTreeMap<CacheUser, usize>,
     pub hits: u64,
     pub misses: u64,
+    /// Slots that purges have looked at.
+    #[cfg(test)]
+    pub looked_at: u64,
 }
 
 struct Slot {
@@ -88,6 +94,7 @@ impl Shard {
         let at = self.place(key);
         self.slots[at] = Some(Slot { key, block: Arc::clone(block), uses });
         self.len += 1;
+        *self.users.entry(key.user).or_default() += 1;
     }
 
     fn grow(&mut self) {
@@ -117,12 +124,18 @@ impl Shard {
         None
     }
 
-    /// Drops all blocks of a table; tells how many, and what they cost.
-    pub(super) fn purge(&mut self, table: u64) -> (u64, u64) {
+    /// Drops the blocks of a table of `user`; tells how many, and what they cost. One that has no blocks here costs nothing.
+    pub(super) fn purge(&mut self, user: CacheUser, table: u64) -> (u64, u64) {
         let (mut count, mut freed, mut at) = (0, 0, 0);
+        if !self.users.contains_key(&user) {
+            return (count, freed);
+        }
+        let goes = |key: BlockKey| (key.user, key.table) == (user, table);
         while at < self.slots.len() {
+            #[cfg(test)]
+            (self.looked_at += 1);
             // What moves up into the slot is looked at too.
-            let belongs = self.slots[at].as_ref().is_some_and(|slot| slot.key.table == table);
+            let belongs = self.slots[at].as_ref().is_some_and(|slot| goes(slot.key));
             match belongs.then(|| self.remove(at)).flatten() {
                 Some(len) => (count, freed) = (count + 1, freed + len),
                 None => at += 1,
@@ -135,6 +148,12 @@ impl Shard {
     fn remove(&mut self, at: usize) -> Option<u64> {
         let slot = self.slots[at].take()?;
         self.len -= 1;
+        if let Entry::Occupied(mut left) = self.users.entry(slot.key.user) {
+            *left.get_mut() -= 1;
+            if *left.get() == 0 {
+                left.remove();
+            }
+        }
         let mask = self.slots.len() - 1;
         let (mut hole, mut next) = (at, (at + 1) & mask);
         while let Some(other) = &self.slots[next] {
@@ -152,5 +171,5 @@ impl Shard {
 
 /// Where the probing for `key` begins, modulo the slots. The bits that name the shard are not among these.
 fn home(key: BlockKey) -> usize {
-    mix(key.table, key.offset) as u32 as usize
+    key.hash() as u32 as usize
 }

@@ -107,7 +107,7 @@ impl Engine {
                 continue;
             };
             // Carry it on with the background threads, until one of them ends it.
-            self.background.signal.raise();
+            self.background.member.wake();
             while self
                 .background
                 .compactions()
@@ -116,7 +116,7 @@ impl Engine {
                 .any(|each| Arc::ptr_eq(each, &begun))
             {
                 self.check_writable("compact")?;
-                if self.carry_on(&begun, usize::MAX)?.is_none() {
+                if self.carry_on(&begun, usize::MAX)? != Some(Worked::Did) {
                     self.pause("compact")?;
                 }
             }

@@ -135,6 +135,9 @@ impl Engine {
             let first = compaction.left.swap(0, Relaxed) == 1;
             return if first { self.end(compaction).map(Some) } else { Ok(None) };
         }
+        if self.owed_rate().is_some() {
+            return Ok(Some(Worked::Busy));
+        }
         for part in &compaction.parts {
             // After a panic the lock of a part is poisoned, and only giving up takes it.
             let Ok(mut part) = part.try_lock() else { continue };
@@ -161,6 +164,11 @@ impl Engine {
             return Ok(Some(Worked::Did));
         }
         Ok(None)
+    }
+
+    /// How long compactions may write nothing more, if they keep to a rate.
+    pub(crate) fn owed_rate(&self) -> Option<Duration> {
+        self.background.rate.as_ref().and_then(|rate| rate.owed())
     }
 
     /// C4 and C5; gives the compaction up if they fail.
@@ -315,7 +323,7 @@ impl Engine {
                 compactions.failed_at = None;
                 if begun.parts.len() > 1 {
                     // Other threads may take parts.
-                    self.background.signal.raise();
+                    self.background.member.wake();
                 }
                 DueWork::Begun(begun)
             }

@@ -116,6 +116,10 @@ impl Db {
         let _call = self.engine().call("work")?;
         Ok(match self.engine().work(entries)? {
             Worked::Did => Work::Did,
+            Worked::Busy if self.engine().owed_rate().is_some() => {
+                self.engine().pause("work")?;
+                Work::Did
+            }
             Worked::Idle | Worked::Busy | Worked::Blocked | Worked::Short => Work::Idle,
         })
     }

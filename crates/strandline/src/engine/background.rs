@@ -8,9 +8,9 @@ use crate::compaction::merge::engine::MergeEngine;
 use crate::compaction::under_way::Compactions;
 use crate::engine::errors::LastErrors;
 use crate::engine::job::Jobs;
+use crate::engine::member::Member;
 use crate::hooks::events::queue::Events;
 use crate::options::Options;
-use crate::signal::Signal;
 use crate::throttle::Throttle;
 use crate::throttle::rate::RateLimit;
 use crate::ttl::Ages;
@@ -32,14 +32,16 @@ pub(crate) struct Background {
     pub throttle: Throttle,
     /// What is known of values that have expired.
     pub expiry_looks: Mutex<ExpiryLooks>,
-    /// What compactions may write; no limit where callers do the work.
+    /// What compactions may write; none where there is no limit.
     pub rate: Option<Arc<RateLimit>>,
     pub errors: LastErrors,
     /// The last job failed for want of space.
     pub out_of_space: AtomicBool,
-    pub signal: Signal,
-    pub workers: Mutex<Vec<std::thread::JoinHandle<()>>>,
-    /// Bytes of the pool that the first worker maps ahead; 0 if the pool was mapped whole.
+    /// Whose threads do the work.
+    pub member: Member,
+    /// The thread that answers other processes.
+    pub answering: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// Bytes of the pool that are mapped ahead; 0 if the pool was mapped whole.
     pub prefault_to: u64,
     /// Commits are carried on step by step, perhaps by the thread that would wait for them: no thread waits.
     #[cfg(feature = "steps")]
@@ -58,8 +60,8 @@ impl Background {
             rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
             errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),
-            signal: Signal::default(),
-            workers: Mutex::default(),
+            member: Member::default(),
+            answering: Mutex::default(),
             prefault_to,
             #[cfg(feature = "steps")]
             stepped: AtomicBool::new(false),

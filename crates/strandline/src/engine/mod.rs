@@ -5,6 +5,7 @@ mod errors;
 pub(crate) mod job;
 mod lifetime;
 mod manifest_editor;
+mod member;
 mod reserve;
 mod sequence;
 pub(crate) mod wait;
@@ -32,11 +33,21 @@ use crate::record::store::Media;
 pub(crate) use crate::recovery::recover::Access;
 use crate::recovery::recover::Recovered;
 use crate::ring::Durably;
+use crate::runtime::{MemoryShare, Runtime};
 use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
 use crate::tree::memory::PmTables;
 use crate::tree::tables::Tables;
+
+/// What a store may use of the machine.
+#[derive(Clone, Default)]
+pub(crate) struct Means {
+    /// The memory that this process may use.
+    pub memory: MachineMemory,
+    /// What it shares with other stores, if it does.
+    pub runtime: Option<Runtime>,
+}
 
 /// What an open has found out about where the store is.
 pub(crate) struct Surroundings {
@@ -52,6 +63,8 @@ pub(crate) struct Surroundings {
 pub(crate) struct Engine {
     pub options: Options,
     pub surroundings: Surroundings,
+    /// The store's part in the memory that it shares with others; none where its budget is its own.
+    pub share: Option<MemoryShare>,
     pub hooks: StoreHooks,
     /// What is told of the store.
     pub events: Arc<Events>,
@@ -78,6 +91,7 @@ impl Engine {
         media: Arc<Media>,
         options: Options,
         surroundings: Surroundings,
+        share: Option<MemoryShare>,
         hooks: StoreHooks,
         access: Access,
         recovered: Recovered,
@@ -101,6 +115,7 @@ impl Engine {
             window: Window::default(),
             options,
             surroundings,
+            share,
             media,
             tables,
         };
@@ -131,9 +146,15 @@ impl Engine {
         drop(before);
     }
 
-    /// What the block cache may take of the budget for DRAM.
-    pub(crate) fn cache_bytes(&self) -> u64 {
-        self.tables.as_ref().map_or(0, |tables| tables.cache.budget())
+    /// What of the budget for DRAM is for indexes.
+    pub(crate) fn index_budget(&self) -> u64 {
+        match &self.share {
+            Some(share) => share.budget(),
+            None => {
+                let cache = self.tables.as_ref().map_or(0, |tables| tables.cache.cache.budget());
+                self.options.dram_budget - cache
+            }
+        }
     }
 
     /// The tables in persistent memory, where there may be any.

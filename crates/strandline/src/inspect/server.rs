@@ -41,7 +41,8 @@ pub(crate) fn start(engine: &Arc<Engine>, dir: &std::path::Path) {
     let spawned = std::thread::Builder::new().name(name).spawn(move || serve(&listening, &weak));
     match spawned {
         Ok(thread) => {
-            engine.background.workers.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            *engine.background.answering.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(thread);
         }
         Err(error) => {
             engine.window.shut();

@@ -173,7 +173,7 @@ impl FlushJob {
         edit.end();
         self.space.split_or_join_due.store(true, Relaxed);
         // Level 0 may be due.
-        engine.background.signal.raise();
+        engine.background.member.wake();
         engine.background.throttle.flushed(self.memtable.bytes.load(Relaxed), begun.elapsed());
         if let Some(told) = &self.told {
             told.end(Ok(run.map(|run| FlushedRun {

@@ -317,7 +317,7 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
         limit: engine.options.ssd_size,
         pm_bytes: tables.memory.as_ref().map_or(0, |memory| memory.taken()),
         pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),
-        cache: tables.cache.figures(),
+        cache: tables.cache.cache.figures(),
         compactions: engine.compaction_figures(),
         trouble: engine.background.errors.any().map(|error| error.to_string()),
     }

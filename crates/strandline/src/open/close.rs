@@ -18,6 +18,7 @@ use crate::keyspace::usage::HoldKind;
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::WriteHead;
 use crate::options::PmSource;
+use crate::runtime::MemoryShare;
 use crate::tree::Tree;
 
 /// How long a close waits for calls of other threads: each looks whether the store is closed as it goes on.
@@ -136,18 +137,18 @@ impl Engine {
     }
 
     fn stop(&self) {
-        self.background.rate.iter().for_each(|rate| rate.lift());
-        self.background.signal.raise();
         self.window.shut();
-        let mut workers = self.background.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        for worker in workers.drain(..) {
-            // A listener may drop the last handle on a thread of the store's, which ends when that returns.
-            if worker.thread().id() != std::thread::current().id() {
-                // A panic in one was caught and poisoned the store.
-                let _ended = worker.join();
-            }
+        // A listener may drop the last handle on a thread that works for the store: that one goes on when this returns.
+        self.background.member.leave();
+        // Handles may keep its memory. That is not for the others to make up for.
+        self.share.iter().for_each(MemoryShare::close);
+        let answering =
+            self.background.answering.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(answering) = answering
+            && answering.thread().id() != std::thread::current().id()
+        {
+            let _ended = answering.join();
         }
-        drop(workers);
         self.end_told();
         if let Some(tables) = &self.tables
             && self.lifetime.access == Access::Write

@@ -16,9 +16,11 @@ use pool::Pool;
 use ssd::{Fs, PageCache};
 
 use crate::admin::ZONE_CHANGE_BYTES;
+use crate::engine::Means;
 use crate::machine::MachineMemory;
 use crate::open::store_file::Memory;
 use crate::options::Options;
+use crate::runtime::Runtime;
 
 /// Bytes of a new pool whose size the options leave open.
 const POOL_LEN: u64 = 1 << 30;
@@ -55,8 +57,8 @@ pub(crate) trait Ground {
     /// not touched.
     fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>>;
 
-    /// The memory that this process may use.
-    fn machine_memory(&self) -> MachineMemory;
+    /// The memory and threads that a store may use.
+    fn means(&self) -> Means;
 
     /// What the directory `dir` can do for a pool.
     fn probe(&self, dir: &Path) -> Probe;
@@ -65,7 +67,7 @@ pub(crate) trait Ground {
     fn memory_len(&self, options: &Options, memory: &Memory) -> u64 {
         match (options.pm_size, memory) {
             (0, Memory::Pool(_)) => POOL_LEN,
-            (0, Memory::Wal(_)) => self.machine_memory().record_bytes(),
+            (0, Memory::Wal(_)) => self.means().memory.record_bytes(),
             (given, _) => given,
         }
     }
@@ -105,11 +107,13 @@ pub(crate) trait Ground {
 pub(crate) struct Machine<'a> {
     /// Where `/proc` and `/sys` are.
     pub root: &'a Path,
+    /// What stores of this process share, if they do.
+    pub runtime: Option<&'a Runtime>,
 }
 
 impl Machine<'static> {
     pub(crate) fn here() -> Machine<'static> {
-        Machine { root: Path::new("/") }
+        Machine { root: Path::new("/"), runtime: None }
     }
 }
 
@@ -119,7 +123,10 @@ impl Ground for Machine<'_> {
     }
 
     fn tables(&self, options: &Options) -> Arc<dyn Fs> {
-        ssd::best(options.page_cache())
+        match self.runtime {
+            Some(runtime) => runtime.files.of(options.page_cache()),
+            None => ssd::best(options.page_cache()),
+        }
     }
 
     fn is_blank(&self, at: &Path) -> Result<bool> {
@@ -151,11 +158,12 @@ impl Ground for Machine<'_> {
         Probe::of(dir, &self.root.join("sys"))
     }
 
-    fn machine_memory(&self) -> MachineMemory {
-        match self.root == Path::new("/") {
+    fn means(&self) -> Means {
+        let memory = match self.root == Path::new("/") {
             true => MachineMemory::find(),
             false => MachineMemory::find_under(self.root),
-        }
+        };
+        Means { memory, runtime: self.runtime.cloned() }
     }
 
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {
@@ -234,9 +242,9 @@ impl Ground for Given {
         Probe { storage: self.storage, why: "simulated".into() }
     }
 
-    fn machine_memory(&self) -> MachineMemory {
+    fn means(&self) -> Means {
         // The same on every machine that simulates.
-        MachineMemory::default()
+        Means::default()
     }
 
     fn memory_len(&self, _: &Options, _: &Memory) -> u64 {

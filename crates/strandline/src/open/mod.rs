@@ -25,7 +25,8 @@ use pmem::{OpenMode, Owner, Prefault, Region};
 use pool::{Pool, Replay};
 use ssd::Fs;
 
-use crate::engine::{Access, Engine, Surroundings};
+use crate::cache::StoreCache;
+use crate::engine::{Access, Engine, Means, Surroundings};
 use crate::hooks::Hooks;
 use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::inspect;
@@ -74,14 +75,15 @@ impl OpenedParts {
     }
 }
 
-/// Opens the store at `path` of this machine, making it if the options allow that.
+/// Opens the store at `path` on `machine`, making it if the options allow that.
 pub(crate) fn open(
+    machine: &Machine<'_>,
     path: &Path,
     options: Options,
     hooks: Hooks,
     access: Access,
 ) -> Result<Arc<Engine>> {
-    let opened = open_at(&Machine::here(), path, options, hooks, access);
+    let opened = open_at(machine, path, options, hooks, access);
     let engine = opened.map_err(|error| match (access, error.kind()) {
         (Access::Read, ErrorKind::Busy) => inspect::client::held_by_writer(path, &error),
         _ => error,
@@ -102,7 +104,7 @@ pub(crate) fn open_at(
     access: Access,
 ) -> Result<Arc<Engine>> {
     check(&options)?;
-    let memory = ground.machine_memory();
+    let means = ground.means();
     let opened = match &options.pm {
         PmSource::Heap if access == Access::Read => {
             return Err(Error::new(
@@ -125,7 +127,7 @@ pub(crate) fn open_at(
             open_file(ground, path, &options, access)?
         }
     };
-    assemble(opened, options, hooks, access, memory)
+    assemble(opened, options, hooks, access, means)
 }
 
 /// Where a store in memory of this process puts its tables: no open finds them again, so they must be the only ones.
@@ -328,7 +330,7 @@ pub(crate) fn open_what_is_left(
     options: &Options,
 ) -> Result<Arc<Engine>> {
     check(options)?;
-    let memory = ground.machine_memory();
+    let means = ground.means();
     let names = ground.names();
     let is_checkpoint = is_checkpoint(&*names, path).unwrap_or(false);
     let opened = if is_checkpoint && !places.is_there(&*names) {
@@ -338,7 +340,7 @@ pub(crate) fn open_what_is_left(
         let table_dir = Some(present_table_dir(ground, places.tables.clone()));
         OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Lazy, table_dir) }
     };
-    assemble(opened, options.clone(), Hooks::default(), Access::Read, memory)
+    assemble(opened, options.clone(), Hooks::default(), Access::Read, means)
 }
 
 /// A directory of tables that may be gone.
@@ -419,7 +421,7 @@ pub(crate) fn open_region(
     format_if_new(&Machine::here(), &region, &options, || first_state(table_dir.as_ref()))?;
     let choice = PmChoice::by(ChosenBy::Caller);
     let opened = OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
-    assemble(opened, options, hooks, Access::Write, memory)
+    assemble(opened, options, hooks, Access::Write, Means { memory, runtime: None })
 }
 
 /// The right to write, for an open that writes.
@@ -462,21 +464,30 @@ fn assemble(
     options: Options,
     hooks: Hooks,
     access: Access,
-    memory: MachineMemory,
+    means: Means,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
     let OpenedParts { region, prefault, table_dir, damage, choice } = opened;
     let has_log = region.journal().is_some();
     let dram_budget = match options.dram_budget {
-        0 => memory.index_bytes(if has_log { region.len() } else { 0 }),
+        0 => means.memory.index_bytes(if has_log { region.len() } else { 0 }),
         given => given,
     };
-    let options = Options { dram_budget, ..options };
+    let options = match &means.runtime {
+        None => Options { dram_budget, ..options },
+        Some(runtime) => Options {
+            dram_budget: runtime.memory.budget(),
+            background_threads: runtime.threads.threads(),
+            ..options
+        },
+    };
     let parts = StoreParts { has_log, has_tables: table_dir.is_some() };
     if access == Access::Write {
         check_pm_tables(&options, parts)?;
     }
-    let prefault_to = if prefault == Prefault::Lazy { region.len() } else { 0 };
+    // Of many stores most are idle: their memory is mapped as it is touched.
+    let is_mapped_ahead = prefault == Prefault::Lazy && means.runtime.is_none();
+    let prefault_to = if is_mapped_ahead { region.len() } else { 0 };
     let owner = own(&region, access)?;
     let (pool, replay) = open_pool(&region, &damage)?;
     let media = Arc::new(Media::new(pool, region, owner));
@@ -488,12 +499,15 @@ fn assemble(
     if !read_only {
         check_level0(&options, parts)?;
     }
-    let cache = options.block_cache.min(options.dram_budget / 2);
     let pending_free = Arc::new(PendingFree::default());
     let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables);
     let room = FileRoom::new(options.ssd_size, options.table_bytes);
+    let cache = || match &means.runtime {
+        None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
+        Some(runtime) => StoreCache::of(&runtime.memory.cache),
+    };
     let tables =
-        table_dir.map(|table_dir| Tables::new(table_dir, room, cache).with_memory(pm_tables));
+        table_dir.map(|table_dir| Tables::new(table_dir, room, cache()).with_memory(pm_tables));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(RecoveryInput {
@@ -513,8 +527,11 @@ fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
+    let Means { memory, runtime } = means;
     let surroundings = Surroundings { memory, choice, prefault_to };
-    let engine = Arc::new(Engine::new(media, options, surroundings, hooks, access, recovered)?);
+    let share = runtime.as_ref().map(|runtime| runtime.memory.share());
+    let engine =
+        Arc::new(Engine::new(media, options, surroundings, share, hooks, access, recovered)?);
     for damage in &engine.lifetime.recovered.damage {
         engine.note_place(damage, FoundBy::Open);
     }
@@ -526,7 +543,7 @@ fn assemble(
         }
         engine.update_debt();
         if engine.options.background_threads > 0 {
-            crate::background::worker::start(&engine);
+            crate::background::worker::start(&engine, runtime.as_ref())?;
         }
     }
     Ok(engine)

@@ -20,7 +20,7 @@ pub(super) const PM_TABLES_MAX: u32 = 75;
 /// DRAM while it is written.
 const TABLE_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 30;
 /// Threads of one kind at most: beyond that the system may refuse them, or take the process.
-pub(super) const THREADS_MAX: u32 = 64;
+pub(crate) const THREADS_MAX: u32 = 64;
 
 /// What a store has, or is to have, of what some options need.
 #[derive(Clone, Copy, Debug)]

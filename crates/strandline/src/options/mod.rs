@@ -10,6 +10,7 @@ mod text;
 
 use std::path::PathBuf;
 
+pub(crate) use check::THREADS_MAX;
 pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions};
 pub use preset::{PRESETS, Preset};
 use settings::settings;

@@ -19,6 +19,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use ssd::Fs;
 use sst::{EntryKind, RangeDelete};
 
+use crate::cache::StoreCache;
 use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
 use crate::iter::merging::MergingIterator;
@@ -270,7 +271,7 @@ impl Left {
         let tables = Tables::new(
             open::present_table_dir(ground, places.tables.clone()),
             FileRoom::unlimited(),
-            0,
+            StoreCache::own(0),
         );
         let ids = tables.table_dir.present()?;
         let memory = places.memory(ground, options).ok();

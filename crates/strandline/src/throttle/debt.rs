@@ -41,6 +41,11 @@ pub(crate) struct BackgroundState {
     pub dram_budget: u64,
     pub dram_memtables: u64,
     pub dram_runs: u64,
+    /// What those memtables take of it that wait, and those that are filled and worth a flush for the sake of other stores; and
+    /// the longest of these.
+    pub dram_waiting: u64,
+    pub dram_worth_a_flush: u64,
+    pub dram_longest: u64,
     /// Records at which a memtable is flushed at the latest.
     pub memtable_bytes: u64,
 }
@@ -138,6 +143,9 @@ mod tests {
             run_entries: 0,
             dram_budget: 1024 * MIB,
             dram_memtables: 10 * MIB,
+            dram_waiting: 0,
+            dram_worth_a_flush: 10 * MIB,
+            dram_longest: 10 * MIB,
             dram_runs: 24 * MIB,
             memtable_bytes: 64 * MIB,
         }

@@ -77,6 +77,8 @@ pub(crate) struct Throttle {
     pub memtable_bytes: AtomicU64,
     /// Bytes of index at which it is.
     pub index_bytes: AtomicU64,
+    /// Bytes of index at which it is looked after: those, or fewer where others want to know how it grows.
+    pub index_look: AtomicU64,
     /// Full reclaim rounds completed: see [`crate::write::admission`].
     pub rounds: AtomicU64,
     /// Bytes that nothing used when the last round ended.
@@ -131,6 +133,7 @@ impl Throttle {
             gain_bps: AtomicU64::new(*PACE.end()),
             memtable_bytes: AtomicU64::new(memtable_bytes),
             index_bytes: AtomicU64::new(u64::MAX),
+            index_look: AtomicU64::new(u64::MAX),
             rounds: AtomicU64::new(0),
             unused: AtomicU64::new(0),
             granted: AtomicU64::new(0),

@@ -1,16 +1,15 @@
-//! Limits what compactions write: a bucket that fills at a rate and may be overdrawn, which is then waited for.
+//! Limits what compactions write: a bucket that fills at a rate and may be overdrawn. What is owed is not waited for here: a thread
+//! may have something else to do meanwhile, perhaps for another store.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between looks at whether the limit was lifted.
-const LIFT_CHECK: Duration = Duration::from_millis(20);
+/// What a charge adds at most.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A limit in bytes per second, shared by all threads that write tables.
 pub(crate) struct RateLimit {
     rate: f64,
-    lifted: AtomicBool,
     /// When everything granted so far is paid for.
     paid: Mutex<Instant>,
 }
@@ -18,34 +17,28 @@ pub(crate) struct RateLimit {
 impl RateLimit {
     /// A limit of `rate` bytes per second, which is not 0.
     pub(crate) fn new(rate: u64) -> RateLimit {
-        RateLimit {
-            rate: rate as f64,
-            lifted: AtomicBool::new(false),
-            paid: Mutex::new(Instant::now()),
-        }
+        RateLimit { rate: rate as f64, paid: Mutex::new(Instant::now()) }
     }
 
-    /// Waits until what was granted before is paid, then grants `bytes`.
-    pub(crate) fn take(&self, bytes: u64) {
-        let mut wait = self.charge(Instant::now(), bytes);
-        while !wait.is_zero() && !self.lifted.load(Relaxed) {
-            let step = wait.min(LIFT_CHECK);
-            std::thread::sleep(step);
-            wait -= step;
-        }
+    /// Notes that `bytes` are written.
+    pub(crate) fn charge(&self, bytes: u64) {
+        self.charge_at(Instant::now(), bytes);
     }
 
-    /// No thread waits any more: the store closes.
-    pub(crate) fn lift(&self) {
-        self.lifted.store(true, Relaxed);
+    /// How long nothing more is to be written; none if what was written is paid for.
+    pub(crate) fn owed(&self) -> Option<Duration> {
+        self.owed_at(Instant::now())
     }
 
-    /// Grants `bytes` at `now`; tells how long what was granted before has yet to be paid.
-    fn charge(&self, now: Instant, bytes: u64) -> Duration {
+    fn charge_at(&self, now: Instant, bytes: u64) {
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = paid.saturating_duration_since(now);
-        *paid = (*paid).max(now) + Duration::from_secs_f64(bytes as f64 / self.rate);
-        wait
+        let more = Duration::try_from_secs_f64(bytes as f64 / self.rate).unwrap_or(LONGEST);
+        *paid = (*paid).max(now) + more.min(LONGEST);
+    }
+
+    fn owed_at(&self, now: Instant) -> Option<Duration> {
+        let paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        paid.checked_duration_since(now).filter(|owed| !owed.is_zero())
     }
 }
 
@@ -57,9 +50,14 @@ mod tests {
     fn bytes_are_paid_for_in_time() {
         let limit = RateLimit::new(1000);
         let start = Instant::now() + Duration::from_secs(1);
-        assert_eq!(limit.charge(start, 500), Duration::ZERO);
-        assert_eq!(limit.charge(start, 250), Duration::from_millis(500));
-        assert_eq!(limit.charge(start, 0), Duration::from_millis(750));
-        assert_eq!(limit.charge(start + Duration::from_secs(9), 1), Duration::ZERO);
+        assert_eq!(limit.owed_at(start), None);
+        limit.charge_at(start, 500);
+        assert_eq!(limit.owed_at(start), Some(Duration::from_millis(500)));
+        limit.charge_at(start, 250);
+        assert_eq!(limit.owed_at(start), Some(Duration::from_millis(750)));
+        let later = start + Duration::from_secs(9);
+        assert_eq!(limit.owed_at(later), None);
+        limit.charge_at(later, 1);
+        assert_eq!(limit.owed_at(later), Some(Duration::from_millis(1)));
     }
 }

@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
-use crate::cache::{BlockCache, BlockKey, Hold};
+use crate::cache::{BlockCache, BlockKey, CacheUser, Hold, StoreCache};
 
 /// The blocks of one table.
 pub(crate) struct CachedBlocks {
+    user: CacheUser,
     table: u64,
     file: File,
     cache: Arc<BlockCache>,
@@ -40,9 +41,10 @@ impl ReadAt for File {
 }
 
 impl CachedBlocks {
-    pub(crate) fn new(table: u64, file: File, cache: &Arc<BlockCache>) -> CachedBlocks {
+    pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
         let (index, filter) = (OnceLock::new(), OnceLock::new());
-        CachedBlocks { table, file, cache: Arc::clone(cache), index, filter }
+        let (user, cache) = (store.user, Arc::clone(&store.cache));
+        CachedBlocks { user, table, file, cache, index, filter }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -75,7 +77,7 @@ impl CachedBlocks {
     }
 
     fn key(&self, offset: u64) -> BlockKey {
-        BlockKey { table: self.table, offset }
+        BlockKey { user: self.user, table: self.table, offset }
     }
 
     /// Several data blocks; those that are not in the cache are read at the same time. A block that fails is `None`; a read

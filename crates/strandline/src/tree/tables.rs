@@ -14,7 +14,7 @@ use super::memory::PmTables;
 use super::owner;
 use super::room::{FileRoom, Writes};
 use super::space::{NewTable, TableSpace};
-use crate::cache::BlockCache;
+use crate::cache::StoreCache;
 use crate::caught::{caught, panicked};
 use crate::count::Count;
 
@@ -61,7 +61,7 @@ pub(crate) struct Tables {
     pub table_dir: TableDir,
     /// Tables in persistent memory, if there may be any.
     pub memory: Option<Arc<PmTables>>,
-    pub cache: Arc<BlockCache>,
+    pub cache: StoreCache,
     /// Room for files.
     pub room: FileRoom,
     next: AtomicU64,
@@ -75,13 +75,13 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Tables in `table_dir`, with `room` for files, with `cache` bytes of block cache.
-    pub(crate) fn new(table_dir: TableDir, room: FileRoom, cache: u64) -> Tables {
+    /// Tables in `table_dir`, with `room` for files, read through `cache`.
+    pub(crate) fn new(table_dir: TableDir, room: FileRoom, cache: StoreCache) -> Tables {
         Tables {
             table_dir,
             memory: None,
             room,
-            cache: Arc::new(BlockCache::new(cache)),
+            cache,
             next: AtomicU64::new(1),
             dead: Mutex::default(),
             owners: Count::default(),
@@ -217,6 +217,11 @@ impl Tables {
             }
         }
         gone
+    }
+
+    /// Whether files wait to be removed.
+    pub(crate) fn has_dead(&self) -> bool {
+        !self.dead.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Removes files of tables that the manifest does not name, and numbers new tables above all files found. Returns how many

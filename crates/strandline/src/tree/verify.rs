@@ -46,6 +46,7 @@ mod tests {
     use ssd::{Fs, Memory};
 
     use super::*;
+    use crate::cache::StoreCache;
     use crate::tree::room::FileRoom;
     use crate::tree::tables::{TableDir, Tables};
 
@@ -54,7 +55,11 @@ mod tests {
     fn a_table_that_reads_back_otherwise_is_no_damage() {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
-        let tables = Tables::new(TableDir { fs, dir: "/sst".into() }, FileRoom::unlimited(), 0);
+        let tables = Tables::new(
+            TableDir { fs, dir: "/sst".into() },
+            FileRoom::unlimited(),
+            StoreCache::own(0),
+        );
         let id = tables.take_id();
         let mut file = tables.create(id).expect("create");
         file.append(b"a table").expect("append");

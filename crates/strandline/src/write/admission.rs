@@ -18,6 +18,7 @@ use crate::keyspace::write_head::KeptFor;
 use crate::memtable::Memtable;
 use crate::quantum::Worked;
 use crate::record::extent::ExtentHold;
+use crate::runtime::{HeldDram, MemoryShare, is_in_turn};
 use crate::throttle::HELP_DEBT;
 use crate::throttle::debt::{self, BackgroundState};
 use crate::write::op::Op;
@@ -25,6 +26,8 @@ use crate::write::slowdown::Slowdown;
 
 /// For how long a writer waits for others to leave what they read.
 const READERS_LEAVE: Duration = Duration::from_millis(100);
+/// Where memory is shared, an index is looked after each time that it has grown by this part of the longest.
+const LOOKS: u64 = 8;
 /// Entries of background work that a writer does at a time.
 const QUANTUM: usize = 512;
 
@@ -85,9 +88,14 @@ impl Engine {
         self.work(QUANTUM).or_else(|_noted| self.check_writable("write").and(Ok(Worked::Short)))
     }
 
-    /// Whether the active memtable's index has taken its share of DRAM.
+    /// Whether the active memtable's index has taken its share of DRAM, or grown by what other stores should know of.
     #[inline]
-    pub(crate) fn has_full_index(&self, active: &Memtable) -> bool {
+    pub(crate) fn wants_a_look(&self, active: &Memtable) -> bool {
+        active.dram_bytes() >= self.background.throttle.index_look.load(Relaxed)
+    }
+
+    /// Whether the active memtable's index has taken its share of DRAM.
+    fn has_full_index(&self, active: &Memtable) -> bool {
         active.dram_bytes() >= self.background.throttle.index_bytes.load(Relaxed)
     }
 
@@ -102,11 +110,16 @@ impl Engine {
         view.write_head.bytes() >= self.memtable_bytes(space) || self.has_full_index(view.active())
     }
 
-    /// Switches the active memtable of the subrange of `key` if it is full, and sees to a spare zone.
+    /// Switches the active memtable of the subrange of `key` if it is full, and sees to a spare zone. Other stores learn what its
+    /// index takes.
     #[cold]
     pub(crate) fn look_after(&self, space: &KeyspaceState, key: &[u8]) -> Result<()> {
         let _call = self.call("write")?;
         let subrange = space.subrange_of(key);
+        if self.share.is_some() && self.wants_a_look(subrange.view.load().active()) {
+            // What the others leave may be less by now, so that it is full.
+            self.update_debt();
+        }
         if self.is_full(space, &subrange.view.load()) {
             self.switch_if_full(space, &subrange);
         }
@@ -127,7 +140,7 @@ impl Engine {
             self.switch_memtable(subrange);
             self.update_reserve();
             self.update_debt();
-            self.background.signal.raise();
+            self.background.member.wake();
         }
     }
 
@@ -289,9 +302,10 @@ impl Engine {
                 (begun, granted) = (rounds, now);
                 most_unused = most_unused.max(unused);
             }
-            // What a listener writes on a background thread waits for no other.
-            if self.options.background_threads > 0 && !self.events.are_told_here() {
-                self.background.signal.raise();
+            // What a listener writes on a background thread, which may work for other stores too, waits for no other thread.
+            let is_of_listener = self.events.are_told_here() || is_in_turn();
+            if self.options.background_threads > 0 && !is_of_listener {
+                self.background.member.wake();
                 self.pause("write")?;
                 continue;
             }
@@ -351,6 +365,15 @@ impl Engine {
     /// the size at which memtables are flushed.
     pub(crate) fn update_debt(&self) {
         let state = self.state_of_work();
+        if let Some(share) = &self.share {
+            // A store that is poisoned gives nothing back.
+            let goes_on = !self.poison.is_set();
+            share.report(HeldDram {
+                all: state.dram_memtables + state.dram_runs,
+                active: if goes_on { state.dram_worth_a_flush } else { 0 },
+                waiting: if goes_on { state.dram_waiting } else { 0 },
+            });
+        }
         let debt = debt::decide(&state);
         self.background.throttle.set_debt(debt.space, debt.all);
         if let Some(event) = self.background.throttle.review_stall(debt.owed_for()) {
@@ -364,6 +387,10 @@ impl Engine {
         };
         self.background.throttle.set_pace(debt.available, seconds, debt.backlog, debt.supply);
         self.background.throttle.index_bytes.store(debt.index_bytes, Relaxed);
+        let index_look = self.share.as_ref().map_or(u64::MAX, |share| {
+            state.dram_longest + share.floor().max(state.dram_longest / LOOKS)
+        });
+        self.background.throttle.index_look.store(index_look.min(debt.index_bytes), Relaxed);
         self.background.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
     }
 
@@ -384,11 +411,15 @@ impl Engine {
             runs: 0,
             memtable_entries: 0,
             run_entries: 0,
-            dram_budget: self.options.dram_budget - self.cache_bytes(),
+            dram_budget: self.index_budget(),
             dram_memtables: 0,
+            dram_waiting: 0,
+            dram_worth_a_flush: 0,
+            dram_longest: 0,
             dram_runs: self.background.throttle.building(),
             memtable_bytes: budget.memtable_bytes,
         };
+        let floor = self.share.as_ref().map_or(0, MemoryShare::floor);
         let (mut memtables, mut runs) = (BTreeSet::new(), BTreeSet::new());
         for (space, subrange) in &self.space.holders.now() {
             let view = subrange.view.load();
@@ -403,8 +434,15 @@ impl Engine {
             // Several subranges may share one.
             for memtable in view.memtables.iter().filter(|each| memtables.insert(Arc::as_ptr(each)))
             {
+                let dram = memtable.dram_bytes();
                 state.memtable_entries += memtable.index.len() as u64;
-                state.dram_memtables += memtable.dram_bytes();
+                state.dram_memtables += dram;
+                if !Arc::ptr_eq(memtable, view.active()) {
+                    state.dram_waiting += dram;
+                } else {
+                    state.dram_longest = state.dram_longest.max(dram);
+                    state.dram_worth_a_flush += if dram >= floor { dram } else { 0 };
+                }
             }
             for run in view.runs.iter().filter(|run| runs.insert(Arc::as_ptr(run))) {
                 state.run_entries += run.entries();

@@ -283,7 +283,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             if op.space.dropped.load(Relaxed) {
                 return Err(crate::keyspace::dropped(op.space));
             }
-            if group.view.write_head.is_wanting() || engine.has_full_index(group.view.active()) {
+            if group.view.write_head.is_wanting() || engine.wants_a_look(group.view.active()) {
                 engine.look_after(op.space, op.stored_key())?;
             }
         }

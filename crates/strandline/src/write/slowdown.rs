@@ -30,7 +30,7 @@ impl Engine {
     #[cold]
     pub(crate) fn busy_for_space(&self, len: u64) -> Error {
         self.background.throttle.asked.store(true, Relaxed);
-        self.background.signal.raise();
+        self.background.member.wake();
         self.busy(&format!("{len} bytes of persistent memory have to be freed first"))
     }
 }

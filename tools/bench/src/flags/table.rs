@@ -118,6 +118,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.queue_depth, text.parse().ok()),
     },
     Flag {
+        name: "stores",
+        takes: "count",
+        doc: "Stores that the benchmark stores opens [2000].",
+        set: |config, text| put(&mut config.stores, text.parse().ok()),
+    },
+    Flag {
         name: "snapshot",
         takes: BOOLEAN,
         doc: "Hold a snapshot from before each benchmark while it runs [false].",

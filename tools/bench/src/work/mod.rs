@@ -17,6 +17,7 @@ mod scan;
 mod seek;
 mod stats;
 mod steps;
+mod stores;
 mod write;
 
 use crate::bench::Bench;
@@ -146,6 +147,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         "delete num keys as one range and seek over it; then delete many ranges beside, around and within each other",
     ),
     benchmark("keyspaces", Fresh, keyspaces::keyspaces, "make num keyspaces, then drop them"),
+    benchmark(
+        "stores",
+        AsIs,
+        stores::stores,
+        "open --stores stores that share threads and memory; put into each; open them again",
+    ),
     benchmark("flush", AsIs, admin::flush, "flush the memtables into index runs"),
     benchmark("compact", AsIs, admin::compact, "merge the index runs"),
     benchmark("recover", AsIs, admin::recover, "close the store and open it again"),

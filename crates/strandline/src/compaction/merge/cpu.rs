@@ -82,6 +82,9 @@ impl MergeTask for CpuTask {
             if !self.next_key()? {
                 return Ok(Poll::Done(self.output.end()?));
             }
+            if self.output.is_ahead_of_rate() {
+                break;
+            }
         }
         Ok(Poll::Working)
     }

@@ -129,6 +129,11 @@ impl Output {
         false
     }
 
+    /// Whether more was written than what the rate of compactions allows.
+    pub(crate) fn is_ahead_of_rate(&self) -> bool {
+        self.options.rate.as_ref().is_some_and(|rate| rate.owed().is_some())
+    }
+
     pub(crate) fn add(
         &mut self,
         key: &[u8],

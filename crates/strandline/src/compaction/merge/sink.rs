@@ -89,7 +89,7 @@ impl TableSink {
             self.to = To::File(self.tables.create(self.id)?);
         }
         self.space.take(self.buffer.len() as u64, self.writes)?;
-        self.take_rate();
+        self.charge_rate();
         if let To::File(file) = &mut self.to {
             file.append(&self.buffer)?;
         }
@@ -97,9 +97,9 @@ impl TableSink {
         Ok(())
     }
 
-    fn take_rate(&self) {
+    fn charge_rate(&self) {
         if let Some(rate) = &self.rate {
-            rate.take(self.buffer.len() as u64);
+            rate.charge(self.buffer.len() as u64);
         }
     }
 
@@ -110,7 +110,7 @@ impl TableSink {
         if let To::Memory(memory) = &self.to
             && let Some(extent) = memory.write(&self.buffer)
         {
-            self.take_rate();
+            self.charge_rate();
             return Ok(WrittenTable { sum, space: self.space.with_memory(extent) });
         }
         self.flush()?;
@@ -150,6 +150,7 @@ mod tests {
     use ssd::{Fs, Memory};
 
     use super::*;
+    use crate::cache::StoreCache;
     use crate::record::store::Media;
     use crate::record::zone::PendingFree;
     use crate::tree::room::FileRoom;
@@ -168,7 +169,9 @@ mod tests {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
         let table_dir = TableDir { fs, dir: "/sst".into() };
-        Arc::new(Tables::new(table_dir, FileRoom::unlimited(), 0).with_memory(memory))
+        Arc::new(
+            Tables::new(table_dir, FileRoom::unlimited(), StoreCache::own(0)).with_memory(memory),
+        )
     }
 
     /// Writes `len` bytes in pieces of 100.
