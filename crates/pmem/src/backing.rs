@@ -32,4 +32,9 @@ pub(crate) trait Backing: Send + Sync {
     fn populate(&self, _at: usize, _len: usize) -> bool {
         false
     }
+    /// Gives the whole pages of a range that is inside the bytes back to the system: their bytes are zero from then on. False if
+    /// the bytes are kept elsewhere than in memory of this process.
+    fn give_back(&self, _at: usize, _len: usize) -> bool {
+        false
+    }
 }

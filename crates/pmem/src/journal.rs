@@ -209,6 +209,10 @@ impl Backing for Journaled {
     fn durability_note(&self) -> String {
         self.journal.durability().1
     }
+
+    fn give_back(&self, at: usize, len: usize) -> bool {
+        self.heap.give_back(at, len)
+    }
 }
 
 impl Region {

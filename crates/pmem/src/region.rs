@@ -501,6 +501,15 @@ impl Region {
         len == 0 || self.backing.populate(at as usize, len as usize)
     }
 
+    /// Gives the pages of a range whose bytes are of no use back to the system, where they are memory of this process: they are
+    /// zero from then on, and the next store there takes new ones. The caller has the range to itself: as for a store, no
+    /// slice over it exists (I-PM-1). Returns whether there are pages to give; a region that is simulated keeps all.
+    pub fn give_back(&self, at: u64, len: u64) -> bool {
+        self.check_writable(at, len as usize);
+        (self.domain.is_none() || self.is_private())
+            && self.backing.give_back(at as usize, len as usize)
+    }
+
     /// How large the pages are by which this process reaches the region now, as far as the kernel tells. It walks them all
     /// for that: a matter of milliseconds for each GiB.
     pub fn pages(&self) -> Option<Pages> {

@@ -168,6 +168,12 @@ impl Geometry {
         (self.zone_len() / self.grain_len) as u32
     }
 
+    /// Grains that hold some of these bytes, which lie in the data.
+    pub(crate) fn grains_over(&self, bytes: &Range<u64>) -> Range<u64> {
+        let start = self.data.get();
+        (bytes.start - start) / self.grain_len..(bytes.end - start).div_ceil(self.grain_len)
+    }
+
     /// Offset of the zone's line in the zone table.
     pub fn line_at(&self, no: u32) -> PmOffset {
         assert!(no < self.zones, "zone {no} of {}", self.zones);

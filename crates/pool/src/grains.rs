@@ -59,6 +59,15 @@ enum WearChange {
     TakenBack,
 }
 
+/// What becomes of memory that is written often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Medium {
+    /// It wears, so that its zones are to be used evenly.
+    Wears,
+    /// It lasts, so that the lowest zones are used again and again, and others need no pages.
+    Lasts,
+}
+
 /// Whether grains have an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GrainState {
@@ -87,6 +96,7 @@ pub(crate) struct Grains {
     used: Vec<u64>,
     /// One bit per zone: its grains are in use as a zone.
     zones_taken: Vec<u64>,
+    medium: Medium,
     /// Grains granted in each zone, ever.
     wear: Vec<u32>,
     grains: u64,
@@ -107,7 +117,7 @@ pub(crate) struct Grains {
 
 impl Grains {
     /// All grains are free; each zone has the wear that is given.
-    pub fn new(wear: Vec<u32>, per_zone: u32) -> Self {
+    pub fn new(medium: Medium, wear: Vec<u32>, per_zone: u32) -> Self {
         debug_assert!([4, 8, 16].contains(&per_zone));
         let zones = wear.len() as u32;
         let grains = u64::from(zones) * u64::from(per_zone);
@@ -121,6 +131,7 @@ impl Grains {
             runs: Runs::new(&used),
             used,
             zones_taken: vec![0; (zones as usize).div_ceil(WORD as usize)],
+            medium,
             wear,
             grains,
             zones,
@@ -168,6 +179,9 @@ impl Grains {
     /// Counts that zone `no`, which is taken, was granted.
     pub fn wear_zone(&mut self, no: u32) {
         debug_assert!(self.is_zone(no), "only what is free is listed by its wear");
+        if self.medium == Medium::Lasts {
+            return;
+        }
         let wear = &mut self.wear[no as usize];
         *wear = wear.saturating_add(self.per_zone);
     }
@@ -196,7 +210,7 @@ impl Grains {
 
     /// Takes these grains, if they exist and are free.
     pub fn claim(&mut self, grains: Range<u64>) -> bool {
-        let free = grains.end <= self.grains && self.all(grains.clone(), GrainState::Free);
+        let free = self.are_free(grains.clone());
         if free {
             self.set(grains, GrainState::Taken, WearChange::Kept);
         }
@@ -228,6 +242,11 @@ impl Grains {
             at = (start..self.grains).find(|grain| in_use(*grain)).unwrap_or(self.grains);
             Some(start..at)
         })
+    }
+
+    /// Whether all of these grains exist and are free.
+    pub fn are_free(&self, grains: Range<u64>) -> bool {
+        grains.end <= self.grains && self.all(grains, GrainState::Free)
     }
 
     pub fn zone_use(&self, no: u32) -> ZoneUse {
@@ -404,7 +423,7 @@ impl Grains {
 
     /// Counts `grains` of `zones` as granted, or takes that back.
     fn count(&mut self, grains: &Range<u64>, zones: Range<u32>, wear: WearChange) {
-        if wear == WearChange::Kept {
+        if wear == WearChange::Kept || self.medium == Medium::Lasts {
             return;
         }
         for no in zones {

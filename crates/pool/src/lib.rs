@@ -41,6 +41,7 @@ mod grains;
 mod log;
 mod objects;
 mod pool;
+mod resident;
 mod space;
 mod superblock;
 mod view;

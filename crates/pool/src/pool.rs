@@ -8,6 +8,7 @@ use pmem::{InFlight, Region, Site};
 
 use crate::edit::{self, Binding};
 use crate::geometry::{Format, Geometry, HEADER_LEN};
+use crate::grains::Medium;
 use crate::log::{self, Log, Replay};
 use crate::objects::Slabs;
 use crate::space::{Claims, Extent, SpaceMap};
@@ -137,7 +138,8 @@ impl Pool {
 
     fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, claims: Claims) -> Pool {
         let wear = wear::load(&region, &geometry, log.superblock.pool_id);
-        let space = SpaceMap::new(&geometry, wear, claims);
+        let medium = if region.is_private() { Medium::Lasts } else { Medium::Wears };
+        let space = SpaceMap::new(&geometry, medium, wear, claims);
         let (id, slabs) = (log.superblock.pool_id, Slabs::new(&geometry));
         Pool { region, id, geometry, space, slabs, log: Mutex::new(log) }
     }

@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use base::{Error, PmOffset, Result};
 
 use crate::geometry::Geometry;
-use crate::grains::{Content, Grains};
+use crate::grains::{Content, Grains, Medium};
 use crate::pool::Pool;
+use crate::resident::Resident;
 
 /// A run of bytes made of whole grains. Plain data: one that was read from media proves nothing until
 /// [`Pool::claim_extent`] accepts it.
@@ -49,18 +50,21 @@ pub(crate) enum Claims {
 
 pub(crate) struct State {
     pub grains: Grains,
+    /// Where there is memory of this process to give back.
+    resident: Option<Resident>,
     /// Claims are complete (I-POOL-1).
     pub hand_out: bool,
 }
 
 impl SpaceMap {
     /// All is free; zones are worn as `wear` says, in grains.
-    pub fn new(geometry: &Geometry, wear: Vec<u32>, claims: Claims) -> Self {
-        let grains = Grains::new(wear, geometry.grains_per_zone());
+    pub fn new(geometry: &Geometry, medium: Medium, wear: Vec<u32>, claims: Claims) -> Self {
+        let grains = Grains::new(medium, wear, geometry.grains_per_zone());
+        let resident = (medium == Medium::Lasts).then(|| Resident::new(geometry.data()));
         Self {
             free_grains: AtomicU64::new(grains.free()),
             free_zones: AtomicU64::new(u64::from(grains.free_zones())),
-            state: Mutex::new(State { grains, hand_out: claims == Claims::Complete }),
+            state: Mutex::new(State { grains, resident, hand_out: claims == Claims::Complete }),
         }
     }
 
@@ -87,6 +91,15 @@ impl SpaceMap {
     }
 }
 
+impl State {
+    /// What lies in these bytes has an owner now.
+    fn use_pages(&mut self, at: PmOffset, len: u64) {
+        if let Some(resident) = &mut self.resident {
+            resident.take(at.get()..at.get() + len);
+        }
+    }
+}
+
 impl Pool {
     /// Takes the lowest of the least worn zones that are wholly free. Volatile until [`Pool::grant`] makes its
     /// header durable.
@@ -96,7 +109,9 @@ impl Pool {
     pub fn take_zone(&self) -> Option<u32> {
         self.space.change(|state| {
             assert!(state.hand_out, "a zone was asked for before the sweep");
-            state.grains.take_zone()
+            let no = state.grains.take_zone()?;
+            state.use_pages(self.geometry().zone_at(no), self.geometry().zone_len());
+            Some(no)
         })
     }
 
@@ -120,15 +135,17 @@ impl Pool {
     pub fn take_extent(&self, len: u64) -> Option<Extent> {
         let len = self.geometry().extent_len(len)?;
         let grain_len = self.geometry().grain_len();
-        let first = self.space.change(|state| {
+        let at = self.space.change(|state| {
             assert!(state.hand_out, "an extent was asked for before the sweep");
             let count = len / grain_len;
             let first = state.grains.take(count)?;
             let zones = state.grains.zones_of(&(first..first + count));
             let _fenced_with_the_content = self.save_wear(zones, |no| state.grains.wear(no));
-            Some(first)
+            let at = self.geometry().data().start + first * grain_len;
+            state.use_pages(at, len);
+            Some(at)
         })?;
-        Some(Extent { at: self.geometry().data().start + first * grain_len, len })
+        Some(Extent { at, len })
     }
 
     /// Gives an extent back, or any whole grains of it. Volatile.
@@ -216,6 +233,32 @@ impl Pool {
             len: (grains.end - grains.start) * grain_len,
         };
         self.space.lock().grains.free_runs().map(extent).collect()
+    }
+
+    /// Gives memory of this process that has been free for two calls, and was not taken between them, back to the system. Of
+    /// other pools it keeps all. Others wait for it no longer than it takes to give back 2 MiB.
+    pub fn give_back(&self) {
+        for no in 0.. {
+            let mut state = self.space.lock();
+            let State { grains, resident: Some(resident), .. } = &mut *state else { return };
+            if no == resident.len() {
+                return;
+            }
+            let bytes = resident.bytes(no);
+            let is_free = grains.are_free(self.geometry().grains_over(&bytes));
+            if resident.look(no, is_free) {
+                // Under the lock: nothing of it gets an owner meanwhile.
+                let _kept_at_worst = self.region().give_back(bytes.start, bytes.end - bytes.start);
+            }
+        }
+    }
+
+    /// Whether memory that is free has pages, as far as is known, which later calls of [`Pool::give_back`] give back.
+    pub fn has_pages_to_give(&self) -> bool {
+        let state = self.space.lock();
+        let State { grains, resident: Some(resident), .. } = &*state else { return false };
+        let is_free = |no| grains.are_free(self.geometry().grains_over(&resident.bytes(no)));
+        (0..resident.len()).any(|no| resident.has_pages(no) && is_free(no))
     }
 
     /// Total and free bytes and zones; takes no lock.

@@ -60,12 +60,15 @@ impl Pool {
     }
 
     /// Writes the counts of `zones` to the table, to be covered by the next fence of this thread. Called under the lock
-    /// of the grains, so that words change in the order of their counts.
+    /// of the grains, so that words change in the order of their counts. What does not wear keeps the counts it has.
     pub(crate) fn save_wear(
         &self,
         zones: std::ops::Range<u32>,
         wear: impl Fn(u32) -> u32,
     ) -> InFlight<'_> {
+        if self.region().is_private() {
+            return self.region().flush_range(Site::ZoneGrant, 0, 0);
+        }
         let (first, len) = (self.geometry().wear_at(zones.start), zones.len() * WEAR_WORD as usize);
         let seed = seed(self.id());
         for no in zones {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use strandline::{Db, Options, PmSource, steps};
+use strandline::{Db, Options, PmSource, WalSync, steps};
 
 const MIB: u64 = 1 << 20;
 
@@ -95,4 +95,34 @@ fn batches_may_be_as_large_as_in_a_large_pool() {
 fn what_the_options_say_stands() {
     let options = Options::default().pm(PmSource::Heap).pm_size(16 * MIB);
     assert_eq!(budget(&open("unused".as_ref(), options.dram_budget(1024 * MIB))), 1024);
+}
+
+/// Memory that records took goes back to the system once they are in tables, and comes again with the next ones.
+#[test]
+fn memory_of_records_is_given_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = Options::default().pm(PmSource::Dram).wal_sync(WalSync::Never);
+    let options = options.pm_size(64 * MIB).background_threads(0);
+    let mut db = Db::open(dir.path(), options.clone()).expect("open");
+    let value = vec![7; 10_000];
+    let resident = |db: &Db| db.pages().records.expect("told").resident;
+    for round in 0..2_u32 {
+        for key in 0..4_000_u32 {
+            db.put(format!("{key}"), &value).expect("put");
+        }
+        let full = resident(&db);
+        assert!(full > 32 * MIB, "round {round}: {full}");
+        db.compact().expect("compact");
+        let began = std::time::Instant::now();
+        while resident(&db) > 8 * MIB {
+            assert!(began.elapsed().as_secs() < 100, "{} of {full}", resident(&db));
+            db.work(usize::MAX).expect("work");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        assert_eq!(db.get("3999").expect("get").as_deref(), Some(&value[..]));
+        // What went back was of no use to the log either.
+        drop(db);
+        db = Db::open(dir.path(), options.clone()).expect("open");
+        assert_eq!(db.get("0").expect("get").as_deref(), Some(&value[..]));
+    }
 }

@@ -79,6 +79,21 @@ impl Backing for Heap {
         (self.base, len as u64)
     }
 
+    fn give_back(&self, at: usize, len: usize) -> bool {
+        use rustix::mm::{Advice, madvise};
+
+        let Memory::Mapped(size) = self.memory else { return false };
+        let page = rustix::param::page_size();
+        let (start, end) = (at.next_multiple_of(page), (at + len).min(size) / page * page);
+        if start >= end {
+            return true;
+        }
+        // SAFETY: whole pages inside the mapping, private and anonymous: they read as zeroes from now on. By I-PM-1 no slice over
+        // them exists; words are read in one piece, before or after.
+        unsafe { madvise(self.base.as_ptr().add(start).cast(), end - start, Advice::LinuxDontNeed) }
+            .is_ok()
+    }
+
     fn describe(&self) -> String {
         "heap".into()
     }

@@ -143,3 +143,54 @@ fn an_edit_that_the_journal_did_not_take_is_an_error() {
     let made = Pool::create(kept.region(), TINY, ID + 1, b"snapshot");
     assert_eq!(made.unwrap_err().kind(), ErrorKind::Io);
 }
+
+/// Memory that does not wear is used from the low end again and again, and what is free for two looks goes back.
+#[test]
+fn memory_that_nothing_uses_goes_back_and_what_is_in_use_stays() {
+    const MIB: u64 = 1 << 20;
+    let kept = Arc::new(Kept::default());
+    let region = Arc::new(Region::journaled(32 * MIB, Arc::clone(&kept) as _).unwrap());
+    let format = pool::Format { zone_len: 512 << 10, manifest_len: 64 << 10 };
+    let pool = Pool::create(Arc::clone(&region), format, ID, b"snapshot").unwrap();
+    let zone_len = pool.geometry().zone_len();
+    let fill = |zone: u32| {
+        let at = pool.geometry().zone_at(zone).get();
+        let bytes = vec![zone as u8 + 1; zone_len as usize];
+        drop(pool.region().copy_nt(Site::Record, at, &bytes));
+    };
+    for _ in 0..100 {
+        let zone = pool.take_zone().unwrap();
+        drop(pool.grant(zone, &HEADER));
+        drop(pool.clear_zone(zone));
+        pool.release_zone(zone);
+        assert_eq!(zone, 0);
+    }
+    assert_eq!(pool.wear().most, 0.0, "nothing wears");
+    let zones: Vec<u32> = std::iter::from_fn(|| pool.take_zone()).collect();
+    zones.iter().for_each(|zone| fill(*zone));
+    let resident = || region.pages().expect("told").resident;
+    assert!(resident() > 30 * MIB);
+    assert!(!pool.has_pages_to_give(), "all is in use");
+    // All but the first zone and one in the middle go.
+    let stays = [0, zones.len() as u32 / 2];
+    zones.iter().filter(|zone| !stays.contains(zone)).for_each(|zone| pool.release_zone(*zone));
+    assert!(pool.has_pages_to_give());
+    pool.give_back();
+    assert!(resident() > 30 * MIB, "it may be needed again soon");
+    let taken = pool.take_zone().unwrap();
+    pool.release_zone(taken);
+    pool.give_back();
+    let after = resident();
+    assert!((2 * MIB..=8 * MIB).contains(&after), "{after}");
+    for zone in stays {
+        let bytes = region.bytes(pool.geometry().zone_at(zone).get(), zone_len as usize);
+        assert!(bytes.iter().all(|byte| *byte == zone as u8 + 1), "zone {zone}");
+    }
+    pool.give_back();
+    assert!(!pool.has_pages_to_give());
+    // What went is there again when it is needed.
+    let again: Vec<u32> = std::iter::from_fn(|| pool.take_zone()).collect();
+    assert_eq!(again.len() + stays.len(), zones.len());
+    again.iter().for_each(|zone| fill(*zone));
+    assert!(resident() > 30 * MIB);
+}

@@ -172,6 +172,7 @@ impl Engine {
             if self.look_for_expired() {
                 return Ok(Worked::Did);
             }
+            self.give_memory_back();
             self.background.throttle.asked.store(false, Relaxed);
         }
         Ok(match (indexes, levels) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::background::idle_memory::MemoryLooks;
 use crate::compaction::merge::cpu::Cpu;
 use crate::compaction::merge::engine::MergeEngine;
 use crate::compaction::under_way::Compactions;
@@ -32,6 +33,7 @@ pub(crate) struct Background {
     pub throttle: Throttle,
     /// What is known of values that have expired.
     pub expiry_looks: Mutex<ExpiryLooks>,
+    pub memory_looks: MemoryLooks,
     /// What compactions may write; none where there is no limit.
     pub rate: Option<Arc<RateLimit>>,
     pub errors: LastErrors,
@@ -57,6 +59,7 @@ impl Background {
             merge_engine: Box::new(Cpu),
             throttle: Throttle::new(options.memtable_bytes),
             expiry_looks: Mutex::default(),
+            memory_looks: MemoryLooks::new(),
             rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
             errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),
