@@ -178,7 +178,8 @@ fn plant_superblock_first(region: &Region, superblock: &Superblock) -> Result<()
 }
 
 /// Zeroes what is in front of the data: the zone table and the areas, in which an earlier pool with the same id could have
-/// left lines that pass. Left alone are the words that say what is going on, and the wear table, which is written.
+/// left lines that pass. Left alone are the words that say what is going on, and the wear table, which is written; and what is zero
+/// in memory that a journal keeps: it begins so, and zeroes would only make the journal long.
 fn clear_metadata<'r>(region: &'r Region, geometry: &Geometry) -> InFlight<'r> {
     const ZEROES: [u8; HEADER_LEN as usize] = [0; HEADER_LEN as usize];
     let mut cleared = region.copy_nt(Site::Format, base::LINE as u64, &ZEROES[base::LINE..]);
@@ -186,7 +187,12 @@ fn clear_metadata<'r>(region: &'r Region, geometry: &Geometry) -> InFlight<'r> {
         let mut at = part.start;
         while at < part.end {
             let len = (part.end - at).min(HEADER_LEN);
-            cleared = cleared.and(region.copy_nt(Site::Format, at.get(), &ZEROES[..len as usize]));
+            let is_written = !region.is_private()
+                || region.bytes(at.get(), len as usize).iter().any(|byte| *byte != 0);
+            if is_written {
+                let zeroes = &ZEROES[..len as usize];
+                cleared = cleared.and(region.copy_nt(Site::Format, at.get(), zeroes));
+            }
             at += len;
         }
     }

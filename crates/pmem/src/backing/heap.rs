@@ -14,6 +14,10 @@ use crate::region::{Domain, Region};
 /// where the system has them.
 const MAPPED_FROM: usize = 2 << 20;
 
+/// Bytes at the start that have small pages: a store that holds little would take some huge ones for a few bytes in each, and a
+/// process may have thousands of them.
+const SMALL_PAGES: usize = 8 << 20;
+
 enum Memory {
     Allocated(Layout),
     Mapped(usize),
@@ -62,9 +66,12 @@ impl Heap {
             )
         }
         .map_err(|errno| no_space().with_source(std::io::Error::from(errno)))?;
-        // A wish: refused where huge pages are switched off.
-        // SAFETY: exactly the mapping just made; the advice changes no byte.
-        let _ = unsafe { madvise(base, size, Advice::LinuxHugepage) };
+        if let Some(huge) = size.checked_sub(SMALL_PAGES) {
+            let start = base.wrapping_byte_add(SMALL_PAGES);
+            // A wish: refused where huge pages are switched off.
+            // SAFETY: the rest of the mapping just made; the advice changes no byte.
+            let _ = unsafe { madvise(start, huge, Advice::LinuxHugepage) };
+        }
         let base = NonNull::new(base.cast()).ok_or_else(no_space)?;
         Ok(Self { base, memory: Memory::Mapped(size) })
     }
