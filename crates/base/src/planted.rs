@@ -237,6 +237,18 @@ bugs! {
     StoreNamedFirst,
     /// With `pm=auto` what a killed creation left is not looked at.
     RemainsNotFinished,
+    /// A store that is moved gets the name of its new memory before that is made.
+    MoveNamedFirst,
+    /// A store that is moved to a pool has its name while what the pool begins with is in the page cache only.
+    MovePoolUnsynced,
+    /// A store that is moved loses the memory that it has before it has another.
+    MoveRemovesFirst,
+    /// The tables that a store is moved by are not durable when its new memory names them.
+    MoveTablesUnsynced,
+    /// Nothing says that a store is being moved, so what a killed move left stays.
+    MoveUntold,
+    /// A new pool gets its name while what it begins with is in the page cache only.
+    NewPoolUnsynced,
     /// The superblock of a new pool is written before what it leads to.
     SuperblockFirst,
 }

@@ -11,6 +11,7 @@ mod probe;
 
 use std::ptr::NonNull;
 
+use base::Result;
 pub use file::{FileLock, OpenMode, PoolFile, Prefault};
 pub(crate) use heap::Heap;
 pub use probe::{Probe, Storage};
@@ -27,6 +28,11 @@ pub(crate) trait Backing: Send + Sync {
     fn unlock(&self) {}
     fn is_read_only(&self) -> bool {
         false
+    }
+    /// Writes the first `len` bytes, which are inside the bytes, to the file that they are of, if power failure would take
+    /// them from the page cache.
+    fn sync_file(&self, _len: usize) -> Result<()> {
+        Ok(())
     }
     /// Maps the pages of a range that is inside the bytes; false if that did not work.
     fn populate(&self, _at: usize, _len: usize) -> bool {

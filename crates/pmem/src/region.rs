@@ -510,6 +510,15 @@ impl Region {
             && self.backing.give_back(at as usize, len as usize)
     }
 
+    /// Writes the first `len` bytes to the file that they are of, so that they survive power failure whatever a fence is
+    /// worth there; what they hold is fenced before. Nothing is done where there is no file.
+    ///
+    /// # Errors
+    /// `Io`: it cannot be synced.
+    pub fn sync_file(&self, len: u64) -> Result<()> {
+        self.backing.sync_file(len.min(self.len) as usize)
+    }
+
     /// How large the pages are by which this process reaches the region now, as far as the kernel tells. It walks them all
     /// for that: a matter of milliseconds for each GiB.
     pub fn pages(&self) -> Option<Pages> {

@@ -84,7 +84,7 @@ mod tests {
         let mut resident = resident(1, 4 * BLOCK - 1);
         assert_eq!(resident.len(), 2, "whole ones");
         assert_eq!(resident.bytes(0), BLOCK..2 * BLOCK);
-        let mut looks =
+        let looks =
             |resident: &mut Resident, free: [bool; 2]| [0, 1].map(|no| resident.look(no, free[no]));
         assert_eq!(looks(&mut resident, [true, false]), [false, false]);
         assert_eq!(looks(&mut resident, [true, true]), [true, false]);

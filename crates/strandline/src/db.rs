@@ -39,6 +39,7 @@ use crate::hooks::Hooks;
 use crate::keyspace::KeyspaceState;
 use crate::machine::MachineMemory;
 use crate::open;
+use crate::open::convert::Conversion;
 use crate::open::ground::Machine;
 use crate::options::KeyspaceOptions;
 use crate::options::Options;
@@ -129,7 +130,38 @@ impl Db {
     /// places than the store does, or its pool is a device; `Corruption` where it cannot be told whose the tables in another
     /// directory are; `Io`.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
-        open::destroy::destroy(&open::ground::Machine::here(), path.as_ref(), options)
+        open::destroy::destroy(&Machine::here(), path.as_ref(), options)
+    }
+
+    /// Moves the store at `path`, which no one may have open, to the memory that `options.pm` says: from a pool to DRAM with a
+    /// log ([`PmSource::Dram`](crate::PmSource::Dram)), from there to a pool, to a pool elsewhere, or with
+    /// [`PmSource::Auto`](crate::PmSource::Auto) to what its directory can do.
+    /// `options.pm_size` is the size of the new memory; `hooks` are those that the store is opened with.
+    ///
+    /// What is in the old memory becomes tables first, so the call takes as long as a checkpoint, and as much room in the
+    /// store's directory as the records take. Power failure at any moment leaves the store as it was, or moved; the next open for
+    /// writing removes what is left of the other memory.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("strandline-convert-{}", std::process::id()));
+    /// # use strandline::{Db, Hooks, Options, PmSource};
+    /// let options = Options::default().pm_size(16 << 20);
+    /// Db::open(&dir, options.clone().pm(PmSource::Path(dir.join("pool"))))?.put("key", "value")?;
+    /// Db::convert(&dir, &options.clone().pm(PmSource::Dram), Hooks::default())?;
+    /// let db = Db::open(&dir, options.clone())?;
+    /// assert!(db.get("key")?.is_some());
+    /// assert!(db.properties().wal.is_some(), "records are in DRAM, with a log");
+    /// # drop(db);
+    /// # Db::destroy(&dir, &options)?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Db::open`]; `Exists` if there is something in the new place already; `NoSpace`; `InvalidArgument` where
+    /// either memory is a device: take a checkpoint there, and open that; the same of a checkpoint, which has no memory yet.
+    /// Of a move that fails nothing stays, but for the directory of tables of a store that had none.
+    pub fn convert(path: impl AsRef<Path>, options: &Options, hooks: Hooks) -> Result<Conversion> {
+        open::convert::convert(&Machine::here(), path.as_ref(), options, hooks)
     }
 
     /// Opens the store in a region that the caller made, formatting it if nothing was ever in it. All data stays in

@@ -107,6 +107,7 @@ pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties,
 };
+pub use open::convert::Conversion;
 pub use options::{
     Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
     Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalSync,

@@ -21,7 +21,9 @@ use crate::write::acknowledge::Published;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
-use crate::{Batch, Db, Hooks, Keyspace, MachineMemory, Options, WalSync, WriteOptions};
+use crate::{
+    Batch, Conversion, Db, Hooks, Keyspace, MachineMemory, Options, WalSync, WriteOptions,
+};
 
 /// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -260,6 +262,16 @@ pub fn open_at(ground: &Given, path: &Path, options: Options, hooks: Hooks) -> R
 /// As [`Db::destroy`], on ground that the caller made.
 pub fn destroy_at(ground: &Given, path: &Path, options: &Options) -> Result<()> {
     open::destroy::destroy(ground, path, options)
+}
+
+/// As [`Db::convert`], on ground that the caller made.
+pub fn convert_at(
+    ground: &Given,
+    path: &Path,
+    options: &Options,
+    hooks: Hooks,
+) -> Result<Conversion> {
+    open::convert::convert(ground, path, options, hooks)
 }
 
 /// As [`Db::open`], on this machine with `/proc` and `/sys` as they lie under `root`.

@@ -92,6 +92,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("checkpoint", &[Db, Engine, Quiet]),
     ("ingest", &[Db, Engine, Keyspace, Quiet]),
     ("repair", &[Engine, Form]),
+    ("convert", &[Db, Engine, Quiet]),
     ("destroy", &[Engine, Quiet]),
     ("zone", &[Db, Engine]),
     ("check", &[Db, Engine]),

@@ -9,8 +9,8 @@ use bench::events::{EventForm, EventPrinter};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use strandline::{
-    ChosenBy, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource, WriteDurability,
-    WriteOptions,
+    ChosenBy, Conversion, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource,
+    WriteDurability, WriteOptions,
 };
 
 use crate::failure::Failure;
@@ -147,6 +147,12 @@ impl Context {
         if self.json { Format::Jsonl } else { Format::Tsv }
     }
 
+    /// Moves the store to other memory.
+    pub fn convert(&self) -> Result<Conversion, Failure> {
+        self.no_heap()?;
+        Ok(Db::convert(&self.db, &self.options, self.hooks())?)
+    }
+
     fn hooks(&self) -> Hooks {
         let hooks = Hooks::default();
         if !self.events {
@@ -185,6 +191,7 @@ impl Context {
         let choice = db.pm_choice();
         let chosen = match choice.by {
             ChosenBy::Directory | ChosenBy::Remains => format!("; {choice}"),
+            ChosenBy::Store if !choice.found.is_empty() => format!("; {choice}"),
             _ => String::new(),
         };
         let json = json!({

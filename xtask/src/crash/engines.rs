@@ -19,6 +19,7 @@ pub const ROOMY: Engine = Engine {
     ssd_size: 0,
     journaled: false,
     named: false,
+    moves: false,
     expires: false,
     planted: None,
 };
@@ -47,6 +48,7 @@ pub const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
 /// The same as users have them: directories with a name.
 pub const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
 pub const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };
+pub const MOVED: Engine = Engine { moves: true, ..NAMED };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 pub const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };
 /// Every key gets a table, which fits a zone.

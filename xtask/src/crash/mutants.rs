@@ -162,6 +162,10 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | WalTailNotCopied => &["wal", "wal-mixed"],
         ParentNotSynced | StoreNamedFirst | SuperblockFirst => &["creation", "creation-wal"],
         RemainsNotFinished => &["creation-wal"],
+        NewPoolUnsynced => &["creation"],
+        MoveNamedFirst | MovePoolUnsynced | MoveRemovesFirst | MoveTablesUnsynced | MoveUntold => {
+            &["moves"]
+        }
         WalForgetLive | WalKeepOldest | WalSkipChecksum => &["wal-wraps"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],

@@ -6,12 +6,12 @@ use ssd::Call;
 
 use super::engines::{
     CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS, LEVELS,
-    LOGGED, LOGGED_CUT, LOGGED_FLUSHED, LOGGED_NAMED, LOGGED_ROOMY, LOGGED_TIGHT, LONG_KEYS, NAMED,
-    PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, UNMERGED,
+    LOGGED, LOGGED_CUT, LOGGED_FLUSHED, LOGGED_NAMED, LOGGED_ROOMY, LOGGED_TIGHT, LONG_KEYS, MOVED,
+    NAMED, PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, UNMERGED,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
-    levels, mixed, pm_tables, ranges, readers, short_of_room, sink, snapshots, whole, wraps,
+    levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots, whole, wraps,
 };
 use super::system::Engine;
 
@@ -191,7 +191,8 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
         campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping, 14),
         campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
-        campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few, 20),
+        campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
+        campaign("moves", MOVED, moves(), Mode::Adr, logged_few, 20),
         campaign("wal-whole", LOGGED_CUT, whole(), Mode::Adr, wide, 8),
     ]
 }
@@ -235,6 +236,9 @@ fn floors() -> Floors {
             (Call::SyncDir, "deep"),
             (Call::Create, "pool"),
             (Call::Rename, "STORE"),
+            (Call::Rename, "MOVE"),
+            (Call::Remove, "MOVE"),
+            (Call::Remove, "pool"),
             (Call::CreateDir, "sst"),
             (Call::Create, ".sst"),
             (Call::Append, ".sst"),

@@ -215,3 +215,8 @@ pub fn whole() -> Shape {
 pub fn creation() -> Shape {
     Shape { ops: 3, keys: Keys::short(3), keyspaces: 1, background: 10, reopens: 1, ..levels() }
 }
+
+/// A store with something of everything, opened again and again.
+pub fn moves() -> Shape {
+    Shape { ops: 12, reopens: 3, ..keyspaces() }
+}

@@ -1,6 +1,7 @@
 //! An open store of a campaign: made and opened on bare parts, or by its name as users do.
 
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use pmem::{Durability, Region, Storage};
 use sim::Probe;
 use ssd::Fs;
 use strandline::steps::{self, Given};
-use strandline::{Compression, Db, Options, SsdSource, WalSync};
+use strandline::{Compression, Db, Options, PmSource, SsdSource, WalSync};
 
 use super::system::{EXPIRING, Engine, refused};
 use super::whole::{self, Spaces};
@@ -135,6 +136,11 @@ impl Engine {
             IfMissing::Create => NOON,
             IfMissing::Fail => Duration::ZERO,
         };
+        if self.moves && missing == IfMissing::Fail {
+            let other = other_memory(&*fs)?;
+            let options = options.clone().pm(other);
+            steps::convert_at(&given, STORE.as_ref(), &options, whole::hooks(time))?;
+        }
         let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks(time))?;
         drop(given);
         self.opened(db, StoreMemory { region: memory, unused: None }, fs)
@@ -164,4 +170,13 @@ impl Engine {
             in_flight: Cell::new(0),
         })
     }
+}
+
+/// The memory that the store does not have.
+fn other_memory(fs: &dyn Fs) -> Result<PmSource> {
+    let file = fs.open(&Path::new(STORE).join("STORE"))?;
+    let mut text = vec![0; file.len() as usize];
+    file.read_at(0, &mut text)?;
+    let has_log = String::from_utf8_lossy(&text).contains("\nwal ");
+    Ok(if has_log { PmSource::Path(Path::new(STORE).join("pool")) } else { PmSource::Dram })
 }

@@ -51,6 +51,8 @@ pub struct Engine {
     pub journaled: bool,
     /// The store is a directory with a file `STORE`, made and opened as a user's is, and not bare parts.
     pub named: bool,
+    /// Each open moves the store first: from a pool to DRAM with a log, or back.
+    pub moves: bool,
     /// One keyspace has a time to live; what is deleted there is a value that has expired as it is written.
     pub expires: bool,
     /// A logic fault that is switched on.

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstatfs};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, msync, munmap};
 
 use super::platform::{Device, direct_durability, file_system, is_of_memory};
 use super::{Backing, OpenMode, huge, lock};
@@ -189,6 +189,19 @@ impl Backing for Mapping {
 
     fn is_read_only(&self) -> bool {
         self.mode == OpenMode::ReadOnly
+    }
+
+    fn sync_file(&self, len: usize) -> Result<()> {
+        debug_assert!(len <= self.len);
+        // SAFETY: the range is inside the mapping and starts at a page; writing it back changes no byte.
+        match unsafe { msync(self.base.as_ptr().cast::<c_void>(), len, MsyncFlags::SYNC) } {
+            // A device has no page cache, and nothing to write back.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(errno) => {
+                let context = format!("{} cannot be synced", self.path.display());
+                Err(Error::io("sync", context, errno))
+            }
+        }
     }
 
     fn populate(&self, at: usize, len: usize) -> bool {

@@ -86,6 +86,20 @@ impl Engine {
         let unsynced = planted::is(Bug::CheckpointSkipStagingSync);
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
+        let (cut, state) =
+            self.copy_to_tables(TableDir { fs: Arc::clone(fs), dir: dir.clone() })?;
+        if !named_first {
+            file::write(&**fs, &dir, &state)?;
+        }
+        if !unsynced {
+            fs.sync_dir(staging)?;
+        }
+        Ok((cut, state))
+    }
+
+    /// K1 to K3: all data as tables in `table_dir`, which may be the store's own, and a manifest that names them. Their
+    /// directory is not synced.
+    pub(crate) fn copy_to_tables(&self, table_dir: TableDir) -> Result<(Seq, ManifestState)> {
         let (views, cut) = self.cut()?;
         let now = self.manifest.lock().state.clone();
         // The copy's manifest: as the store's, without zones and runs, whose data becomes tables.
@@ -95,12 +109,7 @@ impl Engine {
             zones: Default::default(),
             ..now
         };
-        let tables = Tables::new(
-            TableDir { fs: Arc::clone(fs), dir: dir.clone() },
-            FileRoom::unlimited(),
-            StoreCache::own(0),
-        );
-        let tables = Arc::new(tables);
+        let tables = Arc::new(Tables::new(table_dir, FileRoom::unlimited(), StoreCache::own(0)));
         tables.number_from(state.next_table);
         // A View is released as soon as its keyspace is copied, and with it the space that it holds.
         for (space, views) in views {
@@ -115,7 +124,10 @@ impl Engine {
                     continue;
                 }
                 self.check_open("checkpoint")?;
-                link_or_copy(&**fs, table, &tables.path(desc.id))?;
+                let to = tables.path(desc.id);
+                if table.path().as_ref() != Some(&to) {
+                    link_or_copy(&*tables.table_dir.fs, table, &to)?;
+                }
                 descs.push(desc);
             }
             for desc in &descs {
@@ -126,12 +138,6 @@ impl Engine {
                 })?;
             }
             state.keyspaces.insert(space.id, kept);
-        }
-        if !named_first {
-            file::write(&**fs, &dir, &state)?;
-        }
-        if !unsynced {
-            fs.sync_dir(staging)?;
         }
         Ok((cut, state))
     }

@@ -38,7 +38,8 @@ impl fmt::Display for PmChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.by {
             ChosenBy::Caller => f.write_str("the program gave the memory"),
-            ChosenBy::Store => f.write_str("as the store was made"),
+            ChosenBy::Store if self.found.is_empty() => f.write_str("as the store was made"),
+            ChosenBy::Store => write!(f, "as the store was made: {}", self.found),
             ChosenBy::Option => f.write_str("the option pm names it"),
             ChosenBy::Remains | ChosenBy::Directory => write!(f, "pm=auto: {}", self.found),
         }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
-use pmem::{Probe, Storage};
+use pmem::{Durability, Probe, Region, Storage};
 
 use crate::machine::{ChosenBy, PmChoice};
 use crate::open::ground::Ground;
 use crate::open::open_dram::WAL;
-use crate::open::store_file::Memory;
+use crate::open::store_file::{Memory, check_name, is_inside};
 use crate::open::{POOL, absolute, remains};
 use crate::options::{Options, PmSource};
 
@@ -49,17 +49,26 @@ pub(super) fn named_or_left(
     }
 }
 
-/// The place of a pool: as a name in the directory of the store if it is in there, so that both move together.
-fn within(path: &Path, given: &Path) -> Result<PathBuf> {
+/// A place as `STORE` is to name it: from the directory of the store on if it is in there, so that both move together.
+pub(super) fn within(path: &Path, given: &Path) -> Result<PathBuf> {
     let given = absolute(given)?;
-    let inside = given.strip_prefix(absolute(path)?).ok().map(Path::to_owned);
-    Ok(inside.filter(|name| name.file_name().is_some()).unwrap_or(given))
+    let inside = given.strip_prefix(absolute(path)?).ok().filter(|name| is_inside(name));
+    let place = inside.map(Path::to_owned).unwrap_or(given);
+    check_name(&place)?;
+    Ok(place)
 }
 
 /// What the directory `path`, which is there, can do.
 pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) -> NewMemory {
     let Probe { storage, why } = ground.probe(path);
-    let (memory, what) = match storage {
+    let (memory, what) = by_storage(storage, options);
+    let choice = PmChoice { by: ChosenBy::Directory, found: format!("{why}; {what}") };
+    NewMemory { memory, choice }
+}
+
+/// What a store gets on `storage`, and why, in words.
+fn by_storage(storage: Storage, options: &Options) -> (Memory, &'static str) {
+    match storage {
         Storage::Persistent(_) => (Memory::Pool(POOL.into()), "records are in a pool there"),
         // A log there would outlive no more.
         Storage::Volatile => (Memory::Pool(POOL.into()), "a pool there emulates persistent memory"),
@@ -68,9 +77,29 @@ pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) 
             "tables in persistent memory (pm_tables) need a pool all the same",
         ),
         Storage::Device => (Memory::Wal(WAL.into()), "records are in DRAM, with a log there"),
-    };
-    let choice = PmChoice { by: ChosenBy::Directory, found: format!("{why}; {what}") };
-    NewMemory { memory, choice }
+    }
+}
+
+/// What could be said for another memory of a store that is there; nothing, if it is what a new one would have.
+pub(super) fn could_be(
+    ground: &dyn Ground,
+    path: &Path,
+    memory: &Memory,
+    region: &Region,
+    options: &Options,
+) -> String {
+    let ends_with_power = region.durability() == Durability::ProcessCrash;
+    if !ends_with_power || !matches!(memory, Memory::Pool(_)) {
+        return String::new();
+    }
+    // That of the store, where its log would be, wherever its pool is.
+    let Probe { storage, why } = ground.probe(path);
+    match by_storage(storage, options) {
+        (Memory::Wal(_), _) => format!(
+            "{why}; `strandline convert --pm dram` moves its records to DRAM, with a log that survives power failure"
+        ),
+        (Memory::Pool(_), _) => String::new(),
+    }
 }
 
 /// Refuses a new store whose log would not fit its device.

@@ -16,7 +16,7 @@ use crate::open::choose::NewMemory;
 use crate::open::ground::{Ground, PoolPlace};
 use crate::open::open_dram::setting;
 use crate::open::store_file::{Identity, Memory};
-use crate::open::{self, OpenedParts, SST, choose, remains};
+use crate::open::{OpenedParts, SST, choose, remains};
 use crate::options::{Options, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
@@ -43,10 +43,8 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     let (ssd, table_dir) = new_table_dir(ground, path, &options)?;
     let identity = Identity { memory, ssd };
     plant_named_first(ground, path, &identity)?;
-    let (region, id) = match &identity.memory {
-        Memory::Pool(pool) => make_pool(ground, &path.join(pool), &options, table_dir.as_ref())?,
-        Memory::Wal(dir) => make_log(ground, &path.join(dir), &options, table_dir.as_ref())?,
-    };
+    let first = || first_state(table_dir.as_ref()).map(Beginning::of_new_store);
+    let (region, id) = make_memory(ground, path, &identity.memory, &options, &first)?;
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
     identity.write(&*names, path)?;
     Ok(OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) })
@@ -69,47 +67,89 @@ fn plant_named_first(ground: &dyn Ground, path: &Path, identity: &Identity) -> R
     Ok(())
 }
 
-/// The pool of a new store, with its identifier.
+/// What a new memory begins with.
+pub(crate) struct Beginning {
+    pub state: ManifestState,
+    /// The identifier of the store that it becomes the memory of; a new store draws one.
+    pub id: Option<u64>,
+}
+
+impl Beginning {
+    pub fn of_new_store(state: ManifestState) -> Beginning {
+        Beginning { state, id: None }
+    }
+}
+
+/// The memory of the store at `path`, with the identifier of its pool: made, or finished if that was begun.
+pub(super) fn make_memory(
+    ground: &dyn Ground,
+    path: &Path,
+    memory: &Memory,
+    options: &Options,
+    first: &dyn Fn() -> Result<Beginning>,
+) -> Result<(Arc<Region>, u64)> {
+    match memory {
+        Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, first),
+        Memory::Wal(dir) => make_log(ground, &path.join(dir), options, first),
+    }
+}
+
 fn make_pool(
     ground: &dyn Ground,
     at: &Path,
     options: &Options,
-    table_dir: Option<&TableDir>,
+    first_state: &dyn Fn() -> Result<Beginning>,
 ) -> Result<(Arc<Region>, u64)> {
     // Before anything is made: what is damaged stays as it is.
-    let first = match ground.is_blank(at)?.then(|| first_state(table_dir)) {
+    let first = match ground.is_blank(at)?.then(first_state) {
         // Another open has made the pool meanwhile.
         Some(Err(_)) if !ground.is_blank(at)? => None,
         first => first.transpose()?,
     };
     let place = if first.is_some() { PoolPlace::Blank } else { PoolPlace::Used };
     let region = ground.make_pool(at, options, place)?;
-    let first = || first.map_or_else(|| first_state(table_dir), Ok);
-    let id = format_if_new(ground, &region, options, first)?;
-    Ok((region, id))
+    let mut unsynced = None;
+    let first = || {
+        let first = first.map_or_else(first_state, Ok)?;
+        unsynced = Some(match first.id {
+            Some(_) => Bug::MovePoolUnsynced,
+            None => Bug::NewPoolUnsynced,
+        });
+        Ok(first)
+    };
+    let pool = format_if_new(ground, &region, options, first)?;
+    // Before anything else goes for it.
+    if unsynced.is_some_and(|bug| !planted::is(bug)) {
+        ground.sync_pool(at, &region, pool.geometry().data().start.get())?;
+    }
+    Ok((region, pool.id()))
 }
 
-/// The memory of a new store that has its log in `dir`, with the identifier of its pool.
+/// Memory that has its log in `dir`.
 fn make_log(
     ground: &dyn Ground,
     dir: &Path,
     options: &Options,
-    table_dir: Option<&TableDir>,
+    first_state: &dyn Fn() -> Result<Beginning>,
 ) -> Result<(Arc<Region>, u64)> {
     let names = ground.names();
     ssd::durable_dir(&*names, dir)?;
     let setting = setting(ground, dir, options, OpenMode::ReadWrite)?;
     let begins = !wal::is_in(&*names, dir);
     // Before anything is made: what is damaged stays as it is.
-    let first = begins.then(|| first_state(table_dir)).transpose()?;
-    let fresh = || Ok(Some(LogOwner { id: ground.fresh_id()?, region_len: options.pm_size }));
+    let first = begins.then(first_state).transpose()?;
+    let id = first.as_ref().and_then(|first| first.id);
+    let fresh = || {
+        let id = id.map_or_else(|| ground.fresh_id(), Ok)?;
+        Ok(Some(LogOwner { id, region_len: options.pm_size }))
+    };
     let region = wal::open(setting, fresh)?.ok_or_else(|| {
         Error::new(ErrorKind::Internal, "open", "a new log gave no memory; report this")
     })?;
-    let first = || first.map_or_else(|| first_state(table_dir), Ok);
-    let id = format_if_new(ground, &region, options, first)?;
+    let first = || first.map_or_else(first_state, Ok);
+    let pool = format_if_new(ground, &region, options, first)?;
     region.sync_journal()?;
-    Ok((region, id))
+    Ok((region, pool.id()))
 }
 
 /// The directory of tables of a new store, as it is to be named and made.
@@ -120,7 +160,7 @@ fn new_table_dir(
 ) -> Result<(Option<PathBuf>, Option<TableDir>)> {
     let ssd = match &options.ssd {
         SsdSource::Auto => Some(PathBuf::from(SST)),
-        SsdSource::Path(given) => Some(open::absolute(given)?),
+        SsdSource::Path(given) => Some(choose::within(path, given)?),
         SsdSource::None => None,
     };
     let table_dir =
@@ -139,22 +179,23 @@ pub(crate) fn make_table_dir(
     Ok(table_dir)
 }
 
-/// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool's identifier.
+/// Formats what no pool was ever in; a creation that was killed is finished that way. Returns the pool.
 pub(crate) fn format_if_new(
     ground: &dyn Ground,
     region: &Arc<Region>,
     options: &Options,
-    first: impl FnOnce() -> Result<ManifestState>,
-) -> Result<u64> {
+    first: impl FnOnce() -> Result<Beginning>,
+) -> Result<Pool> {
     match Pool::open(Arc::clone(region)) {
-        Ok((pool, _)) => return Ok(pool.id()),
+        Ok((pool, _)) => return Ok(pool),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
-    let snapshot = first()?.encode_snapshot();
+    let Beginning { state, id } = first()?;
+    let snapshot = state.encode_snapshot();
     let format = ground.format(region, snapshot.len() as u64, options);
-    let pool = Pool::create(Arc::clone(region), format, ground.fresh_id()?, &snapshot)?;
-    Ok(pool.id())
+    let id = id.map_or_else(|| ground.fresh_id(), Ok)?;
+    Pool::create(Arc::clone(region), format, id, &snapshot)
 }
 
 /// What a new pool begins with: nothing, or what the manifest file beside the tables says. Tables that no manifest names

@@ -17,8 +17,9 @@ use ssd::Fs;
 
 use crate::engine::Access;
 use crate::manifest::file as manifest_file;
-use crate::open::ground::Ground;
-use crate::open::store_file::{IDENTITY, IDENTITY_STAGED, Identity, Memory};
+use crate::open::ground::{Ground, Named};
+use crate::open::move_file::{self, MOVE_STAGED};
+use crate::open::store_file::{IDENTITY, IDENTITY_STAGED, Identity, Memory, hold_named};
 use crate::open::{check_place, open_memory};
 use crate::options::{Options, SsdSource};
 use crate::socket::SOCKET;
@@ -31,18 +32,20 @@ const DESTROY: &str = "destroy";
 /// Removes the store at `path`. Files that are not its own stay, and directories that have some.
 pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Result<()> {
     let names = ground.names();
-    let Some(named) = Identity::read(&*names, path)? else {
+    let held =
+        hold_named(&*names, path, |named| HeldMemory::of(ground, path, &named.memory, options))?;
+    let Some((named, held)) = held else {
         let text = format!("no store at {}: it has no file {IDENTITY}", path.display());
         return Err(Error::new(ErrorKind::NotFound, DESTROY, text));
     };
-    let held = HeldMemory::of(ground, path, &named.memory, options)?;
     let tables = own_tables(ground, path, &named, options, &held)?;
+    move_file::remove_other(ground, path, &named.memory, held.pool_id())?;
     if let Some(dir) = &tables {
         remove_tables(&*ground.tables(options), dir)?;
     }
     remove_memory(&*names, path, &named.memory)?;
     drop(held);
-    for name in [SOCKET, IDENTITY_STAGED] {
+    for name in [SOCKET, IDENTITY_STAGED, MOVE_STAGED] {
         remove_if_there(&*names, &path.join(name))?;
     }
     names.remove(&path.join(IDENTITY))?;
@@ -72,8 +75,8 @@ impl HeldMemory {
             Memory::Pool(pool) => path.join(pool),
             Memory::Wal(dir) => path.join(dir).join(wal::LOCK),
         };
-        let is_there = ground.names().exists(&at)?;
-        if is_there && matches!(memory, Memory::Pool(_)) && !ground.is_file(&at) {
+        let found = ground.what_is(&at)?;
+        if found == Named::Device && matches!(memory, Memory::Pool(_)) {
             let text = format!(
                 "the pool of the store, {}, is a device, which stays; overwrite its first megabyte with zeroes, then \
                  remove {}",
@@ -88,7 +91,7 @@ impl HeldMemory {
                 Err(error)
             }
             // A call that was killed has removed it.
-            Err(_) if !is_there => Ok(HeldMemory { region: None, _lock: None }),
+            Err(_) if found == Named::Nothing => Ok(HeldMemory { region: None, _lock: None }),
             // Damaged as it may be, it goes.
             Err(_) => {
                 Ok(HeldMemory { region: None, _lock: ground.lock(&at, OpenMode::ReadWrite)? })
@@ -146,7 +149,7 @@ fn remove_tables(fs: &dyn Fs, dir: &Path) -> Result<()> {
 }
 
 /// Removes the pool, or the log and its directory if nothing else is in it.
-fn remove_memory(names: &dyn Fs, path: &Path, memory: &Memory) -> Result<()> {
+pub(super) fn remove_memory(names: &dyn Fs, path: &Path, memory: &Memory) -> Result<()> {
     let at = match memory {
         Memory::Pool(pool) => {
             let pool = path.join(pool);
@@ -172,7 +175,7 @@ fn remove_memory(names: &dyn Fs, path: &Path, memory: &Memory) -> Result<()> {
     parent.map_or(Ok(()), |parent| names.sync_dir(parent))
 }
 
-fn remove_if_there(fs: &dyn Fs, at: &Path) -> Result<()> {
+pub(super) fn remove_if_there(fs: &dyn Fs, at: &Path) -> Result<()> {
     match fs.remove(at) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 #[cfg(feature = "steps")]
 use base::ErrorKind;
 use base::{Error, Result};
-#[cfg(feature = "steps")]
-use pmem::Storage;
 use pmem::{FileLock, OpenMode, PoolFile, Prefault, Probe, Region};
+#[cfg(feature = "steps")]
+use pmem::{Site, Storage};
 use pool::Format;
 #[cfg(feature = "steps")]
 use pool::Pool;
@@ -18,6 +18,8 @@ use ssd::{Fs, PageCache};
 use crate::admin::ZONE_CHANGE_BYTES;
 use crate::engine::Means;
 use crate::machine::MachineMemory;
+#[cfg(feature = "steps")]
+use crate::open::destroy::remove_if_there;
 use crate::open::store_file::Memory;
 use crate::options::Options;
 use crate::runtime::Runtime;
@@ -38,6 +40,16 @@ pub(crate) enum PoolPlace {
     Blank,
     /// A pool, or something else that is not ours to change.
     Used,
+}
+
+/// What has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Nothing,
+    File,
+    Directory,
+    /// Or a pipe or socket: nothing that can be made or removed here.
+    Device,
 }
 
 /// Where the parts of a store are made and found.
@@ -72,11 +84,15 @@ pub(crate) trait Ground {
         }
     }
 
+    /// Makes what a new pool in `region` begins with, its first `len` bytes, survive power failure, which a fence does not
+    /// where the file is in the page cache.
+    fn sync_pool(&self, at: &Path, region: &Region, len: u64) -> Result<()>;
+
     /// The pool at `at`, which is there.
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>>;
 
-    /// Whether `at`, which is there, is a file, that can be removed: not a device.
-    fn is_file(&self, at: &Path) -> bool;
+    /// What is at `at`. A place that cannot be looked at is an error: something may be there.
+    fn what_is(&self, at: &Path) -> Result<Named>;
 
     /// Holds the file at `at`; none where no other open can come by.
     fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>>;
@@ -132,9 +148,10 @@ impl Ground for Machine<'_> {
     fn is_blank(&self, at: &Path) -> Result<bool> {
         let failed =
             |error| Error::io("open", format!("reading {}; look at its mode", at.display()), error);
-        match std::fs::metadata(at) {
-            Ok(meta) if meta.is_file() => begins_blank(at).map_err(failed),
-            found => Ok(found.is_err()),
+        match self.what_is(at)? {
+            Named::Nothing => Ok(true),
+            Named::File => begins_blank(at).map_err(failed),
+            Named::Directory | Named::Device => Ok(false),
         }
     }
 
@@ -170,8 +187,22 @@ impl Ground for Machine<'_> {
         PoolFile::open(at, mode)?.map(Prefault::Lazy).map(Arc::new)
     }
 
-    fn is_file(&self, at: &Path) -> bool {
-        std::fs::metadata(at).is_ok_and(|meta| meta.is_file())
+    fn sync_pool(&self, _: &Path, region: &Region, len: u64) -> Result<()> {
+        region.sync_file(len)
+    }
+
+    fn what_is(&self, at: &Path) -> Result<Named> {
+        match std::fs::metadata(at) {
+            Ok(meta) if meta.is_file() => Ok(Named::File),
+            Ok(meta) if meta.is_dir() => Ok(Named::Directory),
+            Ok(_) => Ok(Named::Device),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Named::Nothing),
+            Err(error) => {
+                let text =
+                    format!("{} cannot be looked at; see what is on the way to it", at.display());
+                Err(Error::io("open", text, error))
+            }
+        }
     }
 
     fn lock(&self, at: &Path, mode: OpenMode) -> Result<Option<FileLock>> {
@@ -197,7 +228,8 @@ fn begins_blank(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Ground that the caller made, for simulators: one file system, and one region that is the memory of any pool. A file
-/// stands for the pool's name.
+/// stands for the pool's name. It has a byte as long as what the pool begins with is there: in the page cache, which power
+/// failure takes, until the pool is synced.
 #[cfg(feature = "steps")]
 pub struct Given {
     /// Where names, log and tables are.
@@ -213,6 +245,32 @@ pub struct Given {
 }
 
 #[cfg(feature = "steps")]
+impl Given {
+    /// A new file has zeroes, whatever the one before it had.
+    fn clear(&self) {
+        let len = self.memory.len() as usize;
+        if self.memory.bytes(0, len).iter().all(|byte| *byte == 0) {
+            return;
+        }
+        let zeroes = vec![0; len];
+        let dirty = self.memory.copy(Site::Format, 0, &zeroes);
+        let _durable = self.memory.fence(self.memory.flush(dirty));
+    }
+
+    /// Gives the file of a pool its byte.
+    fn write(&self, at: &Path, synced: bool) -> Result<()> {
+        remove_if_there(&*self.fs, at)?;
+        let mut file = self.fs.create(at)?;
+        file.append(b"P")?;
+        if synced { file.sync() } else { Ok(()) }
+    }
+
+    fn is_lost(&self, at: &Path) -> Result<bool> {
+        Ok(self.fs.open(at)?.is_empty())
+    }
+}
+
+#[cfg(feature = "steps")]
 impl Ground for Given {
     fn names(&self) -> Arc<dyn Fs> {
         Arc::clone(&self.fs)
@@ -223,7 +281,7 @@ impl Ground for Given {
     }
 
     fn is_blank(&self, at: &Path) -> Result<bool> {
-        if !self.fs.exists(at)? {
+        if !self.fs.exists(at)? || self.is_lost(at)? {
             return Ok(true);
         }
         let opened = Pool::open(Arc::clone(&self.memory));
@@ -231,11 +289,17 @@ impl Ground for Given {
     }
 
     fn make_pool(&self, at: &Path, _: &Options, _: PoolPlace) -> Result<Arc<Region>> {
-        if !self.fs.exists(at)? {
-            self.fs.create(at)?.sync()?;
+        if !self.fs.exists(at)? || self.is_lost(at)? {
+            self.clear();
+            self.write(at, false)?;
         }
         self.fs.sync_dir(at.parent().unwrap_or(at))?;
         Ok(Arc::clone(&self.memory))
+    }
+
+    fn sync_pool(&self, at: &Path, _: &Region, _: u64) -> Result<()> {
+        self.write(at, true)?;
+        self.fs.sync_dir(at.parent().unwrap_or(at))
     }
 
     fn probe(&self, _: &Path) -> Probe {
@@ -252,11 +316,14 @@ impl Ground for Given {
     }
 
     fn open_pool(&self, at: &Path, _: OpenMode) -> Result<Arc<Region>> {
-        self.fs.open(at).map(|_| Arc::clone(&self.memory))
+        if self.is_lost(at)? {
+            self.clear();
+        }
+        Ok(Arc::clone(&self.memory))
     }
 
-    fn is_file(&self, _: &Path) -> bool {
-        true
+    fn what_is(&self, at: &Path) -> Result<Named> {
+        self.fs.exists(at).map(|is_there| if is_there { Named::File } else { Named::Nothing })
     }
 
     fn lock(&self, _: &Path, _: OpenMode) -> Result<Option<FileLock>> {

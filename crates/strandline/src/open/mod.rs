@@ -10,9 +10,11 @@
 
 mod choose;
 pub(crate) mod close;
+pub(crate) mod convert;
 mod create;
 pub(crate) mod destroy;
 pub(crate) mod ground;
+mod move_file;
 pub(crate) mod open_dram;
 mod remains;
 pub(crate) mod store_file;
@@ -34,9 +36,11 @@ use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::manifest::{ManifestState, file as manifest_file};
-use crate::open::create::{check_size, create, first_state, format_if_new, make_table_dir};
+use crate::open::create::{
+    Beginning, check_size, create, first_state, format_if_new, make_table_dir,
+};
 use crate::open::ground::{Ground, Machine};
-use crate::open::store_file::{IDENTITY, Identity, Memory};
+use crate::open::store_file::{IDENTITY, Identity, Memory, hold_named};
 use crate::options::check::{StoreParts, check, check_level0, check_pm_tables, check_threads};
 use crate::options::{Options, PmSource, SsdSource};
 use crate::record::store::Media;
@@ -118,7 +122,9 @@ pub(crate) fn open_at(
             check_size(&options)?;
             let len = ground.memory_len(&options, &Memory::Pool(PathBuf::new()));
             let region = Arc::new(Region::heap(len, None)?);
-            format_if_new(ground, &region, &options, || Ok(ManifestState::fresh()))?;
+            format_if_new(ground, &region, &options, || {
+                Ok(Beginning::of_new_store(ManifestState::fresh()))
+            })?;
             let table_dir = heap_table_dir(ground, &options)?;
             let choice = PmChoice::by(ChosenBy::Option);
             OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) }
@@ -155,11 +161,16 @@ fn open_file(
     access: Access,
 ) -> Result<OpenedParts> {
     let names = ground.names();
-    if let Some(named) = Identity::read(&*names, path)? {
-        let mut opened = open_memory(ground, path, &named.memory, options, access)?;
+    let held = hold_named(&*names, path, |named| {
+        open_memory(ground, path, &named.memory, options, access)
+    })?;
+    if let Some((named, mut opened)) = held {
         if access == Access::Write {
             // A process that was killed may have named the store and not made that durable.
             names.sync_dir(path)?;
+            let left = move_file::finish(ground, path, &named.memory, &opened.region)?;
+            let could_be = choose::could_be(ground, path, &named.memory, &opened.region, options);
+            opened.choice.found = left.unwrap_or(could_be);
         }
         let dir = match (&named.ssd, &options.ssd) {
             (_, SsdSource::None) | (None, SsdSource::Auto) => None,
@@ -170,11 +181,8 @@ fn open_file(
             }
             (None, SsdSource::Path(_)) if access == Access::Read => None,
             (None, SsdSource::Path(given)) => {
-                // From now on the store has tables there.
-                let dir = absolute(given)?;
-                let table_dir = make_table_dir(ground, dir.clone(), options)?;
-                claim(&table_dir, &opened.region)?;
-                Identity { ssd: Some(dir), ..named }.write(&*names, path)?;
+                let dir = choose::within(path, given)?;
+                let table_dir = begin_tables(ground, path, named, dir, options, &opened.region)?;
                 return Ok(OpenedParts { table_dir: Some(table_dir), ..opened });
             }
         };
@@ -201,6 +209,21 @@ fn open_file(
         ));
     }
     create(ground, path, options)
+}
+
+/// From now on the store at `path` has tables in `dir`.
+fn begin_tables(
+    ground: &dyn Ground,
+    path: &Path,
+    named: Identity,
+    dir: PathBuf,
+    options: &Options,
+    region: &Arc<Region>,
+) -> Result<TableDir> {
+    let table_dir = make_table_dir(ground, path.join(&dir), options)?;
+    claim(&table_dir, region)?;
+    Identity { ssd: Some(dir), ..named }.write(&*ground.names(), path)?;
+    Ok(table_dir)
 }
 
 /// Whether a checkpoint lies at `path` that was not made a store yet.
@@ -252,7 +275,9 @@ fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Resul
     let manifest = table_dir.fs.open(&table_dir.dir.join(manifest_file::NAME))?.len();
     let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
     let options = Options { zone_size: 0, ..options.clone() };
-    format_if_new(ground, &region, &options, || first_state(Some(&table_dir)))?;
+    format_if_new(ground, &region, &options, || {
+        first_state(Some(&table_dir)).map(Beginning::of_new_store)
+    })?;
     Ok(OpenedParts::whole(region, Prefault::Now, Some(table_dir)))
 }
 
@@ -418,7 +443,9 @@ pub(crate) fn open_region(
     hooks: Hooks,
     memory: MachineMemory,
 ) -> Result<Arc<Engine>> {
-    format_if_new(&Machine::here(), &region, &options, || first_state(table_dir.as_ref()))?;
+    format_if_new(&Machine::here(), &region, &options, || {
+        first_state(table_dir.as_ref()).map(Beginning::of_new_store)
+    })?;
     let choice = PmChoice::by(ChosenBy::Caller);
     let opened = OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
     assemble(opened, options, hooks, Access::Write, Means { memory, runtime: None })

@@ -1,6 +1,6 @@
 //! The file `STORE`, which names the parts of a store. It is text, so that a user who moves a part can say so.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use base::{Error, ErrorKind, Result};
 use ssd::{Fs, Read};
@@ -12,8 +12,42 @@ const HEADER: &str = "strandline store 1";
 /// Longer than any such file is: two paths and some words.
 const LEN_MAX: u64 = 64 << 10;
 
+/// Refuses a place that the file could not name: its lines are text.
+pub(super) fn check_name(place: &Path) -> Result<()> {
+    if place.to_str().is_some_and(|name| !name.contains('\n')) {
+        return Ok(());
+    }
+    let text = format!(
+        "{place:?} cannot be written to {IDENTITY}: it has a line break, or is not UTF-8; name another place"
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
+/// Whether a place is named as one in the directory of the store.
+pub(super) fn is_inside(place: &Path) -> bool {
+    place.file_name().is_some()
+        && place.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// What the store at `path` names, taken by `hold`, which keeps it from others. A store that has moved before it was held
+/// is looked at again, whether or not there was still something to hold: what it has left tells nothing about it.
+pub(super) fn hold_named<T>(
+    fs: &dyn Fs,
+    path: &Path,
+    hold: impl Fn(&Identity) -> Result<T>,
+) -> Result<Option<(Identity, T)>> {
+    loop {
+        let Some(named) = Identity::read(fs, path)? else { return Ok(None) };
+        let held = hold(&named);
+        match Identity::read(fs, path)? {
+            Some(now) if now.memory == named.memory => return held.map(|held| Some((now, held))),
+            _ => {}
+        }
+    }
+}
+
 /// Where a store has its records. Places are relative to the store or absolute.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     /// In this pool.
     Pool(PathBuf),
@@ -22,13 +56,23 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    fn parse(line: &str) -> Option<Memory> {
+    /// Reads what [`Memory::line`] wrote.
+    pub fn parse(line: &str) -> Option<Memory> {
         let pool = line.strip_prefix("pool ").map(|at| Memory::Pool(at.into()));
         pool.or_else(|| line.strip_prefix("wal ").map(|at| Memory::Wal(at.into())))
+    }
+
+    /// How files say it.
+    pub fn line(&self) -> String {
+        match self {
+            Memory::Pool(pool) => format!("pool {}", pool.display()),
+            Memory::Wal(dir) => format!("wal {}", dir.display()),
+        }
     }
 }
 
 /// What the file says.
+#[derive(Clone)]
 pub(crate) struct Identity {
     pub memory: Memory,
     /// The directory of tables, if it has any.
@@ -78,10 +122,7 @@ impl Identity {
 
     /// Names the places of the store at `path`, durably and in one piece.
     pub fn write(&self, fs: &dyn Fs, path: &Path) -> Result<()> {
-        let mut text = match &self.memory {
-            Memory::Pool(pool) => format!("{HEADER}\npool {}\n", pool.display()),
-            Memory::Wal(dir) => format!("{HEADER}\nwal {}\n", dir.display()),
-        };
+        let mut text = format!("{HEADER}\n{}\n", self.memory.line());
         if let Some(ssd) = &self.ssd {
             text.push_str(&format!("ssd {}\n", ssd.display()));
         }
@@ -91,7 +132,7 @@ impl Identity {
 }
 
 /// The bytes of a file that is too short to matter; of a longer one, so many that it is none of ours.
-fn whole(file: &dyn Read) -> Result<Vec<u8>> {
+pub(super) fn whole(file: &dyn Read) -> Result<Vec<u8>> {
     let mut bytes = vec![0; file.len().min(LEN_MAX) as usize];
     file.read_at(0, &mut bytes)?;
     Ok(bytes)

@@ -5,6 +5,7 @@ mod check;
 mod checkpoint;
 mod compact;
 mod completions;
+mod convert;
 mod create;
 mod del;
 mod delete_range;
@@ -85,6 +86,8 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Ingest(ingest::IngestArgs),
     /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
     Repair(repair::RepairArgs),
+    /// Move the store to the memory that --pm says: dram (with a log), a path (a pool there), or auto, what its directory can do
+    Convert,
     /// Remove a store that no process has open, with everything in it; files that are not its own stay
     Destroy(destroy::DestroyArgs),
     /// Print the headers of the zones, or of one
@@ -143,6 +146,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Ingest(args) => ingest::run(context, &args),
         Command::Repair(args) => repair::run(context, &args),
+        Command::Convert => convert::run(context),
         Command::Destroy(args) => destroy::run(context, &args),
         Command::Zone(args) => zone::run(context, &args),
         Command::Check => check::run(context),

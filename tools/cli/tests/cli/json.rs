@@ -59,6 +59,10 @@ fn calls_of(path: &str) -> Calls {
             &["repair", "db", "--to", "repaired", "--pm-size", "16M"],
             ("NotFound", 3, &["repair", NO_STORE, "--to", "x"]),
         ),
+        "convert" => calls(
+            &["convert", "--pm", "dram", "--pm-size", "16M"],
+            ("NotFound", 3, &["convert", "--db", NO_STORE]),
+        ),
         "destroy" => calls(&["destroy", "doomed"], ("NotFound", 3, &["destroy", NO_STORE])),
         "zone" => calls(&["zone"], ("Usage", 2, &["zone", "100000"])),
         "check" => calls(&["check"], ("NotFound", 3, &["check", "--db", NO_STORE])),
@@ -208,6 +212,7 @@ fn commands_say_what_they_did() {
         ("ingest", "1 file ingested with sequence number "),
         ("keyspace create", "created keyspace made"),
         ("keyspace drop", "dropped keyspace spare"),
+        ("convert", "moved from "),
         ("destroy", "destroyed the store at doomed"),
     ]);
     let (loud, quiet) = (store(), store());

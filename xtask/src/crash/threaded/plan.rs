@@ -41,6 +41,7 @@ const ENGINE: Engine = Engine {
     ssd_size: 0,
     journaled: false,
     named: false,
+    moves: false,
     expires: false,
     planted: None,
 };
