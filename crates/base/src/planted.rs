@@ -231,6 +231,26 @@ bugs! {
     WalKeepOldest,
     /// An open relies on the end of the log without writing it again, synced.
     WalTailNotCopied,
+    /// Each attempt at a segment of the log has the same salt.
+    WalSaltConstant,
+    /// Frames of the log are bound to the store only.
+    WalFramesUnbound,
+    /// A segment of the log is named as the newest before it has its own name.
+    WalChainFirst,
+    /// That a segment of the log is the newest is not synced.
+    WalChainUnsynced,
+    /// Which segment of the log is the newest is written to the same place each time.
+    WalChainOneSlot,
+    /// A segment of the log that was never begun is made anew while it is named as the newest.
+    WalChainNotTakenBack,
+    /// That none of them is named is believed, though it may not be durable.
+    WalChainTrusted,
+    /// The file of an old segment of the log is written over while its old name may last.
+    WalSpareKeepsName,
+    /// An open does not make durable how the newest segment of the log begins.
+    WalBeginNotKept,
+    /// An open says how a segment of the log begins before what it begins with is durable.
+    WalBeginFirst,
     /// A directory that an open makes is not synced in the one above it.
     ParentNotSynced,
     /// A new store gets its name before the memory that it names is made.

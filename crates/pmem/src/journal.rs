@@ -86,7 +86,7 @@ pub trait Journal: Send + Sync {
 pub struct JournalFigures {
     /// Files of the log.
     pub segments: u64,
-    /// Bytes in them.
+    /// Bytes in them, and in files that are kept or made ready for the next.
     pub bytes: u64,
     /// Bytes that a recovery would need of them.
     pub live_bytes: u64,
@@ -98,6 +98,10 @@ pub struct JournalFigures {
     pub writes: u64,
     /// Syncs of a file.
     pub syncs: u64,
+    /// Files of the log that had been those of older parts of it.
+    pub recycled: u64,
+    /// Zeros written ahead, to files that are made ready or grow; not among the bytes written.
+    pub zeroed_bytes: u64,
 }
 
 /// A range that a thread has flushed and not yet fenced.

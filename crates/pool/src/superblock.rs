@@ -181,27 +181,34 @@ pub(crate) fn read(region: &Region, slot: usize) -> Slot {
     decode(&bytes)
 }
 
+/// Refuses a region with a pool of another version.
+///
+/// # Errors
+/// `NotSupported`. Whatever else the region holds is not looked at.
+pub fn check_version(region: &Region) -> Result<()> {
+    for slot in [read(region, 0), read(region, 1)] {
+        let Slot::Version(version) = slot else { continue };
+        let remedy = if version > FORMAT_VERSION {
+            "open it with the strandline that wrote it, or a newer one"
+        } else {
+            "make a checkpoint with the strandline that wrote it, and restore that"
+        };
+        let text = format!(
+            "{} has pool format {version}, this build reads {FORMAT_VERSION}; {remedy}",
+            region.describe()
+        );
+        return Err(Error::new(ErrorKind::NotSupported, "open pool", text));
+    }
+    Ok(())
+}
+
 /// The superblock in force, or why there is none.
 pub(crate) fn choose(region: &Region) -> Result<Superblock> {
+    // Another version is told apart from damage first: its other slot may look like either.
+    check_version(region)?;
     let slots = [read(region, 0), read(region, 1)];
     let what = region.describe();
     let fail = |kind, text: String| Err(Error::new(kind, "open pool", text));
-    // Another version is told apart from damage first: its other slot may look like either.
-    for slot in slots {
-        if let Slot::Version(version) = slot {
-            let remedy = if version > FORMAT_VERSION {
-                "open it with the strandline that wrote it, or a newer one"
-            } else {
-                "make a checkpoint with the strandline that wrote it, and restore that"
-            };
-            return fail(
-                ErrorKind::NotSupported,
-                format!(
-                    "{what} has pool format {version}, this build reads {FORMAT_VERSION}; {remedy}"
-                ),
-            );
-        }
-    }
     // One valid slot is enough; of two the newer one counts (I-POOL-4).
     match slots {
         [Slot::Valid(a), Slot::Valid(b)] => Ok(if b.generation > a.generation { b } else { a }),

@@ -74,6 +74,8 @@ counters! {
         range_deletes,
         /// Operands merged into keys.
         operands,
+        /// Files of a log were used again for later parts of it.
+        recycled,
     }
 }
 

@@ -33,8 +33,14 @@ calls! {
     Create = "create",
     /// [`Append::append`](crate::Append::append)
     Append = "append",
-    /// [`Append::sync`](crate::Append::sync)
+    /// [`Append::sync`](crate::Append::sync) and [`Overwrite::sync`](crate::Overwrite::sync)
     Sync = "sync",
+    /// [`Fs::overwrite`](crate::Fs::overwrite)
+    Overwrite = "open to overwrite",
+    /// [`Overwrite::write_at`](crate::Overwrite::write_at)
+    Write = "write",
+    /// [`Overwrite::truncate`](crate::Overwrite::truncate)
+    Truncate = "cut short",
     /// [`Fs::open`](crate::Fs::open)
     Open = "open",
     /// [`Read::read_at`](crate::Read::read_at), and each [`Read::read_many`](crate::Read::read_many)
@@ -63,6 +69,6 @@ impl Call {
     /// Whether the call changes what a power cut may leave.
     pub fn changes(self) -> bool {
         use Call::*;
-        !matches!(self, List | Exists | Open | Read | FreeBytes)
+        !matches!(self, List | Exists | Open | Overwrite | Read | FreeBytes)
     }
 }

@@ -212,14 +212,26 @@ impl Disk {
         }
     }
 
+    pub(crate) fn len(&self, file: Id) -> u64 {
+        self.bytes(file).len() as u64
+    }
+
     pub(crate) fn append(&mut self, file: Id, bytes: &[u8]) {
-        let tick = self.tick;
-        self.file_mut(file).append(bytes, tick);
+        self.write_at(file, self.len(file), bytes);
+    }
+
+    pub(crate) fn write_at(&mut self, file: Id, at: u64, bytes: &[u8]) {
+        let (unit, tick) = (self.unit, self.tick);
+        self.file_mut(file).write_at(unit, at as usize, bytes, tick);
+    }
+
+    pub(crate) fn truncate(&mut self, file: Id, len: u64) {
+        let (unit, tick) = (self.unit, self.tick);
+        self.file_mut(file).truncate(unit, len as usize, tick);
     }
 
     pub(crate) fn sync(&mut self, file: Id, heed: Heed) {
-        let unit = self.unit;
-        self.file_mut(file).sync(unit, heed);
+        self.file_mut(file).sync(heed);
     }
 
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> Answer {

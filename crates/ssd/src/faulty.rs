@@ -1,12 +1,13 @@
 //! [`Faulty`]: a file system on which calls fail by rule.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Result;
 
 use crate::call::Call;
-use crate::fs::{Append, Fs, Read};
+use crate::fs::{Append, Fs, Overwrite, Read};
 use crate::refused::{failed_before, link_refused, refused};
 use crate::rule::{Failure, Rule};
 
@@ -156,6 +157,60 @@ impl<F: Fs> Append for FaultyAppending<F> {
     }
 }
 
+struct FaultyOverwriting {
+    ledger: Arc<Ledger>,
+    path: PathBuf,
+    inner: Box<dyn Overwrite>,
+    failed: bool,
+}
+
+impl FaultyOverwriting {
+    /// Runs one call, or fails it; a failure is final. Of a write that fails, half may be done.
+    fn once(
+        &mut self,
+        call: Call,
+        act: impl FnOnce(&mut dyn Overwrite) -> Result<()>,
+        half: impl FnOnce(&mut dyn Overwrite) -> Result<()>,
+    ) -> Result<()> {
+        if self.failed {
+            return Err(failed_before(call.name(), &self.path));
+        }
+        let result = match self.ledger.strikes(call, &[&self.path]) {
+            None => act(self.inner.as_mut()),
+            Some(failure) => {
+                let done =
+                    if failure == Failure::Short { half(self.inner.as_mut()) } else { Ok(()) };
+                done.and_then(|()| Err(refused(call.name(), &self.path, failure.errno())))
+            }
+        };
+        self.failed = result.is_err();
+        result
+    }
+}
+
+impl Overwrite for FaultyOverwriting {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        let half = &bytes[..bytes.len() / 2];
+        self.once(Call::Write, |inner| inner.write_at(at, bytes), |inner| inner.write_at(at, half))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.once(Call::Sync, |inner| inner.sync(), |_| Ok(()))
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.once(Call::Truncate, |inner| inner.truncate(len), |_| Ok(()))
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn advise_written(&mut self, range: Range<u64>) {
+        self.inner.advise_written(range);
+    }
+}
+
 struct FaultyReading {
     ledger: Arc<Ledger>,
     inner: Arc<dyn Read>,
@@ -211,6 +266,20 @@ impl<F: Fs> Fs for Faulty<F> {
             synced: 0,
             failed: false,
         }))
+    }
+
+    fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>> {
+        self.ledger.check(Call::Overwrite, &[path])?;
+        Ok(Box::new(FaultyOverwriting {
+            inner: self.inner.overwrite(path)?,
+            ledger: Arc::clone(&self.ledger),
+            path: path.to_path_buf(),
+            failed: false,
+        }))
+    }
+
+    fn keeps_blocks(&self, dir: &Path) -> bool {
+        self.inner.keeps_blocks(dir)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {

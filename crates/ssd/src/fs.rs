@@ -1,8 +1,10 @@
-//! [`Fs`], [`Append`] and [`Read`]: all that the engine asks of a file system.
+//! [`Fs`], [`Append`], [`Overwrite`] and [`Read`]: all that the engine asks of a file system.
 //!
-//! Files are written once, from the front to the back, and read anywhere. That is what a table, a log or
-//! a manifest needs, and it keeps what a power cut may leave small enough to enumerate.
+//! Files are written once, from the front to the back, and read anywhere. That is what a table or a manifest needs, and
+//! it keeps what a power cut may leave small enough to enumerate. The log also writes over blocks that a file has
+//! already, since then a sync need not write what the file system says of them.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +28,15 @@ pub trait Fs: Send + Sync + 'static {
 
     /// Makes a new, empty file. `Exists` if the name is taken, `NotFound` if its directory is missing.
     fn create(&self, path: &Path) -> Result<Box<dyn Append>>;
+
+    /// Opens a file to be written in place. `NotFound` if it is missing.
+    fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>>;
+
+    /// Whether files in `dir` keep their blocks when they are overwritten. Where each write goes to a new place, or to
+    /// memory, nothing is gained by blocks that are there already.
+    fn keeps_blocks(&self, _dir: &Path) -> bool {
+        true
+    }
 
     /// Opens a file for reading. `NotFound` if it is missing.
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>>;
@@ -81,6 +92,32 @@ pub trait Append: Send {
     /// Has what was appended written back early, so that the next [`sync`](Self::sync) is short. A hint:
     /// it promises nothing.
     fn advise_written(&mut self) {}
+}
+
+/// A file that is written in place: anywhere, and as often as one likes.
+///
+/// A failure is final, as of [`Append`].
+pub trait Overwrite: Send {
+    /// Puts bytes at `at`; the file grows if it ends before that, with zeros between. They last once
+    /// [`sync`](Self::sync) returns. If power fails before, each sector may be any that it was since the last sync.
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Makes the bytes and the length of the file durable.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Cuts off what is behind `len`. It lasts once [`sync`](Self::sync) returns.
+    fn truncate(&mut self, len: u64) -> Result<()>;
+
+    /// Bytes in the file.
+    fn len(&self) -> u64;
+
+    /// Whether the file is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Has a range written back early, so that the next [`sync`](Self::sync) is short. A hint: it promises nothing.
+    fn advise_written(&mut self, _range: Range<u64>) {}
 }
 
 /// A file open for reading, by any number of threads.

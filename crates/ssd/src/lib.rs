@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Fs ─ create ─► Append   written once, from front to back; sync
+//!    ─ overwrite ► Overwrite  in place, anywhere; sync
 //!    ─ open ───► Read     anywhere, several ranges at once
 //!    ─ rename, link, remove, sync_dir
 //!
@@ -21,6 +22,7 @@
 //! | after | the process dies | power fails |
 //! |---|---|---|
 //! | [`append`](Append::append) | through the page cache, kept | any part may be kept, zeros may stand for the rest, the length may be any it had |
+//! | [`write_at`](Overwrite::write_at) | through the page cache, kept | each sector is any that it was since the last sync |
 //! | [`sync`](Append::sync) of the file | kept | bytes and length kept; whether the file has its name is open |
 //! | [`create`](Fs::create), [`rename`](Fs::rename), [`link`](Fs::link), [`remove`](Fs::remove) | kept | happened or not, each whole; of one name in their order |
 //! | [`sync_dir`](Fs::sync_dir) | kept | names of that directory kept, not the directory's own |
@@ -48,6 +50,7 @@ mod fs;
 mod gather;
 mod install;
 mod memory;
+mod overwrite;
 mod posix;
 mod refused;
 mod rule;
@@ -60,7 +63,7 @@ use std::sync::Arc;
 pub use call::Call;
 pub use disk::{Disk, Doubt, Heed, Survivors};
 pub use faulty::Faulty;
-pub use fs::{Append, Fs, Read};
+pub use fs::{Append, Fs, Overwrite, Read};
 pub use install::{durable_dir, durable_install};
 pub use memory::Memory;
 pub use posix::{PageCache, Posix};

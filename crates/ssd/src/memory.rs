@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::call::Call;
 use crate::disk::{Disk, Heed};
-use crate::fs::{Append, Fs, Read};
+use crate::fs::{Append, Fs, Overwrite, Read};
 use crate::refused::{ends_early, link_refused, not_a_file, refused};
 use crate::watch::Watch;
 
@@ -226,6 +226,60 @@ impl Append for MemoryAppending {
     }
 }
 
+struct MemoryOverwriting {
+    handle: Handle,
+    failed: bool,
+}
+
+impl MemoryOverwriting {
+    fn once(
+        &mut self,
+        call: Call,
+        act: impl FnOnce(&mut State, Heed) -> Result<(), Errno>,
+    ) -> Result<()> {
+        if self.failed {
+            return Err(crate::refused::failed_before(call.name(), &self.handle.path));
+        }
+        let result = self.handle.shared.call(call, &self.handle.path, act);
+        self.failed = result.is_err();
+        result
+    }
+}
+
+impl Overwrite for MemoryOverwriting {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        let (shared, file) = (Arc::clone(&self.handle.shared), self.handle.file);
+        self.once(Call::Write, |state, _| {
+            let grows = (at + bytes.len() as u64).saturating_sub(state.disk.len(file));
+            if shared.free(state) < grows {
+                return Err(Errno::NOSPC);
+            }
+            state.disk.write_at(file, at, bytes);
+            Ok(())
+        })
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let file = self.handle.file;
+        self.once(Call::Sync, |state, heed| {
+            state.disk.sync(file, heed);
+            Ok(())
+        })
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        let file = self.handle.file;
+        self.once(Call::Truncate, |state, _| {
+            state.disk.truncate(file, len);
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> u64 {
+        self.handle.shared.state().disk.len(self.handle.file)
+    }
+}
+
 struct MemoryReading {
     handle: Handle,
     len: u64,
@@ -273,6 +327,13 @@ impl Fs for Memory {
         let file = self.shared.call(Call::Create, path, |state, _| state.disk.create(path))?;
         let handle = Handle::new(&self.shared, file, path);
         Ok(Box::new(MemoryAppending { handle, len: 0, failed: false }))
+    }
+
+    fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>> {
+        let file = self.shared.call(Call::Overwrite, path, |state, _| state.disk.open(path))?;
+        let file = file.ok_or_else(|| not_a_file(path))?;
+        let handle = Handle::new(&self.shared, file, path);
+        Ok(Box::new(MemoryOverwriting { handle, failed: false }))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {

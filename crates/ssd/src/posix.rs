@@ -13,7 +13,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::append::{Appending, Cached, Direct};
-use crate::fs::{Append, Fs, Read};
+use crate::fs::{Append, Fs, Overwrite, Read};
+use crate::overwrite::Overwriting;
 use crate::refused::{link_refused, not_a_file, refused};
 
 pub(crate) use read::Reading;
@@ -99,6 +100,20 @@ impl Fs for Posix {
         Ok(self.create_file(path)?.appending(path))
     }
 
+    fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>> {
+        let opened = OpenOptions::new().write(true).open(path);
+        let file = opened.map_err(|e| match e.kind() {
+            io::ErrorKind::IsADirectory => not_a_file(path),
+            _ => refused("open to overwrite", path, e),
+        })?;
+        let len = length_of(path, &file)?;
+        Ok(Box::new(Overwriting::new(path, file, len)))
+    }
+
+    fn keeps_blocks(&self, dir: &Path) -> bool {
+        rustix::fs::statfs(dir).is_ok_and(|stat| !MOVES_BLOCKS.contains(&(stat.f_type as u32)))
+    }
+
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
         Ok(Arc::new(Reading::new(path, self.open_file(path)?)?))
     }
@@ -141,6 +156,10 @@ impl Fs for Posix {
         if self.is_direct() { "posix O_DIRECT" } else { "posix" }.to_string()
     }
 }
+
+/// Magic numbers of file systems that write each time to a new place: btrfs, zfs, f2fs and bcachefs; and of tmpfs, where a
+/// block is memory.
+const MOVES_BLOCKS: [u32; 5] = [0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a4e, 0x0102_1994];
 
 /// Which of two paths a refusal is about.
 fn blamed<'p>(from: &'p Path, to: &'p Path) -> &'p Path {

@@ -14,7 +14,7 @@ use base::Result;
 
 use crate::aligned::{Aligned, blocks_of};
 use crate::append::{Appending, Way};
-use crate::fs::{Append, Fs, Read};
+use crate::fs::{Append, Fs, Overwrite, Read};
 use crate::gather::Gathered;
 use crate::posix::{PageCache, Posix, Reading};
 use crate::refused::{ends_early, refused};
@@ -254,6 +254,14 @@ impl Fs for Uring {
             }
             None => Ok(opened.appending(path)),
         }
+    }
+
+    fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>> {
+        self.posix.overwrite(path)
+    }
+
+    fn keeps_blocks(&self, dir: &Path) -> bool {
+        self.posix.keeps_blocks(dir)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {

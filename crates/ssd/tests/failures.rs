@@ -78,6 +78,24 @@ fn each_call_fails<F: Fs>(fs: &Faulty<F>, dir: &Path, failure: Failure, fails: F
 }
 
 #[test]
+fn a_failed_write_in_place_is_final() {
+    let fs = Faulty::new(Memory::default());
+    let path = Path::new("f");
+    fs.create(path).unwrap().append(b"aaaa").unwrap();
+    let mut file = fs.overwrite(path).unwrap();
+    file.write_at(2, b"bbbb").unwrap();
+    assert_eq!(file.len(), 6);
+    fs.set_rules(vec![Rule::new(1, Failure::Short).of(Call::Write).on("f")]);
+    assert_eq!(file.write_at(0, b"cccc").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(file.write_at(0, b"cccc").unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Closed);
+    let mut found = [0; 6];
+    fs.open(path).unwrap().read_at(0, &mut found).unwrap();
+    assert_eq!(&found, b"ccbbbb");
+    assert_eq!(fs.overwrite(Path::new("g")).err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn an_install_whose_ith_call_fails_leaves_the_old_or_the_new() {
     let scratch = tempfile::tempdir().unwrap();
     for failure in Failure::ALL {

@@ -77,6 +77,40 @@ fn a_sector_may_hold_any_version_it_had() {
 }
 
 #[test]
+fn overwritten_sectors_are_old_or_new() {
+    let fs = durable("f", "aaaabbbbcccc");
+    let mut file = fs.overwrite("f".as_ref()).unwrap();
+    file.write_at(2, b"XXXX").unwrap();
+    let wanted = ["/f=aaaabbbbcccc", "/f=aaXXbbbbcccc", "/f=aaaaXXbbcccc", "/f=aaXXXXbbcccc"];
+    assert_eq!(all(&fs.disk()), set(&wanted));
+    file.sync().unwrap();
+    assert_eq!(all(&fs.disk()), set(&["/f=aaXXXXbbcccc"]));
+    // Any of the versions since the sync, and never a part of one.
+    file.write_at(0, b"1").unwrap();
+    file.write_at(1, b"2").unwrap();
+    let wanted = ["/f=aaXXXXbbcccc", "/f=1aXXXXbbcccc", "/f=12XXXXbbcccc"];
+    assert_eq!(all(&fs.disk()), set(&wanted));
+    // The same bytes again change nothing.
+    file.sync().unwrap();
+    file.write_at(0, b"12").unwrap();
+    assert_eq!(all(&fs.disk()).len(), 1);
+}
+
+#[test]
+fn a_file_that_was_cut_short_may_be_as_it_was() {
+    let fs = durable("f", "aaaabb");
+    let mut file = fs.overwrite("f".as_ref()).unwrap();
+    file.truncate(4).unwrap();
+    let wanted = ["/f=aaaa", "/f=aaaabb", "/f=aaaa.."];
+    assert_eq!(all(&fs.disk()), set(&wanted));
+    file.sync().unwrap();
+    // It grows again where it is written behind its end.
+    file.write_at(6, b"cc").unwrap();
+    let wanted = ["/f=aaaa", "/f=aaaa....", "/f=aaaa..cc"];
+    assert_eq!(all(&fs.disk()), set(&wanted));
+}
+
+#[test]
 fn a_synced_file_may_still_have_no_name() {
     let fs = fs();
     write(&fs, "f", "abcd");

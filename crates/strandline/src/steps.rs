@@ -303,7 +303,8 @@ pub fn journaled(
     sync: WalSync,
     fresh: Option<(u64, u64)>,
 ) -> Result<Option<Arc<Region>>> {
-    let setting = Setting { fs, dir: dir.to_owned(), sync, lock: None };
+    let setting =
+        Setting { fs, dir: dir.to_owned(), sync, entropy: 0, accepts: |_| Ok(()), lock: None };
     wal::open(setting, || Ok(fresh.map(|(id, region_len)| LogOwner { id, region_len })))
 }
 

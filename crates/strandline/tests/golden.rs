@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use common::TempDir;
 use strandline::{
-    Compression, Db, ErrorKind, Hooks, Keyspace, MergeOperator, Options, ReadOptions,
+    Compression, Db, ErrorKind, Hooks, Keyspace, MergeOperator, Options, PmSource, ReadOptions,
 };
 use testkit::golden::pack::{self, Entry};
 use testkit::golden::{self, Contents, KEYSPACES, STORES, Shape, Store};
 
-/// The generation that this build reads, and the one before it.
+/// The generation that this build reads, and the one before it. Logs in the first have version 1.
 const NOW: &str = "format-3";
 const BEFORE: &str = "format-2";
+/// Stores with a log of version 2.
+const LOGS: &str = "format-3-log-2";
 
 /// Where the stores of a generation are.
 fn folder(generation: &str) -> PathBuf {
@@ -191,13 +193,20 @@ fn verify(store: &Store, entries: &[Entry], home: &Path) -> Verdict {
     judge(&open()?, &wanted)
 }
 
+/// The stores of a generation that this build reads.
+fn stores_of(generation: &str) -> impl Iterator<Item = &'static Store> {
+    STORES.iter().filter(move |store| generation == NOW || options(store).pm == PmSource::Dram)
+}
+
 #[test]
 fn every_store_is_read_whole_written_to_and_opened_again() {
     let mut wrong = Vec::new();
-    for store in STORES.iter().filter(|store| options(store).compression.require("test").is_ok()) {
+    let all = [NOW, LOGS].map(|generation| stores_of(generation).map(move |of| (generation, of)));
+    let can_be_read = |store: &Store| options(store).compression.require("test").is_ok();
+    for (generation, store) in all.into_iter().flatten().filter(|(_, store)| can_be_read(store)) {
         let dir = TempDir::new("golden");
-        if let Err(text) = verify(store, &entries(NOW, store.name), &dir.join("store")) {
-            wrong.push(format!("{} ({}): {text}", store.name, store.doc));
+        if let Err(text) = verify(store, &entries(generation, store.name), &dir.join("store")) {
+            wrong.push(format!("{generation}/{} ({}): {text}", store.name, store.doc));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -205,10 +214,34 @@ fn every_store_is_read_whole_written_to_and_opened_again() {
 
 #[test]
 fn no_store_is_without_rules_and_none_is_missing() {
-    let files = std::fs::read_dir(folder(NOW)).expect("folder");
-    let there: BTreeSet<String> =
-        files.map(|file| file.expect("entry").file_name().into_string().expect("text")).collect();
-    assert_eq!(there, STORES.iter().map(|store| store.name.to_owned()).collect());
+    for generation in [NOW, LOGS] {
+        let files = std::fs::read_dir(folder(generation)).expect("folder");
+        let names = files.map(|file| file.expect("entry").file_name().into_string().expect("text"));
+        let wanted: BTreeSet<String> =
+            stores_of(generation).map(|store| store.name.to_owned()).collect();
+        assert_eq!(names.collect::<BTreeSet<_>>(), wanted, "{generation}");
+    }
+}
+
+/// Whether a file is a segment of a log, with its name.
+fn is_segment(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".wal") && !name.starts_with("new-")
+}
+
+/// Else they would not show that both are read.
+#[test]
+fn logs_have_the_version_that_they_are_kept_for() {
+    for (generation, version) in [(NOW, 1_u64), (LOGS, 2)] {
+        for store in stores_of(LOGS) {
+            let files = entries(generation, store.name);
+            let segments = files.iter().filter(|file| is_segment(&file.path));
+            let heads = segments.map(|file| file.bytes.as_ref().expect("a file")[8..16].to_vec());
+            let versions: BTreeSet<_> = heads.collect();
+            let wanted = BTreeSet::from([version.to_le_bytes().to_vec()]);
+            assert_eq!(versions, wanted, "{generation}/{}", store.name);
+        }
+    }
 }
 
 /// Puts until one is refused.
@@ -265,9 +298,7 @@ fn pools_and_logs_of_format_2_are_refused_by_number_and_left_as_they_are() {
             assert!(says, "{name}: {error}");
         }
         let files = pack::read_dir(&home).expect("files");
-        // An open for writing begins a segment of the log before it knows whose bytes are in there.
-        let kept = files.iter().filter(|file| name != "classic" || entries.contains(file));
-        assert!(kept.eq(&entries), "{name} was changed");
+        assert!(files == entries, "{name} was changed");
     }
 }
 

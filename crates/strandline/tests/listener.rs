@@ -241,7 +241,7 @@ fn a_store_that_takes_no_more_writes_says_so() {
     let db = steps::open(region, shelf, options, hooks).expect("open");
     db.put("apple", "red").expect("put");
     assert!(heard.take().is_empty());
-    fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Append).on("wal").for_ever()]);
+    fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Write).on("wal").for_ever()]);
     db.put("pear", "green").expect_err("refused");
     let events = heard.take();
     let [Event::BackgroundError(failed)] = &events[..] else { panic!("{events:?}") };

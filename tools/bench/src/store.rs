@@ -240,7 +240,8 @@ impl Store {
     fn log(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path.join("wal")).into_iter().flatten().flatten();
         let is_ours = |path: &PathBuf| {
-            path.extension().is_some_and(|end| end == "wal") || path.ends_with("LOCK")
+            path.extension().is_some_and(|end| end == "wal")
+                || ["LOCK", "CHAIN"].iter().any(|name| path.ends_with(name))
         };
         entries.map(|entry| entry.path()).filter(is_ours).collect()
     }

@@ -75,7 +75,7 @@ fn number(object: &Value, field: &str) -> f64 {
     object[field].as_f64().unwrap_or_else(|| panic!("{field} in {object}"))
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "benchmark",
     "ops",
     "seconds",
@@ -88,6 +88,7 @@ const FIELDS: [&str; 15] = [
     "user_bytes_written",
     "pm_bytes_written",
     "ssd_bytes_written",
+    "ssd_zeros_written",
     "dram_bytes",
     "pm_bytes",
     "durability",
@@ -295,6 +296,7 @@ fn lines_have_the_form_of_db_bench() {
     for (row, part) in [
         ("written to pm ", " per user byte"),
         ("written to ssd ", " per user byte"),
+        ("zeros of these ", " per user byte"),
         ("level 0 ", " % in dram"),
         ("wear of zones ", "; ratio "),
     ] {

@@ -8,6 +8,8 @@ use super::system::Engine;
 /// Without tables: all data stays in persistent memory.
 pub const ROOMY: Engine = Engine {
     keys: Keys::short(8),
+    // Some of them make a table.
+    sector: 512,
     zones: 30,
     // Eight records of two lines.
     zone_len: 1024,
@@ -45,6 +47,8 @@ pub const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
 pub const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
 pub const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
 pub const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
+/// Sectors so small that power tears what a device writes whole.
+pub const LOGGED_TORN: Engine = Engine { sector: 32, ..LOGGED_TIGHT };
 /// The same as users have them: directories with a name.
 pub const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
 pub const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };

@@ -6,8 +6,8 @@ use ssd::Call;
 
 use super::engines::{
     CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS, LEVELS,
-    LOGGED, LOGGED_CUT, LOGGED_FLUSHED, LOGGED_NAMED, LOGGED_ROOMY, LOGGED_TIGHT, LONG_KEYS, MOVED,
-    NAMED, PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, UNMERGED,
+    LOGGED, LOGGED_CUT, LOGGED_FLUSHED, LOGGED_NAMED, LOGGED_ROOMY, LOGGED_TIGHT, LOGGED_TORN,
+    LONG_KEYS, MOVED, NAMED, PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, UNMERGED,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
@@ -190,6 +190,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 8),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
         campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping, 14),
+        campaign("wal-torn", LOGGED_TORN, churn(), Mode::Adr, logged_few.clone(), 8),
         campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("moves", MOVED, moves(), Mode::Adr, logged_few, 20),
@@ -209,6 +210,7 @@ fn floors() -> Floors {
             ("continuations", 10_000),
             ("zone_switches", 500),
             ("regrants", 500),
+            ("recycled", 500),
             ("cuts_below_survivor", 10_000),
             ("lazy_leaves", 10_000),
             ("distinct_cuts", 20),
@@ -247,7 +249,10 @@ fn floors() -> Floors {
             (Call::Remove, ".sst"),
             (Call::Link, ".sst"),
             (Call::Create, ".wal"),
-            (Call::Append, ".wal"),
+            (Call::Write, ".wal"),
+            (Call::Truncate, ".wal"),
+            (Call::Write, "CHAIN"),
+            (Call::Rename, "CHAIN"),
             (Call::Sync, ".wal"),
             (Call::SyncDir, "wal"),
             (Call::Rename, ".wal"),

@@ -32,6 +32,8 @@ pub const KINDS_OF_CUTS: u8 = 8;
 pub struct Engine {
     /// Keys of every keyspace of the workload.
     pub keys: Keys,
+    /// Bytes that a power cut keeps or takes whole.
+    pub sector: usize,
     /// Zones in the pool, and bytes of one.
     pub zones: u64,
     pub zone_len: u64,
@@ -58,9 +60,6 @@ pub struct Engine {
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
-
-/// Bytes that a power cut keeps or takes whole: some of them make a table.
-const SECTOR: usize = 512;
 
 #[cold]
 pub fn disagree(key: &[u8]) -> Error {
@@ -92,7 +91,7 @@ impl System for Engine {
     }
 
     fn disk(&self) -> Disk {
-        Disk::new(SECTOR)
+        Disk::new(self.sector)
     }
 
     fn create(&self, region: Region, fs: Arc<dyn Fs>) -> Result<Store> {
@@ -169,6 +168,7 @@ impl System for Engine {
         let mut probe = *store.probe.borrow();
         let space = store.db.default_keyspace();
         probe.regrants = steps::zones_regranted(space);
+        probe.recycled = store.memory.region.journal().map_or(0, |log| log.figures().recycled);
         let compactions = steps::compactions(space);
         probe.drained = compactions.level0;
         probe.sunk = compactions.levels;

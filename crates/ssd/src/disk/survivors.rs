@@ -26,7 +26,7 @@ impl Disk {
         let named = self.named();
         for (id, node) in &self.nodes {
             if let (Node::File(file), true) = (node, named.contains(id)) {
-                file.doubts(self.unit, &mut |doubt| doubts.push(doubt));
+                file.doubts(&mut |doubt| doubts.push(doubt));
             }
         }
         doubts.extend(self.changes.iter().map(|c| Doubt { count: 2, newest: c.tick }));
@@ -51,7 +51,7 @@ impl Disk {
                 }
                 Node::File(file) if named.contains(id) => {
                     let mut doubtful = false;
-                    file.doubts(self.unit, &mut |_| doubtful = true);
+                    file.doubts(&mut |_| doubtful = true);
                     match doubtful {
                         true => Node::File(Arc::new(file.survivor(self.unit, &mut rest))),
                         false => Node::File(Arc::clone(file)),
@@ -80,7 +80,7 @@ impl Disk {
         for (id, node) in &self.nodes {
             if let (Node::File(file), true) = (node, named.contains(id)) {
                 let name = self.name_of(*id);
-                file.tell(self.unit, &mut rest, &mut |what| words.push(format!("{name}: {what}")));
+                file.tell(&mut rest, &mut |what| words.push(format!("{name}: {what}")));
             }
         }
         let fates = rest.map(|c| if c > 0 { "kept" } else { "lost" });

@@ -48,7 +48,9 @@ wire! {
     RunProperties {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
-    JournalFigures { segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs }
+    JournalFigures {
+        segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs, recycled, zeroed_bytes,
+    }
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,

@@ -267,6 +267,14 @@ fn media(now: &Properties) -> Vec<Figure> {
                 .is(wal.written_bytes),
             counter("wal_writes", "Writes of the log.").is(wal.writes),
             counter("wal_syncs", "Syncs of a file of the log.").is(wal.syncs),
+            counter("wal_recycled", "Files of the log that had been those of older parts of it.")
+                .is(wal.recycled),
+            counter(
+                "wal_zeroed",
+                "Zeros written ahead to files of the log, besides what is written to it.",
+            )
+            .in_unit(Unit::Bytes)
+            .is(wal.zeroed_bytes),
         ]);
     }
     figures

@@ -72,7 +72,18 @@ pub(crate) fn setting(
     mode: OpenMode,
 ) -> Result<Setting> {
     let lock = ground.lock(&dir.join(LOCK), mode)?;
-    Ok(Setting { fs: ground.names(), dir: dir.to_owned(), sync: options.wal_sync, lock })
+    let entropy = match mode {
+        OpenMode::ReadWrite => ground.fresh_id()?,
+        OpenMode::ReadOnly => 0,
+    };
+    Ok(Setting {
+        fs: ground.names(),
+        dir: dir.to_owned(),
+        sync: options.wal_sync,
+        entropy,
+        accepts: pool::check_version,
+        lock,
+    })
 }
 
 impl Engine {

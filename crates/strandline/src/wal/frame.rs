@@ -16,17 +16,43 @@ const BYTES_MAX: usize = 256 << 10;
 const RANGE_LEN: usize = 16;
 const PAYLOAD_SEED: u64 = u64::from_le_bytes(*b"walframe");
 
+/// The number of ranges of a frame that says how a segment begins.
+const BEGIN: usize = u32::MAX as usize;
+/// Bytes of such a frame.
+pub(crate) const BEGIN_LEN: usize = HEADER_LEN + 16;
+
 /// The segment that a frame is in, to which its checksum is bound, with its place there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
-    pub store: u64,
-    pub segment: u64,
+    seed: u64,
 }
 
 impl Binding {
-    fn seed(self, at: u64) -> u64 {
-        mix(mix(self.store, self.segment), at)
+    /// Of a segment of version 1.
+    pub fn unsalted(store: u64, segment: u64) -> Binding {
+        Binding { seed: mix(store, segment) }
     }
+
+    /// Of a segment whose file may have had another's frames, or its own of an attempt that power cut off.
+    pub fn salted(store: u64, segment: u64, salt: u64) -> Binding {
+        if planted::is(Bug::WalFramesUnbound) {
+            return Binding { seed: store };
+        }
+        Binding { seed: mix(mix(store, segment), salt) }
+    }
+
+    fn seed(self, at: u64) -> u64 {
+        mix(self.seed, at)
+    }
+}
+
+/// How a segment begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begin {
+    /// Bytes of the segment before it that count.
+    pub previous: u64,
+    /// Segments before the one of this number do not count.
+    pub first: u64,
 }
 
 /// A header that passed its check.
@@ -47,6 +73,8 @@ pub(crate) enum Content<'f> {
     Ranges(Vec<(u64, &'f [u8])>),
     /// Segments before the one of this number do not count any more.
     First(u64),
+    /// The segment begins here.
+    Begin(Begin),
 }
 
 /// Appends the frames for `ranges`, to be sealed.
@@ -84,6 +112,14 @@ pub(crate) fn encode_first(out: &mut Vec<u8>, first: u64) {
     let start = begin(out);
     out.extend_from_slice(&first.to_le_bytes());
     end(out, start, 0);
+}
+
+/// Appends the frame with which a segment begins, to be sealed.
+pub(crate) fn encode_begin(out: &mut Vec<u8>, begins: Begin) {
+    let start = begin(out);
+    out.extend_from_slice(&begins.previous.to_le_bytes());
+    out.extend_from_slice(&begins.first.to_le_bytes());
+    end(out, start, BEGIN);
 }
 
 fn begin(out: &mut Vec<u8>) -> usize {
@@ -163,8 +199,13 @@ impl FrameHeader {
             return None;
         }
         let mut table = Reader::new(payload);
-        if self.ranges == 0 {
-            return table.u64().map(Content::First);
+        match self.ranges {
+            0 => return table.u64().map(Content::First),
+            BEGIN => {
+                let begin = Begin { previous: table.u64()?, first: table.u64()? };
+                return Some(Content::Begin(begin));
+            }
+            _ => {}
         }
         let mut bytes = Reader::new(payload);
         bytes.take(self.ranges.checked_mul(RANGE_LEN)?)?;
@@ -182,25 +223,41 @@ impl FrameHeader {
 mod tests {
     use super::*;
 
-    const BINDING: Binding = Binding { store: 7, segment: 3 };
+    fn binding() -> Binding {
+        Binding::salted(7, 3, 99)
+    }
 
     fn frames(ranges: &[(u64, &[u8])], at: u64) -> Vec<u8> {
         let mut out = Vec::new();
         encode(&mut out, ranges);
-        seal(&mut out, BINDING, at, 64);
+        seal(&mut out, binding(), at, 64);
         out
     }
 
     #[test]
-    fn the_bytes_are_those_of_format_version_1() {
-        let out = frames(&[(128, b"0123456789abcdef"), (4096, b"x")], 64);
+    fn the_bytes_are_those_of_the_format() {
+        let mut out = frames(&[(128, b"0123456789abcdef"), (4096, b"x")], 64);
         assert_eq!(out.len(), 32 + 2 * 16 + 32);
         assert_eq!(out[16..32], [64, 0, 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(out[32..48], [128, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(&out[64..81], b"0123456789abcdefx");
-        let sums = |at: usize| u64::from_le_bytes(out[at..at + 8].try_into().expect("eight"));
-        assert_eq!(sums(0), 17_210_950_599_708_030_779);
-        assert_eq!(sums(8), 16_025_285_744_490_899_374);
+        let sum =
+            |out: &[u8], at: usize| u64::from_le_bytes(out[at..at + 8].try_into().expect("eight"));
+        assert_eq!(sum(&out, 0), 13_433_288_464_635_786_320);
+        assert_eq!(sum(&out, 8), 16_025_285_744_490_899_374);
+        // As version 1 has it.
+        seal(&mut out, Binding::unsalted(7, 3), 64, 64);
+        assert_eq!(sum(&out, 0), 17_210_950_599_708_030_779);
+    }
+
+    #[test]
+    fn how_a_segment_begins_is_told() {
+        let (mut out, begins) = (Vec::new(), Begin { previous: 4096, first: 12 });
+        encode_begin(&mut out, begins);
+        seal(&mut out, binding(), 64, 0);
+        assert_eq!(out.len(), BEGIN_LEN);
+        let header = FrameHeader::decode(&out, binding(), 64).expect("sealed");
+        assert_eq!(header.content(&out[HEADER_LEN..]), Some(Content::Begin(begins)));
     }
 
     #[test]
@@ -212,19 +269,21 @@ mod tests {
             let payload = bytes.get(HEADER_LEN..HEADER_LEN + header.len)?;
             header.content(payload).map(|content| content == Content::Ranges(ranges.to_vec()))
         };
-        assert_eq!(read(&good, BINDING, 64), Some(true));
-        assert_eq!(read(&good, BINDING, 80), None, "another place");
-        assert_eq!(read(&good, Binding { segment: 4, ..BINDING }, 64), None, "another segment");
-        assert_eq!(read(&good, Binding { store: 8, ..BINDING }, 64), None, "another store");
+        assert_eq!(read(&good, binding(), 64), Some(true));
+        assert_eq!(read(&good, binding(), 80), None, "another place");
+        assert_eq!(read(&good, Binding::salted(7, 4, 99), 64), None, "another segment");
+        assert_eq!(read(&good, Binding::salted(8, 3, 99), 64), None, "another store");
+        assert_eq!(read(&good, Binding::salted(7, 3, 98), 64), None, "an earlier attempt");
+        assert_eq!(read(&good, Binding::unsalted(7, 3), 64), None, "another version");
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
-                assert_eq!(read(&bad, BINDING, 64), None, "bit {bit} at {at}");
+                assert_eq!(read(&bad, binding(), 64), None, "bit {bit} at {at}");
             }
-            assert_eq!(read(&good[..at], BINDING, 64), None, "cut at {at}");
+            assert_eq!(read(&good[..at], binding(), 64), None, "cut at {at}");
         }
-        assert_eq!(read(&vec![0; good.len()], BINDING, 64), None, "zeroes");
+        assert_eq!(read(&vec![0; good.len()], binding(), 64), None, "zeroes");
     }
 
     #[test]
@@ -233,7 +292,8 @@ mod tests {
         let out = frames(&[(0, &[9; 64]), (1 << 20, &long)], 64);
         let (mut at, mut back, mut count) = (0, vec![0; long.len()], 0);
         while at < out.len() {
-            let header = FrameHeader::decode(&out[at..], BINDING, 64 + at as u64).expect("sealed");
+            let header =
+                FrameHeader::decode(&out[at..], binding(), 64 + at as u64).expect("sealed");
             let payload = &out[at + HEADER_LEN..at + HEADER_LEN + header.len];
             let Some(Content::Ranges(ranges)) = header.content(payload) else { panic!("{at}") };
             for (to, bytes) in ranges.iter().filter(|(to, _)| *to > 0) {
@@ -251,8 +311,8 @@ mod tests {
     fn the_first_segment_that_counts_is_told() {
         let mut out = Vec::new();
         encode_first(&mut out, 12);
-        seal(&mut out, BINDING, 640, 0);
-        let header = FrameHeader::decode(&out, BINDING, 640).expect("sealed");
+        seal(&mut out, binding(), 640, 0);
+        let header = FrameHeader::decode(&out, binding(), 640).expect("sealed");
         assert_eq!(header.content(&out[HEADER_LEN..]), Some(Content::First(12)));
     }
 }

@@ -12,14 +12,20 @@
 //! - **I-WAL-1** Of every segment but the newest, the bytes that count are durable before the next one has its name.
 //! - **I-WAL-2** A segment goes after all that replaced its bytes, and the frame which says that it goes, is durable.
 //! - **I-WAL-3** What an open takes from the newest segment is durable before anything else is written.
+//! - I-WAL-5, of `CHAIN`, which names the newest segment: see chain.rs.
 //! - A failure is final: nothing is written any more, and every fence from then on promises nothing.
 
 mod bell;
+mod chain;
 mod frame;
+mod installer;
 mod live;
+mod newest;
+mod open_segment;
 mod replay;
 mod rounds;
 mod segment;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -41,13 +47,18 @@ pub(crate) use segment::LogOwner;
 
 use crate::caught::{caught, panicked};
 use crate::options::WalSync;
+use chain::ChainWriter;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use chain::{NAME as CHAIN, mended as mended_chain};
+use frame::Begin;
+use installer::{Installer, LogLocation};
 use live::Live;
+use open_segment::OpenSegment;
 use replay::{Continued, OnDamage, Past};
 use rounds::{Lead, Rounds};
-use segment::{HEADER_LEN, SegmentHeader};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use segment::{mend, path as segment_path};
-use writer::{FrameBatch, LogLocation, Writer};
+use writer::{FrameBatch, Writer, first_len};
 
 /// The file that is locked by the store that has the log open.
 pub(crate) const LOCK: &str = "LOCK";
@@ -57,6 +68,11 @@ pub(crate) struct Setting {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
     pub sync: WalSync,
+    /// Makes what is written at this open differ from what another would have written: random, but in simulators, where
+    /// what the directory says of earlier opens does.
+    pub entropy: u64,
+    /// Refuses a region that this build is not to write to; the log is left as it is then.
+    pub accepts: fn(&Region) -> Result<()>,
     /// Held as long as the region is there; none where no other open can come by.
     pub lock: Option<FileLock>,
 }
@@ -158,33 +174,41 @@ thread_local! {
 /// `fresh` says; or `None` if that says nothing.
 ///
 /// # Errors
-/// `Corruption`, by file and offset, for damage to what was acknowledged; `NotSupported`; `NoSpace`, `Io`.
+/// `Corruption`, by file and offset, for damage to what was acknowledged; `NotSupported`; `NoSpace`, `Io`; that with which
+/// the setting refuses the region.
 pub(crate) fn open(
     setting: Setting,
     fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
+    let Setting { entropy, accepts, .. } = setting;
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
     let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
         Some(mut past) => {
             let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
             let replayed = past.replay(&region, OnDamage::Refuse)?;
-            (region, Writer::new(place.clone(), past.go_on(replayed)?))
+            accepts(&region)?;
+            (region, Writer::new(place.clone(), past.go_on(replayed, entropy)?)?)
         }
         None => {
-            let Some(LogOwner { id: store, region_len }) = fresh()? else { return Ok(None) };
-            let region = Region::journaled(region_len, Arc::clone(&log) as _)?;
-            let header = SegmentHeader { store, number: 1, region_len, previous: 0, first: 1 };
-            let file = place.install(&header, &mut [])?;
-            debug_assert_eq!(file.len(), HEADER_LEN);
-            let begun = Continued { header, file, full: VecDeque::new(), live: Live::default() };
-            (region, Writer::new(place.clone(), begun))
+            let Some(owner) = fresh()? else { return Ok(None) };
+            let region = Region::journaled(owner.region_len, Arc::clone(&log) as _)?;
+            (region, Writer::new(place.clone(), begun(place, owner, entropy)?)?)
         }
     };
     log.note_figures(&writer);
     let end = LogEnd { writer, spare: FrameBatch::default() };
     let _first = log.begun.set(Begun::Writing(Box::new(Mutex::new(end))));
     Ok(Some(Arc::new(region)))
+}
+
+/// A log that begins.
+fn begun(place: &LogLocation, owner: LogOwner, entropy: u64) -> Result<Continued> {
+    let chain = ChainWriter::new(place.clone(), None);
+    let mut installer = Installer::new(place.clone(), owner, entropy, chain);
+    let installed = installer.install(1, first_len(owner.region_len, 0))?;
+    let segment = OpenSegment::new(installed, Begin { previous: 0, first: 1 });
+    Ok(Continued { installer, segment, first: 1, full: VecDeque::new(), live: Live::default() })
 }
 
 /// Reads the log and gives the region that it tells of, with what of it is lost. Nothing is written, now or later.
@@ -203,7 +227,7 @@ pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFram
 
 impl Log {
     fn new(setting: Setting) -> Log {
-        let Setting { fs, dir, sync, lock } = setting;
+        let Setting { fs, dir, sync, lock, .. } = setting;
         Log {
             place: LogLocation { fs, dir },
             sync,
@@ -247,8 +271,8 @@ impl Log {
                 settled();
                 // Those who wait for this round go on while it cleans.
                 lead.announce(taken.round);
-                let cleaned = caught(|| end.writer.clean_after(len));
-                cleaned.unwrap_or_else(|said| Err(panicked("clean log", &said)))
+                let kept_up = caught(|| end.writer.upkeep_after(len));
+                kept_up.unwrap_or_else(|said| Err(panicked("clean log", &said)))
             }
             failed => failed,
         };
@@ -397,11 +421,13 @@ fn damaged(place: &LogLocation, number: u64, at: u64) -> Error {
 
 /// Whether a file of this name, in the directory of a log, is the log's.
 pub(crate) fn is_of_log(name: &str) -> bool {
-    name == LOCK || segment::is_staged(name) || segment::number(name).is_some()
+    [LOCK, chain::NAME, chain::STAGED].contains(&name)
+        || segment::is_staged(name)
+        || segment::number(name).is_some()
 }
 
-/// Whether there is a segment of a log in `dir`.
+/// Whether there is a log in `dir`, or what is left of one.
 pub(crate) fn is_in(fs: &dyn Fs, dir: &Path) -> bool {
     let names = fs.list(dir).unwrap_or_default();
-    names.iter().any(|name| segment::number(name).is_some())
+    names.iter().any(|name| name == chain::NAME || segment::number(name).is_some())
 }

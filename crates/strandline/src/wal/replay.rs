@@ -7,16 +7,21 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pmem::{JournalFigures, Region, Site};
 
-use crate::wal::frame::{self, Content};
+use crate::wal::chain::{self, ChainFile, ChainWriter, Newest};
+use crate::wal::frame::{self, BEGIN_LEN, Begin, Content};
+use crate::wal::installer::{Installer, LogLocation};
 use crate::wal::live::Live;
+use crate::wal::newest::{Objection, newest_of};
+use crate::wal::open_segment::OpenSegment;
 use crate::wal::segment::{self, HEADER_LEN, LogOwner, LogSegment, Next, SegmentHeader};
-use crate::wal::writer::{Full, LogLocation};
+use crate::wal::supply::Spare;
+use crate::wal::writer::{Full, first_len};
 
 /// A part of the log that is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +46,31 @@ pub(crate) struct Past {
     place: LogLocation,
     /// Those that count, in order.
     segments: Vec<LogSegment>,
+    /// Those above them, in which nothing ever was.
+    unbegun: Vec<Spare>,
+    /// Those below them.
+    dead: Vec<Spare>,
+    /// Numbers of files that do not count, and are not even segments any more.
+    rotten: Vec<u64>,
+    chain: Option<ChainFile>,
     /// The bytes of the newest that count.
     end: u64,
     /// Of these, those that are known to be durable.
     synced: u64,
     first: u64,
     pub lost: Vec<LostFrames>,
+}
+
+/// A file whose header fails its check.
+struct HeadlessFile {
+    number: u64,
+    error: Error,
+}
+
+impl HeadlessFile {
+    fn path(&self, place: &LogLocation) -> PathBuf {
+        segment::path(&place.dir, self.number)
+    }
 }
 
 /// What a replay found.
@@ -66,34 +90,84 @@ impl Past {
         };
         let numbers = names.iter().filter_map(|name| segment::number(name));
         let mut segments = Vec::new();
-        let mut lost = Vec::new();
+        // Those whose headers fail their checks. Whether they count is known later.
+        let mut headless = Vec::new();
         for number in numbers {
             match LogSegment::open(&*place.fs, &place.dir, number) {
                 Ok(segment) => segments.push(segment),
-                Err(error)
-                    if on_damage == OnDamage::Note && error.kind() == ErrorKind::Corruption =>
-                {
-                    lost.push(lost_in(place, number, 0, HEADER_LEN, error.context()));
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    headless.push(HeadlessFile { number, error });
                 }
                 Err(error) => return Err(error),
             }
         }
-        let Some(newest) = segments.last() else {
-            return match lost.first() {
-                Some(lost) => Err(Error::corruption("open", lost.what.clone())),
-                None => Ok(None),
+        let chain = ChainFile::read(place)?;
+        let Some(last) = segments.last() else {
+            return match (headless.into_iter().next(), chain) {
+                (Some(first), _) => Err(first.error),
+                (None, None) => Ok(None),
+                (None, Some(chain)) => Err(match chain.newest() {
+                    Some(named) => refused(place, named.number, 0, "is missing"),
+                    None => refused_file(&chain::path(place), 0, chain::NEITHER_SLOT),
+                }),
             };
         };
+        let mut lost = Vec::new();
         let (kept, noted) = match on_damage {
-            OnDamage::Refuse => (newest.owner(), None),
+            OnDamage::Refuse => (last.owner(), None),
             OnDamage::Note => (most(&segments), Some(&mut lost)),
         };
         separate(place, &mut segments, kept, noted)?;
-        let mut past =
-            Past { place: place.clone(), segments, end: 0, synced: HEADER_LEN, first: 0, lost };
+        let newest = match newest_of(place, &segments, chain.as_ref()) {
+            Ok(newest) => newest,
+            Err(Objection::Device(error)) => return Err(error),
+            Err(Objection::Damage { file, at, what }) => {
+                if on_damage == OnDamage::Refuse {
+                    // What is wrong with a file says more than that none is good.
+                    let named = headless.into_iter().find(|each| file == each.path(place));
+                    return Err(named.map_or_else(|| refused_file(&file, at, &what), |it| it.error));
+                }
+                if lost.iter().all(|lost| lost.file != file) {
+                    lost.push(LostFrames { file, at, len: 0, what });
+                }
+                // All that is there.
+                u64::MAX
+            }
+        };
+        let unbegun = cut_off(&mut segments, |segment| segment.number() > newest);
+        let mut past = Past {
+            place: place.clone(),
+            segments,
+            unbegun,
+            dead: Vec::new(),
+            rotten: Vec::new(),
+            chain,
+            end: 0,
+            synced: HEADER_LEN,
+            first: 0,
+            lost,
+        };
+        let last = past.segments.last().map(LogSegment::number);
+        if newest != u64::MAX && last != Some(newest) {
+            if last.is_none() || on_damage == OnDamage::Refuse {
+                return Err(refused(place, newest, 0, "is missing"));
+            }
+            past.lost.push(lost_in(place, newest, 0, 0, "the file is missing"));
+        }
         past.find_end(on_damage)?;
         let first = past.first;
-        past.segments.retain(|segment| segment.number() >= first);
+        past.dead = cut_off(&mut past.segments, |segment| segment.number() < first);
+        // Where a slot of CHAIN cannot be read, or there is none, a higher number may have been named.
+        let last = if chain.is_some_and(|chain| !chain.is_damaged) { newest } else { u64::MAX };
+        for HeadlessFile { number, error } in headless {
+            if !(first..=last).contains(&number) {
+                past.rotten.push(number);
+            } else if on_damage == OnDamage::Refuse {
+                return Err(error);
+            } else {
+                past.lost.push(lost_in(place, number, 0, HEADER_LEN, error.context()));
+            }
+        }
         past.check_numbers(on_damage)?;
         Ok(Some(past))
     }
@@ -109,7 +183,9 @@ impl Past {
     /// How far the newest segment counts, and what it says of the first.
     fn find_end(&mut self, on_damage: OnDamage) -> Result<()> {
         let newest = self.newest();
-        let (mut first, mut synced) = (newest.header.first, HEADER_LEN);
+        // Where how the newest begins is damaged, the first that the one before it says is early enough.
+        let begins = self.segments.iter().rev().find_map(LogSegment::begin);
+        let (mut first, mut synced) = (begins.map_or(1, |begin| begin.first), HEADER_LEN);
         let mut frames = newest.frames(HEADER_LEN, u64::MAX);
         let end = loop {
             match frames.next()? {
@@ -148,11 +224,19 @@ impl Past {
         Ok(())
     }
 
-    /// Between the first that counts and the newest none is missing.
+    /// Between the first that counts and the newest none is missing, and each begins as it should.
     fn check_numbers(&mut self, on_damage: OnDamage) -> Result<()> {
         let there: Vec<u64> = self.segments.iter().map(LogSegment::number).collect();
         let missing = (self.first..=self.header().number).find(|number| !there.contains(number));
-        let Some(number) = missing else { return Ok(()) };
+        let Some(number) = missing else {
+            let torn = self.segments.iter().find(|segment| segment.begin().is_none());
+            return match torn {
+                Some(torn) if on_damage == OnDamage::Refuse => {
+                    Err(refused(&self.place, torn.number(), HEADER_LEN, "fails its check"))
+                }
+                _ => Ok(()),
+            };
+        };
         if on_damage == OnDamage::Refuse {
             return Err(refused(&self.place, number, 0, "is missing"));
         }
@@ -174,7 +258,7 @@ impl Past {
     fn end_of(&self, at: usize) -> Option<u64> {
         match self.segments.get(at + 1) {
             Some(next) if next.number() == self.segments[at].number() + 1 => {
-                Some(next.header.previous)
+                next.begin().map(|begin| begin.previous)
             }
             Some(_) => None,
             None => Some(self.end),
@@ -205,7 +289,7 @@ impl Past {
                         break;
                     }
                 }
-                Next::Frame(_, Content::First(_), _) => {}
+                Next::Frame(_, Content::First(_) | Content::Begin(_), _) => {}
                 Next::Frame(_, Content::Ranges(ranges), _) => {
                     self.copy_ranges(&ranges, number, region, live)?;
                 }
@@ -239,25 +323,94 @@ impl Past {
         Ok(())
     }
 
-    /// Begins a segment with whatever of the newest is not known to be durable, and removes what does not count.
-    pub fn go_on(self, replayed: ReplayedLog) -> Result<Continued> {
+    /// Begins a segment with whatever of the newest is not known to be durable, and removes what does not count. `entropy` is
+    /// another at each open.
+    pub fn go_on(mut self, replayed: ReplayedLog, entropy: u64) -> Result<Continued> {
         let mut live = replayed.live;
-        let newest = self.newest();
-        let number = newest.number() + 1;
-        let (mut tail, written) = self.tail(newest)?;
-        let previous = self.relied_on(&mut tail);
-        let header = SegmentHeader { number, previous, first: self.first, ..newest.header };
         // A process that was killed may have named the newest and not made that durable.
         self.place.fs.sync_dir(&self.place.dir)?;
-        let file = self.place.install(&header, &mut tail)?;
+        self.keep_begin()?;
+        let newest = self.newest();
+        let (mut tail, written) = self.tail(newest)?;
+        let previous = self.relied_on(&mut tail);
+        let mut installer = self.installer(entropy)?;
+        // One that was never begun had its length already.
+        let before = self.unbegun.first().map_or(newest.header.len, |spare| spare.len);
+        let len = first_len(newest.header.region_len, before);
+        let number = newest.number() + 1;
+        self.remove_staged()?;
+        for above in self.rotten.iter().filter(|rotten| **rotten >= number) {
+            installer.supply.remove(*above)?;
+        }
+        for spare in &self.unbegun {
+            match spare.number {
+                name if name == number => installer.supply.retire(*spare, len)?,
+                // Under a name that a later segment is to have it is not kept.
+                _ => installer.supply.remove(spare.number)?,
+            }
+        }
+        let installed = installer.install(number, len)?;
+        let mut segment = OpenSegment::new(installed, Begin { previous, first: self.first });
+        segment.begin_with(&mut tail)?;
         written.into_iter().for_each(|range| live.written(range, number));
+        // Only now: what says that they do not count, or not that far, is durable.
+        let file_len = self.cut_short(newest, self.end)?;
+        for spare in &self.dead {
+            installer.supply.retire(*spare, len)?;
+        }
+        for below in self.rotten.iter().filter(|rotten| **rotten < number) {
+            installer.supply.remove(*below)?;
+        }
         let mut full: VecDeque<Full> = VecDeque::new();
         for (at, segment) in self.segments.iter().enumerate() {
-            let len = self.segments.get(at + 1).map_or(previous, |next| next.header.previous);
-            full.push_back(Full { number: segment.number(), len });
+            let number = segment.number();
+            full.push_back(match self.segments.get(at + 1).and_then(LogSegment::begin) {
+                Some(next) => Full { number, len: next.previous, file_len: segment.file.len() },
+                None => Full { number, len: previous, file_len },
+            });
         }
-        self.remove_dead()?;
-        Ok(Continued { header, file, full, live })
+        Ok(Continued { installer, segment, first: self.first, full, live })
+    }
+
+    /// What makes the next segment; `CHAIN` says then that the newest that counts is the newest.
+    fn installer(&self, entropy: u64) -> Result<Installer> {
+        let newest = self.newest();
+        let mut chain = ChainWriter::new(self.place.clone(), self.chain);
+        // Files of segments that were never begun are made segments anew, and are not there meanwhile. That `CHAIN` names none
+        // of them proves nothing: an open that was killed may have said so, and not made it durable.
+        let names_them = if planted::is(Bug::WalChainTrusted) {
+            chain.newest().is_some_and(|named| named.number > newest.number())
+        } else {
+            !self.unbegun.is_empty() || self.rotten.iter().any(|rotten| *rotten > newest.number())
+        };
+        if names_them && !planted::is(Bug::WalChainNotTakenBack) {
+            let SegmentHeader { store, number, salt, .. } = newest.header;
+            chain.name(Newest { store, number, salt, len: self.synced })?;
+        }
+        Ok(Installer::new(self.place.clone(), newest.owner(), entropy, chain))
+    }
+
+    /// Makes the frame durable with which the newest segment begins. The next relies on it, even if on nothing else there.
+    fn keep_begin(&mut self) -> Result<()> {
+        let end = HEADER_LEN + BEGIN_LEN as u64;
+        let newest = self.newest();
+        if self.synced >= end || planted::is(Bug::WalBeginNotKept) {
+            return Ok(());
+        }
+        let Some(frame) = newest.begin_frame()? else { return Ok(()) };
+        let mut file = self.place.fs.overwrite(newest.file.path())?;
+        file.write_at(HEADER_LEN, &frame)?;
+        file.sync()?;
+        self.synced = end;
+        Ok(())
+    }
+
+    /// Gives back what the file of the newest segment has behind the bytes that count; tells how long it is then.
+    fn cut_short(&self, newest: &LogSegment, len: u64) -> Result<u64> {
+        if newest.file.len() > len {
+            self.place.fs.overwrite(newest.file.path())?.truncate(len)?;
+        }
+        Ok(len)
     }
 
     /// What of the newest segment is not known to be durable: as frames to be written again, and which ranges they have.
@@ -285,11 +438,10 @@ impl Past {
         self.synced
     }
 
-    /// Removes segments that do not count, and those that were never completed.
-    fn remove_dead(&self) -> Result<()> {
+    /// Removes segments that were never completed.
+    fn remove_staged(&self) -> Result<()> {
         for name in self.place.fs.list(&self.place.dir)? {
-            let dead = segment::number(&name).is_some_and(|number| number < self.first);
-            if dead || segment::is_staged(&name) {
+            if segment::is_staged(&name) || name == chain::STAGED {
                 self.place.fs.remove(&self.place.dir.join(name))?;
             }
         }
@@ -309,10 +461,20 @@ impl Past {
 
 /// A log that can be written on.
 pub(crate) struct Continued {
-    pub header: SegmentHeader,
-    pub file: Box<dyn ssd::Append>,
+    pub installer: Installer,
+    pub segment: OpenSegment,
+    /// Segments before the one of this number do not count.
+    pub first: u64,
     pub full: VecDeque<Full>,
     pub live: Live,
+}
+
+/// Takes out the segments that `goes` says.
+fn cut_off(segments: &mut Vec<LogSegment>, goes: impl Fn(&LogSegment) -> bool) -> Vec<Spare> {
+    let spare = |segment: &LogSegment| Spare { number: segment.number(), len: segment.file.len() };
+    let gone = segments.iter().filter(|segment| goes(segment)).map(spare).collect();
+    segments.retain(|segment| !goes(segment));
+    gone
 }
 
 /// The store that most of the segments are of; of several that of the newest.
@@ -351,12 +513,16 @@ fn lost_in(place: &LogLocation, number: u64, at: u64, len: u64, what: &str) -> L
 
 #[cold]
 fn refused(place: &LogLocation, number: u64, at: u64, what: &str) -> Error {
-    let path = segment::path(&place.dir, number);
+    refused_file(&segment::path(&place.dir, number), at, what)
+}
+
+#[cold]
+fn refused_file(file: &Path, at: u64, what: &str) -> Error {
     Error::corruption(
         "open",
         format!(
             "{} is damaged: offset {at} {what}; restore a copy of the store, or open read-only to save what is left",
-            path.display()
+            file.display()
         ),
     )
 }

@@ -9,21 +9,22 @@ use base::{Error, ErrorKind, Result};
 use ssd::{Fs, Read};
 
 use crate::wal::frame::{
-    ALIGN, Binding, Content, FrameHeader as Frame, HEADER_LEN as FRAME_HEADER,
+    ALIGN, BEGIN_LEN, Begin, Binding, Content, FrameHeader as Frame, HEADER_LEN as FRAME_HEADER,
 };
 
 /// Bytes in front of the first frame.
 pub(crate) const HEADER_LEN: u64 = 64;
+/// Bytes in front of the second.
+const FRONT_LEN: u64 = HEADER_LEN + BEGIN_LEN as u64;
 const MAGIC: u64 = u64::from_le_bytes(*b"strandwl");
-const VERSION: u32 = 1;
 const SUM_AT: usize = 56;
 const SUFFIX: &str = ".wal";
 /// Stands before the name until all of the file is durable.
-const STAGED: &str = "new-";
+pub(crate) const STAGED: &str = "new-";
 /// Bytes read at a time, at least.
 const WINDOW: u64 = 1 << 20;
 
-/// What a segment begins with.
+/// What the header of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     /// Identifier of the store.
@@ -31,61 +32,93 @@ pub(crate) struct SegmentHeader {
     pub number: u64,
     /// Bytes of the region.
     pub region_len: u64,
-    /// Bytes of the segment before this one that count.
-    pub previous: u64,
-    /// Segments before the one of this number do not count.
-    pub first: u64,
+    /// What its frames are bound to besides. Version 1 has none, and 0 here.
+    pub salt: u64,
+    /// Bytes that it is meant for. Version 1 does not say, and has 0 here.
+    pub len: u64,
+}
+
+/// A header of one of the versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Versioned {
+    /// It says how the segment begins.
+    One(SegmentHeader, Begin),
+    /// The first frame does.
+    Two(SegmentHeader),
 }
 
 impl SegmentHeader {
     pub fn encode(&self) -> [u8; HEADER_LEN as usize] {
-        let mut out = [0; HEADER_LEN as usize];
-        let version = u64::from(VERSION);
-        let SegmentHeader { store, number, region_len, previous, first } = *self;
-        let fields = [MAGIC, version, store, number, region_len, previous, first];
-        for (at, field) in out.chunks_exact_mut(8).zip(fields) {
-            at.copy_from_slice(&field.to_le_bytes());
-        }
-        let sum = sum64(MAGIC, &out[..SUM_AT]);
-        out[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
-        out
+        let SegmentHeader { store, number, region_len, salt, len } = *self;
+        encode([MAGIC, 2, store, number, region_len, salt, len])
     }
 
-    fn decode(bytes: &[u8]) -> Result<SegmentHeader, &'static str> {
+    /// What the frames of the segment are bound to.
+    pub fn binding(&self) -> Binding {
+        Binding::salted(self.store, self.number, self.salt)
+    }
+}
+
+fn encode(fields: [u64; 7]) -> [u8; HEADER_LEN as usize] {
+    let mut out = [0; HEADER_LEN as usize];
+    for (at, field) in out.chunks_exact_mut(8).zip(fields) {
+        at.copy_from_slice(&field.to_le_bytes());
+    }
+    let sum = sum64(MAGIC, &out[..SUM_AT]);
+    out[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+impl Versioned {
+    fn decode(bytes: &[u8]) -> Result<Versioned, &'static str> {
         const SHORT: &str = "has no whole header";
         let mut fields = Reader::new(bytes);
         let mut field = || fields.u64().ok_or(SHORT);
         let (magic, version) = (field()?, field()?);
-        let header = SegmentHeader {
-            store: field()?,
-            number: field()?,
-            region_len: field()?,
-            previous: field()?,
-            first: field()?,
-        };
+        let (store, number, region_len) = (field()?, field()?, field()?);
+        let (sixth, seventh) = (field()?, field()?);
         if magic != MAGIC || field()? != sum64(MAGIC, &bytes[..SUM_AT]) {
             return Err("has a header that fails its check");
         }
-        if version != u64::from(VERSION) {
-            return Err("is of another format version");
+        let header = SegmentHeader { store, number, region_len, salt: 0, len: 0 };
+        match version {
+            1 => Ok(Versioned::One(header, Begin { previous: sixth, first: seventh })),
+            2 => Ok(Versioned::Two(SegmentHeader { salt: sixth, len: seventh, ..header })),
+            _ => Err("is of another format version"),
         }
-        Ok(header)
+    }
+
+    fn header(&self) -> SegmentHeader {
+        match self {
+            Versioned::One(header, _) | Versioned::Two(header) => *header,
+        }
     }
 }
 
-/// Makes `bytes` segment `number` of a small region, with checksums that hold.
+/// A header of version 1.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) fn mend(bytes: &mut [u8], number: u64) {
+pub(crate) fn encode_version_1(header: &SegmentHeader, begin: Begin) -> [u8; HEADER_LEN as usize] {
+    let SegmentHeader { store, number, region_len, .. } = *header;
+    encode([MAGIC, 1, store, number, region_len, begin.previous, begin.first])
+}
+
+/// Makes `bytes` segment `number` of a small region, with checksums that hold; of version 1 if it says so, else of version 2.
+/// Gives the header of that.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn mend(bytes: &mut [u8], number: u64) -> Option<SegmentHeader> {
     const REGION_MAX: u64 = 1 << 16;
-    let Some((front, frames)) = bytes.split_first_chunk_mut::<{ HEADER_LEN as usize }>() else {
-        return;
-    };
+    let (front, frames) = bytes.split_first_chunk_mut::<{ HEADER_LEN as usize }>()?;
     let word = |at: usize| u64::from_le_bytes(front.as_chunks().0[at]);
     let (store, region_len) = (word(2), word(4) % REGION_MAX);
-    let header = SegmentHeader { store, number, region_len, previous: word(5), first: word(6) };
+    let header = SegmentHeader { store, number, region_len, salt: word(5), len: word(6) };
+    if word(1) == 1 {
+        *front = encode_version_1(&header, Begin { previous: word(5), first: word(6) });
+        crate::wal::frame::mend(frames, Binding::unsalted(store, number), HEADER_LEN);
+        return None;
+    }
     *front = header.encode();
-    let binding = Binding { store: header.store, segment: number };
-    crate::wal::frame::mend(frames, binding, HEADER_LEN);
+    crate::wal::frame::mend(frames, header.binding(), HEADER_LEN);
+    Some(header)
 }
 
 /// The file of segment `number`.
@@ -123,6 +156,11 @@ pub(crate) struct LogOwner {
 pub(crate) struct LogSegment {
     pub header: SegmentHeader,
     pub file: Arc<dyn Read>,
+    binding: Binding,
+    /// What its first frame says, or of version 1 the header. Without it nothing was written to the segment that anyone was
+    /// told of, or it is damaged.
+    told: Option<Begin>,
+    is_salted: bool,
 }
 
 impl LogSegment {
@@ -133,24 +171,58 @@ impl LogSegment {
     pub fn open(fs: &dyn Fs, dir: &Path, number: u64) -> Result<LogSegment> {
         let path = path(dir, number);
         let file = fs.open(&path)?;
-        let mut bytes = vec![0; file.len().min(HEADER_LEN) as usize];
+        let mut bytes = vec![0; file.len().min(FRONT_LEN) as usize];
         file.read_at(0, &mut bytes)?;
         let fail = |kind, what: &str, remedy: &str| {
             let text = format!("{} {what}; {remedy}", path.display());
             Err(Error::new(kind, "open", text))
         };
-        match SegmentHeader::decode(&bytes) {
-            Ok(header) if header.number == number => Ok(LogSegment { header, file }),
-            Ok(_) => fail(ErrorKind::Corruption, "is another segment", "give it its old name"),
-            Err(what) if what.contains("version") => {
-                fail(ErrorKind::NotSupported, what, "use the release that wrote it")
+        let head = &bytes[..bytes.len().min(HEADER_LEN as usize)];
+        let found = match Versioned::decode(head) {
+            Ok(found) if found.header().number == number => found,
+            Ok(_) => {
+                return fail(ErrorKind::Corruption, "is another segment", "give it its old name");
             }
-            Err(what) => fail(ErrorKind::Corruption, what, "restore a copy of the directory"),
-        }
+            Err(what) if what.contains("version") => {
+                return fail(ErrorKind::NotSupported, what, "use the release that wrote it");
+            }
+            Err(what) => {
+                return fail(ErrorKind::Corruption, what, "restore a copy of the directory");
+            }
+        };
+        let header = found.header();
+        let (binding, told) = match found {
+            Versioned::One(_, begin) => (Binding::unsalted(header.store, number), Some(begin)),
+            Versioned::Two(_) => {
+                (header.binding(), begin_in(&bytes[head.len()..], header.binding()))
+            }
+        };
+        let is_salted = matches!(found, Versioned::Two(_));
+        Ok(LogSegment { header, file, binding, told, is_salted })
     }
 
     pub fn number(&self) -> u64 {
         self.header.number
+    }
+
+    /// How it begins: none as long as no frame that counts can be in it. The first ever begins alike in any case.
+    pub fn begin(&self) -> Option<Begin> {
+        self.told.or((self.number() == 1).then_some(Begin { previous: 0, first: 1 }))
+    }
+
+    /// Whether `CHAIN` must name it, or a later one.
+    pub fn is_chained(&self) -> bool {
+        self.is_salted && self.told.is_some()
+    }
+
+    /// The bytes of the frame with which it begins, if it has one.
+    pub fn begin_frame(&self) -> Result<Option<[u8; BEGIN_LEN]>> {
+        if !self.is_chained() {
+            return Ok(None);
+        }
+        let mut frame = [0; BEGIN_LEN];
+        self.file.read_at(HEADER_LEN, &mut frame)?;
+        Ok(Some(frame))
     }
 
     /// The store that it is of.
@@ -160,11 +232,18 @@ impl LogSegment {
 
     /// Frames from `from` on, up to `end` or the end of the file.
     pub fn frames(&self, from: u64, end: u64) -> Frames {
-        let SegmentHeader { store, number, .. } = self.header;
         let end = end.min(self.file.len());
-        let binding = Binding { store, segment: number };
-        let window = Vec::new();
+        let (binding, window) = (self.binding, Vec::new());
         Frames { file: Arc::clone(&self.file), binding, at: from, end, window, window_at: from }
+    }
+}
+
+/// How the segment begins whose frames begin with `bytes`.
+fn begin_in(bytes: &[u8], binding: Binding) -> Option<Begin> {
+    let header = Frame::decode(bytes, binding, HEADER_LEN)?;
+    match header.content(bytes.get(FRAME_HEADER..FRAME_HEADER + header.len)?)? {
+        Content::Begin(begin) => Some(begin),
+        Content::Ranges(_) | Content::First(_) => None,
     }
 }
 
@@ -264,19 +343,30 @@ mod tests {
     use super::*;
 
     const SAMPLE: SegmentHeader =
-        SegmentHeader { store: 7, number: 3, region_len: 1 << 20, previous: 4096, first: 2 };
+        SegmentHeader { store: 7, number: 3, region_len: 1 << 20, salt: 4096, len: 2 };
+
+    fn words(bytes: &[u8]) -> Vec<u64> {
+        assert_eq!(&bytes[..8], b"strandwl");
+        let words = bytes[8..].chunks_exact(8);
+        words.map(|word| u64::from_le_bytes(word.try_into().expect("eight"))).collect()
+    }
 
     #[test]
-    fn the_bytes_are_those_of_format_version_1() {
+    fn the_bytes_are_those_of_format_version_2() {
         let bytes = SAMPLE.encode();
-        assert_eq!(&bytes[..8], b"strandwl");
-        let words: Vec<u64> = bytes[8..]
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().expect("eight")))
-            .collect();
-        assert_eq!(words[..6], [1, 7, 3, 1 << 20, 4096, 2]);
-        assert_eq!(words[6], 7_249_194_471_624_913_287);
-        assert_eq!(SegmentHeader::decode(&bytes), Ok(SAMPLE));
+        assert_eq!(words(&bytes)[..6], [2, 7, 3, 1 << 20, 4096, 2]);
+        assert_eq!(words(&bytes)[6], 4_885_813_713_929_566_933);
+        assert_eq!(Versioned::decode(&bytes), Ok(Versioned::Two(SAMPLE)));
+    }
+
+    #[test]
+    fn headers_of_version_1_are_read() {
+        let begin = Begin { previous: 4096, first: 2 };
+        let bytes = encode_version_1(&SAMPLE, begin);
+        assert_eq!(words(&bytes)[..6], [1, 7, 3, 1 << 20, 4096, 2]);
+        assert_eq!(words(&bytes)[6], 7_249_194_471_624_913_287);
+        let header = SegmentHeader { salt: 0, len: 0, ..SAMPLE };
+        assert_eq!(Versioned::decode(&bytes), Ok(Versioned::One(header, begin)));
     }
 
     #[test]
@@ -286,9 +376,9 @@ mod tests {
             for bit in 0..8 {
                 let mut bad = good;
                 bad[at] ^= 1 << bit;
-                assert!(SegmentHeader::decode(&bad).is_err(), "bit {bit} at {at}");
+                assert!(Versioned::decode(&bad).is_err(), "bit {bit} at {at}");
             }
-            assert!(SegmentHeader::decode(&good[..at]).is_err(), "cut at {at}");
+            assert!(Versioned::decode(&good[..at]).is_err(), "cut at {at}");
         }
     }
 

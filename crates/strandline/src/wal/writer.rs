@@ -2,33 +2,47 @@
 //!
 //! Segments go in the order of their numbers. What the oldest has the newest bytes of is written again at the end of the
 //! log, a bounded part with each batch; then a frame says that the segment does not count any more, all of it is synced,
-//! and the file is removed. That begins when a segment is full and the log is long, or the oldest has little left.
+//! and its file goes, or is kept for a later segment. That begins when a segment is full and the log is long, or the oldest has
+//! little left.
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 use base::Result;
 use base::planted::{self, Bug};
 use pmem::{JournalFigures, Promise};
-use ssd::{Append, Fs};
 
 use crate::wal::RangeEvent;
-use crate::wal::frame::{self, Binding, Content};
+use crate::wal::frame::{self, Begin, Content};
+use crate::wal::installer::{Installer, LogLocation};
 use crate::wal::live::Live;
+use crate::wal::open_segment::OpenSegment;
 use crate::wal::replay::Continued;
-use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next, SegmentHeader};
+use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next};
+use crate::wal::supply::Spare;
 
-/// Segments are a sixteenth of the region, within these limits.
+/// Segments are a sixteenth of the region at most, within these limits.
 const SEGMENT_LEN: (u64, u64) = (1 << 10, 64 << 20);
+/// The first has a quarter of that, and this at most: a store that is little used takes little.
+const FIRST_LEN: u64 = 1 << 20;
 /// Old bytes that are read again for each byte written, and as many besides.
 const CLEAN_SHARE: u64 = 8;
 const CLEAN_LEAST: u64 = 64 << 10;
 /// A segment is not kept for a part that is smaller than this.
 const LITTLE: u64 = 16;
-/// Bytes after which the device is asked to begin with writing.
-const ADVISE_EACH: u64 = 1 << 20;
+/// Segments beside the newest, at most: each open adds one, and each open opens all. A log that is written to has fewer.
+const FULL_MAX: usize = 40;
+
+/// Bytes of the longest segments of a region.
+fn longest(region_len: u64) -> u64 {
+    (region_len / 16).clamp(SEGMENT_LEN.0, SEGMENT_LEN.1)
+}
+
+/// Bytes that the segment behind one of `before` bytes is meant for, or the first of an open; 0 is before any.
+pub(crate) fn first_len(region_len: u64, before: u64) -> u64 {
+    let longest = longest(region_len);
+    before.clamp((longest / 4).clamp(SEGMENT_LEN.0, FIRST_LEN), longest)
+}
 
 /// Frames that wait to be written, and what they change.
 #[derive(Default)]
@@ -50,6 +64,8 @@ pub(crate) struct Full {
     pub number: u64,
     /// Bytes of it that count.
     pub len: u64,
+    /// Bytes of its file.
+    pub file_len: u64,
 }
 
 /// The oldest segment, on its way out. It is read twice: a range may stand there several times, and if any but the last
@@ -63,59 +79,13 @@ struct Cleaning {
     newest: Live,
 }
 
-/// Where a log is.
-#[derive(Clone)]
-pub(crate) struct LogLocation {
-    pub fs: Arc<dyn Fs>,
-    pub dir: PathBuf,
-}
-
-impl LogLocation {
-    /// Makes a segment that begins with `frames`: under its name it is durable with all of them.
-    pub fn install(&self, header: &SegmentHeader, frames: &mut [u8]) -> Result<Box<dyn Append>> {
-        let staged = segment::staged(&self.dir, header.number);
-        if self.fs.exists(&staged)? {
-            self.fs.remove(&staged)?;
-        }
-        let mut file = self.fs.create(&staged)?;
-        let binding = Binding { store: header.store, segment: header.number };
-        frame::seal(frames, binding, HEADER_LEN, HEADER_LEN);
-        file.append(&header.encode())?;
-        if !frames.is_empty() {
-            file.append(frames)?;
-        }
-        sync_staged(&mut *file)?;
-        self.fs.rename(&staged, &segment::path(&self.dir, header.number))?;
-        self.sync_names()?;
-        Ok(file)
-    }
-
-    /// Makes the name of a new segment durable.
-    fn sync_names(&self) -> Result<()> {
-        if planted::is(Bug::WalSkipDirectorySync) {
-            return Ok(());
-        }
-        self.fs.sync_dir(&self.dir)
-    }
-}
-
-/// Makes the bytes of a segment durable, before it gets its name.
-fn sync_staged(file: &mut dyn Append) -> Result<()> {
-    if planted::is(Bug::WalSegmentUnsynced) {
-        return Ok(());
-    }
-    file.sync()
-}
-
 /// The end of the log.
 pub(crate) struct Writer {
     place: LogLocation,
-    header: SegmentHeader,
-    file: Box<dyn Append>,
-    /// Bytes of the file that are durable.
-    synced: u64,
-    /// Bytes of the file whose writing was asked for.
-    advised: u64,
+    installer: Installer,
+    segment: OpenSegment,
+    /// Segments before the one of this number do not count.
+    first: u64,
     /// Oldest first, without the one being written.
     full: VecDeque<Full>,
     live: Live,
@@ -127,21 +97,25 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Goes on in the segment that `log` has installed, behind those that are full.
-    pub fn new(place: LogLocation, log: Continued) -> Writer {
-        let Continued { header, file, full, live } = log;
-        let synced = file.len();
-        Writer {
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn new(place: LogLocation, log: Continued) -> Result<Writer> {
+        let Continued { installer, segment, first, full, live } = log;
+        let mut writer = Writer {
             place,
-            header,
-            file,
-            synced,
-            advised: synced,
+            installer,
+            segment,
+            first,
             full,
             live,
             cleaning: None,
             frames: Vec::new(),
             figures: JournalFigures::default(),
-        }
+        };
+        // Stores that are opened often and written to little fill no segment.
+        writer.cleaning = writer.due()?;
+        Ok(writer)
     }
 
     /// Writes a batch and leaves it empty. When this returns, what is promised of it holds, and of all before it.
@@ -154,7 +128,7 @@ impl Writer {
         self.keep(promise)?;
         for change in batch.changes.drain(..) {
             match change {
-                RangeEvent::Written(range) => self.live.written(range, self.header.number),
+                RangeEvent::Written(range) => self.live.written(range, self.segment.header.number),
                 RangeEvent::Discarded(range) => self.live.discarded(range),
             }
         }
@@ -162,9 +136,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes again a part of what counts of the segment that is to go, after `written` new bytes.
-    pub fn clean_after(&mut self, written: u64) -> Result<()> {
-        self.clean(CLEAN_SHARE * written + CLEAN_LEAST.min(self.segment_len()))
+    /// After `written` new bytes: writes again a part of what counts of the segment that is to go, and a part of the file that
+    /// comes next.
+    pub fn upkeep_after(&mut self, written: u64) -> Result<()> {
+        self.clean(CLEAN_SHARE * written + CLEAN_LEAST.min(self.segment.header.len))?;
+        let (number, wanted) = (self.segment.header.number + 1, self.next_len());
+        self.installer.supply.fill(number, wanted, written);
+        Ok(())
     }
 
     /// Makes true what is promised of all that was written.
@@ -174,51 +152,48 @@ impl Writer {
         }
         match promise {
             Promise::Synced => return self.sync(),
-            Promise::Written if self.file.len() - self.advised >= ADVISE_EACH => {
-                self.file.advise_written();
-                self.advised = self.file.len();
-            }
-            Promise::Written => {}
+            Promise::Written => self.segment.advise_written(),
         }
         Ok(())
     }
 
     /// Makes everything written durable.
     pub fn sync(&mut self) -> Result<()> {
-        if self.synced < self.file.len() {
-            self.file.sync()?;
-            (self.synced, self.advised) = (self.file.len(), self.file.len());
-            self.figures.syncs += 1;
-        }
+        self.figures.syncs += u64::from(self.segment.sync()?);
         Ok(())
     }
 
     pub fn figures(&self) -> JournalFigures {
         JournalFigures {
             segments: self.full.len() as u64 + 1,
-            bytes: self.bytes(),
+            bytes: self.bytes() + self.installer.supply.bytes(),
             live_bytes: self.live.bytes(),
+            recycled: self.installer.recycled,
+            zeroed_bytes: self.figures.zeroed_bytes
+                + self.segment.zeroed_bytes
+                + self.installer.supply.zeroed_bytes,
             ..self.figures
         }
     }
 
+    /// Bytes of all segments, whether or not they count.
     fn bytes(&self) -> u64 {
-        self.full.iter().map(|full| full.len).sum::<u64>() + self.file.len()
+        self.full.iter().map(|full| full.file_len).sum::<u64>() + self.segment.file_len()
     }
 
-    fn segment_len(&self) -> u64 {
-        (self.header.region_len / 16).clamp(SEGMENT_LEN.0, SEGMENT_LEN.1)
+    /// Bytes that the next segment is meant for: the log is used as much as this one is, so twice of them.
+    fn next_len(&self) -> u64 {
+        let header = &self.segment.header;
+        first_len(header.region_len, 2 * header.len)
     }
 
     /// Adds frames to the segment, or to a new one if they do not fit.
-    fn append(&mut self, frames: &mut [u8]) -> Result<()> {
+    fn append(&mut self, frames: &mut Vec<u8>) -> Result<()> {
         let len = frames.len() as u64;
-        if self.file.len() > HEADER_LEN && self.file.len() + len > self.segment_len() {
+        if !self.segment.takes(len) {
             self.begin_segment()?;
         }
-        let binding = Binding { store: self.header.store, segment: self.header.number };
-        frame::seal(frames, binding, self.file.len(), self.synced);
-        self.file.append(frames)?;
+        self.segment.append(frames)?;
         self.figures.written_bytes += len;
         Ok(())
     }
@@ -226,14 +201,13 @@ impl Writer {
     /// What is full is synced first: of all segments but the newest every byte that counts is durable.
     fn begin_segment(&mut self) -> Result<()> {
         self.sync()?;
-        let before = Full { number: self.header.number, len: self.file.len() };
-        let number = before.number + 1;
-        let header = SegmentHeader { number, previous: before.len, ..self.header };
-        self.file = self.place.install(&header, &mut [])?;
-        self.header = header;
+        let (number, len) = (self.segment.header.number, self.segment.len());
+        let before = Full { number, len, file_len: self.segment.file_len() };
+        self.figures.zeroed_bytes += self.segment.zeroed_bytes;
+        let installed = self.installer.install(number + 1, self.next_len())?;
+        self.segment = OpenSegment::new(installed, Begin { previous: len, first: self.first });
         self.figures.written_bytes += HEADER_LEN;
-        self.figures.syncs += 1;
-        (self.synced, self.advised) = (HEADER_LEN, HEADER_LEN);
+        self.figures.syncs += 2;
         self.full.push_back(before);
         if self.cleaning.is_none() {
             self.cleaning = self.due()?;
@@ -245,7 +219,8 @@ impl Writer {
     fn due(&self) -> Result<Option<Cleaning>> {
         let Some(oldest) = self.full.front() else { return Ok(None) };
         let live = self.live.bytes_in(oldest.number);
-        let long = self.bytes() > self.header.region_len + self.header.region_len / 2;
+        let region_len = self.segment.header.region_len;
+        let long = self.bytes() > region_len + region_len / 2 || self.full.len() > FULL_MAX;
         if !long && live > oldest.len / LITTLE {
             return Ok(None);
         }
@@ -286,7 +261,7 @@ impl Writer {
                 }
                 Next::End => return Ok(true),
                 Next::Bad(at) => return Err(crate::wal::damaged(&self.place, cleaning.number, at)),
-                Next::Frame(_, Content::First(_), place) => {
+                Next::Frame(_, Content::First(_) | Content::Begin(_), place) => {
                     *left -= (place.end - place.start) as i64
                 }
                 Next::Frame(_, Content::Ranges(ranges), place) => {
@@ -325,21 +300,26 @@ impl Writer {
         self.figures.kept_bytes += frames.len() as u64;
         self.append(&mut frames)?;
         self.frames = frames;
-        let number = self.header.number;
+        let number = self.segment.header.number;
         again.into_iter().for_each(|part| self.live.written(part, number));
         Ok(())
     }
 
     /// What counted of the oldest segment was written again: it goes once that is durable.
     fn remove_oldest(&mut self, oldest: u64) -> Result<()> {
-        if planted::is(Bug::WalRemoveFirst) {
+        let gone_first = planted::is(Bug::WalRemoveFirst);
+        if gone_first {
             let _planted = self.place.fs.remove(&segment::path(&self.place.dir, oldest));
         }
         self.begin_log_at(oldest + 1)?;
-        // One that stays does not count, and the next open removes it.
-        let _may_stay = self.place.fs.remove(&segment::path(&self.place.dir, oldest));
-        self.full.pop_front();
+        let removed = self.full.pop_front();
         self.live.forget(oldest);
+        if let Some(full) = removed.filter(|_| !gone_first) {
+            let wanted = self.next_len();
+            let old = Spare { number: oldest, len: full.file_len };
+            // One that stays does not count, and the next open removes it.
+            let _may_stay = self.installer.supply.retire(old, wanted);
+        }
         Ok(())
     }
 
@@ -347,7 +327,7 @@ impl Writer {
     fn begin_log_at(&mut self, first: u64) -> Result<()> {
         let unsynced = planted::is(Bug::WalRemoveUnsynced);
         let mut frame = Vec::new();
-        self.header.first = first;
+        self.first = first;
         frame::encode_first(&mut frame, first);
         self.append(&mut frame)?;
         if unsynced { Ok(()) } else { self.sync() }

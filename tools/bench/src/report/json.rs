@@ -24,6 +24,7 @@ pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
         ("user_bytes_written", json!(outcome.user_bytes_written)),
         ("pm_bytes_written", json!(outcome.written.pm)),
         ("ssd_bytes_written", json!(outcome.written.ssd)),
+        ("ssd_zeros_written", json!(outcome.written.zeros)),
         ("dram_bytes", json!(outcome.dram_bytes)),
         ("pm_bytes", json!(outcome.pm_bytes)),
         ("durability", json!(outcome.durability)),

@@ -9,8 +9,10 @@ use strandline::Properties;
 pub(crate) struct Written {
     /// Whole lines, flushed or streamed to persistent memory; none where DRAM is in its place.
     pub pm: u64,
-    /// Tables and log.
+    /// Tables and log, and zeros.
     pub ssd: u64,
+    /// Zeros of these, which the log wrote ahead over blocks that it was to use.
+    pub zeros: u64,
 }
 
 impl Written {
@@ -18,14 +20,21 @@ impl Written {
     pub(crate) fn by(properties: &Properties) -> Written {
         let tables = properties.ssd.as_ref().map_or(0, |ssd| ssd.compactions.written_bytes);
         match &properties.wal {
-            Some(log) => Written { pm: 0, ssd: tables + log.written_bytes },
-            None => Written { pm: properties.persisted.media_bytes(), ssd: tables },
+            Some(log) => {
+                let zeros = log.zeroed_bytes;
+                Written { pm: 0, ssd: tables + log.written_bytes + zeros, zeros }
+            }
+            None => Written { pm: properties.persisted.media_bytes(), ssd: tables, zeros: 0 },
         }
     }
 
     /// Since `before`. A store that was opened again counts anew.
     pub(crate) fn since(self, before: Written) -> Written {
-        Written { pm: self.pm.saturating_sub(before.pm), ssd: self.ssd.saturating_sub(before.ssd) }
+        Written {
+            pm: self.pm.saturating_sub(before.pm),
+            ssd: self.ssd.saturating_sub(before.ssd),
+            zeros: self.zeros.saturating_sub(before.zeros),
+        }
     }
 }
 

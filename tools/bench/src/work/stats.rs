@@ -109,7 +109,7 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
 /// Write amplification: what went to each device since the store was opened, background work included, beside what its
 /// users wrote.
 fn written(row: &mut impl FnMut(&str, String), user: u64, properties: &Properties) {
-    let Written { pm, ssd } = Written::by(properties);
+    let Written { pm, ssd, zeros } = Written::by(properties);
     let per_user_byte = |bytes: u64| match user {
         0 => format!("{bytes} bytes"),
         _ => format!("{bytes} bytes, {:.2} per user byte", bytes as f64 / user as f64),
@@ -117,6 +117,7 @@ fn written(row: &mut impl FnMut(&str, String), user: u64, properties: &Propertie
     row("written by users", format!("{user} bytes"));
     row("written to pm", per_user_byte(pm));
     row("written to ssd", per_user_byte(ssd));
+    row("zeros of these", per_user_byte(zeros));
 }
 
 /// What the indexes of level 0 take of its records' bytes.

@@ -141,6 +141,8 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
         ),
         ("  again", both(wal.kept_bytes)),
         ("  syncs", human::count(wal.syncs)),
+        ("  recycled", human::count(wal.recycled)),
+        ("  zeroed", both(wal.zeroed_bytes)),
     ])
 }
 
@@ -361,6 +363,8 @@ fn wal_json(wal: &JournalFigures) -> Value {
         "kept_bytes": wal.kept_bytes,
         "writes": wal.writes,
         "syncs": wal.syncs,
+        "recycled": wal.recycled,
+        "zeroed_bytes": wal.zeroed_bytes,
     })
 }
 

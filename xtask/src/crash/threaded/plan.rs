@@ -31,6 +31,7 @@ impl ThreadedCampaign {
 
 const ENGINE: Engine = Engine {
     keys: Keys::short(24),
+    sector: 512,
     zones: 96,
     zone_len: 2048,
     manifest_len: 16 << 10,

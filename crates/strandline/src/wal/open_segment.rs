@@ -1,0 +1,144 @@
+//! The segment that is being written.
+
+use base::Result;
+use base::planted::{self, Bug};
+use ssd::Overwrite;
+
+use crate::wal::frame::{self, Begin};
+use crate::wal::installer::Installed;
+use crate::wal::segment::{HEADER_LEN, SegmentHeader};
+
+/// Bytes after which the device is asked to begin with writing.
+const ADVISE_EACH: u64 = 1 << 20;
+/// What the page cache has or has not.
+const PAGE: u64 = 4 << 10;
+/// By this much a file grows.
+const GROWTH: u64 = 64 << 10;
+/// In short segments, as tests have them, both are smaller: a segment has so many of them at least. Old frames are to be met
+/// behind the end there, too.
+const PAGES_LEAST: u64 = 64;
+const STEPS_LEAST: u64 = 16;
+
+pub(crate) struct OpenSegment {
+    pub header: SegmentHeader,
+    file: Box<dyn Overwrite>,
+    keeps_blocks: bool,
+    /// Said by the first frame, as long as that is not written.
+    begin: Option<Begin>,
+    /// Bytes of it that count. The file may be longer.
+    end: u64,
+    /// Bytes of these that are durable.
+    synced: u64,
+    /// Bytes whose writing was asked for.
+    advised: u64,
+    /// Zeros by which the file grew ahead.
+    pub zeroed_bytes: u64,
+}
+
+impl OpenSegment {
+    /// Goes on with a segment that has nothing in it.
+    pub fn new(installed: Installed, begin: Begin) -> OpenSegment {
+        let Installed { header, file, keeps_blocks } = installed;
+        let begin = Some(begin);
+        OpenSegment {
+            header,
+            file,
+            keeps_blocks,
+            begin,
+            end: HEADER_LEN,
+            synced: HEADER_LEN,
+            advised: HEADER_LEN,
+            zeroed_bytes: 0,
+        }
+    }
+
+    /// Whether `len` bytes of frames go here. What is too long for any segment has one for itself.
+    pub fn takes(&self, len: u64) -> bool {
+        self.end == HEADER_LEN || self.end + len <= self.header.len
+    }
+
+    /// Bytes that count.
+    pub fn len(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes of the file.
+    pub fn file_len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Adds frames.
+    pub fn append(&mut self, frames: &mut Vec<u8>) -> Result<()> {
+        let Some(begin) = self.begin.take() else { return self.put(frames) };
+        let mut all = Vec::with_capacity(frames.len() + frame::BEGIN_LEN);
+        frame::encode_begin(&mut all, begin);
+        all.extend_from_slice(frames);
+        self.put(&mut all)
+    }
+
+    /// Begins with copies of frames of the segment before, durably. As soon as the first frame is there those in the segment before
+    /// do not count, so the copies are durable before it is written.
+    pub fn begin_with(&mut self, copies: &mut Vec<u8>) -> Result<()> {
+        let Some(begin) = self.begin.take() else { return self.put(copies) };
+        self.end += frame::BEGIN_LEN as u64;
+        if !copies.is_empty() {
+            self.put(copies)?;
+            if !planted::is(Bug::WalBeginFirst) {
+                self.file.sync()?;
+            }
+        }
+        let mut first = Vec::new();
+        frame::encode_begin(&mut first, begin);
+        frame::seal(&mut first, self.header.binding(), HEADER_LEN, HEADER_LEN);
+        self.file.write_at(HEADER_LEN, &first)?;
+        self.sync()?;
+        Ok(())
+    }
+
+    /// `frames` are left as they were, and sealed.
+    fn put(&mut self, frames: &mut Vec<u8>) -> Result<()> {
+        frame::seal(frames, self.header.binding(), self.end, self.synced);
+        let len = frames.len();
+        let end = self.end + len as u64;
+        let padded = self.padded(end);
+        self.zeroed_bytes += padded.saturating_sub(end.max(self.file.len()));
+        frames.resize((padded - self.end) as usize, 0);
+        self.file.write_at(self.end, frames)?;
+        frames.truncate(len);
+        self.end = end;
+        Ok(())
+    }
+
+    /// Up to where is written what ends at `end`. Over blocks that are there already whole pages: of one that is not in
+    /// memory the rest would be read first. A file that grows does it by more than is needed, so that few syncs
+    /// have to write what the file system says of it.
+    fn padded(&self, end: u64) -> u64 {
+        if !self.keeps_blocks {
+            return end;
+        }
+        let (there, len) = (self.file.len(), self.header.len);
+        let (step, most) = match end <= there {
+            true => (PAGE.min(len / PAGES_LEAST), there),
+            false => (GROWTH.min(len / STEPS_LEAST), len),
+        };
+        end.next_multiple_of(step).min(most).max(end)
+    }
+
+    /// Makes everything written durable; tells whether there was anything to do.
+    pub fn sync(&mut self) -> Result<bool> {
+        if self.synced == self.end {
+            return Ok(false);
+        }
+        self.file.sync()?;
+        (self.synced, self.advised) = (self.end, self.end);
+        Ok(true)
+    }
+
+    /// Has much that was written and not synced written back.
+    pub fn advise_written(&mut self) {
+        if self.end - self.advised >= ADVISE_EACH {
+            self.file.advise_written(self.advised..self.end);
+            self.advised = self.end;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Files that the next segments are made of: those of old segments, and one that is filled with zeros ahead.
+//!
+//! A sync is shorter where the file has all its blocks, and they were written once: then the file system has nothing to note
+//! of it. So the file of a segment that does not count any more is kept for a later one, and where there is none the next file
+//! is filled with zeros, a part with each batch. On a file system where an overwrite goes to a new place, or to memory, nothing
+//! is gained, and nothing of this is done.
+
+use base::Result;
+use base::planted::{self, Bug};
+use ssd::Overwrite;
+
+use crate::wal::installer::LogLocation;
+use crate::wal::segment;
+
+/// Files of old segments that are kept, at most.
+const SPARES_MAX: usize = 2;
+/// Zeros that are written ahead for each byte of the log: a segment may be followed by one of twice its length, which is then
+/// there when this one is half full.
+const FILL_SHARE: u64 = 4;
+/// As many are written at once, at least.
+const FILL_LEAST: u64 = 64 << 10;
+/// As many at most.
+const FILL_MOST: u64 = 1 << 20;
+/// What is filled may take this part of the free space at most.
+const ROOM_SHARE: u64 = 4;
+static ZEROS: [u8; FILL_LEAST as usize] = [0; FILL_LEAST as usize];
+
+/// The file of a segment that does not count any more, under its old name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spare {
+    pub number: u64,
+    /// Bytes in it.
+    pub len: u64,
+}
+
+impl Spare {
+    /// Whether a segment of `wanted` bytes may have it. One that grew as it was written ends where a frame did not fit any
+    /// more, somewhat short of that; a longer one would hold space for nothing.
+    fn fits(&self, wanted: u64) -> bool {
+        (wanted - wanted / 8..=wanted + wanted / 8).contains(&self.len)
+    }
+}
+
+/// The next segment's file, as far as it was filled.
+enum FilledAhead {
+    /// Nothing of it is there.
+    Nothing,
+    /// It has this many bytes. It is open only while it is written: a store that rests holds no more than it needs.
+    Filled(u64),
+    /// There was no room, or it failed: the next segment grows as it is written.
+    GivenUp,
+}
+
+/// Where the file of a segment came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileSource {
+    Recycled,
+    New,
+}
+
+/// The file of a segment that is being made.
+pub(crate) struct SuppliedFile {
+    pub file: Box<dyn Overwrite>,
+    pub source: FileSource,
+}
+
+pub(crate) struct FileSupply {
+    place: LogLocation,
+    /// Whether blocks that are there already are worth anything.
+    pub keeps_blocks: bool,
+    spares: Vec<Spare>,
+    ahead: FilledAhead,
+    /// Zeros that are due.
+    due: u64,
+    /// Zeros that were written.
+    pub zeroed_bytes: u64,
+}
+
+impl FileSupply {
+    pub fn new(place: LogLocation) -> FileSupply {
+        let keeps_blocks = place.fs.keeps_blocks(&place.dir);
+        FileSupply {
+            place,
+            keeps_blocks,
+            spares: Vec::new(),
+            ahead: FilledAhead::Nothing,
+            due: 0,
+            zeroed_bytes: 0,
+        }
+    }
+
+    /// Bytes of all its files.
+    pub fn bytes(&self) -> u64 {
+        self.spares.iter().map(|spare| spare.len).sum::<u64>() + self.filled()
+    }
+
+    fn filled(&self) -> u64 {
+        match self.ahead {
+            FilledAhead::Filled(len) => len,
+            FilledAhead::Nothing | FilledAhead::GivenUp => 0,
+        }
+    }
+
+    /// Keeps the file of a segment that does not count any more, or removes it.
+    pub fn retire(&mut self, old: Spare, wanted: u64) -> Result<()> {
+        if self.keeps_blocks && old.fits(wanted) && self.spares.len() < SPARES_MAX {
+            self.spares.push(old);
+            return Ok(());
+        }
+        self.remove(old.number)
+    }
+
+    /// Removes the file of a segment that does not count.
+    pub fn remove(&self, number: u64) -> Result<()> {
+        self.place.fs.remove(&segment::path(&self.place.dir, number))
+    }
+
+    /// A file for segment `number` of `wanted` bytes, under the name of one that is being made.
+    pub fn take(&mut self, number: u64, wanted: u64) -> Result<SuppliedFile> {
+        let (fs, dir) = (&*self.place.fs, &self.place.dir);
+        self.due = 0;
+        let staged = segment::staged(dir, number);
+        // Segments become longer, not shorter: what does not fit now never will.
+        for spare in self.spares.extract_if(.., |spare| !spare.fits(wanted)) {
+            let _may_stay = fs.remove(&segment::path(dir, spare.number));
+        }
+        let filled = self.filled();
+        self.ahead = FilledAhead::Nothing;
+        // A whole file of an old segment is worth more than a part of a new one.
+        if filled >= wanted || filled > 0 && self.spares.is_empty() {
+            return Ok(SuppliedFile { file: fs.overwrite(&staged)?, source: FileSource::New });
+        }
+        let Some(spare) = self.spares.pop() else {
+            if fs.exists(&staged)? {
+                fs.remove(&staged)?;
+            }
+            drop(fs.create(&staged)?);
+            return Ok(SuppliedFile { file: fs.overwrite(&staged)?, source: FileSource::New });
+        };
+        fs.rename(&segment::path(dir, spare.number), &staged)?;
+        // Before anything is written to it: else the old name could lead to another segment's header.
+        if !planted::is(Bug::WalSpareKeepsName) {
+            fs.sync_dir(dir)?;
+        }
+        Ok(SuppliedFile { file: fs.overwrite(&staged)?, source: FileSource::Recycled })
+    }
+
+    /// Fills the file of segment `number`, which is to have `wanted` bytes, after `written` new bytes of the log. Nothing relies
+    /// on that: where it fails, the segment grows as it is written.
+    pub fn fill(&mut self, number: u64, wanted: u64, written: u64) {
+        let is_ready = self.spares.iter().any(|spare| spare.fits(wanted));
+        if !self.keeps_blocks || is_ready || matches!(self.ahead, FilledAhead::GivenUp) {
+            return;
+        }
+        let left = wanted.saturating_sub(self.filled());
+        self.due = (self.due + FILL_SHARE * written).min(left);
+        if self.due == 0 || self.due < FILL_LEAST.min(left) {
+            return;
+        }
+        let filled =
+            self.has_room_for(left) && self.fill_by(number, self.due.min(FILL_MOST)).is_ok();
+        if !filled {
+            self.ahead = FilledAhead::GivenUp;
+            // What was filled is worth more as free space.
+            let _may_stay = self.place.fs.remove(&segment::staged(&self.place.dir, number));
+        }
+    }
+
+    /// Whether the device has room for `len` bytes more, and leaves some to those who need it now.
+    fn has_room_for(&self, len: u64) -> bool {
+        self.place.fs.free_bytes(&self.place.dir).is_ok_and(|free| free / ROOM_SHARE >= len)
+    }
+
+    fn fill_by(&mut self, number: u64, mut count: u64) -> Result<()> {
+        let (fs, staged) = (&*self.place.fs, segment::staged(&self.place.dir, number));
+        if let FilledAhead::Nothing = self.ahead {
+            drop(fs.create(&staged)?);
+        }
+        let mut file = fs.overwrite(&staged)?;
+        self.due -= count;
+        let start = file.len();
+        while count > 0 {
+            let part = count.min(FILL_LEAST);
+            file.write_at(file.len(), &ZEROS[..part as usize])?;
+            self.zeroed_bytes += part;
+            count -= part;
+        }
+        file.advise_written(start..file.len());
+        self.ahead = FilledAhead::Filled(file.len());
+        Ok(())
+    }
+}
