@@ -116,7 +116,7 @@ fn pages_are_mapped_ahead_and_hints_go_anywhere() {
 #[cfg_attr(any(miri, sanitized), ignore = "heap regions are allocated there, not mapped")]
 fn huge_pages_fit_every_large_region_and_memory_on_tmpfs_has_them() {
     const HUGE: usize = 2 << 20;
-    let len = 8 * HUGE as u64 + 8192;
+    let len = 16 * HUGE as u64 + 8192;
     let heap = Region::heap(len, None).expect("heap");
     assert!(heap.bytes(0, 1).as_ptr().addr().is_multiple_of(HUGE));
     let _ = heap.fence(heap.copy_nt(Site::Record, 0, &vec![1; len as usize]));

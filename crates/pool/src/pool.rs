@@ -137,8 +137,12 @@ impl Pool {
     }
 
     fn assemble(region: Arc<Region>, geometry: Geometry, log: Log, claims: Claims) -> Pool {
-        let wear = wear::load(&region, &geometry, log.superblock.pool_id);
         let medium = if region.is_private() { Medium::Lasts } else { Medium::Wears };
+        // Counts of another medium, or of an older version, would only spread what is used.
+        let wear = match medium {
+            Medium::Wears => wear::load(&region, &geometry, log.superblock.pool_id),
+            Medium::Lasts => vec![0; geometry.zones() as usize],
+        };
         let space = SpaceMap::new(&geometry, medium, wear, claims);
         let (id, slabs) = (log.superblock.pool_id, Slabs::new(&geometry));
         Pool { region, id, geometry, space, slabs, log: Mutex::new(log) }

@@ -54,7 +54,7 @@ impl Resident {
         }
     }
 
-    /// A look at block `no`, of which all bytes are free or not. Tells whether its pages are to be given back now.
+    /// A look at block `no`, whose bytes are all free, or not. Tells whether its pages are to be given back now.
     pub fn look(&mut self, no: usize, is_free: bool) -> bool {
         let before = self.blocks[no];
         self.blocks[no] = match before {

@@ -240,8 +240,9 @@ impl Pool {
     pub fn give_back(&self) {
         for no in 0.. {
             let mut state = self.space.lock();
-            let State { grains, resident: Some(resident), .. } = &mut *state else { return };
-            if no == resident.len() {
+            let State { grains, resident: Some(resident), hand_out } = &mut *state else { return };
+            // Before the claims are complete what looks free may hold records (I-POOL-1).
+            if !*hand_out || no == resident.len() {
                 return;
             }
             let bytes = resident.bytes(no);

@@ -510,8 +510,27 @@ fn syncing_the_log_fails() {
 
 #[test]
 fn changing_the_directory_of_the_log_fails() {
-    for call in [Call::Create, Call::SyncDir, Call::Rename, Call::Exists, Call::Overwrite] {
+    let all =
+        [Call::Create, Call::SyncDir, Call::Rename, Call::Exists, Call::Overwrite, Call::Remove];
+    for call in all {
         fail_everywhere(call, &REFUSALS, 1);
+    }
+}
+
+/// An open gives back what the file of the newest segment has behind its frames.
+#[test]
+fn cutting_the_newest_segment_short_fails() {
+    for failure in REFUSALS {
+        let fs = Arc::new(Faulty::new(Memory::default()));
+        let place = Place::make(Arc::clone(&fs) as Arc<dyn Fs>, WalSync::Always);
+        let mut model = Contents::new();
+        load(&place.open(0).expect("open"), &mut model, 500).0.expect("loaded");
+        fs.set_rules(vec![Rule::new(1, failure).of(Call::Truncate).on("wal")]);
+        let refused = place.open(0).err().expect("refused");
+        assert!(refused.context().contains("/wal"), "{refused}");
+        assert_eq!(fs.struck(), 1);
+        fs.set_rules(Vec::new());
+        assert!(contents(&place.open(0).expect("open")) == model, "{failure:?}");
     }
 }
 

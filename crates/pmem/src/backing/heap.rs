@@ -14,8 +14,8 @@ use crate::region::{Domain, Region};
 /// where the system has them.
 const MAPPED_FROM: usize = 2 << 20;
 
-/// Bytes at the start that have small pages: a store that holds little would take some huge ones for a few bytes in each, and a
-/// process may have thousands of them.
+/// Bytes at either end that have small pages: a store that holds little takes some at both, huge ones for a few bytes in each,
+/// and a process may have thousands of them.
 const SMALL_PAGES: usize = 8 << 20;
 
 enum Memory {
@@ -66,11 +66,16 @@ impl Heap {
             )
         }
         .map_err(|errno| no_space().with_source(std::io::Error::from(errno)))?;
-        if let Some(huge) = size.checked_sub(SMALL_PAGES) {
-            let start = base.wrapping_byte_add(SMALL_PAGES);
+        let ends = SMALL_PAGES.min(size);
+        let huge = size.saturating_sub(2 * ends);
+        for (at, len, advice) in [
+            (0, ends, Advice::LinuxNoHugepage),
+            (ends, huge, Advice::LinuxHugepage),
+            (size - ends, ends, Advice::LinuxNoHugepage),
+        ] {
             // A wish: refused where huge pages are switched off.
-            // SAFETY: the rest of the mapping just made; the advice changes no byte.
-            let _ = unsafe { madvise(start, huge, Advice::LinuxHugepage) };
+            // SAFETY: a part of the mapping just made; the advice changes no byte.
+            let _ = unsafe { madvise(base.wrapping_byte_add(at), len, advice) };
         }
         let base = NonNull::new(base.cast()).ok_or_else(no_space)?;
         Ok(Self { base, memory: Memory::Mapped(size) })

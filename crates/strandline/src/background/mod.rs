@@ -1,6 +1,6 @@
 //! Background work in quanta, and the threads that do it.
 
 mod expired;
-pub(crate) mod idle_memory;
+mod idle_memory;
 pub(crate) mod jobs;
 pub(crate) mod worker;

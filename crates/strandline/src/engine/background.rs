@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::background::idle_memory::MemoryLooks;
 use crate::compaction::merge::cpu::Cpu;
 use crate::compaction::merge::engine::MergeEngine;
 use crate::compaction::under_way::Compactions;
 use crate::engine::errors::LastErrors;
 use crate::engine::job::Jobs;
 use crate::engine::member::Member;
+use crate::engine::memory_looks::MemoryLooks;
 use crate::hooks::events::queue::Events;
 use crate::options::Options;
 use crate::throttle::Throttle;

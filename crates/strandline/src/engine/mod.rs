@@ -6,6 +6,7 @@ pub(crate) mod job;
 mod lifetime;
 mod manifest_editor;
 mod member;
+pub(crate) mod memory_looks;
 mod reserve;
 mod sequence;
 pub(crate) mod wait;

@@ -156,6 +156,15 @@ impl ChainWriter {
         self.newer.map(|slot| slot.newest)
     }
 
+    /// Makes durable what was found: a process that was killed may have written it and not synced it, and never is more than one
+    /// slot on its way.
+    pub fn keep(&self) -> Result<()> {
+        match self.newer {
+            Some(_) => self.place.fs.overwrite(&path(&self.place))?.sync(),
+            None => Ok(()),
+        }
+    }
+
     /// Makes it durable that this segment is the newest.
     pub fn name(&mut self, newest: Newest) -> Result<()> {
         let slot = ChainSlot { sequence: self.next(), newest };

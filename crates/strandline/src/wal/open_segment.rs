@@ -16,7 +16,7 @@ const PAGE: u64 = 4 << 10;
 const GROWTH: u64 = 64 << 10;
 /// In short segments, as tests have them, both are smaller: a segment has so many of them at least. Old frames are to be met
 /// behind the end there, too.
-const PAGES_LEAST: u64 = 64;
+const PAGES_LEAST: u64 = 128;
 const STEPS_LEAST: u64 = 16;
 
 pub(crate) struct OpenSegment {
@@ -118,8 +118,8 @@ impl OpenSegment {
         }
         let (there, len) = (self.file.len(), self.header.len);
         let (step, most) = match end <= there {
-            true => (PAGE.min(len / PAGES_LEAST), there),
-            false => (GROWTH.min(len / STEPS_LEAST), len),
+            true => (part(len, PAGES_LEAST).min(PAGE), there),
+            false => (part(len, STEPS_LEAST).min(GROWTH), len),
         };
         end.next_multiple_of(step).min(most).max(end)
     }
@@ -141,4 +141,9 @@ impl OpenSegment {
             self.advised = self.end;
         }
     }
+}
+
+/// One of at least `count` parts of `len`: a power of two, so that pages are whole ones.
+fn part(len: u64, count: u64) -> u64 {
+    1 << (len / count).max(1).ilog2()
 }

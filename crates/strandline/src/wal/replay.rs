@@ -50,8 +50,8 @@ pub(crate) struct Past {
     unbegun: Vec<Spare>,
     /// Those below them.
     dead: Vec<Spare>,
-    /// Numbers of files that do not count, and are not even segments any more.
-    rotten: Vec<u64>,
+    /// Numbers of files that do not count, and whose headers cannot be read.
+    headless: Vec<u64>,
     chain: Option<ChainFile>,
     /// The bytes of the newest that count.
     end: u64,
@@ -61,7 +61,29 @@ pub(crate) struct Past {
     pub lost: Vec<LostFrames>,
 }
 
-/// A file whose header fails its check.
+/// The files that have names of segments.
+struct FoundFiles {
+    segments: Vec<LogSegment>,
+    headless: Vec<HeadlessFile>,
+}
+
+impl FoundFiles {
+    fn open(place: &LogLocation, names: &[String]) -> Result<FoundFiles> {
+        let mut found = FoundFiles { segments: Vec::new(), headless: Vec::new() };
+        for number in names.iter().filter_map(|name| segment::number(name)) {
+            match LogSegment::open(&*place.fs, &place.dir, number) {
+                Ok(segment) => found.segments.push(segment),
+                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) => {
+                    found.headless.push(HeadlessFile { number, error });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A file whose header fails its check, or cannot be read. Whether it counts is known later.
 struct HeadlessFile {
     number: u64,
     error: Error,
@@ -88,19 +110,7 @@ impl Past {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             names => names?,
         };
-        let numbers = names.iter().filter_map(|name| segment::number(name));
-        let mut segments = Vec::new();
-        // Those whose headers fail their checks. Whether they count is known later.
-        let mut headless = Vec::new();
-        for number in numbers {
-            match LogSegment::open(&*place.fs, &place.dir, number) {
-                Ok(segment) => segments.push(segment),
-                Err(error) if error.kind() == ErrorKind::Corruption => {
-                    headless.push(HeadlessFile { number, error });
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let FoundFiles { mut segments, mut headless } = FoundFiles::open(place, &names)?;
         let chain = ChainFile::read(place)?;
         let Some(last) = segments.last() else {
             return match (headless.into_iter().next(), chain) {
@@ -122,25 +132,31 @@ impl Past {
             Ok(newest) => newest,
             Err(Objection::Device(error)) => return Err(error),
             Err(Objection::Damage { file, at, what }) => {
+                // Of a file without a header that is told below.
+                let named = headless.iter().position(|each| file == each.path(place));
                 if on_damage == OnDamage::Refuse {
-                    // What is wrong with a file says more than that none is good.
-                    let named = headless.into_iter().find(|each| file == each.path(place));
-                    return Err(named.map_or_else(|| refused_file(&file, at, &what), |it| it.error));
+                    return Err(match named {
+                        Some(named) => headless.swap_remove(named).error,
+                        None => refused_file(&file, at, &what),
+                    });
                 }
-                if lost.iter().all(|lost| lost.file != file) {
+                if named.is_none() && lost.iter().all(|lost| lost.file != file) {
                     lost.push(LostFrames { file, at, len: 0, what });
                 }
                 // All that is there.
                 u64::MAX
             }
         };
+        // Where a slot of CHAIN cannot be read, or there is none, a higher number may have been named.
+        let may_count =
+            |number: &u64| chain.is_none_or(|chain| chain.is_damaged) || *number <= newest;
         let unbegun = cut_off(&mut segments, |segment| segment.number() > newest);
         let mut past = Past {
             place: place.clone(),
             segments,
             unbegun,
             dead: Vec::new(),
-            rotten: Vec::new(),
+            headless: Vec::new(),
             chain,
             end: 0,
             synced: HEADER_LEN,
@@ -157,11 +173,9 @@ impl Past {
         past.find_end(on_damage)?;
         let first = past.first;
         past.dead = cut_off(&mut past.segments, |segment| segment.number() < first);
-        // Where a slot of CHAIN cannot be read, or there is none, a higher number may have been named.
-        let last = if chain.is_some_and(|chain| !chain.is_damaged) { newest } else { u64::MAX };
         for HeadlessFile { number, error } in headless {
-            if !(first..=last).contains(&number) {
-                past.rotten.push(number);
+            if number < first || !may_count(&number) {
+                past.headless.push(number);
             } else if on_damage == OnDamage::Refuse {
                 return Err(error);
             } else {
@@ -334,12 +348,12 @@ impl Past {
         let (mut tail, written) = self.tail(newest)?;
         let previous = self.relied_on(&mut tail);
         let mut installer = self.installer(entropy)?;
-        // One that was never begun had its length already.
-        let before = self.unbegun.first().map_or(newest.header.len, |spare| spare.len);
+        // One that was never begun may have its length already.
+        let before = self.unbegun.first().map_or(0, |spare| spare.len).max(newest.header.len);
         let len = first_len(newest.header.region_len, before);
         let number = newest.number() + 1;
         self.remove_staged()?;
-        for above in self.rotten.iter().filter(|rotten| **rotten >= number) {
+        for above in self.headless.iter().filter(|number_of| **number_of >= number) {
             installer.supply.remove(*above)?;
         }
         for spare in &self.unbegun {
@@ -358,7 +372,7 @@ impl Past {
         for spare in &self.dead {
             installer.supply.retire(*spare, len)?;
         }
-        for below in self.rotten.iter().filter(|rotten| **rotten < number) {
+        for below in self.headless.iter().filter(|number_of| **number_of < number) {
             installer.supply.remove(*below)?;
         }
         let mut full: VecDeque<Full> = VecDeque::new();
@@ -381,10 +395,11 @@ impl Past {
         let names_them = if planted::is(Bug::WalChainTrusted) {
             chain.newest().is_some_and(|named| named.number > newest.number())
         } else {
-            !self.unbegun.is_empty() || self.rotten.iter().any(|rotten| *rotten > newest.number())
+            !self.unbegun.is_empty() || self.headless.iter().any(|above| *above > newest.number())
         };
         if names_them && !planted::is(Bug::WalChainNotTakenBack) {
             let SegmentHeader { store, number, salt, .. } = newest.header;
+            chain.keep()?;
             chain.name(Newest { store, number, salt, len: self.synced })?;
         }
         Ok(Installer::new(self.place.clone(), newest.owner(), entropy, chain))

@@ -30,12 +30,20 @@ const CLEAN_SHARE: u64 = 8;
 const CLEAN_LEAST: u64 = 64 << 10;
 /// A segment is not kept for a part that is smaller than this.
 const LITTLE: u64 = 16;
-/// Segments beside the newest, at most: each open adds one, and each open opens all. A log that is written to has fewer.
-const FULL_MAX: usize = 40;
+/// Segments beside the newest that are kept where fewer would do: each open adds one, and each open opens all.
+const FULL_LEAST: u64 = 40;
 
 /// Bytes of the longest segments of a region.
 fn longest(region_len: u64) -> u64 {
     (region_len / 16).clamp(SEGMENT_LEN.0, SEGMENT_LEN.1)
+}
+
+/// Segments that an open cleans at most if there are too many. One alone may take as many new ones, where all of it counts.
+const CLEANED_AT_OPEN: usize = 2;
+
+/// Segments beside the newest, at most: more than a log has that is as long as it may be, with segments of full length.
+fn full_max(region_len: u64) -> usize {
+    FULL_LEAST.max(2 * region_len / longest(region_len)) as usize
 }
 
 /// Bytes that the segment behind one of `before` bytes is meant for, or the first of an open; 0 is before any.
@@ -113,8 +121,14 @@ impl Writer {
             frames: Vec::new(),
             figures: JournalFigures::default(),
         };
-        // Stores that are opened often and written to little fill no segment.
-        writer.cleaning = writer.due()?;
+        // Stores that are opened often and written to little fill no segment, and each open adds one.
+        for _ in 0..CLEANED_AT_OPEN {
+            if writer.has_too_many()
+                && let Some(oldest) = writer.due()?
+            {
+                writer.clean_whole(oldest)?;
+            }
+        }
         Ok(writer)
     }
 
@@ -139,7 +153,7 @@ impl Writer {
     /// After `written` new bytes: writes again a part of what counts of the segment that is to go, and a part of the file that
     /// comes next.
     pub fn upkeep_after(&mut self, written: u64) -> Result<()> {
-        self.clean(CLEAN_SHARE * written + CLEAN_LEAST.min(self.segment.header.len))?;
+        self.clean(CLEAN_SHARE * written + self.clean_least())?;
         let (number, wanted) = (self.segment.header.number + 1, self.next_len());
         self.installer.supply.fill(number, wanted, written);
         Ok(())
@@ -215,12 +229,20 @@ impl Writer {
         Ok(())
     }
 
+    fn clean_least(&self) -> u64 {
+        CLEAN_LEAST.min(self.segment.header.len)
+    }
+
+    fn has_too_many(&self) -> bool {
+        self.full.len() > full_max(self.segment.header.region_len)
+    }
+
     /// The oldest segment, if it is to go.
     fn due(&self) -> Result<Option<Cleaning>> {
         let Some(oldest) = self.full.front() else { return Ok(None) };
         let live = self.live.bytes_in(oldest.number);
         let region_len = self.segment.header.region_len;
-        let long = self.bytes() > region_len + region_len / 2 || self.full.len() > FULL_MAX;
+        let long = self.bytes() > region_len + region_len / 2 || self.has_too_many();
         if !long && live > oldest.len / LITTLE {
             return Ok(None);
         }
@@ -237,16 +259,26 @@ impl Writer {
     /// Reads up to about `budget` bytes of the segment that is to go and writes again what counts of them.
     fn clean(&mut self, budget: u64) -> Result<()> {
         let mut left = budget as i64;
-        while let Some(mut cleaning) = self.cleaning.take() {
+        while left > 0 {
+            let Some(mut cleaning) = self.cleaning.take() else { return Ok(()) };
             let done = self.clean_one(&mut cleaning, &mut left)?;
             if !done {
                 self.cleaning = Some(cleaning);
                 return Ok(());
             }
             self.remove_oldest(cleaning.number)?;
+            // That takes a sync, however little was in it.
+            left -= self.clean_least() as i64;
             self.cleaning = self.due()?;
         }
         Ok(())
+    }
+
+    /// Cleans a segment at once.
+    fn clean_whole(&mut self, mut cleaning: Cleaning) -> Result<()> {
+        let mut left = i64::MAX;
+        while !self.clean_one(&mut cleaning, &mut left)? {}
+        self.remove_oldest(cleaning.number)
     }
 
     /// The same in one segment; tells whether it is through.
@@ -340,4 +372,19 @@ fn newest_of(newest: &Live, part: Range<u64>, at: u64) -> Vec<Range<u64>> {
         return vec![part];
     }
     newest.within(part, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log is cleaned for its length from one and a half times its region on, and no sooner for its number of segments.
+    #[test]
+    fn a_log_of_any_region_may_have_the_segments_that_it_needs() {
+        for shift in 12..44 {
+            let region_len = 1_u64 << shift;
+            let needed = (region_len + region_len / 2) / longest(region_len);
+            assert!(full_max(region_len) as u64 > needed, "{region_len}");
+        }
+    }
 }

@@ -141,7 +141,7 @@ fn a_log_whose_only_segment_is_gone_is_not_made_anew() {
     assert!(refused.context().contains("0000000001.wal"), "{refused}");
     let chain = Path::new(DIR).join(CHAIN);
     change(&fs, &chain, |bytes| bytes.fill(0));
-    let refused = open(setting(&fs, WalSync::Always), || Ok(Some(owner))).err().expect("refused");
+    let refused = open(setting(&fs, WalSync::Always), || Ok(Some(owner))).expect_err("refused");
     assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
     assert!(refused.context().contains(&chain.display().to_string()), "{refused}");
 }
@@ -322,6 +322,41 @@ fn many_opens_leave_little() {
     assert!(numbers(&fs).len() < 50, "{:?}", numbers(&fs));
 }
 
+/// The oldest segments are long and in use, so that no open gets through one by the way.
+#[test]
+fn many_opens_of_a_store_with_data_leave_few_segments() {
+    let fs = disk();
+    let region = reopen(&fs, WalSync::Never);
+    (0..LINES).for_each(|number| line(&region, number, number as u8));
+    drop(region);
+    for _ in 0..500 {
+        drop(reopen(&fs, WalSync::Never));
+        assert!(numbers(&fs).len() < 80, "{:?}", numbers(&fs));
+    }
+    let region = reopen(&fs, WalSync::Never);
+    (0..LINES).for_each(|number| assert_eq!(value(&region, number), number as u8));
+}
+
+/// An open that is killed leaves the next one segments as long as before.
+#[test]
+fn segments_stay_long_after_a_kill() {
+    let fs = disk();
+    let region = reopen(&fs, WalSync::Always);
+    (0..4 * LINES).for_each(|number| line(&region, number % 64, number as u8));
+    drop(region);
+    let planned = |fs: &Memory| {
+        let header = bytes(fs, &path(numbers(fs).pop().expect("segments")));
+        u64::from_le_bytes(header[48..56].try_into().expect("eight"))
+    };
+    let before = planned(&fs);
+    assert_eq!(before, LINES * LINE as u64 / 16, "the longest");
+    for (call, killed) in moments_of_open(fs.disk()).into_iter().enumerate() {
+        let fs = Memory::new(killed);
+        drop(reopen(&fs, WalSync::Always));
+        assert_eq!(planned(&fs), before, "call {call}");
+    }
+}
+
 /// Each fence takes a file of its own, and little more than half of it.
 #[test]
 fn files_that_are_half_full_keep_the_log_within_its_bound() {
@@ -371,6 +406,21 @@ fn damage_to_a_file_that_does_not_count_is_no_damage() {
         }
     }
     assert!(spared > 0 && refused > 0, "{spared} {refused}");
+    // Nor does it matter that one cannot be read at all.
+    let mut opened = 0;
+    for number in numbers(&fs) {
+        let faulty = Arc::new(Faulty::new(Memory::new(fs.disk())));
+        let name = path(number).display().to_string();
+        faulty.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Read).on(&name).for_ever()]);
+        let fs = Arc::clone(&faulty) as Arc<dyn Fs>;
+        let region =
+            open(Setting { fs, ..setting(&Memory::default(), WalSync::Always) }, || Ok(None));
+        if let Ok(region) = region {
+            assert_filled(&region.expect("a log"), 64, "an unreadable spare");
+            opened += 1;
+        }
+    }
+    assert_eq!(opened, spared);
 }
 
 /// What an open copies to the newest segment stays where it was, until that is known to last.
