@@ -40,8 +40,7 @@ pub(super) fn acquire(
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(errno) if errno == Errno::WOULDBLOCK => {
-                let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-                let holders = holders(&locks, stat.st_dev, stat.st_ino);
+                let holders = find_holders(stat);
                 let own = |holder: &Holder| holder.pid == std::process::id();
                 let reads = |holder: &Holder| !holder.exclusive && !own(holder);
                 let patience = if holders.iter().all(own) && !is_open_elsewhere(file, stat) {
@@ -92,6 +91,18 @@ fn is_open_elsewhere(file: BorrowedFd<'_>, stat: &Stat) -> bool {
 struct Holder {
     pid: u32,
     exclusive: bool,
+}
+
+/// Looks for the holders of a lock that is held: the kernel tells its list in parts, and misses some while others come and go.
+const LOOKS: usize = 5;
+
+/// Who holds the file's lock, as far as can be seen.
+fn find_holders(stat: &Stat) -> Vec<Holder> {
+    let look = |_| {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        holders(&locks, stat.st_dev, stat.st_ino)
+    };
+    (0..LOOKS).map(look).find(|holders| !holders.is_empty()).unwrap_or_default()
 }
 
 /// Who holds the file's lock, from the text of `/proc/locks`. A lock taken in a pid namespace that is not
