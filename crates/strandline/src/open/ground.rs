@@ -246,15 +246,14 @@ pub struct Given {
 
 #[cfg(feature = "steps")]
 impl Given {
-    /// A new file has zeroes, whatever the one before it had.
+    /// A new file has zeroes, whatever the one before it had. They are durable: a process that was killed here may have left some
+    /// that are not.
     fn clear(&self) {
         let len = self.memory.len() as usize;
-        if self.memory.bytes(0, len).iter().all(|byte| *byte == 0) {
-            return;
+        if self.memory.bytes(0, len).iter().any(|byte| *byte != 0) {
+            let _flushed_below = self.memory.copy(Site::Format, 0, &vec![0; len]);
         }
-        let zeroes = vec![0; len];
-        let dirty = self.memory.copy(Site::Format, 0, &zeroes);
-        let _durable = self.memory.fence(self.memory.flush(dirty));
+        let _durable = self.memory.fence(self.memory.flush_range(Site::Format, 0, len));
     }
 
     /// Gives the file of a pool its byte.
