@@ -53,7 +53,7 @@ pub use log::Replay;
 pub use objects::{ObjectUse, Objects};
 pub use pool::Pool;
 pub use space::{Extent, Space};
-pub use superblock::{FORMAT_VERSION, check_version};
+pub use superblock::{FORMAT_VERSION, begin_format, check_version};
 pub use view::View;
 pub use wear::Wear;
 pub use zones::{HeaderState, SweepReport, ZoneHeader, ZoneKind};

@@ -165,7 +165,7 @@ impl Superblock {
 
 /// Marks the region as being formatted, whatever it held. Two words: as long as only one of them is
 /// durable, a pool that was here before is still whole.
-pub(crate) fn begin_format(region: &Region) -> Durable {
+pub fn begin_format(region: &Region) -> Durable {
     let slot_a = region.flush(region.store_u64(Site::Format, SLOTS[0].get(), FORMATTING));
     let slot_b = region.flush(region.store_u64(Site::Format, SLOTS[1].get(), 0));
     region.fence(slot_a.and(slot_b))

@@ -246,14 +246,18 @@ pub struct Given {
 
 #[cfg(feature = "steps")]
 impl Given {
-    /// A new file has zeroes, whatever the one before it had. They are durable: a process that was killed here may have left some
-    /// that are not.
+    /// A new file has zeroes, whatever the one before it had. Until they are durable it says that a pool is being made: a
+    /// process that is killed here leaves others in front of what is not durable yet.
     fn clear(&self) {
         let len = self.memory.len() as usize;
-        if self.memory.bytes(0, len).iter().any(|byte| *byte != 0) {
-            let _flushed_below = self.memory.copy(Site::Format, 0, &vec![0; len]);
+        if self.memory.bytes(0, len).iter().all(|byte| *byte == 0) {
+            return;
         }
-        let _durable = self.memory.fence(self.memory.flush_range(Site::Format, 0, len));
+        let _durable = pool::begin_format(&self.memory);
+        let zeroes = self.memory.copy(Site::Format, 8, &vec![0; len - 8]);
+        let _durable = self.memory.fence(self.memory.flush(zeroes));
+        let first = self.memory.store_u64(Site::Format, 0, 0);
+        let _durable = self.memory.fence(self.memory.flush(first));
     }
 
     /// Gives the file of a pool its byte.
