@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use base::planted::{self, Bug};
 use common::{TempDir, heap, kind_of};
 use pmem::Storage;
 use ssd::{Call, Disk, Failure, Faulty, Fs, Heed, Memory, Rule, Watch};
@@ -248,6 +249,27 @@ fn small(pm: &PmSource) -> Options {
 
 fn pool() -> PmSource {
     PmSource::Path(PathBuf::from(STORE).join("pool"))
+}
+
+/// Survivors of a power failure behind a move to a pool that cannot be opened.
+fn lost_after_a_move() -> usize {
+    let (disk, region, _) = made(small(&PmSource::Dram));
+    let given = ground(Arc::new(disk.clone()), Arc::clone(&region));
+    steps::convert_at(&given, STORE.as_ref(), &small(&pool()), Hooks::default()).expect("moved");
+    let bytes = region.bytes(0, region.len() as usize).to_vec();
+    let is_lost = |survivor: &Disk| {
+        let given = ground(Arc::new(Memory::new(survivor.clone())), memory(&bytes));
+        steps::open_at(&given, STORE.as_ref(), small(&PmSource::Auto), Hooks::default()).is_err()
+    };
+    disk.disk().survivors(16, 1).filter(is_lost).count()
+}
+
+#[test]
+fn a_new_pool_is_synced_before_a_move_names_it() {
+    assert_eq!(lost_after_a_move(), 0);
+    planted::plant(Some(Bug::MovePoolUnsynced));
+    assert!(lost_after_a_move() > 0, "its name lasts, its bytes do not");
+    planted::plant(None);
 }
 
 /// A process is killed, or power fails, behind each call that a move does. The next open finds all that was there, in the one
