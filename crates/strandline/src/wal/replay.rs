@@ -353,14 +353,15 @@ impl Past {
         let len = first_len(newest.header.region_len, before);
         let number = newest.number() + 1;
         self.remove_staged()?;
-        for above in self.headless.iter().filter(|number_of| **number_of >= number) {
+        for above in self.headless.iter().filter(|headless| **headless >= number) {
             installer.supply.remove(*above)?;
         }
         for spare in &self.unbegun {
-            match spare.number {
-                name if name == number => installer.supply.retire(*spare, len)?,
+            if spare.number == number {
+                installer.supply.retire(*spare, len)?;
+            } else {
                 // Under a name that a later segment is to have it is not kept.
-                _ => installer.supply.remove(spare.number)?,
+                installer.supply.remove(spare.number)?;
             }
         }
         let installed = installer.install(number, len)?;
@@ -368,11 +369,11 @@ impl Past {
         segment.begin_with(&mut tail)?;
         written.into_iter().for_each(|range| live.written(range, number));
         // Only now: what says that they do not count, or not that far, is durable.
-        let file_len = self.cut_short(newest, self.end)?;
+        self.cut_short(newest)?;
         for spare in &self.dead {
             installer.supply.retire(*spare, len)?;
         }
-        for below in self.headless.iter().filter(|number_of| **number_of < number) {
+        for below in self.headless.iter().filter(|headless| **headless < number) {
             installer.supply.remove(*below)?;
         }
         let mut full: VecDeque<Full> = VecDeque::new();
@@ -380,7 +381,7 @@ impl Past {
             let number = segment.number();
             full.push_back(match self.segments.get(at + 1).and_then(LogSegment::begin) {
                 Some(next) => Full { number, len: next.previous, file_len: segment.file.len() },
-                None => Full { number, len: previous, file_len },
+                None => Full { number, len: previous, file_len: self.end },
             });
         }
         Ok(Continued { installer, segment, first: self.first, full, live })
@@ -420,12 +421,12 @@ impl Past {
         Ok(())
     }
 
-    /// Gives back what the file of the newest segment has behind the bytes that count; tells how long it is then.
-    fn cut_short(&self, newest: &LogSegment, len: u64) -> Result<u64> {
-        if newest.file.len() > len {
-            self.place.fs.overwrite(newest.file.path())?.truncate(len)?;
+    /// Gives back what the file of the newest segment has behind its frames.
+    fn cut_short(&self, newest: &LogSegment) -> Result<()> {
+        if newest.file.len() > self.end {
+            self.place.fs.overwrite(newest.file.path())?.truncate(self.end)?;
         }
-        Ok(len)
+        Ok(())
     }
 
     /// What of the newest segment is not known to be durable: as frames to be written again, and which ranges they have.
