@@ -252,8 +252,6 @@ pub struct Floors {
     /// Counter by name (a field of [`Totals`] or [`Probe`], `sites_covered` or `distinct_cuts`), and its
     /// least value.
     pub least: Vec<(&'static str, u64)>,
-    /// Pairs of counters: the first must be at least so many percent of the second.
-    pub shares: Vec<(&'static str, &'static str, u64)>,
     /// Sites at which crashes must have been tried.
     pub sites: Vec<Site>,
     /// Calls, with kinds of files, right after which crashes must have been tried.
@@ -276,12 +274,6 @@ impl Floors {
             let is = count(name);
             if is < least {
                 low.push(format!("{name} is {is}, the floor is {least}"));
-            }
-        }
-        for &(part, whole, percent) in &self.shares {
-            let (is, of) = (count(part), count(whole));
-            if is * 100 < of * percent {
-                low.push(format!("{part} is {is} of {of} {whole}, the floor is {percent} %"));
             }
         }
         let bare = self.sites.iter().filter(|&&s| counters.site(s).points == 0);
@@ -310,11 +302,10 @@ mod tests {
             Floors { least: vec![("images", 10)], sites: vec![Site::Record], ..Floors::default() };
         assert_eq!(floors.check(&counters), Ok(()));
         floors.least.push(("kills", 1));
-        floors.shares.push(("images_in_flight", "images", 50));
         floors.sites.push(Site::Run);
         floors.calls.push((Call::Sync, ".sst"));
         counters.totals.mutants = 2;
         let low = floors.check(&counters).unwrap_err();
-        assert_eq!(low.lines().count(), 5, "{low}");
+        assert_eq!(low.lines().count(), 4, "{low}");
     }
 }

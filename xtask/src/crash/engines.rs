@@ -36,8 +36,6 @@ pub const GROWS: Engine = Engine { zones: 80, manifest_len: 512, ..CUT_LEVELS };
 /// Memtables go to tables as they are.
 pub const FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..LEVELS };
 pub const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS };
-/// Runs stay apart until a subrange goes to tables.
-pub const UNMERGED: Engine = Engine { level0: Level0Form::IndexRuns, ..CUT_LEVELS };
 /// Values expire, with tables and without.
 pub const EXPIRING: Engine = Engine { expires: true, ..LEVELS };
 pub const EXPIRING_RUNS: Engine = Engine { expires: true, ..TIGHT };

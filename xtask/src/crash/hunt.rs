@@ -48,6 +48,14 @@ struct Outcome {
     wrong: bool,
 }
 
+/// Some cases of some campaigns, explored so far.
+struct Round<'a> {
+    /// Which of the campaigns, in the order of the hunt.
+    places: Range<usize>,
+    seeds: Range<u64>,
+    limits: &'a Limits,
+}
+
 struct Hunt<'a> {
     plan: &'a Plan,
     args: &'a CrashArgs,
@@ -67,8 +75,8 @@ impl Hunt<'_> {
             return self.look(&campaigns, equivalent);
         }
         let mut struck = false;
-        for (seeds, limits) in self.rounds() {
-            for campaign in &campaigns {
+        for Round { places, seeds, limits } in self.rounds(&campaigns) {
+            for campaign in &campaigns[places] {
                 match self.explore(campaign, seeds.clone(), limits) {
                     Verdict::Killed(failure) => {
                         return Outcome {
@@ -86,17 +94,31 @@ impl Hunt<'_> {
         Outcome { word: "SURVIVED", how: how.into(), wrong: true }
     }
 
-    /// Cases that each campaign gets in its turn, ever more. Faults of the engine may show without any crash:
-    /// that costs little to find out.
-    fn rounds(&self) -> Vec<(Range<u64>, &Limits)> {
+    /// Where the mutant is sought, in order: for some cases in the campaigns that reach it soonest, then everywhere,
+    /// ever more cases of each in its turn. Faults of the engine may show without any crash, which costs little to find
+    /// out, so that is tried first in either place.
+    fn rounds(&self, campaigns: &[&Campaign]) -> Vec<Round<'_>> {
+        let Plan { running, hunting, .. } = self.plan;
         let most = self.args.seeds.unwrap_or(MOST);
+        let first = self.mutant.sought_first();
+        let soonest = campaigns.iter().take_while(|each| first.contains(&each.name)).count();
+        let campaigns = campaigns.len();
         let mut rounds = Vec::new();
-        if let Mutant::Logic(_) = self.mutant {
-            rounds.push((0..most, &self.plan.running));
+        let mut add = |places: Range<usize>, seeds: Range<u64>, limits| {
+            rounds.push(Round { places, seeds: seeds.start..seeds.end.min(most), limits });
+        };
+        let runs = matches!(self.mutant, Mutant::Logic(_));
+        if runs {
+            add(0..soonest, 0..most, running);
         }
-        let (mut from, mut len) = (0, FIRST_ROUND);
+        add(0..soonest, 0..FIRST_ROUND, hunting);
+        if runs {
+            add(soonest..campaigns, 0..most, running);
+        }
+        add(soonest..campaigns, 0..FIRST_ROUND, hunting);
+        let (mut from, mut len) = (FIRST_ROUND, 2 * FIRST_ROUND);
         while from < most {
-            rounds.push((from..(from + len).min(most), &self.plan.hunting));
+            add(0..campaigns, from..from + len, hunting);
             (from, len) = (from + len, len * 2);
         }
         rounds
@@ -104,8 +126,12 @@ impl Hunt<'_> {
 
     /// Sees that a mutant which is said to change nothing does not.
     fn look(&self, campaigns: &[&Campaign], equivalent: Equivalent) -> Outcome {
+        let limits = match equivalent {
+            Equivalent::CannotStrike(_) => &self.plan.glancing,
+            Equivalent::ChangesNothing(_) => &self.plan.looking,
+        };
         for campaign in campaigns {
-            match (self.explore(campaign, 0..1, &self.plan.looking), equivalent) {
+            match (self.explore(campaign, 0..1, limits), equivalent) {
                 (Verdict::Killed(failure), _) => {
                     return Outcome { word: "NOTICED", how: how(campaign, &failure), wrong: true };
                 }

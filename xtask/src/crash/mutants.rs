@@ -132,10 +132,10 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | SkipTableSweep
         | SweepNamedTable
         | ClaimUnsynced => &["levels"],
-        PmTableUnfenced | FreePmTableBeforeEdit | FreeMovedPmTable | ForgetPmTableExtent => {
-            &["pm-tables"]
-        }
-        FlushBeforePublished | FlushNewestFirst | FlushUnderRuns | FlushKeepsZones => &["flushes"],
+        PmTableUnfenced | FreePmTableBeforeEdit | ForgetPmTableExtent => &["pm-tables"],
+        FreeMovedPmTable => &["pm-tables-readers"],
+        FlushBeforePublished | FlushNewestFirst | FlushKeepsZones => &["flushes"],
+        FlushUnderRuns => &["flushes-cut"],
         RemoveTablesBeforeEdit
         | RemoveMovedTable
         | DropTombstoneAboveLevel

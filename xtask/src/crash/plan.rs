@@ -7,7 +7,7 @@ use ssd::Call;
 use super::engines::{
     CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS, LEVELS,
     LOGGED, LOGGED_CUT, LOGGED_FLUSHED, LOGGED_NAMED, LOGGED_ROOMY, LOGGED_TIGHT, LOGGED_TORN,
-    LONG_KEYS, MOVED, NAMED, PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, UNMERGED,
+    LONG_KEYS, MOVED, NAMED, PM_TABLES, PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
@@ -35,6 +35,8 @@ pub struct Plan {
     pub running: Limits,
     /// A look at a mutant that is said to change nothing.
     pub looking: Limits,
+    /// The same at one that is said to have nothing to change: whether it strikes shows in few images.
+    pub glancing: Limits,
     pub floors: Floors,
 }
 
@@ -125,8 +127,9 @@ pub fn plan() -> Plan {
         max_images: 1_000_000,
         ..Limits::default()
     };
-    let looking = Limits { max_images: 10_000, ..hunting.clone() };
-    Plan { campaigns: campaigns(depths), hunting, running, looking, floors: floors() }
+    let looking = Limits { top_points: 100, max_images: 1_500, ..hunting.clone() };
+    let glancing = Limits { top_points: 20, max_images: 200, ..hunting.clone() };
+    Plan { campaigns: campaigns(depths), hunting, running, looking, glancing, floors: floors() }
 }
 
 fn campaign(
@@ -154,8 +157,8 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
     let long_keys = Shape { keys: LONG_KEYS.keys, ..whole() };
     vec![
-        campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 3),
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 400),
+        campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 2),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 100),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 16),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 12),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 60),
@@ -182,15 +185,14 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("cut-levels", CUT_LEVELS, cut_levels.clone(), Mode::Adr, wide.clone(), 16),
         campaign("grows", GROWS, whole(), Mode::Adr, wide.clone(), 12),
         campaign("flushes", FLUSHED, flushes.clone(), Mode::Adr, wide.clone(), 10),
-        campaign("flushes-cut", FLUSHED_CUT, cut_levels.clone(), Mode::Adr, wide.clone(), 8),
-        campaign("runs", UNMERGED, cut_levels, Mode::Adr, wide.clone(), 16),
+        campaign("flushes-cut", FLUSHED_CUT, cut_levels, Mode::Adr, wide.clone(), 8),
         campaign("pm-tables-whole", PM_TABLES_CUT, whole(), Mode::Adr, wide.clone(), 16),
         campaign("whole-eadr", CUT_LEVELS, whole(), Mode::Eadr, wide.clone(), 20),
-        campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 8),
-        campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 8),
+        campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 5),
+        campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 5),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
         campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping, 14),
-        campaign("wal-torn", LOGGED_TORN, churn(), Mode::Adr, logged_few.clone(), 8),
+        campaign("wal-torn", LOGGED_TORN, churn(), Mode::Adr, logged_few.clone(), 4),
         campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("moves", MOVED, moves(), Mode::Adr, logged_few, 20),
@@ -203,6 +205,7 @@ fn floors() -> Floors {
     Floors {
         least: vec![
             ("images", 1_000_000),
+            ("images_in_flight", 3_000_000),
             ("distinct", 500_000),
             ("double_crashes", 100_000),
             ("crashes_in_recovery", 50_000),
@@ -230,7 +233,6 @@ fn floors() -> Floors {
             ("spaces_made", 50),
             ("spaces_dropped", 40),
         ],
-        shares: vec![("images_in_flight", "images", 50)],
         sites: Site::ALL.to_vec(),
         calls: vec![
             (Call::CreateDir, "deep"),
