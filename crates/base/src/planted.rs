@@ -245,8 +245,6 @@ bugs! {
     WalChainNotTakenBack,
     /// That none of them is named is believed, though it may not be durable.
     WalChainTrusted,
-    /// The file of an old segment of the log is written over while its old name may last.
-    WalSpareKeepsName,
     /// An open does not make durable how the newest segment of the log begins.
     WalBeginNotKept,
     /// An open says how a segment of the log begins before what it begins with is durable.

@@ -63,6 +63,7 @@ pub fn hunt<S: System>(
         .find_map(|case| explorer.run(&case).err());
     let struck = sabotage.is_none() || explorer.counters.totals.struck > 0;
     counters.totals.mutants += 1;
+    counters.totals.images += explorer.counters.totals.images;
     counters.totals.struck += explorer.counters.totals.struck;
     match found {
         Some(failure) => {

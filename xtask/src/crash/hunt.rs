@@ -67,6 +67,8 @@ struct Hunt<'a> {
 const FIRST_ROUND: u64 = 4;
 /// Cases of each campaign after which a mutant counts as a survivor.
 const MOST: u64 = 60;
+/// Images of all of them together after which it does: several minutes.
+const MOST_IMAGES: u64 = 2_000_000;
 
 impl Hunt<'_> {
     fn run(&self) -> Outcome {
@@ -74,10 +76,13 @@ impl Hunt<'_> {
         if let Some(equivalent) = self.mutant.equivalent() {
             return self.look(&campaigns, equivalent);
         }
-        let mut struck = false;
+        let (mut struck, mut counters) = (false, Counters::default());
         for Round { places, seeds, limits } in self.rounds(&campaigns) {
             for campaign in &campaigns[places] {
-                match self.explore(campaign, seeds.clone(), limits) {
+                if counters.totals.images > MOST_IMAGES {
+                    break;
+                }
+                match self.explore(campaign, seeds.clone(), limits, &mut counters) {
                     Verdict::Killed(failure) => {
                         return Outcome {
                             word: KILLED,
@@ -130,8 +135,9 @@ impl Hunt<'_> {
             Equivalent::CannotStrike(_) => &self.plan.glancing,
             Equivalent::ChangesNothing(_) => &self.plan.looking,
         };
+        let mut counters = Counters::default();
         for campaign in campaigns {
-            match (self.explore(campaign, 0..1, limits), equivalent) {
+            match (self.explore(campaign, 0..1, limits, &mut counters), equivalent) {
                 (Verdict::Killed(failure), _) => {
                     return Outcome { word: "NOTICED", how: how(campaign, &failure), wrong: true };
                 }
@@ -159,7 +165,13 @@ impl Hunt<'_> {
         campaigns
     }
 
-    fn explore(&self, campaign: &Campaign, seeds: Range<u64>, limits: &Limits) -> Verdict {
+    fn explore(
+        &self,
+        campaign: &Campaign,
+        seeds: Range<u64>,
+        limits: &Limits,
+        counters: &mut Counters,
+    ) -> Verdict {
         let mut engine = campaign.engine;
         let mut sabotage = None;
         match self.mutant {
@@ -167,8 +179,7 @@ impl Hunt<'_> {
             Mutant::Persist(planted) => sabotage = Some(*planted),
         }
         let seeds = self.args.seed + seeds.start..self.args.seed + seeds.end;
-        let mut counters = Counters::default();
-        sim::hunt(&engine, &campaign.shape, campaign.mode, seeds, limits, sabotage, &mut counters)
+        sim::hunt(&engine, &campaign.shape, campaign.mode, seeds, limits, sabotage, counters)
     }
 }
 

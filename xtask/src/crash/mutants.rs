@@ -174,9 +174,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         MoveNamedFirst | MovePoolUnsynced | MoveRemovesFirst | MoveTablesUnsynced | MoveUntold => {
             &["moves"]
         }
-        WalForgetLive | WalKeepOldest | WalSkipChecksum | WalFramesUnbound | WalSpareKeepsName => {
-            &["wal-wraps"]
-        }
+        WalForgetLive | WalKeepOldest | WalSkipChecksum | WalFramesUnbound => &["wal-wraps"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],
         _ => &["in-flight", "mixed"],
