@@ -6,27 +6,39 @@ use std::time::{Duration, Instant};
 
 use crate::engines::Result;
 
-/// Operations between two looks at the clock.
-const LAP: u64 = 32;
+/// Operations between two looks at the clock where they are short.
+pub const LAP: u64 = 32;
 
 /// How long threads work.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Not counted at the begin.
-    pub warm: Duration,
-    /// Counted, at most.
-    pub counted: Duration,
+    /// At most.
+    pub time: Duration,
     /// Operations per thread at most.
     pub ops: u64,
+    /// Operations between two looks at the clock.
+    pub lap: u64,
 }
 
 /// What threads did.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
-    /// Operations that were counted.
+    /// Operations.
     pub ops: u64,
+    /// From the first one's begin to the last one's end.
+    pub seconds: f64,
+}
+
+impl Rate {
     /// Operations a second, of all threads.
-    pub per_second: f64,
+    pub fn per_second(self) -> f64 {
+        self.ops as f64 / self.seconds.max(1e-9)
+    }
+
+    /// With what was done at another time.
+    pub fn and(self, other: Rate) -> Rate {
+        Rate { ops: self.ops + other.ops, seconds: self.seconds + other.seconds }
+    }
 }
 
 /// What one thread did.
@@ -68,36 +80,28 @@ pub fn run<'w>(
 }
 
 fn lap(worker: &mut dyn FnMut() -> Result<()>, span: Span, stop: &AtomicBool) -> Result<Lap> {
-    let start = Instant::now();
-    let warm = start + span.warm;
-    let mut lap = Lap { ops: 0, begun: start, ended: start };
-    let (mut counting, mut left) = (span.warm.is_zero(), span.ops);
-    while left > 0 && !stop.load(Relaxed) {
-        let count = LAP.min(left);
+    let begun = Instant::now();
+    let mut lap = Lap { ops: 0, begun, ended: begun };
+    while lap.ops < span.ops && !stop.load(Relaxed) {
+        let count = span.lap.min(span.ops - lap.ops);
         for _ in 0..count {
             worker()?;
         }
-        left -= count;
         lap.ops += count;
         lap.ended = Instant::now();
-        if !counting && lap.ended >= warm {
-            counting = true;
-            (lap.ops, lap.begun) = (0, lap.ended);
-        }
-        if lap.ended >= warm + span.counted {
+        if lap.ended - begun >= span.time {
             break;
         }
     }
     Ok(lap)
 }
 
-/// Operations of all by the time from the first one's begin to the last one's end.
 fn rate(laps: &[Lap]) -> Rate {
     let ops = laps.iter().map(|lap| lap.ops).sum();
     let begun = laps.iter().map(|lap| lap.begun).min();
     let ended = laps.iter().map(|lap| lap.ended).max();
     let seconds = begun.zip(ended).map_or(0.0, |(begun, ended)| (ended - begun).as_secs_f64());
-    Rate { ops, per_second: ops as f64 / seconds.max(1e-9) }
+    Rate { ops, seconds }
 }
 
 #[cfg(test)]
@@ -106,7 +110,7 @@ mod tests {
 
     #[test]
     fn operations_are_counted_and_errors_end_all() {
-        let span = Span { warm: Duration::ZERO, counted: Duration::from_secs(60), ops: 100 };
+        let span = Span { time: Duration::from_secs(60), ops: 100, lap: LAP };
         let (rate, aside) = run(2, true, span, &|_| Box::new(|| Ok(()))).unwrap();
         assert_eq!((rate.ops, aside.ops), (200, 100));
         let endless = Span { ops: u64::MAX, ..span };
@@ -114,5 +118,12 @@ mod tests {
             Box::new(move || if thread == 1 { Err("no".into()) } else { Ok(()) })
         });
         assert_eq!(failed.unwrap_err(), "no");
+    }
+
+    #[test]
+    fn rates_of_slices_are_one() {
+        let slice = |ops, seconds| Rate { ops, seconds };
+        assert_eq!(slice(10, 1.0).and(slice(50, 2.0)).per_second(), 20.0);
+        assert_eq!(Rate::default().per_second(), 0.0);
     }
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bench::data::keys::{Form, Keys};
 use bench::data::rng::{Rng, mix};
 
+/// Bytes that a store reads at once, about.
+pub const BLOCK: u64 = 4096;
 /// Bytes of a key.
 pub const KEY: usize = 16;
 /// Bytes of the buffer that values are cut from.

@@ -6,42 +6,90 @@ use std::time::Duration;
 use strandline::parse_size;
 
 use crate::data::Spread;
+use crate::dram::Sizes;
 use crate::engines::{Maker, RIVALS, Result};
-use crate::stages::{ABOUT, STAGES};
+use crate::stages::{self, Case, Place, Stage};
 
 /// Name, value and meaning of each flag.
 const TABLE: &[(&str, &str, &str)] = &[
     ("only", "names", "benchmarks to run, by the begin of their names: --only=fill,readrandom-pm"),
+    (
+        "group",
+        "names",
+        "groups to run: disk, where all engines use the same disk and memory; tmpfs, where all are in memory; split, which is \
+         not on equal terms (default: all)",
+    ),
     ("values", "bytes", "sizes of values to run: 100, 1024 or both, which is the default"),
-    ("rivals", "names", "engines to compare with: rocksdb,fjall,redb,lmdb (default: all)"),
+    (
+        "rivals",
+        "names",
+        "engines to compare with: rocksdb,rocksdb-recycle,fjall,redb,lmdb (default: all)",
+    ),
     ("runs", "count", "runs of each benchmark on each engine, in turns (default: 3)"),
+    (
+        "memory",
+        "bytes",
+        "memory of a store on a disk (default: 64M). Data is eight times that in fills, ten times in cold, mixed and \
+         overwrite, and twice that where all fits memory, which is more then",
+    ),
     (
         "data",
         "bytes",
-        "keys and values of a store (default: 1G); the pool is a quarter where data spills",
+        "keys and values of a store in tmpfs, or with its pool there (default: 256M). Where data spills, the pool is a \
+         quarter of it",
     ),
-    ("seconds", "seconds", "length of benchmarks of reads and synced puts (default: 10)"),
-    ("duration", "seconds", "length of overwrite (default: 120)"),
+    ("seconds", "seconds", "length of benchmarks of reads and synced puts (default: 2)"),
+    ("duration", "seconds", "length of overwrites (default: 30)"),
     ("keys", "form", "dense, as db_bench makes them (default), or hashed"),
-    ("disk", "folder", "where stores on disk go (default: where temporary files go)"),
+    (
+        "disk",
+        "folder",
+        "where stores on disk go, all of them; refused if it is memory (default: where temporary files go)",
+    ),
+    (
+        "cgroup",
+        "folder",
+        "a control group of memory, in which each run gets one of its own, so that the system tells its peak, pages of files \
+         included; without it, memory that no file backs is told",
+    ),
     ("seed", "number", "what random numbers begin from (default: 301)"),
     ("quick", "", "small sizes and one run, for a look whether all works; figures mean nothing"),
+    (
+        "into",
+        "file",
+        "add what is measured to this file, and tell all that is in it: parts that ran one after another become one report, \
+         and what is measured again replaces what was",
+    ),
+    ("report", "", "measure nothing, only tell what is in the file that --into names"),
+    (
+        "counted",
+        "",
+        "RocksDB counts bytes and syncs, too, which costs it some time: a look whether its figures are those of the system",
+    ),
     ("json", "", "one object: machine, settings, rows, and every run"),
-    ("write-docs", "", "write docs/benchmarks.md as well"),
+    (
+        "write-docs",
+        "",
+        "write docs/benchmarks.md as well: the groups that were measured, at least three runs of each",
+    ),
     ("help", "", "this text"),
 ];
+
+/// A page is made of so many runs at least.
+pub const LEAST_RUNS: usize = 3;
 
 /// What to run and how.
 #[derive(Debug)]
 pub struct Flags {
     only: Vec<String>,
+    places: Vec<Place>,
     values: Vec<usize>,
     /// Engines to compare with.
     pub rivals: Vec<&'static Maker>,
     /// Runs of each benchmark.
     pub runs: usize,
-    /// Bytes of keys and values.
-    pub data: u64,
+    /// Memory and data.
+    pub sizes: Sizes,
     /// Length of reads and synced puts.
     pub seconds: Duration,
     /// Length of overwrite.
@@ -50,8 +98,16 @@ pub struct Flags {
     pub spread: Spread,
     /// Folder of stores on disk.
     pub disk: PathBuf,
+    /// Control group for groups of runs; in the process of a run, its own.
+    pub group: Option<PathBuf>,
     /// What random numbers begin from.
     pub seed: u64,
+    /// File that figures are added to.
+    pub into: Option<PathBuf>,
+    /// Measure nothing.
+    pub report: bool,
+    /// RocksDB counts, too.
+    pub counted: bool,
     /// As JSON.
     pub json: bool,
     /// Write the page as well.
@@ -64,15 +120,20 @@ impl Default for Flags {
     fn default() -> Flags {
         Flags {
             only: Vec::new(),
+            places: Place::ALL.to_vec(),
             values: Vec::new(),
             rivals: RIVALS.to_vec(),
             runs: 3,
-            data: 1 << 30,
-            seconds: Duration::from_secs(10),
-            duration: Duration::from_secs(120),
+            sizes: Sizes { memory: 64 << 20, data: 256 << 20 },
+            seconds: Duration::from_secs(2),
+            duration: Duration::from_secs(30),
             spread: Spread::Dense,
             disk: std::env::temp_dir(),
+            group: None,
             seed: 301,
+            into: None,
+            report: false,
+            counted: false,
             json: false,
             docs: false,
             help: false,
@@ -93,7 +154,27 @@ impl Flags {
                 name.strip_prefix("--").ok_or_else(|| format!("{arg}: no flag; see --help"))?;
             flags.set(name, value).ok_or_else(|| format!("{arg}: not understood; see --help"))?;
         }
+        flags.check()?;
         Ok(flags)
+    }
+
+    /// Refuses what would make a page of too little.
+    fn check(&self) -> Result<()> {
+        if self.report && self.into.is_none() {
+            return Err("--report tells what is in a file: name it with --into=FILE".into());
+        }
+        let partial = !self.only.is_empty() || !self.values.is_empty();
+        let all = !partial && self.rivals.len() == RIVALS.len();
+        match self.docs {
+            true if !self.report && self.runs < LEAST_RUNS => {
+                Err(format!("--write-docs needs at least {LEAST_RUNS} runs: --runs={LEAST_RUNS}"))
+            }
+            true if !all && self.into.is_none() => Err(
+                "--write-docs with a part of a group would drop the rows of the others: add parts to a file with --into=FILE"
+                    .into(),
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
@@ -103,19 +184,29 @@ impl Flags {
         };
         match name {
             "only" => self.only = benchmarks(value)?,
+            "group" => self.places = value.split(',').map(place).collect::<Option<_>>()?,
             "values" => {
                 self.values =
                     value.split(',').map(|size| size.parse().ok()).collect::<Option<_>>()?
             }
             "rivals" => self.rivals = value.split(',').map(rival).collect::<Option<_>>()?,
             "runs" => self.runs = value.parse().ok().filter(|runs| *runs > 0)?,
-            "data" => self.data = parse_size(value).filter(|data| *data >= 1 << 20)?,
+            "memory" => self.sizes.memory = parse_size(value).filter(|size| *size >= 8 << 20)?,
+            "data" => self.sizes.data = parse_size(value).filter(|size| *size >= 1 << 20)?,
             "seconds" => self.seconds = seconds()?,
             "duration" => self.duration = seconds()?,
             "keys" if value == "dense" => self.spread = Spread::Dense,
             "keys" if value == "hashed" => self.spread = Spread::Hashed,
             "disk" => self.disk = Some(PathBuf::from(value)).filter(|folder| folder.is_dir())?,
+            "cgroup" => {
+                self.group = Some(PathBuf::from(value)).filter(|group| group.is_dir()).map(Some)?
+            }
             "seed" => self.seed = value.parse().ok()?,
+            "into" => {
+                self.into = Some(PathBuf::from(value)).filter(|_| !value.is_empty()).map(Some)?
+            }
+            "report" => self.report = true,
+            "counted" => self.counted = true,
             "quick" => self.quick(),
             "json" => self.json = true,
             "write-docs" => self.docs = true,
@@ -127,15 +218,29 @@ impl Flags {
 
     fn quick(&mut self) {
         self.runs = 1;
-        self.data = 16 << 20;
+        self.sizes = Sizes { memory: 8 << 20, data: 16 << 20 };
         self.seconds = Duration::from_millis(100);
         self.duration = Duration::from_millis(500);
     }
 
-    /// Whether the benchmark was asked for.
-    pub fn wants(&self, name: &str, value_size: usize) -> bool {
-        let named = self.only.is_empty() || self.only.iter().any(|only| name.starts_with(only));
-        named && (self.values.is_empty() || self.values.contains(&value_size))
+    /// The benchmarks of `stage` that were asked for.
+    pub fn cases(&self, stage: &'static Stage) -> Vec<&'static Case> {
+        let placed = self.places.contains(&stage.place);
+        let sized = self.values.is_empty() || self.values.contains(&stage.value_size);
+        let named = |case: &&'static Case| {
+            self.only.is_empty() || self.only.iter().any(|only| case.name.starts_with(only))
+        };
+        stage.cases.iter().filter(|_| placed && sized).filter(named).collect()
+    }
+
+    /// Whether a benchmark that was asked for puts stores on the disk.
+    pub fn uses_disk(&self) -> bool {
+        stages::all().any(|stage| stage.place != Place::Tmpfs && !self.cases(stage).is_empty())
+    }
+
+    /// Whether one puts them in memory.
+    pub fn uses_memory(&self) -> bool {
+        stages::all().any(|stage| stage.place != Place::Disk && !self.cases(stage).is_empty())
     }
 
     /// What the flags are, in words.
@@ -144,7 +249,7 @@ impl Flags {
             let equals = if value.is_empty() { "" } else { "=" };
             format!("  {:<20} {about}\n", format!("--{name}{equals}{value}"))
         });
-        let about = ABOUT.iter().map(|(name, about)| format!("  {name:<20} {about}\n"));
+        let about = stages::about().map(|(name, about)| format!("  {name:<20} {about}\n"));
         let (flags, about): (String, String) = (flags.collect(), about.collect());
         format!(
             "strandline-bench-compare: the same workloads on this engine and on others\n\n{flags}\nbenchmarks\n{about}"
@@ -156,11 +261,15 @@ fn rival(name: &str) -> Option<&'static Maker> {
     RIVALS.iter().copied().find(|maker| maker.name == name)
 }
 
+fn place(name: &str) -> Option<Place> {
+    Place::ALL.into_iter().find(|place| place.name() == name)
+}
+
 /// Begins of names, each of which some benchmark has.
 fn benchmarks(value: &str) -> Option<Vec<String>> {
     let known = |only: &&str| {
         !only.is_empty()
-            && STAGES.iter().flat_map(|stage| stage.cases).any(|case| case.name.starts_with(only))
+            && stages::all().flat_map(|stage| stage.cases).any(|case| case.name.starts_with(only))
     };
     value.split(',').map(|only| Some(only).filter(known).map(String::from)).collect()
 }
@@ -177,21 +286,41 @@ mod tests {
     fn flags() {
         let flags = parse(&["--quick", "--runs=2", "--rivals=redb", "--only=read", "--values=100"])
             .unwrap();
-        assert_eq!((flags.runs, flags.data, flags.rivals.len()), (2, 16 << 20, 1));
-        assert!(flags.wants("readrandom-pm", 100) && !flags.wants("readrandom-pm", 1024));
-        assert!(!flags.wants("fillrandom", 100));
+        assert_eq!((flags.runs, flags.sizes.data, flags.rivals.len()), (2, 16 << 20, 1));
+        let wants = |flags: &Flags, name: &str, value_size: usize| {
+            let mut stages = stages::all().filter(|stage| stage.value_size == value_size);
+            stages.any(|stage| flags.cases(stage).iter().any(|case| case.name == name))
+        };
+        assert!(wants(&flags, "readrandom-pm", 100) && !wants(&flags, "readrandom-pm", 1024));
+        assert!(!wants(&flags, "fillrandom", 100));
+        let tmpfs = parse(&["--group=tmpfs"]).unwrap();
+        assert!(wants(&tmpfs, "fillrandom", 100) && !wants(&tmpfs, "disk-sync", 100));
+        assert!(!tmpfs.uses_disk() && parse(&["--group=disk"]).unwrap().uses_disk());
         for wrong in [
             "--runs=0",
             "--rivals=sled",
             "--only=writerandom",
             "--keys=sparse",
+            "--group=network",
+            "--cgroup=/nowhere/at/all",
             "runs",
             "--nonsense",
         ] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");
         }
         for (name, value, _) in TABLE {
-            assert!(value.is_empty() == parse(&[&format!("--{name}")]).is_ok(), "{name}");
+            let with_file = parse(&[&format!("--{name}"), "--into=file"]);
+            assert!(value.is_empty() == with_file.is_ok() || *name == "into", "{name}");
         }
+    }
+
+    #[test]
+    fn a_page_is_made_of_enough() {
+        assert!(parse(&["--write-docs"]).is_ok());
+        assert!(parse(&["--write-docs", "--quick"]).unwrap_err().contains("at least 3 runs"));
+        assert!(parse(&["--write-docs", "--only=disk-sync"]).unwrap_err().contains("--into"));
+        assert!(parse(&["--write-docs", "--only=disk-sync", "--into=file"]).is_ok());
+        assert!(parse(&["--report"]).unwrap_err().contains("--into"));
+        assert!(parse(&["--report", "--write-docs", "--into=file"]).is_ok());
     }
 }

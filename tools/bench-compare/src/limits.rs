@@ -14,30 +14,35 @@ use rustix::fs::OFlags;
 use crate::data::KEY;
 use crate::engines::Result;
 use crate::flags::Flags;
-use crate::session::Sample;
-use crate::stages::Fit;
-use crate::work::Work;
+use crate::sample::Sample;
+use crate::stages::{PageCache, Place, Work};
 
 /// Bytes of the file that is read.
 const FILE: u64 = 256 << 20;
 const BLOCK: usize = 4096;
 const TIME: Duration = Duration::from_secs(1);
 
-/// The machine's limits.
-#[derive(Clone, Copy, Debug)]
+/// The machine's limits: none of what no benchmark needs that was asked for, or what is not had.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Nanoseconds to persist a record of 128 bytes and one of 1 KiB in memory.
-    pub persist_ns: [f64; 2],
-    /// Microseconds to read a random block of 4 KiB from the disk, past the page cache; none where that is not had.
+    pub persist_ns: Option<[f64; 2]>,
+    /// Microseconds to read a random block of 4 KiB from the disk, past the page cache.
     pub read_us: Option<f64>,
 }
 
 /// Measures them.
 pub fn measure(flags: &Flags) -> Result<Limits> {
-    let memory = Scratch::within(&[PathBuf::from(MEMORY)], FILE)?;
-    let persist_ns = persist_limit(memory.path())?.ns;
-    let disk = Scratch::within(std::slice::from_ref(&flags.disk), FILE)?;
-    Ok(Limits { persist_ns, read_us: random_read(disk.path().join("blocks")) })
+    let mut limits = Limits::default();
+    if flags.uses_memory() {
+        let memory = Scratch::within(&[PathBuf::from(MEMORY)], FILE)?;
+        limits.persist_ns = Some(persist_limit(memory.path())?.ns);
+    }
+    if flags.uses_disk() {
+        let disk = Scratch::within(std::slice::from_ref(&flags.disk), FILE)?;
+        limits.read_us = random_read(disk.path().join("blocks"));
+    }
+    Ok(limits)
 }
 
 fn random_read(path: PathBuf) -> Option<f64> {
@@ -58,22 +63,19 @@ fn random_read(path: PathBuf) -> Option<f64> {
 }
 
 impl Limits {
-    /// Operations a second that nothing could exceed in this benchmark, for those where one was measured: a record
-    /// persisted for each put, a block read for each cold get.
+    /// Operations a second that the machine allows where each needs the device once: a record persisted in memory for
+    /// each put to a pool, a block read for each get past the page cache. An engine's own cache can do better.
     pub fn of(&self, sample: &Sample) -> Option<f64> {
         let threads = sample.case.threads as f64;
-        let larger = KEY + sample.value_size > PERSIST_SIZES[0];
+        let larger = KEY + sample.stage.value_size > PERSIST_SIZES[0];
         match sample.case.work {
-            Work::Fill | Work::Put | Work::Steady => {
-                Some(threads * 1e9 / self.persist_ns[usize::from(larger)])
+            Work::Fill | Work::Commit(_) | Work::Steady if sample.place() != Place::Disk => {
+                Some(threads * 1e9 / self.persist_ns?[usize::from(larger)])
             }
-            Work::Get if is_cold(sample) => self.read_us.map(|us| threads * 1e6 / us),
-            Work::Get | Work::GetAbsent | Work::Scan | Work::GetWhilePut(_) => None,
+            Work::Get if sample.case.cache == PageCache::Past => {
+                self.read_us.map(|us| threads * 1e6 / us)
+            }
+            _ => None,
         }
     }
-}
-
-fn is_cold(sample: &Sample) -> bool {
-    let mut stages = crate::stages::STAGES.iter().filter(|stage| stage.fit == Fit::Cold);
-    stages.any(|stage| stage.cases.iter().any(|case| case.name == sample.case.name))
 }

@@ -5,21 +5,66 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bench::scratch::MEMORY;
 
+use crate::dram::{LONG, SPILL, Sizes};
 use crate::flags::Flags;
+use crate::stages::{Fit, Place};
 
 /// Name and value of each fact.
-pub fn facts(flags: &Flags) -> Vec<(&'static str, String)> {
+pub fn facts(flags: &Flags) -> Vec<(String, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    vec![
+    let facts = [
         ("date", date()),
         ("processor", field("/proc/cpuinfo", "model name")),
         ("cores", cores.to_string()),
         ("memory", field("/proc/meminfo", "MemTotal")),
         ("kernel", read("/proc/sys/kernel/osrelease")),
-        ("pool and stores in memory", mount(Path::new(MEMORY))),
+        ("huge pages of memory, of tmpfs", huge_pages()),
+        ("stores in tmpfs", mount(Path::new(MEMORY))),
         ("stores on disk", mount(&flags.disk)),
+        ("memory and data of a store on disk", on_disk(&flags.sizes)),
+        ("data of a store in tmpfs", bytes(flags.sizes.data)),
+        ("memory is measured by", by(flags)),
+        ("files of stores on disk", CACHES.into()),
         ("load of others at the begin", read("/proc/loadavg")),
-    ]
+    ];
+    facts.map(|(name, value)| (name.to_string(), value)).to_vec()
+}
+
+/// How much of a disk's files the system keeps in memory, which no engine is charged for.
+const CACHES: &str = "in mixed and overwrite past the system's cache (strandline, RocksDB) or dropped from it before (the \
+                      others); in fills they are in it, without a bound";
+
+fn on_disk(sizes: &Sizes) -> String {
+    let memory = bytes(sizes.memory);
+    let of = |fit: Fit| bytes(sizes.data(Place::Disk, fit));
+    format!(
+        "{memory}; data {} in fills ({SPILL} times), {} in cold, mixed and overwrite ({LONG} times), {} where memory has \
+         all; commits {}",
+        of(Fit::Spill),
+        of(Fit::Long),
+        of(Fit::Pool),
+        sizes.dram(Place::Disk, Fit::Commits).total.map_or_else(String::new, bytes)
+    )
+}
+
+fn bytes(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+fn by(flags: &Flags) -> String {
+    match flags.group {
+        Some(_) => "peak of a control group, pages of files and the keys' model included".into(),
+        None => "peak of memory that no file backs, and blocks of files in tmpfs".into(),
+    }
+}
+
+fn huge_pages() -> String {
+    let of = |file: &str| {
+        let text = read(&format!("/sys/kernel/mm/transparent_hugepage/{file}"));
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        chosen.map_or(text.clone(), |(chosen, _)| chosen.to_string())
+    };
+    format!("{}, {}", of("enabled"), of("shmem_enabled"))
 }
 
 fn read(path: &str) -> String {

@@ -2,25 +2,40 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`engines`] | one file per engine, behind one trait; their settings |
-//! | [`stages`] | which benchmarks there are, and on which stores |
-//! | [`session`] | runs them on the engines in turns |
-//! | [`work`], [`crew`] | what threads do, counted and timed |
+//! | [`engines`] | one file per engine, behind one trait; their settings; bare loops |
+//! | [`promise`] | what puts survive, and ratios that say where that differs |
+//! | [`stages`], [`dram`], [`plan`] | which benchmarks there are, on which stores; their data and memory; their length |
+//! | [`session`], [`child`], [`turn`] | runs them on the engines in turns; a process for each; what it does |
+//! | [`work`], [`crew`], [`slices`] | what threads do, counted and timed; in turn with bare loops |
+//! | [`sample`], [`wire`], [`kept`] | what was found; what a child tells; a file to which several commands add |
+//! | [`measure`], [`ground`] | times, bytes and memory; whether a disk is one, and its cache dropped |
 //! | [`data`], [`verify`] | keys and values that follow from a number; comparing every answer |
 //! | [`limits`], [`machine`] | what the machine allows and is |
-//! | [`report`] | table, JSON, page |
+//! | [`report`], [`figures`] | table, JSON, page; how numbers are written |
 #![deny(unsafe_code)]
 
+mod child;
 mod crew;
 mod data;
+mod dram;
 mod engines;
+mod figures;
 mod flags;
+mod ground;
+mod kept;
 mod limits;
 mod machine;
+mod measure;
+mod plan;
+mod promise;
 mod report;
+mod sample;
 mod session;
+mod slices;
 mod stages;
+mod turn;
 mod verify;
+mod wire;
 mod work;
 
 use std::io::{ErrorKind, Write};
@@ -28,6 +43,7 @@ use std::process::ExitCode;
 
 use engines::Result;
 use flags::Flags;
+use kept::{Command, Kept};
 use report::{Report, docs, json, table};
 
 fn main() -> ExitCode {
@@ -37,6 +53,17 @@ fn main() -> ExitCode {
         return match bench::run(&args[1..]) {
             Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
             Err(error) => fail(&error.to_string(), 1),
+        };
+    }
+    if let Some((_, words)) = args.split_first().filter(|(first, _)| *first == child::WORD) {
+        // A parent reads the last line.
+        return match child::main(words) {
+            Ok(line) => tell(&format!("{line}\n"))
+                .map_or_else(|error| fail(&error, 2), |()| ExitCode::SUCCESS),
+            Err(error) => {
+                let told = tell(&format!("{}\n", error.replace('\n', " ")));
+                told.map_or_else(|error| fail(&error, 2), |()| ExitCode::from(1))
+            }
         };
     }
     match Flags::parse(&args) {
@@ -70,37 +97,44 @@ fn tell(text: &str) -> Result<()> {
 
 /// Runs what was asked for and tells it; whether all of it went well.
 fn compare(flags: &Flags, args: &[String]) -> Result<bool> {
-    let command = format!("cargo run --release -p strandline-bench-compare -- {}", args.join(" "));
-    let facts = machine::facts(flags);
-    let limits = limits::measure(flags)?;
-    let mut report = Report {
-        facts,
-        command: command.trim_end_matches([' ', '-']).to_string(),
-        limits,
-        samples: Vec::new(),
-        failures: Vec::new(),
-    };
-    for stage in stages::STAGES {
-        let outcome = session::run(flags, stage, &|text| eprintln!("{text}"));
-        report.samples.extend(outcome.samples);
-        report.failures.extend(outcome.failures);
+    let mut kept = Kept::open(flags.into.clone())?;
+    if !flags.report {
+        measure(flags, args, &mut kept)?;
     }
+    let report = Report::of(kept.newest());
     tell(&match flags.json {
         true => format!("{}\n", json::object(&report)),
         false => format!("{}{}", head(&report), table::text(&report)),
     })?;
     if flags.docs {
-        std::fs::write(docs::PAGE, docs::page(&report))
+        let before = std::fs::read_to_string(docs::PAGE).unwrap_or_default();
+        std::fs::write(docs::PAGE, docs::page(&report, &before))
             .map_err(|error| format!("{}: {error}; run it in the repository's root", docs::PAGE))?;
     }
     Ok(report.failures.is_empty())
 }
 
+/// Runs what was asked for.
+fn measure(flags: &Flags, args: &[String], kept: &mut Kept) -> Result<()> {
+    if flags.uses_disk() {
+        ground::check(&flags.disk)?;
+    }
+    let words = format!("cargo run --release -p strandline-bench-compare -- {}", args.join(" "));
+    kept.begin(Command {
+        words: words.trim_end_matches([' ', '-']).to_string(),
+        facts: machine::facts(flags),
+        limits: limits::measure(flags)?,
+    })?;
+    stages::all()
+        .try_for_each(|stage| session::run(flags, args, stage, kept, &|text| eprintln!("{text}")))
+}
+
 /// Machine and settings, before the table.
 fn head(report: &Report) -> String {
-    let mut lines: Vec<String> =
-        report.facts.iter().map(|(name, value)| format!("{name:<28} {value}")).collect();
-    for maker in std::iter::once(engines::OURS).chain(engines::RIVALS) {
+    let facts = report.commands.last().map(|command| &command.facts);
+    let facts = facts.into_iter().flatten();
+    let mut lines: Vec<String> = facts.map(|(name, value)| format!("{name:<28} {value}")).collect();
+    for maker in engines::all() {
         lines.push(format!("{:<28} {}", maker.version, maker.settings));
     }
     lines.push(String::new());

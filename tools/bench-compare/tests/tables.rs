@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rocksdb::statistics::Ticker;
 use rocksdb::{BlockBasedOptions, DB, DBCompressionType, Options, SstFileWriter};
 use sst::{EntryKind, FileReader, FileSink, Layout, Table, Uncached, Writer, WriterOptions};
+use strandline::Seq;
 
 fn key(number: u64) -> Vec<u8> {
     format!("key {number:010}").into_bytes()
@@ -28,7 +29,7 @@ fn rocksdb_finds_every_key_and_uses_the_filter() {
     let options = WriterOptions { external: true, ..WriterOptions::default() };
     let mut writer = Writer::new(FileSink::create(&path).expect("create"), options);
     for number in 0..KEYS {
-        writer.add(&key(number), 0, EntryKind::Value, &value(number)).expect("add");
+        writer.add(&key(number), Seq::ZERO, EntryKind::Value, &value(number)).expect("add");
     }
     writer.finish().expect("finish").0.sync().expect("sync");
 

@@ -1,17 +1,22 @@
 //! fjall.
 
 use std::ops::RangeFrom;
+use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{Engine, Maker, Result, Setup, Survives, Written, of};
+use super::{Engine, Maker, Result, Setup, Written, of};
+use crate::promise::Promise;
+use crate::stages::{PageCache, Survives};
 
 pub(super) const MAKER: Maker = Maker {
     name: "fjall",
     version: "fjall 3.1.13",
-    settings: "cache_size = cache, worker_threads 2, memtables of 64 MiB, LZ4 below the first two levels, Bloom by \
-               default; journal flushed to the system at each put, or synced, or left in memory",
-    offers: |_, direct| !direct,
+    settings: "cache_size = cache, worker_threads 2, memtables of 64 MiB or an eighth of the memory, LZ4 below the first \
+               two levels, Bloom by default; journal set to 64 MiB ahead, flushed to the system at each put, or synced \
+               (SyncData), or left in memory",
+    has_log: true,
+    offers: |_, case| case.cache != PageCache::Past,
     open,
 };
 
@@ -19,19 +24,40 @@ struct Fjall {
     db: Database,
     items: Keyspace,
     survives: Survives,
+    journal: &'static str,
 }
 
+/// What fjall sets a new journal to.
+const JOURNAL: u64 = 64 << 20;
+
 fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
-    let lazy = setup.survives == Survives::Nothing;
-    let db = Database::builder(setup.dir.join("fjall"))
-        .cache_size(setup.cache)
+    let survives = setup.survives;
+    let lazy = survives == Survives::Nothing;
+    let dir = setup.dir.join("fjall");
+    let db = Database::builder(&dir)
+        .cache_size(setup.dram.cache)
         .worker_threads(2)
         .manual_journal_persist(lazy)
         .open()
         .map_err(of("fjall"))?;
-    let options = || KeyspaceCreateOptions::default().manual_journal_persist(lazy);
+    let options = || {
+        KeyspaceCreateOptions::default()
+            .manual_journal_persist(lazy)
+            .max_memtable_size(setup.dram.buffer)
+    };
     let items = db.keyspace("items", options).map_err(of("fjall"))?;
-    Ok(Box::new(Fjall { db, items, survives: setup.survives }))
+    let journal = match holds_journal(&dir) {
+        true => "its file set to 64 MiB ahead",
+        false => "its file not made ahead",
+    };
+    Ok(Box::new(Fjall { db, items, survives, journal }))
+}
+
+/// Whether a journal in `dir` has its full length from the begin.
+fn holds_journal(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut files = entries.filter_map(|entry| entry.metadata().ok());
+    files.any(|file| file.is_file() && file.len() >= JOURNAL)
 }
 
 impl Fjall {
@@ -87,12 +113,19 @@ impl Engine for Fjall {
         None
     }
 
-    fn durability(&self) -> String {
-        match self.survives {
-            Survives::Nothing => "none: journal in a buffer of the process".into(),
-            Survives::Kill => "process crash: journal written, not synced".into(),
-            Survives::Power => "synced: PersistMode::SyncData after each put".into(),
-        }
+    fn promise(&self) -> Promise {
+        super::promise(self.survives)
+    }
+
+    fn durability(&self) -> Result<String> {
+        let journal = self.journal;
+        Ok(match self.survives {
+            Survives::Nothing => "journal in a buffer of the process".into(),
+            Survives::Kill => "journal written, not synced".into(),
+            Survives::Power => {
+                format!("PersistMode::SyncData of the journal after each put, {journal}")
+            }
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -6,14 +6,17 @@ use std::ops::Bound;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 
-use super::{Engine, Maker, Result, Setup, Survives, Written, of};
+use super::{Engine, Maker, Result, Setup, Written, of, pages_offer};
+use crate::promise::Promise;
+use crate::stages::Survives;
 
 pub(super) const MAKER: Maker = Maker {
     name: "lmdb",
     version: "LMDB 0.9 master (crate heed 0.23.1)",
     settings: "map of 64 GiB, NO_READ_AHEAD, NO_MEM_INIT, no TLS; unsynced: NO_SYNC; no compression, no filters; \
                its cache is the system's, without a bound",
-    offers: |survives, direct| survives != Survives::Nothing && !direct,
+    has_log: false,
+    offers: pages_offer,
     open,
 };
 
@@ -32,7 +35,7 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     let mut flags = EnvFlags::NO_READ_AHEAD | EnvFlags::NO_MEM_INIT;
     flags.set(EnvFlags::NO_SYNC, !synced);
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    options.map_size(MAP).max_readers(16);
+    options.map_size(MAP).max_readers(128);
     // SAFETY: the flags only lower what a commit survives, and the folder is known to this process only, so that no
     // other process changes the file or opens it with other flags.
     let env = unsafe { options.flags(flags).open(&dir) }.map_err(of("lmdb"))?;
@@ -94,11 +97,18 @@ impl Engine for Lmdb {
         None
     }
 
-    fn durability(&self) -> String {
+    fn promise(&self) -> Promise {
         match self.synced {
-            true => "synced: each commit".into(),
-            false => "process crash: NO_SYNC (a power failure may destroy the store)".into(),
+            true => Promise::Synced,
+            false => Promise::ProcessCrashOrStore,
         }
+    }
+
+    fn durability(&self) -> Result<String> {
+        Ok(match self.synced {
+            true => "each commit synced, data and root".into(),
+            false => "NO_SYNC: a power failure may destroy the store".into(),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {

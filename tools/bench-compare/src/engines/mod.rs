@@ -4,70 +4,99 @@
 //!
 //! Each engine gets what its own documentation advises for the machine and the data, and the same as the others
 //! where that can be said: LZ4 for tables, Bloom filters of 10 bits a key, blocks of 4 KiB, as many background
-//! threads, and a cache of the same size for blocks or pages. Whatever an engine takes beside its cache comes on
-//! top: RocksDB's and fjall's memtables and filters, this engine's indexes of memtables.
+//! threads, and the same memory ([`Dram`]). In tmpfs that is a cache of the same size for blocks or pages, and whatever an
+//! engine takes beside its cache comes on top. On a disk it is all: this engine's records, indexes and cache; the others'
+//! memtables and cache, with fjall's filters and indexes of tables on top. What each really took is measured.
 //!
 //! | engine | settings |
 //! |---|---|
-//! | strandline | `block_cache` = the cache, `dram_budget` = twice that and 256 MiB, memtables of 64 MiB or a quarter of the pool, LZ4, two background threads, checksums of all that is read |
-//! | RocksDB | `HyperClockCache` of the cache's size, Bloom 10, `write_buffer_size` 64 MiB, `max_write_buffer_number` 4, `max_background_jobs` 2, LZ4, `level_compaction_dynamic_level_bytes` (default), `bytes_per_sync` 1 MiB, checksums verified (default); statistics only where bytes are counted |
-//! | fjall | `cache_size` = the cache, LZ4 on all levels but the first two (default), Bloom by default, memtables of 64 MiB (default), 2 workers; flushed to the system at every write, unless it syncs |
-//! | redb | `set_cache_size` = the cache; unsynced puts are `Durability::None`, and every 1024th is durable so that space comes back |
+//! | strandline | in tmpfs a pool there, `block_cache` and `dram_budget`; on a disk `Options::default()` but for its share of the memory, `pm_size` a quarter of it and `dram_budget` the rest; `wal_sync=never` where the others do not sync either; `ssd_direct` where RocksDB has its two options for that |
+//! | RocksDB | `HyperClockCache` of the cache's size, with filters and indexes in it, those of level 0 pinned; Bloom 10; `max_write_buffer_number` 4, `write_buffer_size` 64 MiB or an eighth of memory; levels and tables for that by its own rule (`optimize_level_style_compaction`); `max_background_jobs` 2, LZ4, `level_compaction_dynamic_level_bytes` (default), `bytes_per_sync` 1 MiB, checksums verified (default); statistics only with `--counted`. Once as its log is by default, and once with `recycle_log_file_num=4`, read back from its file `LOG`, which must also tell that files were used again |
+//! | fjall | `cache_size` = the cache, LZ4 on all levels but the first two (default), Bloom by default, memtables of 64 MiB (default) or what memory allows, 2 workers; flushed to the system at every write, unless it syncs (`SyncData`); its journal is set to 64 MiB ahead (default) |
+//! | redb | `set_cache_size` = the cache, or on a disk all memory; unsynced puts are `Durability::None`, and every 1024th is durable so that space comes back |
 //! | LMDB | map of 64 GiB, unsynced puts with `MDB_NOSYNC`; read transactions without TLS, no read-ahead, no clearing of pages; its cache is the system's, without a bound |
 //!
 //! redb and LMDB neither compress nor filter; every put of theirs is a transaction of its own, every get and every
 //! scan a read transaction, which is what reading the newest state takes.
+//!
+//! Three bare loops ([`bare`]) stand beside synced commits of one thread: what the disk allows with no engine around it.
 
+mod bare;
 mod fjall;
 mod lmdb;
 mod ours;
 mod redb;
 mod rocks;
+mod rocks_log;
 
 use std::path::Path;
+
+use crate::dram::Dram;
+use crate::promise::Promise;
+use crate::stages::{Case, Fit, PageCache, Place, Stage, Survives, Work};
 
 /// Errors in words.
 pub type Result<T> = std::result::Result<T, String>;
 
-/// What a completed put of a rival should survive. This engine's own are always durable on its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Survives {
-    /// Nothing: no log is written.
-    Nothing,
-    /// The end of the process.
-    Kill,
-    /// Power failure: a device was told to make it so.
-    Power,
+/// The promise of an engine that keeps to what is asked and no more.
+fn promise(survives: Survives) -> Promise {
+    match survives {
+        Survives::Nothing => Promise::Nothing,
+        Survives::Kill => Promise::ProcessCrash,
+        Survives::Power => Promise::Synced,
+    }
 }
 
 /// How a store is to be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'s> {
-    /// An empty folder for its files.
+    /// An empty folder for its files, or at a later open the same.
     pub dir: &'s Path,
-    /// An empty folder in memory, for this engine's pool.
-    pub memory: &'s Path,
-    /// Bytes of this engine's pool.
-    pub pool: u64,
-    /// Whether this engine keeps tables, or everything in its pool.
-    pub tables: bool,
-    /// Bytes of the cache for blocks or pages.
-    pub cache: u64,
-    /// What a put survives.
+    /// A folder in memory, for this engine's pool; none where records are in DRAM.
+    pub memory: Option<&'s Path>,
+    /// Where it is.
+    pub place: Place,
+    /// How data fits memory.
+    pub fit: Fit,
+    /// What puts survive.
     pub survives: Survives,
-    /// Past the page cache.
+    /// Past the system's cache, if the engine can.
     pub direct: bool,
-    /// Whether bytes are counted.
+    /// Its memory.
+    pub dram: Dram,
+    /// Whether RocksDB counts bytes and syncs, which costs it some time.
     pub counted: bool,
 }
 
 /// Bytes that a store gave to its devices since it was opened.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// To files: tables, logs, pages.
     pub files: u64,
     /// To persistent memory.
     pub pm: u64,
+    /// Syncs of its log, if it counts them.
+    pub syncs: Option<u64>,
+}
+
+impl Written {
+    /// What came since `before`.
+    pub fn since(self, before: Written) -> Written {
+        Written {
+            files: self.files.saturating_sub(before.files),
+            pm: self.pm.saturating_sub(before.pm),
+            syncs: self.syncs.zip(before.syncs).map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
+
+    /// With what was written at another time.
+    pub fn and(self, other: Written) -> Written {
+        Written {
+            files: self.files + other.files,
+            pm: self.pm + other.pm,
+            syncs: self.syncs.zip(other.syncs).map(|(one, other)| one + other),
+        }
+    }
 }
 
 /// An open store.
@@ -90,8 +119,13 @@ pub trait Engine: Send + Sync {
     fn compact(&self) -> Result<()>;
     /// What was written since the store was opened, as the engine itself counts it; `None` if it does not.
     fn written(&self) -> Option<Written>;
-    /// What a completed put survives, in the words of the engine's documentation.
-    fn durability(&self) -> String;
+    /// What a completed put survives.
+    fn promise(&self) -> Promise;
+    /// The same in the words of the engine's documentation, and what its log did until now.
+    ///
+    /// # Errors
+    /// The log did not do what makes this engine a row of its own.
+    fn durability(&self) -> Result<String>;
     /// Ends use of the store.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -105,8 +139,10 @@ pub struct Maker {
     pub version: &'static str,
     /// Its settings, in a line.
     pub settings: &'static str,
-    /// Whether it can be opened so at all.
-    pub offers: fn(Survives, bool) -> bool,
+    /// Whether it writes a log, whose files may be used again.
+    pub has_log: bool,
+    /// Whether it can run that, and is worth a row there.
+    pub offers: fn(&Stage, &Case) -> bool,
     /// Opens a store.
     pub open: fn(&Setup<'_>) -> Result<Box<dyn Engine>>,
 }
@@ -114,7 +150,23 @@ pub struct Maker {
 /// This engine.
 pub const OURS: &Maker = &ours::MAKER;
 /// The others.
-pub const RIVALS: [&Maker; 4] = [&rocks::MAKER, &fjall::MAKER, &redb::MAKER, &lmdb::MAKER];
+pub const RIVALS: [&Maker; 5] =
+    [&rocks::MAKER, &rocks::RECYCLING, &fjall::MAKER, &redb::MAKER, &lmdb::MAKER];
+/// What stands beside synced commits.
+pub const BARE_LOOPS: [&Maker; 3] = [&bare::APPEND, &bare::OVERWRITE, &bare::DIRECT];
+
+/// A store that commits page by page, with one writer at a time: without syncs it promises less than the others, so that long
+/// runs and several writers tell nothing.
+fn pages_offer(stage: &Stage, case: &Case) -> bool {
+    let unlike = stage.place == Place::Disk
+        && (case.work == Work::Steady || (case.work == Work::Fill && case.threads > 1));
+    case.survives != Survives::Nothing && case.cache != PageCache::Past && !unlike
+}
+
+/// All that can be opened, this engine first.
+pub fn all() -> impl Iterator<Item = &'static Maker> {
+    std::iter::once(OURS).chain(RIVALS).chain(BARE_LOOPS)
+}
 
 /// An error in words.
 fn failed(error: impl std::fmt::Display) -> String {

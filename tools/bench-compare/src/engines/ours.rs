@@ -1,64 +1,100 @@
 //! strandline.
 
-use strandline::{Batch, Compression, Db, Options, PmSource, ReadOptions, SsdSource};
+use strandline::{Batch, Db, Durability, Options, PmSource, ReadOptions, SsdSource, WalSync};
 
 use super::{Engine, Maker, Result, Setup, Written, failed};
+use crate::promise::Promise;
+use crate::stages::{Fit, Place, Survives};
 
 pub(super) const MAKER: Maker = Maker {
     name: "strandline",
     version: concat!("strandline ", env!("CARGO_PKG_VERSION")),
-    settings: "block_cache = cache, dram_budget = 2 caches + 256 MiB, memtable_bytes = 64 MiB or a quarter of the \
-               pool, compression = lz4, background_threads = 2",
-    // Its puts are durable on its device when they return, whatever is asked of others.
+    settings: "in tmpfs a pool there, block_cache = cache, dram_budget = 2 caches + 256 MiB; on a disk Options::default() (so \
+               that records are in DRAM, with a log beside the tables), pm_size a quarter of the memory and dram_budget \
+               the rest, but pm_size for all data in disk-get-memory and disk-scan-memory, block_cache for all in \
+               disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync",
+    has_log: true,
     offers: |_, _| true,
     open,
 };
 
-struct Ours(Db);
+struct Ours {
+    db: Db,
+    sync: WalSync,
+    rest: Rest,
+}
+
+/// Where a compaction brings everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// What fits stays in memory.
+    Memory,
+    /// Into tables, all of it.
+    Tables,
+}
 
 fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
-    let tables = setup.dir.join("sst");
-    let options = Options::default()
-        .pm(PmSource::Path(setup.memory.join("pool")))
-        .pm_size(setup.pool)
-        .ssd(if setup.tables { SsdSource::Path(tables) } else { SsdSource::None })
-        .ssd_direct(setup.direct)
-        .compression(Compression::Lz4)
-        .memtable_bytes((setup.pool / 4).min(64 << 20))
-        .block_cache(setup.cache)
-        .dram_budget(2 * setup.cache + (256 << 20))
-        .background_threads(2);
-    Ok(Box::new(Ours(Db::open(setup.dir.join("store"), options).map_err(failed)?)))
+    let dram = setup.dram;
+    let sync = match setup.survives {
+        Survives::Power => WalSync::Always,
+        Survives::Kill | Survives::Nothing => WalSync::Never,
+    };
+    let mut options = Options::default()
+        .pm_size(dram.pool)
+        .dram_budget(dram.indexes)
+        .wal_sync(sync)
+        .ssd_direct(setup.direct);
+    if let Some(cache) = dram.block_cache {
+        options = options.block_cache(cache);
+    }
+    if let Some(memory) = setup.memory {
+        let pool_only = setup.fit == Fit::Pool;
+        let tables = SsdSource::Path(setup.dir.join("sst"));
+        options = options.pm(PmSource::Path(memory.join("pool"))).ssd(if pool_only {
+            SsdSource::None
+        } else {
+            tables
+        });
+    }
+    let db = Db::open(setup.dir.join("store"), options).map_err(failed)?;
+    // What is compared is a log on the disk: of other memory the row would tell something else.
+    if setup.place == Place::Disk && db.properties().wal.is_none() {
+        return Err(format!("strandline: no log on the disk: {}", db.pm_choice()));
+    }
+    let tables = setup.place == Place::Disk && setup.fit != Fit::Pool;
+    let rest = if tables { Rest::Tables } else { Rest::Memory };
+    Ok(Box::new(Ours { db, sync, rest }))
 }
 
 impl Engine for Ours {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.0.put(key, value).map_err(failed)
+        self.db.default_keyspace().put(key, value).map_err(failed)
     }
 
     fn batch_bytes(&self) -> u64 {
         // Half of what one commit may take, where small entries take twice their bytes.
-        self.0.properties().zone_bytes / 16
+        self.db.properties().zone_bytes / 16
     }
 
     fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let mut changes = Batch::new();
         for (key, value) in batch {
-            changes.put(self.0.default_keyspace(), key, value);
+            changes.put(self.db.default_keyspace(), key, value);
         }
-        self.0.write(&changes).map_err(failed)
+        self.db.write(&changes).map_err(failed)
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.0.delete(key).map_err(failed)
+        self.db.default_keyspace().delete(key).map_err(failed)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.0.default_keyspace().get_into(key, value).map_err(failed)
+        self.db.default_keyspace().get_into(key, value).map_err(failed)
     }
 
     fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut iter = self.0.default_keyspace().cursor(&ReadOptions::default()).map_err(failed)?;
+        let mut iter =
+            self.db.default_keyspace().cursor(&ReadOptions::default()).map_err(failed)?;
         iter.seek(from).map_err(failed)?;
         for step in 0..count {
             if step > 0 {
@@ -73,19 +109,48 @@ impl Engine for Ours {
     }
 
     fn compact(&self) -> Result<()> {
-        self.0.compact().map_err(failed)
+        self.db.compact().map_err(failed)?;
+        if self.rest == Rest::Tables {
+            let all = self.db.default_keyspace();
+            self.db.compact_range(all, None, None).map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn written(&self) -> Option<Written> {
-        let files = self.0.properties().ssd.map_or(0, |ssd| ssd.compactions.written_bytes);
-        Some(Written { files, pm: self.0.region().stats().media_bytes() })
+        let properties = self.db.properties();
+        let tables = properties.ssd.map_or(0, |ssd| ssd.compactions.written_bytes);
+        // Records in DRAM are written to the log.
+        Some(match properties.wal {
+            Some(log) => {
+                Written { files: tables + log.written_bytes, pm: 0, syncs: Some(log.syncs) }
+            }
+            None => {
+                let pm = self.db.region().stats().media_bytes();
+                Written { files: tables, pm, syncs: None }
+            }
+        })
     }
 
-    fn durability(&self) -> String {
-        format!("durable on its device: {}", self.0.durability())
+    fn promise(&self) -> Promise {
+        match self.db.durability() {
+            // With a log, the option says whether it is synced.
+            Durability::Synced if self.sync == WalSync::Always => Promise::Synced,
+            Durability::Synced | Durability::ProcessCrash => Promise::ProcessCrash,
+            Durability::PowerFailAdr | Durability::PowerFailEadr => Promise::Persistent,
+            _ => Promise::Nothing,
+        }
+    }
+
+    fn durability(&self) -> Result<String> {
+        Ok(match (self.db.properties().wal, self.sync) {
+            (None, _) => format!("durable on its device: {}", self.db.durability()),
+            (Some(_), WalSync::Always) => "log synced, wal_sync=always".into(),
+            (Some(_), _) => "log written, wal_sync=never".into(),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.0.close().map_err(failed)
+        self.db.close().map_err(failed)
     }
 }

@@ -6,14 +6,17 @@ use redb::{
     Database, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
 };
 
-use super::{Engine, Maker, Result, Setup, Survives, Written, of};
+use super::{Engine, Maker, Result, Setup, Written, of, pages_offer};
+use crate::promise::Promise;
+use crate::stages::Survives;
 
 pub(super) const MAKER: Maker = Maker {
     name: "redb",
     version: "redb 4.5.0",
-    settings: "set_cache_size = cache; unsynced: Durability::None with every 1024th commit durable, so that space \
-               comes back; no compression, no filters",
-    offers: |survives, direct| survives != Survives::Nothing && !direct,
+    settings: "set_cache_size = cache, or all of the memory where all have the same; unsynced: Durability::None with every \
+               1024th commit durable, so that space comes back; no compression, no filters",
+    has_log: false,
+    offers: pages_offer,
     open,
 };
 
@@ -29,7 +32,7 @@ struct Redb {
 
 fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     let mut builder = Database::builder();
-    builder.set_cache_size(setup.cache as usize);
+    builder.set_cache_size(setup.dram.total.unwrap_or(setup.dram.cache) as usize);
     let db = builder.create(setup.dir.join("redb")).map_err(of("redb"))?;
     let redb = Redb { db, synced: setup.survives == Survives::Power, commits: AtomicU64::new(0) };
     redb.commit(|_| Ok(()))?;
@@ -103,11 +106,18 @@ impl Engine for Redb {
         None
     }
 
-    fn durability(&self) -> String {
+    fn promise(&self) -> Promise {
         match self.synced {
-            true => "synced: Durability::Immediate".into(),
-            false => "none until every 1024th commit: Durability::None".into(),
+            true => Promise::Synced,
+            false => Promise::Nothing,
         }
+    }
+
+    fn durability(&self) -> Result<String> {
+        Ok(match self.synced {
+            true => "Durability::Immediate".into(),
+            false => "Durability::None until every 1024th commit".into(),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -1,21 +1,52 @@
 //! RocksDB.
 
+use std::path::PathBuf;
+
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
     WriteBatch, WriteOptions,
 };
 
-use super::{Engine, Maker, Result, Setup, Survives, Written, of};
+use super::rocks_log::{self, RocksLog};
+use super::{Engine, Maker, Result, Setup, Written, of};
+use crate::dram::BUFFERS;
+use crate::promise::Promise;
+use crate::stages::{Case, Place, Stage, Survives, Work};
 
 pub(super) const MAKER: Maker = Maker {
     name: "rocksdb",
     version: "RocksDB 11.8.1 (crate rocksdb 0.25.0)",
-    settings: "HyperClockCache = cache, Bloom 10 bits, write_buffer_size 64 MiB, max_write_buffer_number 4, \
-               max_background_jobs 2, LZ4, dynamic level bytes, bytes_per_sync 1 MiB, blocks of 4 KiB",
+    settings: "HyperClockCache = cache, Bloom 10 bits, write_buffer_size 64 MiB or an eighth of the memory, \
+               max_write_buffer_number 4, level base and table size by its rule for that budget, filters and indexes in \
+               the cache, max_background_jobs 2, LZ4, dynamic level bytes, bytes_per_sync 1 MiB, blocks of 4 KiB; its log \
+               as by default",
+    has_log: true,
     offers: |_, _| true,
-    open,
+    open: |setup| open(setup, Recycling::Default),
 };
+
+pub(super) const RECYCLING: Maker = Maker {
+    name: "rocksdb-recycle",
+    version: "RocksDB 11.8.1, recycling its log",
+    settings: "the same, and recycle_log_file_num 4; a run in which no file of the log was used again fails",
+    has_log: true,
+    offers: is_told_by_its_log,
+    open: |setup| open(setup, Recycling::Four),
+};
+
+/// Whether old files of the log are written over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recycling {
+    Default,
+    Four,
+}
+
+/// Where the log on a disk is what counts; elsewhere recycling it is no other row.
+fn is_told_by_its_log(stage: &Stage, case: &Case) -> bool {
+    let overwrites = case.work == Work::Steady && stage.value_size <= 100;
+    stage.place == Place::Disk && (matches!(case.work, Work::Commit(_)) || overwrites)
+}
 
 struct Rocks {
     db: DB,
@@ -23,32 +54,51 @@ struct Rocks {
     write: WriteOptions,
     survives: Survives,
     counted: bool,
+    dir: PathBuf,
+    recycling: Recycling,
+    log: RocksLog,
 }
 
-fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
+fn open(setup: &Setup<'_>, recycling: Recycling) -> Result<Box<dyn Engine>> {
+    let (survives, counted, direct) = (setup.survives, setup.counted, setup.direct);
     let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&Cache::new_hyper_clock_cache(setup.cache as usize, 0));
+    table.set_block_cache(&Cache::new_hyper_clock_cache(setup.dram.cache as usize, 0));
     table.set_bloom_filter(10.0, false);
+    // As the others, out of the memory that it is given.
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
     options.set_compression_type(DBCompressionType::Lz4);
-    options.set_write_buffer_size(64 << 20);
-    options.set_max_write_buffer_number(4);
+    options.set_write_buffer_size(setup.dram.buffer as usize);
+    options.set_max_write_buffer_number(BUFFERS as i32);
+    // Its own rule for a budget of memtables: a level of that size, tables of an eighth.
+    let budget = BUFFERS * setup.dram.buffer;
+    options.set_target_file_size_base(budget / 8);
+    options.set_max_bytes_for_level_base(budget);
     options.set_max_background_jobs(2);
     options.set_bytes_per_sync(1 << 20);
-    options.set_use_direct_reads(setup.direct);
-    options.set_use_direct_io_for_flush_and_compaction(setup.direct);
-    if setup.counted {
+    options.set_use_direct_reads(direct);
+    options.set_use_direct_io_for_flush_and_compaction(direct);
+    if recycling == Recycling::Four {
+        options.set_recycle_log_file_num(4);
+    }
+    if counted {
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
     let mut write = WriteOptions::default();
-    write.set_sync(setup.survives == Survives::Power);
-    write.disable_wal(setup.survives == Survives::Nothing);
-    let db = DB::open(&options, setup.dir.join("rocksdb")).map_err(of("rocksdb"))?;
-    let (survives, counted) = (setup.survives, setup.counted);
-    Ok(Box::new(Rocks { db, options, write, survives, counted }))
+    write.set_sync(survives == Survives::Power);
+    write.disable_wal(survives == Survives::Nothing);
+    let dir = setup.dir.join("rocksdb");
+    let db = DB::open(&options, &dir).map_err(of("rocksdb"))?;
+    // What it was asked for is not what it does: some modes of recovery turn recycling off.
+    let log = RocksLog::read(&dir)?;
+    if recycling == Recycling::Four && log.recycled != 4 {
+        return Err(format!("rocksdb: recycle_log_file_num is {} in its LOG, not 4", log.recycled));
+    }
+    Ok(Box::new(Rocks { db, options, write, survives, counted, dir, recycling, log }))
 }
 
 impl Engine for Rocks {
@@ -96,15 +146,30 @@ impl Engine for Rocks {
     fn written(&self) -> Option<Written> {
         let tickers = [Ticker::WalFileBytes, Ticker::FlushWriteBytes, Ticker::CompactWriteBytes];
         let files = tickers.map(|ticker| self.options.get_ticker_count(ticker)).iter().sum();
-        self.counted.then_some(Written { files, pm: 0 })
+        let syncs = Some(self.options.get_ticker_count(Ticker::WalFileSynced));
+        self.counted.then_some(Written { files, pm: 0, syncs })
     }
 
-    fn durability(&self) -> String {
-        match self.survives {
-            Survives::Nothing => "none: WAL off".into(),
-            Survives::Kill => "process crash: WAL written, not synced".into(),
-            Survives::Power => "synced: WAL with sync=true".into(),
-        }
+    fn promise(&self) -> Promise {
+        super::promise(self.survives)
+    }
+
+    fn durability(&self) -> Result<String> {
+        let log = match self.recycling {
+            Recycling::Default => self.log.to_string(),
+            Recycling::Four => {
+                let reused = rocks_log::reused(&self.dir)?;
+                if reused == 0 {
+                    return Err("rocksdb: its LOG tells of no log that was used again".into());
+                }
+                format!("{}, files of logs were used again", self.log)
+            }
+        };
+        Ok(match self.survives {
+            Survives::Nothing => "WAL off".into(),
+            Survives::Kill => format!("WAL written, sync=false; {log}"),
+            Survives::Power => format!("WAL with sync=true; {log}"),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<()> {

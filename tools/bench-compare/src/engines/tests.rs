@@ -1,10 +1,14 @@
 //! Each engine, small, behind the trait.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bench::scratch::Scratch;
 
-use super::{Engine, Maker, OURS, RIVALS, Setup, Survives};
+use super::{BARE_LOOPS, Engine, Maker, OURS, Setup, all};
+use crate::dram::Sizes;
+use crate::ground;
+use crate::promise::Promise;
+use crate::stages::{self, Fit, Place, Survives, Work};
 
 /// Puts, batches, deletes, gets and scans; again after a compaction.
 fn exercise(engine: &dyn Engine, durable: Survives) {
@@ -37,54 +41,160 @@ fn exercise(engine: &dyn Engine, durable: Survives) {
     }
 }
 
-fn smoke(maker: &Maker) {
+fn setup(dir: &Path, place: Place, survives: Survives) -> Setup<'_> {
+    let sizes = Sizes { memory: 8 << 20, data: 64 << 20 };
+    Setup {
+        dir,
+        memory: (place != Place::Disk).then_some(dir),
+        place,
+        fit: Fit::Spill,
+        survives,
+        direct: false,
+        dram: sizes.dram(place, Fit::Spill),
+        counted: true,
+    }
+}
+
+/// A folder on a disk; none where temporary files go to memory: a store there is another one.
+fn on_disk() -> Option<Scratch> {
+    let folder = std::env::temp_dir();
+    match ground::check(&folder) {
+        Ok(()) => Some(Scratch::within(&[folder], 64 << 20).unwrap()),
+        Err(reason) => {
+            eprintln!("not tested: {reason}");
+            None
+        }
+    }
+}
+
+fn smoke(maker: &Maker, place: Place) {
     for survives in [Survives::Nothing, Survives::Kill, Survives::Power] {
-        if !(maker.offers)(survives, false) {
+        // With page stores and on disks, a store without a log is no case.
+        if survives == Survives::Nothing && (!maker.has_log || place == Place::Disk) {
             continue;
         }
-        let scratch = Scratch::within(
-            &[PathBuf::from(bench::scratch::MEMORY), std::env::temp_dir()],
-            64 << 20,
-        )
-        .unwrap();
-        let setup = Setup {
-            dir: scratch.path(),
-            memory: scratch.path(),
-            pool: 16 << 20,
-            tables: true,
-            cache: 8 << 20,
-            survives,
-            direct: false,
-            counted: true,
+        let scratch = match place {
+            Place::Disk => on_disk(),
+            Place::Tmpfs | Place::Split => {
+                let folders = [PathBuf::from(bench::scratch::MEMORY), std::env::temp_dir()];
+                Some(Scratch::within(&folders, 64 << 20).unwrap())
+            }
         };
+        let Some(scratch) = scratch else { return };
+        let setup = setup(scratch.path(), place, survives);
         let engine = (maker.open)(&setup).unwrap();
         exercise(&*engine, survives);
-        assert!(!engine.durability().is_empty());
+        engine.close().unwrap();
+        // What was put is there at the next open.
+        let engine = (maker.open)(&setup).unwrap();
+        let mut count = 0;
+        engine.scan(&[], usize::MAX, &mut |_, _| count += 1).unwrap();
+        assert_eq!(count, 599, "{survives:?}");
         engine.close().unwrap();
     }
 }
 
+fn named(name: &str) -> &'static Maker {
+    all().find(|maker| maker.name == name).unwrap()
+}
+
 #[test]
 fn strandline() {
-    smoke(OURS);
+    smoke(OURS, Place::Tmpfs);
+    smoke(OURS, Place::Disk);
 }
 
 #[test]
 fn rocksdb() {
-    smoke(RIVALS[0]);
+    smoke(named("rocksdb"), Place::Tmpfs);
+    smoke(named("rocksdb"), Place::Disk);
+}
+
+#[test]
+fn rocksdb_recycles_its_log() {
+    smoke(named("rocksdb-recycle"), Place::Disk);
+    let Some(scratch) = on_disk() else { return };
+    let setup = setup(scratch.path(), Place::Disk, Survives::Kill);
+    let engine = (named("rocksdb-recycle").open)(&setup).unwrap();
+    // Nothing was put: the option alone is no recycling.
+    assert!(engine.durability().unwrap_err().contains("no log that was used again"));
+    for number in 0..6 * setup.dram.buffer / 1000 {
+        engine.put(format!("key {number:010}").as_bytes(), &[7; 1000]).unwrap();
+    }
+    let told = engine.durability().unwrap();
+    assert!(told.contains("recycle_log_file_num 4") && told.contains("used again"), "{told}");
+    engine.close().unwrap();
 }
 
 #[test]
 fn fjall() {
-    smoke(RIVALS[1]);
+    smoke(named("fjall"), Place::Disk);
 }
 
 #[test]
 fn redb() {
-    smoke(RIVALS[2]);
+    smoke(named("redb"), Place::Disk);
 }
 
 #[test]
 fn lmdb() {
-    smoke(RIVALS[3]);
+    smoke(named("lmdb"), Place::Disk);
+}
+
+#[test]
+fn promises_are_told_apart() {
+    let promise = |name: &str, survives| {
+        let scratch = on_disk()?;
+        let engine = (named(name).open)(&setup(scratch.path(), Place::Disk, survives)).unwrap();
+        let promise = engine.promise();
+        engine.close().unwrap();
+        Some(promise)
+    };
+    for maker in all() {
+        let synced = promise(maker.name, Survives::Power);
+        assert!(matches!(synced, None | Some(Promise::Synced)), "{}", maker.name);
+    }
+    for (name, unsynced) in [
+        ("strandline", Promise::ProcessCrash),
+        ("rocksdb", Promise::ProcessCrash),
+        ("fjall", Promise::ProcessCrash),
+        ("redb", Promise::Nothing),
+        ("lmdb", Promise::ProcessCrashOrStore),
+    ] {
+        assert!(promise(name, Survives::Kill).is_none_or(|told| told == unsynced), "{name}");
+    }
+}
+
+#[test]
+fn bare_loops_stand_beside_synced_commits_of_one_thread_on_a_disk_only() {
+    for stage in stages::all() {
+        for case in stage.cases {
+            let beside = stage.place == Place::Disk
+                && case.survives == Survives::Power
+                && case.threads == 1
+                && matches!(case.work, Work::Commit(_));
+            for maker in BARE_LOOPS {
+                assert_eq!((maker.offers)(stage, case), beside, "{} {case:?}", maker.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn bare_loops_write_what_they_are_given() {
+    let Some(scratch) = on_disk() else { return };
+    let setup = setup(scratch.path(), Place::Disk, Survives::Power);
+    for (maker, file) in BARE_LOOPS.iter().zip(["Append", "Overwrite", "Direct"]) {
+        let engine = (maker.open)(&setup).unwrap();
+        let mut put = Vec::new();
+        for number in 0..100_u8 {
+            let (key, value) = ([number; 16], vec![number; 100 + 40 * usize::from(number)]);
+            engine.put(&key, &value).unwrap();
+            put.extend_from_slice(&key);
+            put.extend_from_slice(&value);
+        }
+        engine.close().unwrap();
+        let written = std::fs::read(scratch.path().join(format!("bare-{file}"))).unwrap();
+        assert!(written.starts_with(&put), "{file}");
+    }
 }

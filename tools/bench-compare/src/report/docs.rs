@@ -1,90 +1,175 @@
-//! The report as a page.
+//! The report as a page: a section for each group, which keeps its place and its own command until it is measured again.
 
-use std::fmt::Write;
-
-use super::{Report, table};
-use crate::engines::{OURS, RIVALS};
-use crate::stages::ABOUT;
+use super::{Report, Row, table};
+use crate::engines;
+use crate::kept::Command;
+use crate::promise::{UNEQUAL, UNLIKE_WRITERS};
+use crate::stages::{self, Place};
 
 /// Where the page goes, from the root of the repository.
 pub const PAGE: &str = "docs/benchmarks.md";
 
-/// The page.
-pub fn page(report: &Report) -> String {
-    let mut page = String::from("# This engine beside others\n\n");
-    let mut line = |text: &str| {
-        let _strings_do_not_fail = writeln!(page, "{text}");
-    };
-    line(
-        "Written by `tools/bench-compare`; run it again rather than change figures here. Each benchmark ran on the",
-    );
-    line(
-        "engines in turns, with the same keys and values, on the same device; every answer was compared with what it",
-    );
-    line(
-        "should be, and every store read whole at the end. A ratio above 1 means that this engine is faster; least and",
-    );
-    let runs = report.samples.iter().map(|sample| sample.run + 1).max().unwrap_or(0);
-    line(&format!(
-        "most are those of single turns. Figures are medians of this many runs: {runs}.\n"
-    ));
-    line("```sh");
-    line("scripts/install-rivals");
-    line(&report.command);
-    line("```\n");
-    line("| machine | |\n|---|---|");
-    report.facts.iter().for_each(|(name, value)| line(&format!("| {name} | {value} |")));
-    let [small, large] = report.limits.persist_ns;
-    line(&format!(
-        "| limit: a record of 128 B, of 1 KiB, persisted in memory | {small:.0} ns, {large:.0} ns |"
-    ));
-    if let Some(us) = report.limits.read_us {
-        line(&format!("| limit: a random block of 4 KiB read from the disk | {us:.1} us |"));
-    }
-    line("\n| engine | settings |\n|---|---|");
-    for maker in std::iter::once(OURS).chain(RIVALS) {
-        line(&format!("| {} | {} |", maker.version, maker.settings));
-    }
-    line("\n## Figures\n");
-    line(&format!("| {} |", table::HEADS.join(" | ")));
-    line(&format!("|{}", "---|".repeat(table::HEADS.len())));
+/// Begins a section of the page.
+const SECTION: &str = "\n## ";
+
+/// The page. Sections of groups that were not measured are those of `before`, an earlier page.
+pub fn page(report: &Report, before: &str) -> String {
     let rows = report.rows();
+    let mut page = intro();
+    for place in Place::ALL {
+        let of_place: Vec<&Row> = rows.iter().filter(|row| row.place == place).collect();
+        page += &match of_place.is_empty() {
+            true => earlier(before, place).unwrap_or_else(|| missing(place)),
+            false => section(report, place, &of_place),
+        };
+    }
+    page += "\n## Engines\n\n| engine | settings |\n|---|---|\n";
+    for maker in engines::all() {
+        page += &format!("| {}: {} | {} |\n", maker.name, maker.version, maker.settings);
+    }
+    page += "\n## Benchmarks\n\n| benchmark | |\n|---|---|\n";
+    stages::about().for_each(|(name, about)| page += &format!("| {name} | {about} |\n"));
+    page
+}
+
+fn intro() -> String {
+    format!(
+        "# This engine beside others
+
+Written by `tools/bench-compare`; run it again rather than change figures here. Each benchmark ran on the engines in
+turns, beginning with another each time, with the same keys and values; every answer was compared with what it should be,
+and every store read whole at the end. A ratio above 1 means that this engine is faster; least and most are those of
+single turns.
+
+Each row names what a completed put survived on both sides: `power-fail`, `synced to SSD`, `process crash only`, the same
+where a power failure may take the whole store, or `none`. Where the two are not the same, there is no ratio ({UNEQUAL}).
+Nor is it a comparison of speed where one side put more beside the reads that were measured ({UNLIKE_WRITERS}).
+
+```sh
+scripts/install-rivals
+B=\"cargo run --release -p strandline-bench-compare -- --group=disk --disk=DIR --into=FILE\"
+$B --only=disk-sync
+$B --only=disk-fill
+$B --only=disk-get-memory,disk-scan-memory,disk-get-cached,disk-scan-cached
+$B --only=disk-get-cold,disk-scan-cold,disk-get-direct,disk-scan-direct,disk-mixed,disk-overwrite
+$B --report --write-docs
+```
+
+`--disk` names a folder on the disk that all engines use; a folder in memory is refused. `--memory` is what each engine
+gets where data exceeds it. `--into` names a file that figures are added to, so that parts can be run one after the other,
+and again; each part takes less than an hour, and half of that with only one of the `--values`. `--seconds`, `--duration`
+(of overwrites) and `--runs` scale the time, `--values` and `--rivals` choose what runs, and `--quick` looks whether all
+works. `--cgroup=DIR` names a control group of memory in which each run gets its own; give that a limit to hold pages of
+files, too. `--write-docs` writes the groups that were measured and leaves the others as they are.
+
+What the columns of costs count. A quantile is missing (-) where fewer than ten operations took longer. Bytes to files: what
+the process gave to write calls, logs included, the same for all engines, until nothing more was written for half a second;
+how long that took is told. Where strandline counts more itself, that: it writes tables past the system's cache by
+io_uring, which the system does not count so. Memory: the most of what no file backs, and files in tmpfs; LMDB's cache is
+the system's and not in it. KiB from the disk each: for a get or scan; near 0, the system's cache had it.
+"
+    )
+}
+
+/// The section of `place` in an earlier page.
+fn earlier(before: &str, place: Place) -> Option<String> {
+    let head = format!("{SECTION}{}\n", place.about());
+    let start = before.find(&head)?;
+    let len = before[start + 1..].find(SECTION).map_or(before.len() - start, |next| next + 1);
+    Some(before[start..start + len].to_string())
+}
+
+fn missing(place: Place) -> String {
+    format!("{SECTION}{}\n\nNot measured yet: `--group={}`.\n", place.about(), place.name())
+}
+
+fn section(report: &Report, place: Place, rows: &[&Row]) -> String {
+    let mut text = format!("{SECTION}{}\n\n", place.about());
+    let mut line = |more: &str| text += &format!("{more}\n");
+    let samples = || report.samples.iter().filter(|(_, sample)| sample.place() == place);
+    let used = |number: usize| samples().any(|(command, _)| *command == number);
+    let commands = report.commands.iter().enumerate().filter(|(number, _)| used(*number));
+    let commands: Vec<&Command> = commands.map(|(_, command)| command).collect();
+    line(
+        "Medians of three runs or more; where a row has fewer, its ratio says so. Measured by\n\n```sh",
+    );
+    commands.iter().for_each(|command| line(&command.words));
+    line("```\n\n| machine | |\n|---|---|");
+    facts(&commands).iter().for_each(|(name, value)| line(&format!("| {name} | {value} |")));
+    line(&format!("\n| {} |", table::HEADS.join(" | ")));
+    line(&format!("|{}", "---|".repeat(table::HEADS.len())));
     rows.iter().for_each(|row| line(&format!("| {} |", table::cells(row).join(" | "))));
-    line("\n## What puts survived\n");
-    line("| engine | a put survives |\n|---|---|");
-    for maker in std::iter::once(OURS).chain(RIVALS) {
-        let samples = report.samples.iter().filter(|sample| sample.engine == maker.name);
-        let cases: Vec<(&str, &str)> =
-            samples.map(|sample| (sample.case.name, &sample.durability[..])).collect();
+    line("\nHow puts survived that:\n\n| engine | |\n|---|---|");
+    for maker in engines::all() {
+        let of_maker = samples().filter(|(_, sample)| sample.engine == maker.name);
+        let cases: Vec<(&str, String)> = of_maker
+            .map(|(_, sample)| {
+                (sample.case.name, format!("{}: {}", sample.promise, sample.durability))
+            })
+            .collect();
         if !cases.is_empty() {
             line(&format!("| {} | {} |", maker.name, survives(&cases)));
         }
     }
-    line("\n## What puts cost\n");
-    line("| benchmark | rival | threads | value | ours | rival's |\n|---|---|---|---|---|---|");
-    for row in rows.iter().filter(|row| row.notes.iter().any(|note| !note.is_empty())) {
-        let [ours, theirs] = &row.notes;
+    line(&format!("\nWhat it cost:\n\n| {} |", COST_HEADS.join(" | ")));
+    line(&format!("|{}", "---|".repeat(COST_HEADS.len())));
+    for row in rows.iter().filter(|row| row.costs.iter().any(|cost| !cost.is_empty())) {
+        let ([ours, theirs], [our, their]) = (row.ratio.promises(), &row.costs);
+        let (benchmark, threads, size) = row.case;
+        let rival = row.rival;
         line(&format!(
-            "| {} | {} | {} | {} | {ours} | {theirs} |",
-            row.benchmark, row.rival, row.threads, row.value_size,
+            "| {benchmark} | {rival} | {threads} | {size} | {ours} | {our} | {theirs} | {their} |"
         ));
     }
     if !report.failures.is_empty() {
-        line("\n## What failed\n");
+        line("\nWhat failed:\n");
         report.failures.iter().for_each(|failure| line(&format!("- {failure}")));
     }
-    line("\n## What they are\n");
-    line("| benchmark | |\n|---|---|");
-    ABOUT.iter().for_each(|(name, about)| line(&format!("| {name} | {about} |")));
-    page
+    text
 }
 
+/// Heads of the table of costs.
+const COST_HEADS: [&str; 8] = [
+    "benchmark",
+    "rival",
+    "threads",
+    "value",
+    "our puts survive",
+    "ours",
+    "rival's survive",
+    "rival's",
+];
+
+/// Facts of all commands: what they found differently side by side.
+fn facts(commands: &[&Command]) -> Vec<(String, String)> {
+    let mut facts: Vec<(String, Vec<String>)> = Vec::new();
+    let mut add =
+        |name: &str, value: String| match facts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+            None => facts.push((name.into(), vec![value])),
+        };
+    for command in commands {
+        command.facts.iter().for_each(|(name, value)| add(name, value.clone()));
+        if let Some([small, large]) = command.limits.persist_ns {
+            add(PERSIST, format!("{small:.0} ns, {large:.0} ns"));
+        }
+        if let Some(us) = command.limits.read_us {
+            add(READ, format!("{us:.1} us"));
+        }
+    }
+    facts.into_iter().map(|(name, values)| (name, values.join("; "))).collect()
+}
+
+const PERSIST: &str = "limit: a record of 128 B, of 1 KiB, persisted in memory";
+const READ: &str = "limit: a random block of 4 KiB read from the disk";
+
 /// What puts of an engine survive; of each benchmark, that. What holds in most benchmarks comes first, without their names.
-fn survives(cases: &[(&str, &str)]) -> String {
+fn survives(cases: &[(&str, String)]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for &(benchmark, class) in cases {
-        match groups.iter_mut().find(|(known, _)| *known == class) {
-            Some((_, benchmarks)) if benchmarks.contains(&benchmark) => {}
+    for (benchmark, class) in cases {
+        match groups.iter_mut().find(|(known, _)| known == class) {
+            Some((_, benchmarks)) if benchmarks.contains(benchmark) => {}
             Some((_, benchmarks)) => benchmarks.push(benchmark),
             None => groups.push((class, vec![benchmark])),
         }
@@ -99,13 +184,24 @@ fn survives(cases: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::survives;
+    use super::*;
 
     #[test]
     fn one_line_for_each_engine() {
         let cases =
             [("fill", "process"), ("sync", "power"), ("read", "process"), ("fill", "process")];
+        let cases = cases.map(|(benchmark, class)| (benchmark, class.to_string()));
         assert_eq!(survives(&cases), "process; sync: power");
         assert_eq!(survives(&cases[..1]), "process");
+    }
+
+    #[test]
+    fn sections_of_an_earlier_page_stay() {
+        let about = Place::Tmpfs.about();
+        let page = format!("# Page\n\n## {about}\n\nold figures\n\n## Engines\n\n| |\n");
+        let section = format!("\n## {about}\n\nold figures\n");
+        assert_eq!(earlier(&page, Place::Tmpfs), Some(section.clone()));
+        assert_eq!(earlier(&page[..page.find("\n## E").unwrap()], Place::Tmpfs), Some(section));
+        assert_eq!(earlier(&page, Place::Disk), None);
     }
 }

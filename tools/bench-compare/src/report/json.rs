@@ -2,77 +2,108 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Report, files_per_byte, pm_per_byte};
-use crate::engines::{OURS, RIVALS};
-use crate::session::Sample;
+use super::Report;
+use super::costs::{
+    commits_a_sync, file_bytes, file_bytes_per_byte_put, memory, pm_per_byte, read_per_operation,
+    system_by_engine,
+};
+use crate::engines;
+use crate::kept::Command;
+use crate::sample::Sample;
 
 /// Machine, settings, rows and every run.
 pub fn object(report: &Report) -> Value {
-    let facts: Map<String, Value> =
-        report.facts.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
     let engine = |maker: &crate::engines::Maker| json!({"name": maker.name, "version": maker.version, "settings": maker.settings});
     let rows: Vec<Value> = report
         .rows()
         .iter()
         .map(|row| {
+            let figures = row.ratio.figures();
+            let (name, threads, value_size) = row.case;
             json!({
-                "benchmark": row.benchmark,
+                "benchmark": name,
+                "group": row.place.name(),
                 "rival": row.rival,
-                "threads": row.threads,
-                "value_size": row.value_size,
+                "threads": threads,
+                "value_size": value_size,
                 "ours": row.ours,
                 "rivals": row.theirs,
-                "ratio_median": row.ratio[0],
-                "ratio_min": row.ratio[1],
-                "ratio_max": row.ratio[2],
+                "ratio_median": figures.map(|figures| figures[0]),
+                "ratio_min": figures.map(|figures| figures[1]),
+                "ratio_max": figures.map(|figures| figures[2]),
+                "terms_equal": row.ratio.is_equal(),
+                "promise_ours": row.ratio.promises()[0].words(),
+                "promise_rival": row.ratio.promises()[1].words(),
                 "durability_ours": row.durability[0],
                 "durability_rival": row.durability[1],
                 "limit_fraction": row.limit,
-                "notes_ours": row.notes[0],
-                "notes_rival": row.notes[1],
+                "costs_ours": row.costs[0],
+                "costs_rival": row.costs[1],
             })
         })
         .collect();
     json!({
-        "command": report.command,
-        "machine": facts,
-        "limits": {
-            "persist_128_ns": report.limits.persist_ns[0],
-            "persist_1024_ns": report.limits.persist_ns[1],
-            "disk_read_4k_us": report.limits.read_us,
-        },
-        "engines": std::iter::once(OURS).chain(RIVALS).map(engine).collect::<Vec<_>>(),
+        "commands": report.commands.iter().map(command).collect::<Vec<_>>(),
+        "engines": engines::all().map(engine).collect::<Vec<_>>(),
         "rows": rows,
-        "runs": report.samples.iter().map(run).collect::<Vec<_>>(),
+        "runs": report.samples.iter().map(|(command, sample)| run(*command, sample)).collect::<Vec<_>>(),
         "failures": report.failures,
     })
 }
 
-fn run(sample: &Sample) -> Value {
+fn command(command: &Command) -> Value {
+    let facts: Map<String, Value> =
+        command.facts.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    json!({
+        "command": command.words,
+        "machine": facts,
+        "limits": {
+            "persist_128_ns": command.limits.persist_ns.map(|ns| ns[0]),
+            "persist_1024_ns": command.limits.persist_ns.map(|ns| ns[1]),
+            "disk_read_4k_us": command.limits.read_us,
+        },
+    })
+}
+
+fn run(command: usize, sample: &Sample) -> Value {
     let measured = &sample.measured;
-    let latency = |quantile: f64| {
-        measured.latency.as_ref().map(|latency| latency.value_at_quantile(quantile) as f64 / 1e3)
-    };
+    let latency = measured.latency;
     json!({
         "benchmark": sample.case.name,
+        "command": command,
+        "group": sample.place().name(),
         "engine": sample.engine,
         "run": sample.run,
         "threads": sample.case.threads,
-        "value_size": sample.value_size,
+        "value_size": sample.stage.value_size,
         "keys": sample.keys,
         "ops": measured.rate.ops,
-        "ops_per_sec": measured.rate.per_second,
-        "puts_aside_per_sec": measured.aside.map(|aside| aside.per_second),
+        "ops_per_sec": measured.rate.per_second(),
+        "puts_aside_per_sec": measured.aside.map(|aside| aside.per_second()),
+        "promise": sample.promise.words(),
         "durability": sample.durability,
         "user_bytes": measured.user_bytes,
-        "process_write_bytes": measured.process_bytes,
+        "process_given_bytes": measured.moved.given,
+        "process_dirtied_bytes": measured.moved.dirtied,
+        "process_disk_read_bytes": measured.moved.read,
         "engine_file_bytes": measured.written.map(|written| written.files),
         "engine_pm_bytes": measured.written.map(|written| written.pm),
-        "files_per_byte": files_per_byte(sample),
+        "engine_syncs": measured.written.and_then(|written| written.syncs),
+        "commits_per_sync": commits_a_sync(measured),
+        "file_bytes": file_bytes(measured),
+        "file_bytes_per_byte_put": file_bytes_per_byte_put(sample),
+        "system_by_engine": system_by_engine(sample),
+        "seconds_until_written": measured.settled,
+        "keys_put_of": measured.cut,
         "pm_per_byte": pm_per_byte(sample),
-        "p50_us": latency(0.5),
-        "p99_us": latency(0.99),
-        "p999_us": latency(0.999),
-        "longest_us": latency(1.0),
+        "disk_read_per_op": read_per_operation(sample),
+        "memory_bytes": memory(measured),
+        "memory_by": if measured.group_memory.is_some() { "cgroup" } else { "process" },
+        "timed": latency.map(|latency| latency.samples),
+        "puts_aside_p999_us": measured.aside_latency.and_then(|latency| latency.p999),
+        "p50_us": latency.map(|latency| latency.p50),
+        "p99_us": latency.and_then(|latency| latency.p99),
+        "p999_us": latency.and_then(|latency| latency.p999),
+        "longest_us": latency.map(|latency| latency.longest),
     })
 }

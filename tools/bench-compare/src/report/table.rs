@@ -1,32 +1,37 @@
 //! Rows as text.
 
-use super::{Report, Row, count};
+use super::{Report, Row};
+use crate::figures::count;
+use crate::stages::Place;
 
 /// Heads of the columns.
-pub const HEADS: [&str; 9] = [
+pub const HEADS: [&str; 10] = [
     "benchmark",
     "rival",
     "threads",
     "value",
     "ours/s",
     "rival's/s",
-    "ratio",
-    "least-most",
+    "ratio (least-most)",
+    "our puts survive",
+    "rival's",
     "of the limit",
 ];
 
-/// The cells of a row, under [`HEADS`].
-pub fn cells(row: &Row) -> [String; 9] {
-    let [ratio, least, most] = row.ratio;
+/// The cells of a row, under [`HEADS`]. The ratio says where the promises beside it differ.
+pub fn cells(row: &Row) -> [String; 10] {
+    let [ours, theirs] = row.ratio.promises();
+    let (benchmark, threads, value_size) = row.case;
     [
-        row.benchmark.into(),
+        benchmark.into(),
         row.rival.into(),
-        row.threads.to_string(),
-        row.value_size.to_string(),
+        threads.to_string(),
+        value_size.to_string(),
         count(row.ours),
         count(row.theirs),
-        format!("{ratio:.2}"),
-        format!("{least:.2}-{most:.2}"),
+        row.ratio.to_string(),
+        ours.words().into(),
+        theirs.words().into(),
         row.limit.map_or("-".into(), |limit| format!("{:.0} %", limit * 100.0)),
     ]
 }
@@ -34,32 +39,23 @@ pub fn cells(row: &Row) -> [String; 9] {
 /// The report for a terminal.
 pub fn text(report: &Report) -> String {
     let rows = report.rows();
-    let cells: Vec<[String; 9]> = rows.iter().map(cells).collect();
-    let width = |column: usize| {
-        let cells = cells.iter().map(|row| row[column].chars().count());
-        cells.chain([HEADS[column].len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    let mut text = line(&HEADS.map(String::from));
-    for (row, cells) in rows.iter().zip(&cells) {
-        text += &line(cells);
-        text += &format!("    ours:  {}\n", with_notes(row, 0));
-        text += &format!("    rival: {}\n", with_notes(row, 1));
+    let mut text = String::new();
+    for place in Place::ALL {
+        let of_place: Vec<&Row> = rows.iter().filter(|row| row.place == place).collect();
+        if !of_place.is_empty() {
+            text +=
+                &format!("{} (--group={})\n{}\n", place.about(), place.name(), lines(&of_place));
+        }
     }
     for sample in report.alone() {
-        let rate = count(sample.measured.rate.per_second);
+        let rate = count(sample.measured.rate.per_second());
         text += &format!(
-            "{} {} B, {} threads, run {}: ours alone {rate}/s\n",
+            "{} {} B, {} threads, run {}: ours alone {rate}/s ({})\n",
             sample.case.name,
-            sample.value_size,
+            sample.stage.value_size,
             sample.case.threads,
-            sample.run + 1
+            sample.run + 1,
+            sample.promise,
         );
     }
     for failure in &report.failures {
@@ -68,9 +64,33 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn with_notes(row: &Row, side: usize) -> String {
-    match row.notes[side].as_str() {
+fn lines(rows: &[&Row]) -> String {
+    let cells: Vec<[String; 10]> = rows.iter().map(|row| cells(row)).collect();
+    let width = |column: usize| {
+        let cells = cells.iter().map(|row| row[column].chars().count());
+        cells.chain([HEADS[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let is_text = column < 2 || (6..9).contains(&column);
+            if is_text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    let mut text = line(&HEADS.map(String::from));
+    for (row, cells) in rows.iter().zip(&cells) {
+        text += &line(cells);
+        let [ours, theirs] = row.ratio.promises();
+        text += &format!("    ours ({ours}):  {}\n", with_costs(row, 0));
+        text += &format!("    rival ({theirs}): {}\n", with_costs(row, 1));
+    }
+    text
+}
+
+fn with_costs(row: &Row, side: usize) -> String {
+    match row.costs[side].as_str() {
         "" => row.durability[side].clone(),
-        notes => format!("{}; {notes}", row.durability[side]),
+        costs => format!("{}; {costs}", row.durability[side]),
     }
 }

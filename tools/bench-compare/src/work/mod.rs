@@ -5,30 +5,14 @@ mod read;
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
+use bench::data::order::Order;
 
 use crate::crew::Rate;
 use crate::data::{Data, Model};
 use crate::engines::{Engine, Result, Written};
-
-/// What a benchmark does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Puts each key once, in random order, into an empty store.
-    Fill,
-    /// Puts random keys.
-    Put,
-    /// Puts random keys for long; every put is timed and every byte counted.
-    Steady,
-    /// Gets random keys.
-    Get,
-    /// Gets keys that are not there.
-    GetAbsent,
-    /// Seeks random keys and reads on for a hundred entries.
-    Scan,
-    /// Gets random keys while one more thread puts, as fast as it can or so many times a second.
-    GetWhilePut(Option<u32>),
-}
+use crate::measure::bytes::ProcessBytes;
+use crate::measure::latency::{Latency, Times, Timing};
+use crate::stages::Work;
 
 /// A store at hand, and what it should hold.
 pub struct Bench<'b> {
@@ -38,62 +22,116 @@ pub struct Bench<'b> {
     pub data: &'b Data,
     /// What was acknowledged.
     pub model: &'b Model,
-    /// Length of a benchmark.
-    pub time: Duration,
-    /// Length of [`Work::Steady`].
-    pub steady: Duration,
-    /// Longest that a fill may take.
-    pub patience: Duration,
+    /// Room for what was begun, where puts go on beside gets.
+    pub begun: &'b Model,
     /// What random numbers begin from.
     pub seed: u64,
 }
 
+/// How long a benchmark takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// At most.
+    pub time: Duration,
+    /// Operations of all threads at most.
+    pub ops: u64,
+}
+
+/// Times of a benchmark's operations.
+#[derive(Debug)]
+pub struct Clocks {
+    /// Of what is measured.
+    pub main: Times,
+    /// Of the puts beside it.
+    pub aside: Times,
+}
+
+impl Clocks {
+    /// For a benchmark in which one operation of so many is timed.
+    pub fn new(timing: Timing) -> Clocks {
+        // Puts beside gets are few.
+        let aside = match timing {
+            Timing::Off => Timing::Off,
+            Timing::Every(_) => Timing::Every(1),
+        };
+        Clocks { main: Times::new(timing), aside: Times::new(aside) }
+    }
+}
+
 /// What a benchmark found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Operations.
     pub rate: Rate,
+    /// Commits, where several puts are one.
+    pub commits: u64,
     /// Puts beside the gets.
     pub aside: Option<Rate>,
-    /// Every put's time in nanoseconds.
-    pub latency: Option<Histogram<u64>>,
+    /// Times of operations, if they were taken.
+    pub latency: Option<Latency>,
+    /// Times of puts beside the gets.
+    pub aside_latency: Option<Latency>,
     /// Bytes written to devices, if the engine counts them.
     pub written: Option<Written>,
     /// Bytes of keys and values that were put.
     pub user_bytes: u64,
-    /// Bytes that the process gave to write system calls, as the system counts them.
-    pub process_bytes: u64,
+    /// Keys that should have been put and were, where time ended before the keys.
+    pub cut: Option<[u64; 2]>,
+    /// Bytes that the process moved, as the system counts them, until background threads had done what they owed.
+    pub moved: ProcessBytes,
+    /// Seconds that they took for that after the benchmark; none if they were not waited for, or did not end.
+    pub settled: Option<f64>,
+    /// The most memory that the store took; see [`MemoryMeter`](crate::measure::memory::MemoryMeter).
+    pub memory: u64,
+    /// The most memory of the process's control group meanwhile, if it has one that tells.
+    pub group_memory: Option<u64>,
+}
+
+impl Measured {
+    /// With what was found at another time, in another slice of the same benchmark.
+    pub fn and(self, other: Measured) -> Measured {
+        Measured {
+            rate: self.rate.and(other.rate),
+            commits: self.commits + other.commits,
+            written: self.written.zip(other.written).map(|(one, other)| one.and(other)),
+            user_bytes: self.user_bytes + other.user_bytes,
+            moved: self.moved.and(other.moved),
+            ..self
+        }
+    }
 }
 
 impl Bench<'_> {
     /// Runs one benchmark.
-    pub fn run(&self, work: Work, threads: usize) -> Result<Measured> {
-        let (before, process) = (self.engine.written(), process_bytes());
+    pub fn run(
+        &self,
+        work: Work,
+        threads: usize,
+        length: Length,
+        clocks: &Clocks,
+    ) -> Result<Measured> {
+        let (before, moved) = (self.engine.written(), ProcessBytes::now());
         let mut measured = match work {
-            Work::Fill => put::fill(self, threads),
-            Work::Put => put::overwrite(self, threads, self.time, false),
-            Work::Steady => put::overwrite(self, threads, self.steady, true),
-            Work::Get => read::get(self, threads),
-            Work::GetAbsent => read::get_absent(self, threads),
-            Work::Scan => read::scan(self, threads),
-            Work::GetWhilePut(pace) => read::get_while_put(self, threads, pace),
+            Work::Fill => put::fill(self, threads, length, clocks),
+            Work::Commit(batch) => put::commit(self, threads, batch, length, clocks),
+            Work::Steady => put::overwrite(self, threads, length, clocks),
+            Work::Get => read::get(self, threads, length, clocks),
+            Work::GetAbsent => read::get_absent(self, threads, length, clocks),
+            Work::Scan => read::scan(self, threads, length, clocks),
+            Work::GetWhilePut(pace) => read::get_while_put(self, threads, pace, length, clocks),
         }?;
-        measured.process_bytes = process_bytes().saturating_sub(process);
-        measured.written = self.engine.written().zip(before).map(|(after, before)| Written {
-            files: after.files - before.files,
-            pm: after.pm - before.pm,
-        });
+        measured.moved = ProcessBytes::now().since(moved);
+        measured.written = written_since(self.engine, before);
         Ok(measured)
     }
 
     /// Puts every key once, in batches and in random order.
     pub fn load(&self) -> Result<()> {
-        let mut order = bench::data::order::Order::permuted(self.model.len(), self.seed);
+        let mut order = Order::permuted(self.model.len(), self.seed);
         let mut left = self.model.len();
         let mut batch = Vec::new();
-        let entries = (self.engine.batch_bytes() / self.data.entry()).max(1);
         while left > 0 {
-            batch.resize(entries.min(left) as usize, (Vec::new(), Vec::new()));
+            batch.resize(self.batch().min(left) as usize, (Vec::new(), Vec::new()));
             for (key, value) in &mut batch {
                 let number = order.next();
                 self.data.key(number, key);
@@ -105,11 +143,24 @@ impl Bench<'_> {
         }
         Ok(())
     }
+
+    /// Puts so many bytes of random keys, in batches.
+    pub fn prime(&self, bytes: u64) -> Result<()> {
+        let mut batches = put::Batches::new(self, 0, 1, self.batch() as usize);
+        let count = bytes.div_ceil(self.batch() * self.data.entry());
+        (0..count).try_for_each(|_| {
+            batches.draw();
+            batches.put(self.engine)
+        })
+    }
+
+    /// Entries of a batch.
+    fn batch(&self) -> u64 {
+        (self.engine.batch_bytes() / self.data.entry()).max(1)
+    }
 }
 
-/// Bytes that this process gave to write system calls; 0 where the system does not tell.
-fn process_bytes() -> u64 {
-    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let line = io.lines().find_map(|line| line.strip_prefix("wchar: "));
-    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+/// What the engine itself says that it wrote since it had written `before`.
+pub fn written_since(engine: &dyn Engine, before: Option<Written>) -> Option<Written> {
+    engine.written().zip(before).map(|(after, before)| after.since(before))
 }

@@ -1,28 +1,29 @@
 //! Workloads that put.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 use bench::data::order::{Order, Share};
 use bench::data::rng::Rng;
-use hdrhistogram::Histogram;
 
-use super::{Bench, Measured};
-use crate::crew::{self, Span};
+use super::{Bench, Clocks, Length, Measured};
+use crate::crew::{self, LAP, Rate, Span};
 use crate::engines::{Engine, Result};
 
 /// Puts each key once: the threads have a share each.
-pub(super) fn fill(bench: &Bench<'_>, threads: usize) -> Result<Measured> {
+pub(super) fn fill(
+    bench: &Bench<'_>,
+    threads: usize,
+    length: Length,
+    clocks: &Clocks,
+) -> Result<Measured> {
     let count = bench.model.len();
     let share = |thread: usize| Share { no: thread as u64, of: threads as u64 };
     let order = |thread: usize| Order::shared_out(count, bench.seed, share(thread));
     let done: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
-    let ops = share(0).len(count);
-    let span = Span { warm: Duration::ZERO, counted: bench.patience, ops };
+    let span = Span { time: length.time, ops: share(0).len(count), lap: LAP };
     let (rate, _) = crew::run(threads, false, span, &|thread| {
         let (mut order, done) = (order(thread), &done[thread]);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let (mut key, mut value, mut watch) = (Vec::new(), Vec::new(), clocks.main.stopwatch());
         let mut left = share(thread).len(count);
         Box::new(move || {
             // The last share may be one shorter than the first.
@@ -33,35 +34,69 @@ pub(super) fn fill(bench: &Bench<'_>, threads: usize) -> Result<Measured> {
             let number = order.next();
             bench.data.key(number, &mut key);
             bench.data.value(number, 1, &mut value);
-            bench.engine.put(&key, &value)?;
+            watch.time(|| bench.engine.put(&key, &value))?;
             done.fetch_add(1, Relaxed);
             Ok(())
         })
     })?;
+    let mut put = 0;
     for (thread, done) in done.iter().enumerate() {
         let mut order = order(thread);
         (0..done.load(Relaxed)).for_each(|_| bench.model.set(order.next(), 1));
+        put += done.load(Relaxed);
     }
-    Ok(Measured { rate, user_bytes: rate.ops * bench.data.entry(), ..Measured::default() })
+    let cut = (put < count).then_some([put, count]);
+    Ok(Measured { rate, cut, user_bytes: put * bench.data.entry(), ..Measured::default() })
 }
 
-/// Puts random keys for `time`; each thread has keys of its own, so that it knows what they hold.
+/// Puts random keys; each thread has keys of its own, so that it knows what they hold.
 pub(super) fn overwrite(
     bench: &Bench<'_>,
     threads: usize,
-    time: Duration,
-    timed: bool,
+    length: Length,
+    clocks: &Clocks,
 ) -> Result<Measured> {
-    let latencies: Mutex<Option<Histogram<u64>>> = Mutex::new(None);
-    let span = Span { warm: Duration::ZERO, counted: time, ops: u64::MAX };
+    let span = Span { time: length.time, ops: length.ops, lap: LAP };
     let (rate, _) = crew::run(threads, false, span, &|thread| {
         let mut putter = Putter::new(bench, thread as u64, threads as u64);
-        let mut latency = Latencies::new(timed.then_some(&latencies));
-        Box::new(move || latency.time(|key, value| bench.engine.put(key, value), &mut putter))
+        let mut watch = clocks.main.stopwatch();
+        Box::new(move || {
+            putter.draw();
+            watch.time(|| putter.put(bench.engine))
+        })
     })?;
-    let latency = latencies.into_inner().unwrap_or_default();
+    Ok(Measured { rate, user_bytes: rate.ops * bench.data.entry(), ..Measured::default() })
+}
+
+/// Commits batches of `batch` random keys; the rate counts puts.
+pub(super) fn commit(
+    bench: &Bench<'_>,
+    threads: usize,
+    batch: u32,
+    length: Length,
+    clocks: &Clocks,
+) -> Result<Measured> {
+    // A commit takes as long as a sync, and longer behind those of other threads.
+    let span = Span { time: length.time, ops: length.ops, lap: 1 };
+    let (commits, _) = crew::run(threads, false, span, &|thread| {
+        let (no, of) = (thread as u64, threads as u64);
+        let mut watch = clocks.main.stopwatch();
+        if batch == 1 {
+            let mut putter = Putter::new(bench, no, of);
+            return Box::new(move || {
+                putter.draw();
+                watch.time(|| putter.put(bench.engine))
+            });
+        }
+        let mut batches = Batches::new(bench, no, of, batch as usize);
+        Box::new(move || {
+            batches.draw();
+            watch.time(|| batches.put(bench.engine))
+        })
+    })?;
+    let rate = Rate { ops: commits.ops * u64::from(batch), ..commits };
     let user_bytes = rate.ops * bench.data.entry();
-    Ok(Measured { rate, latency, user_bytes, ..Measured::default() })
+    Ok(Measured { rate, commits: commits.ops, user_bytes, ..Measured::default() })
 }
 
 /// Makes the puts of one thread, to every `of`th number.
@@ -78,7 +113,7 @@ pub(super) struct Putter<'b> {
 
 impl<'b> Putter<'b> {
     pub(super) fn new(bench: &'b Bench<'b>, no: u64, of: u64) -> Putter<'b> {
-        let rng = Rng::new(bench.seed ^ 0xf00d ^ no);
+        let rng = Rng::new(bench.seed ^ 0xf00d ^ no << 32);
         let (key, value) = (Vec::new(), Vec::new());
         Putter { bench, rng, no, of, number: 0, generation: 0, key, value }
     }
@@ -101,44 +136,34 @@ impl<'b> Putter<'b> {
     }
 }
 
-/// Times puts of one thread, if that is asked for, and adds them to all threads' at the end.
-struct Latencies<'l> {
-    own: Option<Histogram<u64>>,
-    all: Option<&'l Mutex<Option<Histogram<u64>>>>,
+/// Makes batches of the puts of one thread.
+pub(super) struct Batches<'b> {
+    putter: Putter<'b>,
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    drawn: Vec<(u64, u32)>,
 }
 
-impl<'l> Latencies<'l> {
-    fn new(all: Option<&'l Mutex<Option<Histogram<u64>>>>) -> Latencies<'l> {
-        let own = all.and_then(|_| Histogram::new_with_bounds(1, 1_000_000_000_000, 3).ok());
-        Latencies { own, all }
+impl<'b> Batches<'b> {
+    pub(super) fn new(bench: &'b Bench<'b>, no: u64, of: u64, size: usize) -> Batches<'b> {
+        let entries = vec![(Vec::new(), Vec::new()); size];
+        Batches { putter: Putter::new(bench, no, of), entries, drawn: Vec::with_capacity(size) }
     }
 
-    #[inline]
-    fn time(
-        &mut self,
-        put: impl FnOnce(&[u8], &[u8]) -> Result<()>,
-        putter: &mut Putter<'_>,
-    ) -> Result<()> {
-        putter.draw();
-        let began = self.own.is_some().then(Instant::now);
-        put(&putter.key, &putter.value)?;
-        if let (Some(began), Some(own)) = (began, &mut self.own) {
-            own.saturating_record(began.elapsed().as_nanos() as u64);
+    /// Draws the next batch.
+    pub(super) fn draw(&mut self) {
+        self.drawn.clear();
+        for (key, value) in &mut self.entries {
+            self.drawn.push(self.putter.draw());
+            key.clone_from(&self.putter.key);
+            value.clone_from(&self.putter.value);
         }
-        putter.bench.model.set(putter.number, putter.generation);
+    }
+
+    /// Puts it.
+    pub(super) fn put(&mut self, engine: &dyn Engine) -> Result<()> {
+        engine.put_batch(&self.entries)?;
+        let model = self.putter.bench.model;
+        self.drawn.iter().for_each(|(number, generation)| model.set(*number, *generation));
         Ok(())
-    }
-}
-
-impl Drop for Latencies<'_> {
-    fn drop(&mut self) {
-        let (Some(own), Some(Ok(mut all))) = (self.own.take(), self.all.map(Mutex::lock)) else {
-            return;
-        };
-        match &mut *all {
-            // Both have the same bounds, so that one fits into the other.
-            Some(all) => _ = all.add(own),
-            None => *all = Some(own),
-        }
     }
 }

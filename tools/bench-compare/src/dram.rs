@@ -1,0 +1,143 @@
+//! How much data a store gets, how much memory each engine is given, and for what.
+
+use crate::stages::{Fit, Place};
+
+/// Memtables that the others may have at once, and the largest.
+pub const BUFFERS: u64 = 4;
+const BUFFER_MAX: u64 = 64 << 20;
+/// The least and the most of this engine's records, where they share memory with all else: what it chooses by itself.
+const RECORDS: (u64, u64) = (4 << 20, 256 << 20);
+/// Smallest pool in tmpfs that is chosen.
+const POOL_MIN: u64 = 4 << 20;
+/// Least memory where commits alone are measured: batches of large values must fit the smallest parts of a pool.
+const COMMITS_MIN: u64 = 512 << 20;
+/// Times the memory of a store on a disk: data that spills, and data for long runs.
+pub const SPILL: u64 = 8;
+pub const LONG: u64 = 10;
+
+/// Sizes that the user chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Memory of a store on a disk, with less than its data needs.
+    pub memory: u64,
+    /// Data of a store in tmpfs, or with its pool there.
+    pub data: u64,
+}
+
+/// The parts of an engine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dram {
+    /// All of it, where all engines have the same; none where this engine's pool emulates persistent memory in tmpfs.
+    pub total: Option<u64>,
+    /// This engine's records: its pool.
+    pub pool: u64,
+    /// This engine's `dram_budget`: indexes, and its cache out of that.
+    pub indexes: u64,
+    /// This engine's cache, where it is not left to the engine.
+    pub block_cache: Option<u64>,
+    /// The others' cache for blocks or pages.
+    pub cache: u64,
+    /// One of the others' [`BUFFERS`] memtables.
+    pub buffer: u64,
+}
+
+impl Sizes {
+    /// Bytes of keys and values of a store.
+    pub fn data(&self, place: Place, fit: Fit) -> u64 {
+        match (place, fit) {
+            (Place::Disk, Fit::Spill | Fit::Cold) => SPILL * self.memory,
+            (Place::Disk, Fit::Long) => LONG * self.memory,
+            (Place::Disk, Fit::Pool | Fit::Tables | Fit::Commits) => 2 * self.memory,
+            (Place::Tmpfs | Place::Split, _) => self.data,
+        }
+    }
+
+    /// The memory of a store's engine.
+    pub fn dram(&self, place: Place, fit: Fit) -> Dram {
+        let data = self.data(place, fit);
+        match (place, fit) {
+            (Place::Disk, Fit::Spill | Fit::Cold | Fit::Long) => Dram::shared_out(self.memory),
+            (Place::Disk, Fit::Commits) => Dram::shared_out((SPILL * self.memory).max(COMMITS_MIN)),
+            (Place::Disk, Fit::Pool) => {
+                let dram = Dram::shared_out(4 * data);
+                // A third more, for what index runs take beside records.
+                let pool = (data / 3 * 4).max(4 * RECORDS.0);
+                Dram { pool, indexes: 4 * data - pool, ..dram }
+            }
+            (Place::Disk, Fit::Tables) => {
+                let dram = Dram::shared_out(6 * data);
+                Dram { block_cache: Some(2 * data), cache: 2 * data, ..dram }
+            }
+            (Place::Tmpfs | Place::Split, _) => Dram::beside_pool(fit, data),
+        }
+    }
+}
+
+impl Dram {
+    /// All engines have `total`. Of this one's, a quarter is for records, as where it chooses, and the rest for indexes
+    /// and cache; of the others', half is for memtables and half for the cache.
+    fn shared_out(total: u64) -> Dram {
+        let pool = (total / 4).clamp(RECORDS.0, RECORDS.1);
+        Dram {
+            total: Some(total),
+            pool,
+            indexes: total - pool,
+            block_cache: None,
+            cache: total / 2,
+            buffer: (total / 2 / BUFFERS).min(BUFFER_MAX),
+        }
+    }
+
+    fn beside_pool(fit: Fit, data: u64) -> Dram {
+        let (pool, cache) = match fit {
+            Fit::Spill => (data / 4, data / 4),
+            Fit::Long => (data / 10, data / 4),
+            Fit::Pool | Fit::Commits => (data * 3, data * 2),
+            Fit::Tables => (data / 4, data * 2),
+            Fit::Cold => (data / 4, data / 8),
+        };
+        let pool = pool.next_multiple_of(1 << 20).max(POOL_MIN);
+        Dram {
+            total: None,
+            pool,
+            indexes: 2 * cache + (256 << 20),
+            block_cache: Some(cache),
+            cache,
+            buffer: BUFFER_MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FITS: [Fit; 6] = [Fit::Spill, Fit::Long, Fit::Pool, Fit::Tables, Fit::Cold, Fit::Commits];
+
+    #[test]
+    fn on_a_disk_all_have_the_same() {
+        for memory in [8 << 20, 32 << 20, 64 << 20, 128 << 20, 1 << 30] {
+            let sizes = Sizes { memory, data: 1 << 20 };
+            for fit in FITS {
+                let dram = sizes.dram(Place::Disk, fit);
+                let total = dram.total.unwrap();
+                assert_eq!(dram.pool + dram.indexes, total);
+                assert!(dram.block_cache.is_none_or(|cache| cache <= dram.indexes / 2), "{fit:?}");
+                assert!(dram.cache + BUFFERS * dram.buffer <= total);
+            }
+        }
+    }
+
+    #[test]
+    fn data_is_so_many_times_the_memory() {
+        for memory in [32 << 20, 64 << 20, 128 << 20, 1 << 30] {
+            let sizes = Sizes { memory, data: 1 << 20 };
+            for (fit, times) in [(Fit::Spill, 8), (Fit::Long, 10)] {
+                let total = sizes.dram(Place::Disk, fit).total.unwrap();
+                assert_eq!(sizes.data(Place::Disk, fit), times * total, "{fit:?} {memory}");
+            }
+        }
+        let tmpfs = Sizes { memory: 1, data: 1 << 30 };
+        assert_eq!(tmpfs.dram(Place::Tmpfs, Fit::Spill).pool, 256 << 20);
+    }
+}

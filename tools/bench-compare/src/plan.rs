@@ -1,0 +1,80 @@
+//! How long each benchmark takes, what is timed in it, and what comes before and after.
+
+use std::time::Duration;
+
+use crate::data::BLOCK;
+use crate::engines::Maker;
+use crate::flags::Flags;
+use crate::measure::latency::Timing;
+use crate::slices::{SLICES, Slice};
+use crate::stages::{Case, PageCache, Place, Stage, Work};
+use crate::work::Length;
+
+/// Longest that a fill may take, and with a store that commits page by page; what it reached by then is told.
+const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE_PAGES: Duration = Duration::from_secs(20);
+/// Longest of a slice.
+const SLICE: Duration = Duration::from_secs(1);
+/// Of so many reads from memory one is timed: the clock costs as much as a part of one. The same with puts of a fill.
+const OPS_A_TIME: u32 = 16;
+/// Of the blocks of cold data so many parts may be read. Engines that compress keep two blocks in one of the disk's.
+const COLD_PART: u64 = 16;
+/// Of the reads of cold data one in so many comes before those that count: it opens tables.
+const WARM_PART: u64 = 50;
+
+/// For what is not measured.
+pub const UNTIMED: Timing = Timing::Off;
+
+/// How long `case` takes on `maker`.
+pub fn length(flags: &Flags, stage: &Stage, case: &Case, maker: &Maker) -> Length {
+    let time = match case.work {
+        Work::Fill if maker.has_log => PATIENCE,
+        Work::Fill => PATIENCE_PAGES,
+        Work::Steady => flags.duration,
+        _ => flags.seconds,
+    };
+    let blocks = flags.sizes.data(stage.place, stage.fit) / BLOCK;
+    let ops = if stays_cold(stage, case) { blocks / COLD_PART } else { u64::MAX };
+    Length { time, ops }
+}
+
+/// What comes before it and is not counted.
+pub fn warm(stage: &Stage, case: &Case, length: Length) -> Option<Length> {
+    match case.work {
+        Work::Get | Work::GetAbsent | Work::Scan if stays_cold(stage, case) => {
+            Some(Length { time: length.time, ops: length.ops / WARM_PART })
+        }
+        Work::Get | Work::GetAbsent | Work::Scan => {
+            Some(Length { time: length.time / 5, ops: u64::MAX })
+        }
+        Work::Fill | Work::Commit(_) | Work::Steady | Work::GetWhilePut(_) => None,
+    }
+}
+
+/// Synced commits of one thread are measured in slices, in turn with bare loops.
+pub fn slices(flags: &Flags, stage: &Stage, case: &Case) -> Option<Slice> {
+    (stage.place == Place::Disk && case.has_bare_loops())
+        .then(|| Slice { time: flags.seconds.min(SLICE), count: SLICES })
+}
+
+/// Which operations are timed.
+pub fn timing(place: Place, case: &Case) -> Timing {
+    match case.work {
+        Work::Steady => Timing::Every(1),
+        _ if place != Place::Disk => Timing::Off,
+        Work::Commit(_) | Work::Scan => Timing::Every(1),
+        _ if case.cache == PageCache::Used || case.work == Work::Fill => Timing::Every(OPS_A_TIME),
+        _ => Timing::Every(1),
+    }
+}
+
+/// Whether background threads have something to do after it that it caused.
+pub fn owes(work: Work) -> bool {
+    matches!(work, Work::Fill | Work::Steady | Work::GetWhilePut(_))
+}
+
+/// Whether so little is read that the system's cache stays cold.
+fn stays_cold(stage: &Stage, case: &Case) -> bool {
+    let reads = matches!(case.work, Work::Get | Work::GetAbsent | Work::Scan);
+    stage.place == Place::Disk && reads && case.cache != PageCache::Used
+}

@@ -1,0 +1,172 @@
+//! Rows of runs that never happened.
+
+use std::path::Path;
+
+use super::{BEST, Report, table};
+use crate::crew::Rate;
+use crate::engines::{BARE_LOOPS, RIVALS};
+use crate::flags::Flags;
+use crate::kept::Kept;
+use crate::promise::{Promise, UNEQUAL};
+use crate::report::docs;
+use crate::sample::Sample;
+use crate::stages::{self, Place};
+use crate::work::Measured;
+
+/// Three runs of `benchmark` on an engine that does `rate`, and a tenth more or less.
+fn runs(benchmark: &str, engine: &'static str, promise: Promise, rate: f64) -> Vec<Sample> {
+    let (stage, case) = stages::find(benchmark, 1, 100).unwrap();
+    let sample = |(run, part): (usize, f64)| Sample {
+        engine,
+        run,
+        stage,
+        case,
+        keys: 10,
+        promise,
+        durability: format!("as {engine} says"),
+        measured: Measured {
+            rate: Rate { ops: (rate * part) as u64, seconds: 1.0 },
+            ..Measured::default()
+        },
+    };
+    [1.0, 0.9, 1.1].into_iter().enumerate().map(sample).collect()
+}
+
+fn report(samples: Vec<Sample>) -> Report {
+    let mut kept = Kept::default();
+    samples.into_iter().for_each(|sample| kept.add(sample).unwrap());
+    Report::of(kept)
+}
+
+/// What is synced, what is not, and what is neither.
+fn mixed() -> Report {
+    let mut samples = runs("disk-sync", "strandline", Promise::Synced, 1000.0);
+    samples.extend(runs("disk-sync", "rocksdb", Promise::Synced, 500.0));
+    samples.extend(runs("disk-sync", "redb", Promise::Nothing, 4000.0));
+    samples.extend(runs("synccommit", "strandline", Promise::ProcessCrash, 9000.0));
+    samples.extend(runs("synccommit", "rocksdb", Promise::Synced, 10.0));
+    report(samples)
+}
+
+#[test]
+fn every_row_names_both_promises_and_has_no_ratio_where_they_differ() {
+    let report = mixed();
+    let (text, page) = (table::text(&report), docs::page(&report, ""));
+    for row in report.rows() {
+        let [ours, theirs] = row.ratio.promises();
+        for text in [&text, &page] {
+            let ratio = row.ratio.to_string();
+            let line = text.lines().find(|line| {
+                line.contains(row.case.0) && line.contains(row.rival) && line.contains(&ratio)
+            });
+            let line = line.unwrap_or_else(|| panic!("{row:?} in {text}"));
+            assert!(line.contains(ours.words()) && line.contains(theirs.words()), "{line}");
+            assert_eq!(line.contains(UNEQUAL), ours != theirs, "{line}");
+        }
+    }
+    assert_eq!(report.rows().len(), 3);
+    let unequal: Vec<&str> = page.lines().filter(|line| line.contains("- (promises")).collect();
+    assert_eq!(unequal.len(), 2, "{page}");
+}
+
+#[test]
+fn the_best_loop_of_each_run_has_a_row() {
+    let mut samples = runs("disk-sync", "strandline", Promise::Synced, 1000.0);
+    samples.extend(runs("disk-sync", "bare-append", Promise::Synced, 500.0));
+    samples.extend(runs("disk-sync", "bare-direct", Promise::Synced, 2000.0));
+    let rows = report(samples).rows();
+    let best = rows.iter().find(|row| row.rival == BEST).unwrap();
+    assert_eq!(best.ratio.figures(), Some([0.5; 3]));
+    assert!(best.durability[1].starts_with("bare-direct"), "{best:?}");
+}
+
+#[test]
+fn a_group_has_a_table_of_its_own() {
+    let page = docs::page(&mixed(), "");
+    let (disk, split) = (page.find(Place::Disk.about()), page.find(Place::Split.about()));
+    let (sync, commit) = (page.find("| disk-sync |"), page.find("| synccommit |"));
+    assert!(disk < sync && sync < split && split < commit, "{page}");
+    assert!(page.contains("Not measured yet: `--group=tmpfs`"), "{page}");
+}
+
+#[test]
+fn a_ratio_is_of_runs_of_the_same_turn() {
+    let mut samples = runs("disk-sync", "strandline", Promise::Synced, 1000.0);
+    samples.extend(runs("disk-sync", "fjall", Promise::Synced, 500.0));
+    assert_eq!(report(samples).rows()[0].ratio.figures(), Some([2.0, 2.0, 2.0]));
+}
+
+/// A file of the repository.
+fn file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The cells of the lines that are in a table.
+fn rows(page: &str) -> Vec<Vec<&str>> {
+    let lines = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    lines.map(|line| line.split(" | ").collect()).collect()
+}
+
+#[test]
+fn every_row_of_the_page_names_both_promises() {
+    let page = file(docs::PAGE);
+    let named = |cell: &str| Promise::named(cell).unwrap_or_else(|| panic!("{cell}: no promise"));
+    let (mut figures, mut costs) = (0, 0);
+    for cells in rows(&page) {
+        match cells[..] {
+            ["benchmark", ..] => {}
+            [_, _, _, _, _, _, ratio, ours, theirs, _] => {
+                let differ = named(ours) != named(theirs);
+                assert_eq!(ratio.contains(UNEQUAL), differ, "{cells:?}");
+                assert_eq!(ratio.starts_with('-'), differ || ratio.contains("keys"), "{cells:?}");
+                figures += 1;
+            }
+            [_, _, _, _, ours, _, theirs, _] => {
+                named(ours);
+                named(theirs);
+                costs += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(figures > 0 && costs > 0, "no row was found: have the tables changed?");
+}
+
+#[test]
+fn a_group_on_the_page_is_whole() {
+    let page = file(docs::PAGE);
+    let rows = rows(&page);
+    for place in Place::ALL.iter().filter(|place| {
+        let missing = format!("Not measured yet: `--group={}`", place.name());
+        !page.contains(&missing)
+    }) {
+        for stage in stages::all().filter(|stage| stage.place == *place) {
+            for case in stage.cases {
+                let rivals = RIVALS.iter().chain(&BARE_LOOPS);
+                for maker in rivals.filter(|maker| (maker.offers)(stage, case)) {
+                    let (threads, size) = (case.threads.to_string(), stage.value_size.to_string());
+                    let wanted = [case.name, maker.name, &threads, &size];
+                    assert!(rows.iter().any(|row| row.starts_with(&wanted)), "{wanted:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn commands_in_the_documents_are_understood() {
+    let mut commands = 0;
+    for name in ["README.md", "CONTRIBUTING.md", docs::PAGE] {
+        let text = file(name).replace("=DIR", "=/").replace("=FILE", "=file");
+        let lines = text.lines().filter_map(|line| line.split_once("strandline-bench-compare -- "));
+        let parts = text.lines().filter_map(|line| line.split_once("$B "));
+        for (_, words) in lines.chain(parts) {
+            let words = words.split(['`', '"', '|']).next().unwrap_or_default().split_whitespace();
+            let words = words.chain(["--into=file"]).map(String::from).collect::<Vec<_>>();
+            Flags::parse(&words).unwrap_or_else(|error| panic!("{name}: {words:?}: {error}"));
+            commands += 1;
+        }
+    }
+    assert!(commands > 2, "{commands}");
+}

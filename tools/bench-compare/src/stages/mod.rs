@@ -1,0 +1,128 @@
+//! Which benchmarks there are, and on which stores they run.
+
+mod disk;
+mod terms;
+mod tmpfs;
+
+pub use terms::{Fit, PageCache, Place, Prepared, Survives, Work};
+
+/// One benchmark.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name.
+    pub name: &'static str,
+    /// What its threads do.
+    pub work: Work,
+    /// How many there are.
+    pub threads: usize,
+    /// What puts should survive.
+    pub survives: Survives,
+    /// What the system's cache may do.
+    pub cache: PageCache,
+}
+
+impl Case {
+    /// Whether bare loops stand beside it: they have one thread.
+    pub fn has_bare_loops(&self) -> bool {
+        let commits = matches!(self.work, Work::Commit(_));
+        commits && self.cache == PageCache::Used && self.threads == 1
+    }
+}
+
+/// Benchmarks that run on one store, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// Bytes of values.
+    pub value_size: usize,
+    /// Where the store is.
+    pub place: Place,
+    /// How the data lies.
+    pub fit: Fit,
+    /// What is done before.
+    pub prepared: Prepared,
+    /// The benchmarks.
+    pub cases: &'static [Case],
+}
+
+const fn case(
+    name: &'static str,
+    work: Work,
+    threads: usize,
+    survives: Survives,
+    cache: PageCache,
+) -> Case {
+    Case { name, work, threads, survives, cache }
+}
+
+/// Puts a second that each engine can do beside gets.
+const PACE: u32 = 50_000;
+
+/// All of them, in the order in which they run.
+pub fn all() -> impl Iterator<Item = &'static Stage> {
+    disk::STAGES.iter().chain(tmpfs::STAGES)
+}
+
+/// The benchmark of this name with so many threads and values of this size, and its stage.
+pub fn find(
+    name: &str,
+    threads: usize,
+    value_size: usize,
+) -> Option<(&'static Stage, &'static Case)> {
+    all().filter(|stage| stage.value_size == value_size).find_map(|stage| {
+        let case = stage.cases.iter().find(|case| case.name == name && case.threads == threads)?;
+        Some((stage, case))
+    })
+}
+
+/// What the benchmarks are about, by name.
+pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    disk::ABOUT.iter().chain(tmpfs::ABOUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_benchmark_is_told_about() {
+        for case in all().flat_map(|stage| stage.cases) {
+            assert_eq!(about().filter(|(name, _)| *name == case.name).count(), 1, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_benchmark_is_found_by_its_name() {
+        for stage in all() {
+            for case in stage.cases {
+                let (found, _) = find(case.name, case.threads, stage.value_size).unwrap();
+                assert!(std::ptr::eq(found, stage), "{case:?} is in two stages");
+            }
+        }
+        assert!(find("disk-sync", 3, 100).is_none());
+    }
+
+    #[test]
+    fn a_benchmark_belongs_to_one_group() {
+        for stage in all() {
+            for case in stage.cases {
+                let others = all().filter(|other| other.cases.iter().any(|o| o.name == case.name));
+                let mut others = others.map(|other| other.place);
+                assert!(others.all(|place| place == stage.place), "{}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn synced_commits_are_compared_at_all_sizes() {
+        for value_size in [100, 1024] {
+            for (name, batch) in [("disk-sync", 1), ("disk-sync-100", 100)] {
+                for threads in [1, 2, 16, 64] {
+                    let (stage, case) = find(name, threads, value_size).unwrap();
+                    assert_eq!(case.work, Work::Commit(batch));
+                    assert_eq!((stage.place, case.survives), (Place::Disk, Survives::Power));
+                    assert_eq!(case.has_bare_loops(), threads == 1);
+                }
+            }
+        }
+    }
+}

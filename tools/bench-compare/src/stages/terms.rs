@@ -1,0 +1,119 @@
+//! What a benchmark asks: where stores are, what puts survive, how data fits memory, what threads do.
+
+/// Where stores are: the groups of benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All on the same disk, this engine's records in DRAM with a log there, with the same memory.
+    Disk,
+    /// All in the same tmpfs: memory with a file system on it, which emulates persistent memory.
+    Tmpfs,
+    /// This engine's pool in tmpfs, everything else on the disk: what a machine with persistent memory would have. Not
+    /// equal terms.
+    Split,
+}
+
+impl Place {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Place; 3] = [Place::Disk, Place::Tmpfs, Place::Split];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Disk => "disk",
+            Place::Tmpfs => "tmpfs",
+            Place::Split => "split",
+        }
+    }
+
+    /// What a reader has to know before its figures.
+    pub fn about(self) -> &'static str {
+        match self {
+            Place::Disk => "On the same disk, with the same memory",
+            Place::Tmpfs => "In the same tmpfs, where no power failure is survived",
+            Place::Split => {
+                "Not on equal terms: this engine's pool in tmpfs, everything else on the disk"
+            }
+        }
+    }
+}
+
+/// What a completed put should survive. In a pool this engine's own are always durable on its device; what an engine keeps
+/// it says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survives {
+    /// Nothing: no log is written.
+    Nothing,
+    /// The end of the process.
+    Kill,
+    /// Power failure: a device was told to make it so.
+    Power,
+}
+
+/// How data, memory and devices fit each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Several times the pool or the memory, so that tables are written all the while.
+    Spill,
+    /// Ten times that.
+    Long,
+    /// All in the pool, or in the cache of the others.
+    Pool,
+    /// All in tables, and the cache holds them.
+    Tables,
+    /// All in tables, and the cache holds a small part.
+    Cold,
+    /// Nothing but commits, with as much memory as a store takes by default.
+    Commits,
+}
+
+/// What a benchmark does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Puts each key once, in random order, into an empty store.
+    Fill,
+    /// Commits batches of so many puts of random keys.
+    Commit(u32),
+    /// Puts random keys for long; each put is timed.
+    Steady,
+    /// Gets random keys.
+    Get,
+    /// Gets keys that are not there.
+    GetAbsent,
+    /// Seeks random keys and reads on for a hundred entries.
+    Scan,
+    /// Gets random keys while one more thread puts, as fast as it can or so many times a second.
+    GetWhilePut(Option<u32>),
+}
+
+/// What the system's cache of files may do for a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCache {
+    /// All it does.
+    Used,
+    /// It begins empty, and so little is read that it stays so.
+    Cold,
+    /// Nothing: only engines that read past it (O_DIRECT).
+    Past,
+    /// Nothing for the engines that can; for the others it begins empty.
+    PastIfAble,
+}
+
+impl PageCache {
+    /// Whether an engine that can should read and write past it.
+    pub fn is_passed(self) -> bool {
+        matches!(self, PageCache::Past | PageCache::PastIfAble)
+    }
+}
+
+/// What is done to a store before its first benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// Nothing: it is empty.
+    Empty,
+    /// Several logs are filled, so that those to come are written as in long use.
+    Primed,
+    /// All keys are put, and what background threads owe for that is done.
+    Loaded,
+    /// All keys are put, and everything is where it stays.
+    Compacted,
+}

@@ -1,0 +1,315 @@
+//! One engine, one run: a store from empty to verified and gone.
+
+use std::path::Path;
+
+use bench::scratch::{MEMORY, Scratch};
+
+use crate::data::{Data, Model};
+use crate::dram::{BUFFERS, Dram};
+use crate::engines::{Engine, Maker, OURS, Result, Setup};
+use crate::flags::Flags;
+use crate::ground;
+use crate::measure::bytes::ProcessBytes;
+use crate::measure::group::Peak;
+use crate::measure::memory::MemoryMeter;
+use crate::plan;
+use crate::promise::Promise;
+use crate::sample::Sample;
+use crate::slices;
+use crate::stages::{Case, PageCache, Place, Prepared, Stage, Survives, Work};
+use crate::verify::{self, Digest};
+use crate::work::{Bench, Clocks, Measured, written_since};
+
+/// Logs that are filled before commits are measured: more than engines keep to write over.
+const LOGS: u64 = BUFFERS + 1;
+/// So many keys that each thread has some.
+const LEAST_KEYS: u64 = 1024;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Figures of each benchmark, and of the bare loops beside it.
+    pub samples: Vec<Sample>,
+    /// What the store held at the end, where that must be the same for all engines.
+    pub digest: Option<Digest>,
+}
+
+/// How a store is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mode {
+    survives: Survives,
+    direct: bool,
+}
+
+/// As data is put before benchmarks that only read or overwrite.
+const LOADING: Mode = Mode { survives: Survives::Kill, direct: false };
+
+/// A store, from one benchmark to the next.
+struct Subject<'s> {
+    maker: &'static Maker,
+    dir: &'s Path,
+    memory: Option<&'s Path>,
+    dram: Dram,
+    /// None while it is closed.
+    engine: Option<(Mode, Box<dyn Engine>)>,
+    stage: &'static Stage,
+    flags: &'s Flags,
+    data: &'s Data,
+    model: &'s Model,
+    begun: &'s Model,
+    run: usize,
+}
+
+/// Runs `cases` of `stage` on a new store of `maker`.
+pub fn run(
+    flags: &Flags,
+    stage: &'static Stage,
+    cases: &[&'static Case],
+    maker: &'static Maker,
+    run: usize,
+) -> Result<Turn> {
+    let cases: Vec<&Case> =
+        cases.iter().copied().filter(|case| (maker.offers)(stage, case)).collect();
+    let sizes = flags.sizes;
+    let (bytes, dram) = (sizes.data(stage.place, stage.fit), sizes.dram(stage.place, stage.fit));
+    let within = |parent: &Path, wanted: u64| Scratch::within(&[parent.to_owned()], wanted);
+    let memory = match stage.place {
+        Place::Disk => None,
+        Place::Tmpfs | Place::Split => Some(within(Path::new(MEMORY), dram.pool + 2 * bytes)?),
+    };
+    let disk = match stage.place {
+        Place::Tmpfs => None,
+        Place::Disk | Place::Split => {
+            ground::settle(&flags.disk)?;
+            // A log of records takes some twice their bytes.
+            Some(within(&flags.disk, 3 * (bytes + dram.pool))?)
+        }
+    };
+    let memory = memory.as_ref().map(Scratch::path);
+    let dir = disk.as_ref().map(Scratch::path).or(memory).ok_or("a store without a folder")?;
+    let data = Data::new(flags.spread, stage.value_size);
+    let model = Model::new((bytes / data.entry()).max(LEAST_KEYS));
+    let puts_beside = cases.iter().any(|case| matches!(case.work, Work::GetWhilePut(_)));
+    // Made before memory is looked at: it is not the store's.
+    let begun = Model::new(if puts_beside { model.len() } else { 0 });
+    let meter = MemoryMeter::start(memory);
+    let mut subject = Subject {
+        maker,
+        dir,
+        memory,
+        dram,
+        engine: None,
+        stage,
+        flags,
+        data: &data,
+        model: &model,
+        begun: &begun,
+        run,
+    };
+    let done = subject.benchmarks(&cases, &meter);
+    let closed = subject.close();
+    let turn = done?;
+    closed?;
+    Ok(turn)
+}
+
+impl Subject<'_> {
+    /// All benchmarks on the store, and a look at all of it before and after.
+    fn benchmarks(&mut self, cases: &[&'static Case], meter: &MemoryMeter) -> Result<Turn> {
+        let Some(first) = cases.first() else {
+            return Ok(Turn { samples: Vec::new(), digest: None });
+        };
+        self.prepare(first)?;
+        let mut peak = self.flags.group.as_deref().map(Peak::of);
+        let mut samples = Vec::new();
+        for case in cases {
+            self.make_ready(case)?;
+            meter.take_peak();
+            peak.iter_mut().for_each(Peak::reset);
+            let (measured, loops) = self.measure(case)?;
+            let group_memory = peak.as_mut().and_then(Peak::bytes);
+            let memory = meter.take_peak();
+            samples.push(self.sample(case, Measured { memory, group_memory, ..measured })?);
+            samples.extend(loops);
+        }
+        let bench = self.bench(0)?;
+        let digest = verify::whole(bench.engine, bench.data, bench.model)?;
+        spot_check(&bench)?;
+        delete_some(&bench)?;
+        // What was put for a time differs from engine to engine.
+        let alike = |work| matches!(work, Work::Fill | Work::Get | Work::GetAbsent | Work::Scan);
+        let same = cases.iter().all(|case| alike(case.work)) && digest.count == bench.model.len();
+        Ok(Turn { samples, digest: same.then_some(digest) })
+    }
+
+    /// Brings the new store to what the stage begins from.
+    fn prepare(&mut self, first: &Case) -> Result<()> {
+        let loads = matches!(self.stage.prepared, Prepared::Loaded | Prepared::Compacted);
+        self.open(if loads { LOADING } else { mode(first) })?;
+        let bench = self.bench(0)?;
+        match self.stage.prepared {
+            Prepared::Empty => return Ok(()),
+            Prepared::Primed if self.maker.has_log => bench.prime(LOGS * self.dram.buffer)?,
+            Prepared::Primed => {}
+            Prepared::Loaded => bench.load()?,
+            Prepared::Compacted => {
+                bench.load()?;
+                bench.engine.compact()?;
+            }
+        }
+        let _seconds = ProcessBytes::settle();
+        if self.fills_caches(first) {
+            verify::whole(bench.engine, bench.data, bench.model)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a look at the whole store before a benchmark is worth its time: it is to find everything in caches.
+    fn fills_caches(&self, case: &Case) -> bool {
+        case.cache == PageCache::Used
+            && matches!(self.stage.prepared, Prepared::Loaded | Prepared::Compacted)
+    }
+
+    /// Opens the store anew, if the benchmark needs that.
+    fn make_ready(&mut self, case: &Case) -> Result<()> {
+        let on_disk = self.stage.place == Place::Disk;
+        let cold =
+            on_disk && case.cache != PageCache::Used && self.stage.prepared != Prepared::Empty;
+        let open = self.engine.as_ref().map(|(mode, _)| *mode);
+        if cold || open != Some(mode(case)) {
+            self.close()?;
+            if cold {
+                ground::chill(self.dir)?;
+            }
+            self.open(mode(case))?;
+            if self.fills_caches(case) {
+                let bench = self.bench(0)?;
+                verify::whole(bench.engine, bench.data, bench.model)?;
+            }
+        } else if on_disk {
+            ground::sync(self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the benchmark, and the bare loops beside it.
+    fn measure(&self, case: &'static Case) -> Result<(Measured, Vec<Sample>)> {
+        let length = plan::length(self.flags, self.stage, case, self.maker);
+        if let Some(warm) = plan::warm(self.stage, case, length) {
+            let bench = self.bench(1)?;
+            bench.run(case.work, case.threads, warm, &Clocks::new(plan::UNTIMED))?;
+        }
+        let bench = self.bench(2)?;
+        let clocks = Clocks::new(plan::timing(self.stage.place, case));
+        let (before, moved) = (bench.engine.written(), ProcessBytes::now());
+        let slices = plan::slices(self.flags, self.stage, case);
+        let (mut measured, loops) = match slices {
+            Some(slice) => {
+                let beside = self.maker.name == OURS.name;
+                let setup = self.setup(mode(case));
+                slices::run(&bench, self.stage, case, slice, &clocks, beside.then_some(&setup))?
+            }
+            None => (bench.run(case.work, case.threads, length, &clocks)?, Vec::new()),
+        };
+        if plan::owes(case.work) {
+            measured.settled = ProcessBytes::settle();
+            measured.moved = ProcessBytes::now().since(moved);
+            measured.written = written_since(bench.engine, before);
+        }
+        measured.latency = clocks.main.latency();
+        measured.aside_latency = clocks.aside.latency();
+        let loops = loops.into_iter().map(|one| Sample {
+            engine: one.maker.name,
+            run: self.run,
+            stage: self.stage,
+            case,
+            keys: 0,
+            promise: Promise::Synced,
+            durability: one.durability,
+            measured: one.measured,
+        });
+        Ok((measured, loops.collect()))
+    }
+
+    fn sample(&self, case: &'static Case, measured: Measured) -> Result<Sample> {
+        let bench = self.bench(0)?;
+        Ok(Sample {
+            engine: self.maker.name,
+            run: self.run,
+            stage: self.stage,
+            case,
+            keys: self.model.len(),
+            promise: bench.engine.promise(),
+            durability: bench.engine.durability()?,
+            measured,
+        })
+    }
+
+    /// The store at hand. What is drawn differs with `salt`.
+    fn bench(&self, salt: u64) -> Result<Bench<'_>> {
+        let (_, engine) = self.engine.as_ref().ok_or("the store is closed")?;
+        Ok(Bench {
+            engine: &**engine,
+            data: self.data,
+            model: self.model,
+            begun: self.begun,
+            seed: self.flags.seed + self.run as u64 + (salt << 8),
+        })
+    }
+
+    fn setup(&self, mode: Mode) -> Setup<'_> {
+        Setup {
+            dir: self.dir,
+            memory: self.memory,
+            place: self.stage.place,
+            fit: self.stage.fit,
+            survives: mode.survives,
+            direct: mode.direct,
+            dram: self.dram,
+            counted: self.flags.counted,
+        }
+    }
+
+    fn open(&mut self, mode: Mode) -> Result<()> {
+        self.engine = Some((mode, (self.maker.open)(&self.setup(mode))?));
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.engine.take().map_or(Ok(()), |(_, engine)| engine.close())
+    }
+}
+
+/// As a store is open for `case`.
+fn mode(case: &Case) -> Mode {
+    Mode { survives: case.survives, direct: case.cache.is_passed() }
+}
+
+/// Gets of keys all over the store, since the whole scan went another way.
+fn spot_check(bench: &Bench<'_>) -> Result<()> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let count = bench.model.len();
+    for number in (0..count).step_by((count / 10_000).max(1) as usize) {
+        bench.data.key(number, &mut key);
+        value.clear();
+        let found = bench.engine.get(&key, &mut value)?;
+        let got = bench.data.generation(number, &value).filter(|_| found);
+        let wanted = Some(bench.model.get(number)).filter(|generation| *generation > 0);
+        if got != wanted {
+            return Err(format!("get {number} at the end: generation {got:?}, not {wanted:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a few keys, the last thing that is done to a store: they must be gone, and only they.
+fn delete_some(bench: &Bench<'_>) -> Result<()> {
+    let count = bench.model.len();
+    for number in (0..count).step_by((count / 100).max(1) as usize) {
+        let mut key = Vec::new();
+        bench.data.key(number, &mut key);
+        bench.engine.delete(&key)?;
+        bench.model.set(number, 0);
+    }
+    spot_check(bench)
+}

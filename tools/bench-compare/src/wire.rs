@@ -1,0 +1,184 @@
+//! Samples as JSON: what a child tells its parent, and what a file keeps.
+
+use serde_json::{Value, json};
+
+use crate::crew::Rate;
+use crate::engines::{self, Result, Written};
+use crate::measure::bytes::ProcessBytes;
+use crate::measure::latency::Latency;
+use crate::promise::Promise;
+use crate::sample::Sample;
+use crate::stages;
+use crate::turn::Turn;
+use crate::verify::Digest;
+use crate::work::Measured;
+
+/// The line for `turn`.
+pub fn line(turn: &Turn) -> String {
+    json!({
+        "samples": turn.samples.iter().map(of_sample).collect::<Vec<_>>(),
+        "digest": turn.digest.map(|digest| [digest.count, digest.hash]),
+    })
+    .to_string()
+}
+
+/// The turn of a line.
+///
+/// # Errors
+/// It is none.
+pub fn turn(line: &str) -> Result<Turn> {
+    let value: Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+    let samples = value["samples"].as_array();
+    let samples = samples.and_then(|samples| samples.iter().map(to_sample).collect());
+    let digest = optional(&value["digest"], |digest| {
+        Some(Digest { count: digest[0].as_u64()?, hash: digest[1].as_u64()? })
+    });
+    let (samples, digest) =
+        samples.zip(digest).ok_or_else(|| format!("{line}: not what a run says"))?;
+    Ok(Turn { samples, digest })
+}
+
+/// A sample as JSON.
+pub fn of_sample(sample: &Sample) -> Value {
+    json!({
+        "engine": sample.engine,
+        "run": sample.run,
+        "benchmark": sample.case.name,
+        "threads": sample.case.threads,
+        "value_size": sample.stage.value_size,
+        "keys": sample.keys,
+        "promise": sample.promise.words(),
+        "durability": sample.durability,
+        "measured": of_measured(&sample.measured),
+    })
+}
+
+/// The sample, if it is one of an engine and a benchmark that there are.
+pub fn to_sample(value: &Value) -> Option<Sample> {
+    let (name, threads) = (value["benchmark"].as_str()?, value["threads"].as_u64()?);
+    let value_size = value["value_size"].as_u64()?;
+    let (stage, case) = stages::find(name, threads as usize, value_size as usize)?;
+    let engine = value["engine"].as_str()?;
+    Some(Sample {
+        engine: engines::all().find(|maker| maker.name == engine)?.name,
+        run: value["run"].as_u64()? as usize,
+        stage,
+        case,
+        keys: value["keys"].as_u64()?,
+        promise: Promise::named(value["promise"].as_str()?)?,
+        durability: value["durability"].as_str()?.into(),
+        measured: to_measured(&value["measured"])?,
+    })
+}
+
+fn of_measured(measured: &Measured) -> Value {
+    let rate = |rate: Rate| json!([rate.ops, rate.seconds]);
+    let times = |l: Latency| json!([l.samples, l.p50, l.p99, l.p999, l.longest]);
+    json!({
+        "rate": rate(measured.rate),
+        "commits": measured.commits,
+        "aside": measured.aside.map(rate),
+        "latency": measured.latency.map(times),
+        "aside_latency": measured.aside_latency.map(times),
+        "written": measured.written.map(|w| json!([w.files, w.pm, w.syncs])),
+        "user_bytes": measured.user_bytes,
+        "cut": measured.cut,
+        "moved": [measured.moved.given, measured.moved.dirtied, measured.moved.read],
+        "settled": measured.settled,
+        "memory": measured.memory,
+        "group_memory": measured.group_memory,
+    })
+}
+
+fn to_measured(value: &Value) -> Option<Measured> {
+    let moved = &value["moved"];
+    Some(Measured {
+        rate: to_rate(&value["rate"])?,
+        commits: value["commits"].as_u64()?,
+        aside: optional(&value["aside"], to_rate)?,
+        latency: optional(&value["latency"], to_latency)?,
+        aside_latency: optional(&value["aside_latency"], to_latency)?,
+        written: optional(&value["written"], |written| {
+            Some(Written {
+                files: written[0].as_u64()?,
+                pm: written[1].as_u64()?,
+                syncs: written[2].as_u64(),
+            })
+        })?,
+        user_bytes: value["user_bytes"].as_u64()?,
+        cut: optional(&value["cut"], |cut| Some([cut[0].as_u64()?, cut[1].as_u64()?]))?,
+        moved: ProcessBytes {
+            given: moved[0].as_u64()?,
+            dirtied: moved[1].as_u64()?,
+            read: moved[2].as_u64()?,
+        },
+        settled: value["settled"].as_f64(),
+        memory: value["memory"].as_u64()?,
+        group_memory: value["group_memory"].as_u64(),
+    })
+}
+
+fn to_rate(value: &Value) -> Option<Rate> {
+    Some(Rate { ops: value[0].as_u64()?, seconds: value[1].as_f64()? })
+}
+
+fn to_latency(value: &Value) -> Option<Latency> {
+    Some(Latency {
+        samples: value[0].as_u64()?,
+        p50: value[1].as_f64()?,
+        p99: value[2].as_f64(),
+        p999: value[3].as_f64(),
+        longest: value[4].as_f64()?,
+    })
+}
+
+/// What may be missing; none of all if it is there and not understood.
+fn optional<T>(value: &Value, of: impl Fn(&Value) -> Option<T>) -> Option<Option<T>> {
+    if value.is_null() { Some(None) } else { of(value).map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_comes_over_as_it_was() {
+        let times = Latency { samples: 9, p50: 1.5, p99: Some(2.0), p999: None, longest: 4.25 };
+        let full = Measured {
+            rate: Rate { ops: 7, seconds: 0.5 },
+            commits: 3,
+            aside: Some(Rate { ops: 1, seconds: 1e9 }),
+            latency: Some(times),
+            aside_latency: Some(Latency { p999: Some(3.5), ..times }),
+            written: Some(Written { files: 5, pm: 6, syncs: Some(2) }),
+            user_bytes: 8,
+            cut: Some([3, 4]),
+            moved: ProcessBytes { given: 9, dirtied: 10, read: 11 },
+            settled: Some(0.25),
+            memory: 12,
+            group_memory: Some(13),
+        };
+        let (stage, case) = stages::find("disk-sync", 16, 1024).unwrap();
+        let sample = |measured: &Measured| Sample {
+            engine: "lmdb",
+            run: 2,
+            stage,
+            case,
+            keys: 100,
+            promise: Promise::ProcessCrashOrStore,
+            durability: "NO_SYNC".into(),
+            measured: measured.clone(),
+        };
+        for measured in [full, Measured::default()] {
+            let digest = Some(Digest { count: 100, hash: u64::MAX });
+            let turn = Turn { samples: vec![sample(&measured)], digest };
+            let over = super::turn(&line(&turn)).unwrap();
+            assert_eq!(over.digest, digest);
+            assert_eq!(over.samples[0].measured, measured);
+            assert_eq!(over.samples[0].key(), ("disk-sync", 16, 1024));
+            assert_eq!(format!("{over:?}"), format!("{turn:?}"));
+        }
+        assert!(super::turn("{}").unwrap_err().contains("not what a run says"));
+        assert!(super::turn("panic").is_err());
+    }
+}
