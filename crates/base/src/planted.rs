@@ -249,6 +249,10 @@ bugs! {
     WalBeginNotKept,
     /// An open says how a segment of the log begins before what it begins with is durable.
     WalBeginFirst,
+    /// Writes go on although what was acknowledged long ago is not synced.
+    WalOverdueGoesOn,
+    /// What was written while a sync was under way counts as synced.
+    WalSyncedTooFar,
     /// A directory that an open makes is not synced in the one above it.
     ParentNotSynced,
     /// A new store gets its name before the memory that it names is made.

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::{Error, Result};
 
@@ -67,6 +68,35 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// Those of the device; see [`failure`](Self::failure).
     fn sync(&self) -> Result<()>;
+
+    /// Whether syncs go by time, and there was no [`failure`](Self::failure).
+    fn syncs_in_time(&self) -> bool {
+        false
+    }
+
+    /// Where syncs go by time: in which time one is due, if it is known that there will be one. None after a
+    /// [`failure`](Self::failure).
+    fn sync_due_in(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Syncs what is to be synced by now, where that goes by time; tells as [`sync_due_in`](Self::sync_due_in) when there will be
+    /// more. Others write on meanwhile. Where another thread is at it, this returns at once, and that one has a thread woken.
+    fn sync_if_due(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Where syncs go by time: has `wake` called whenever there is something to sync that [`sync_if_due`](Self::sync_if_due) has
+    /// not told of.
+    fn wake_to_sync(&self, _wake: Box<dyn Fn() + Send + Sync>) {}
+
+    /// Where syncs go by time: makes what is written last. Asked once more, it does nothing, and tells the same.
+    ///
+    /// # Errors
+    /// The [`failure`](Self::failure), if not all that was acknowledged is durable.
+    fn sync_at_end(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Nothing is written any more: others may have the log.
     fn let_go(&self) {}

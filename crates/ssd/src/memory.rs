@@ -129,6 +129,8 @@ impl Shared {
             state.untouched = false;
             if let Some(watch) = &self.watch {
                 watch.changed(call, path, &state.disk);
+                drop(state);
+                watch.after(call, path);
             }
         }
         Ok(result)

@@ -20,4 +20,7 @@ pub trait Watch: Send + Sync {
     /// A call that [changes](Call::changes) something was made, and left this. A file is known by the path
     /// that it was created under, a rename or link by the name that it gave.
     fn changed(&self, _call: Call, _path: &Path, _disk: &Disk) {}
+
+    /// Such a call returns now. The disk may be used.
+    fn after(&self, _call: Call, _path: &Path) {}
 }

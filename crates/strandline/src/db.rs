@@ -72,7 +72,9 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.engine.lifetime.process.holds() {
-            return self.engine.close();
+            // Listeners are told of an error.
+            let _no_caller = self.engine.close();
+            return;
         }
         // A fork: threads are not there to be joined, and mapping, lock and files are the other process's. What memory
         // this takes goes with the process.
@@ -287,6 +289,9 @@ impl Db {
     /// now on; calls under way end. Nothing needs to be written. The store can be opened again when this returns; only a call
     /// of another thread that does not end within ten seconds keeps it until it ends. Closing it once more does nothing.
     ///
+    /// With [`WalSync::Interval`](crate::WalSync) it syncs the log. That takes as long as the device does, as does a sync that a
+    /// background thread is at.
+    ///
     /// A store is also closed when its last handle of any kind is dropped.
     ///
     /// ```
@@ -305,7 +310,9 @@ impl Db {
     ///
     /// # Errors
     /// `Busy` as long as there are iterators, cursors, snapshots or pinned values, whose bytes or versions others could change;
-    /// the message counts them by kind. Nothing is closed then: drop them, and close again.
+    /// the message counts them by kind. Nothing is closed then: drop them, and close again. `Io` and others of the device, with
+    /// `WalSync::Interval`, if not all that returned could be synced: the store is closed, and power failure may take the last
+    /// writes. Where the last handle is dropped instead, listeners are told.
     pub fn close(&self) -> Result<()> {
         self.handle.engine.close_unless_held()
     }

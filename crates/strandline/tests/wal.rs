@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use common::{Contents, TempDir, dump, kind_of, numbered};
 use ssd::{Append, Call, Disk, Failure, Faulty, Fs, Memory, Overwrite, Read, Rule};
@@ -601,14 +601,41 @@ fn a_keyspace_whose_drop_poisons_the_store_can_be_read() {
     assert!(found.is_none_or(|value| value == Some(b"value".to_vec())));
 }
 
-/// A disk whose syncs take a while, counted.
+/// A disk whose syncs are counted, and take a while or as long as it stalls.
 struct Slow {
     fs: Memory,
-    syncs: Arc<AtomicU64>,
-    slow: Arc<AtomicBool>,
+    pace: Arc<Pace>,
 }
 
-struct SlowFile(Box<dyn Overwrite>, Arc<AtomicU64>, Arc<AtomicBool>);
+#[derive(Default)]
+struct Pace {
+    syncs: AtomicU64,
+    slow: AtomicBool,
+    stalled: Mutex<bool>,
+    goes_on: Condvar,
+}
+
+impl Pace {
+    fn sync(&self) {
+        self.syncs.fetch_add(1, Relaxed);
+        if self.slow.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        let stalled = self.stalled.lock().expect("alone");
+        drop(self.goes_on.wait_while(stalled, |stalled| *stalled).expect("alone"));
+    }
+
+    fn stall(&self) {
+        *self.stalled.lock().expect("alone") = true;
+    }
+
+    fn go_on(&self) {
+        *self.stalled.lock().expect("alone") = false;
+        self.goes_on.notify_all();
+    }
+}
+
+struct SlowFile(Box<dyn Overwrite>, Arc<Pace>);
 
 impl Overwrite for SlowFile {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> strandline::Result<()> {
@@ -620,10 +647,7 @@ impl Overwrite for SlowFile {
     }
 
     fn sync(&mut self) -> strandline::Result<()> {
-        self.1.fetch_add(1, Relaxed);
-        if self.2.load(Relaxed) {
-            std::thread::sleep(Duration::from_millis(3));
-        }
+        self.1.sync();
         self.0.sync()
     }
 
@@ -650,8 +674,7 @@ impl Fs for Slow {
     }
 
     fn overwrite(&self, path: &Path) -> strandline::Result<Box<dyn Overwrite>> {
-        let (syncs, slow) = (Arc::clone(&self.syncs), Arc::clone(&self.slow));
-        Ok(Box::new(SlowFile(self.fs.overwrite(path)?, syncs, slow)))
+        Ok(Box::new(SlowFile(self.fs.overwrite(path)?, Arc::clone(&self.pace))))
     }
 
     fn open(&self, path: &Path) -> strandline::Result<Arc<dyn Read>> {
@@ -691,16 +714,16 @@ impl Fs for Slow {
 fn writers_who_wait_share_a_sync() {
     const WRITERS: u64 = 4;
     const WRITES: u64 = 25;
-    let (syncs, slow) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let fs = Slow { fs: Memory::default(), syncs: Arc::clone(&syncs), slow: Arc::clone(&slow) };
+    let pace = Arc::new(Pace::default());
+    let fs = Slow { fs: Memory::default(), pace: Arc::clone(&pace) };
     let disk = fs.fs.clone();
     let place = Place::make(Arc::new(fs), WalSync::Always);
     let db = place.open(0).expect("open");
     for lane in 0..WRITERS {
         db.put(numbered(lane), b"first").expect("put");
     }
-    let before = syncs.load(Relaxed);
-    slow.store(true, Relaxed);
+    let before = pace.syncs.load(Relaxed);
+    pace.slow.store(true, Relaxed);
     let start = Barrier::new(WRITERS as usize);
     std::thread::scope(|scope| {
         for lane in 0..WRITERS {
@@ -713,7 +736,7 @@ fn writers_who_wait_share_a_sync() {
             });
         }
     });
-    let shared = syncs.load(Relaxed) - before;
+    let shared = pace.syncs.load(Relaxed) - before;
     // One each would be 100; two at a time 50.
     assert!((WRITES..=WRITERS * WRITES * 3 / 4).contains(&shared), "{shared} syncs");
     drop(db);
@@ -722,6 +745,128 @@ fn writers_who_wait_share_a_sync() {
         let place = Place { fs: Arc::new(Memory::new(survivor)), sync: WalSync::Always };
         let found = contents(&place.open(0).expect("open"));
         assert!(found.values().all(|value| *value == (WRITES - 1).to_le_bytes()), "{found:?}");
+    }
+}
+
+/// Puts one key after the other until `until` says so or a minute is over; tells how many were acknowledged.
+fn put_until(db: &Db, acknowledged: &AtomicU64, until: impl Fn(u64) -> bool) {
+    let began = Instant::now();
+    while !until(acknowledged.load(Relaxed)) && began.elapsed() < Duration::from_secs(60) {
+        db.put(numbered(acknowledged.load(Relaxed) % 50), b"value").expect("put");
+        acknowledged.fetch_add(1, Relaxed);
+    }
+}
+
+/// Waits until `holds`, a minute at most.
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn stalling(sync: WalSync) -> (Arc<Pace>, Place) {
+    let pace = Arc::new(Pace::default());
+    let fs = Slow { fs: Memory::default(), pace: Arc::clone(&pace) };
+    (pace, Place::make(Arc::new(fs), sync))
+}
+
+/// The device stalls in a sync that was asked for: who asked waits, writers go on.
+#[test]
+fn without_syncs_writers_go_on_while_the_device_stalls() {
+    let (pace, place) = stalling(WalSync::Never);
+    let db = place.open(0).expect("open");
+    db.put(b"key", b"value").expect("put");
+    pace.stall();
+    let (acknowledged, synced) = (AtomicU64::new(0), AtomicBool::new(false));
+    let before = pace.syncs.load(Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            db.sync_wal().expect("in the end");
+            synced.store(true, Relaxed);
+        });
+        wait_until("a sync", || pace.syncs.load(Relaxed) > before);
+        // Few enough for the segment: the next one is named by a sync.
+        put_until(&db, &acknowledged, |count| count == 20);
+        assert!(!synced.load(Relaxed));
+        pace.go_on();
+    });
+    assert_eq!((acknowledged.load(Relaxed), synced.load(Relaxed)), (20, true));
+}
+
+/// With an interval writers go on for two of them, then they wait; when the device goes on, so do they.
+#[test]
+fn with_an_interval_writers_wait_for_a_device_that_stalls_when_two_have_passed() {
+    let (pace, place) = stalling(WalSync::Interval(Duration::from_millis(40)));
+    let db = place.open(1).expect("open");
+    let (acknowledged, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    pace.stall();
+    let before = pace.syncs.load(Relaxed);
+    let slowly = |_: u64| {
+        std::thread::sleep(Duration::from_millis(2));
+        done.load(Relaxed)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| put_until(&db, &acknowledged, slowly));
+        // A background thread is at it, and then the writer is.
+        wait_until("a sync beside", || pace.syncs.load(Relaxed) > before);
+        wait_until("a sync of the writer", || pace.syncs.load(Relaxed) > before + 1);
+        let count = acknowledged.load(Relaxed);
+        assert!(count > 0, "they go on at first");
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(acknowledged.load(Relaxed) <= count + 1, "they wait");
+        pace.go_on();
+        wait_until("puts again", || acknowledged.load(Relaxed) > count + 30);
+        done.store(true, Relaxed);
+    });
+}
+
+/// Synced writes wait for the device, all of them come back, and are there.
+#[test]
+fn synced_writers_wait_for_a_device_that_stalls() {
+    let (pace, place) = stalling(WalSync::Always);
+    let db = place.open(0).expect("open");
+    pace.stall();
+    let back = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for lane in 0..4 {
+            let (db, back) = (&db, &back);
+            scope.spawn(move || {
+                db.put(numbered(lane), b"value").expect("put");
+                back.fetch_add(1, Relaxed);
+            });
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(back.load(Relaxed), 0);
+        pace.go_on();
+    });
+    assert_eq!(contents(&db).len(), 4);
+}
+
+/// A background thread syncs what was written, though nothing is written any more; a close does, too.
+#[test]
+fn with_an_interval_what_was_written_is_synced_in_time() {
+    for closes in [false, true] {
+        let every = Duration::from_millis(if closes { 3_600_000 } else { 20 });
+        let disk = Memory::default();
+        let place = Place::make(Arc::new(disk.clone()), WalSync::Interval(every));
+        let db = place.open(1).expect("open");
+        for i in 0..20 {
+            db.put(numbered(i), b"value").expect("put");
+        }
+        let is_kept = || {
+            disk.disk().survivors(3, 1).all(|survivor| {
+                let fs = Arc::new(Memory::new(survivor));
+                let place = Place { fs, sync: WalSync::Always };
+                contents(&place.open(0).expect("open")).len() == 20
+            })
+        };
+        if closes {
+            assert!(!is_kept());
+            db.close().expect("close");
+        }
+        wait_until("synced", is_kept);
     }
 }
 

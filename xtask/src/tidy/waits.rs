@@ -49,6 +49,8 @@ fn is_source(path: &str) -> bool {
         && parts.next().is_some_and(ours)
         && parts.next() == Some("src")
         && path.ends_with(".rs")
+        // Tests that have files of their own.
+        && !path.contains("/tests/")
 }
 
 /// Paths of sources that the table names.
@@ -79,7 +81,7 @@ mod tests {
                 .starts_with("crates/a/src/no.rs:2: ")
         );
         assert!(found(&[])[0].contains("names crates/a/src/x.rs"));
-        let elsewhere = [listed, ("tools/b/src/y.rs", sleeps), ("crates/a/tests/z.rs", sleeps)];
+        let elsewhere = [listed, ("tools/b/src/y.rs", sleeps), ("crates/a/src/tests/z.rs", sleeps)];
         assert!(found(&elsewhere).is_empty());
         let tests = format!("fn g() {{}}\n#[cfg(test)]\nmod tests {{ {sleeps} }}\n");
         assert!(found(&[listed, ("crates/a/src/t.rs", &tests)]).is_empty());

@@ -3,4 +3,6 @@
 mod expired;
 mod idle_memory;
 pub(crate) mod jobs;
+#[cfg(test)]
+mod tests;
 pub(crate) mod worker;

@@ -9,7 +9,7 @@ use base::Result;
 use crate::caught::{caught, panicked};
 use crate::engine::Engine;
 use crate::quantum::Worked;
-use crate::runtime::{InTurns, NextTurn, Runtime, ThreadPool};
+use crate::runtime::{InTurns, NextTurn, Runtime, SyncPlaces, ThreadPool};
 
 /// Entries between looks at whether the store was closed. Others may take a turn in between.
 const QUANTUM: usize = 16 << 10;
@@ -33,14 +33,18 @@ pub(crate) fn start(engine: &Arc<Engine>, runtime: Option<&Runtime>) -> Result<(
         Some(runtime) => Arc::clone(&runtime.threads),
         None => Arc::new(ThreadPool::start(engine.options.background_threads)?),
     };
-    let waker = engine.background.member.join(&pool, Arc::new(Worker::new(engine)));
+    let waker = engine.background.member.join(&pool, Arc::new(Worker::new(engine, &pool)));
     engine.share.iter().for_each(|share| share.wake_by(waker.clone()));
+    if let Some(journal) = engine.media.region.journal() {
+        journal.wake_to_sync(Box::new(move || waker.wake()));
+    }
     Ok(())
 }
 
 /// A store as the pool of threads sees it.
 struct Worker {
     engine: Weak<Engine>,
+    sync_places: Arc<SyncPlaces>,
     /// How far the pool has been mapped.
     prefaulted: Mutex<u64>,
 }
@@ -49,15 +53,21 @@ impl InTurns for Worker {
     fn turn(&self) -> NextTurn {
         let Some(engine) = self.engine.upgrade() else { return NextTurn::Never };
         engine.events.tell();
-        let next = caught(|| self.turn_of(&engine)).unwrap_or_else(|said| {
+        let mut next = caught(|| self.turn_of(&engine)).unwrap_or_else(|said| {
             // A panic outside a job, which would have been given up: the state is not known.
             engine.poison.set(panicked("work", &said));
             NextTurn::Never
         });
+        let due = self.sync_in_time(&engine);
+        next = due.map_or(next, |due| next.or_within(due));
         if next == NextTurn::Never {
             if engine.check_open("work").is_ok() {
                 // It is poisoned. Others are not to wait for what it would give back.
                 engine.update_debt();
+                if engine.syncs_wal_in_time() {
+                    // What was acknowledged is synced all the same, and writes under way may yet be.
+                    next = due.map_or(NextTurn::WhenWoken, NextTurn::Within);
+                }
             }
             engine.events.tell();
         }
@@ -66,8 +76,25 @@ impl InTurns for Worker {
 }
 
 impl Worker {
-    fn new(engine: &Arc<Engine>) -> Worker {
-        Worker { engine: Arc::downgrade(engine), prefaulted: Mutex::new(0) }
+    fn new(engine: &Arc<Engine>, pool: &ThreadPool) -> Worker {
+        Worker {
+            engine: Arc::downgrade(engine),
+            sync_places: Arc::clone(&pool.sync_places),
+            prefaulted: Mutex::new(0),
+        }
+    }
+
+    /// Syncs the log if that is due and the pool has a thread for it; tells when it is to be looked at again.
+    fn sync_in_time(&self, engine: &Engine) -> Option<Duration> {
+        let due = engine.wal_sync_due_in()?;
+        if due > Duration::ZERO {
+            return Some(due);
+        }
+        let waker = engine.background.member.waker()?;
+        match self.sync_places.take(&waker) {
+            Some(_place) => engine.sync_wal_if_due(),
+            None => Some(IDLE),
+        }
     }
 
     /// Does a quantum of work, if there is any; nothing more once the store is closed or refuses writes.

@@ -23,8 +23,8 @@ impl Db {
         self.engine().check_writable("sync")
     }
 
-    /// As [`Db::sync`], and with `wal_sync = never` makes all of that survive power failure. If the device that has the log
-    /// refuses, the store takes no more writes.
+    /// As [`Db::sync`], and with `wal_sync = never`, or a time, makes all of that survive power failure. Writers go on meanwhile, and
+    /// threads that call it together share a sync. If the device that has the log refuses, the store takes no more writes.
     pub fn sync_wal(&self) -> Result<()> {
         let _call = self.engine().call("sync")?;
         self.engine().sync_wal()
@@ -111,9 +111,10 @@ impl Db {
     }
 
     /// Does background work on this thread, of about so many entries: `while !db.work(1000)?.is_idle() {}` does all of it. For
-    /// stores opened with `background_threads = 0`.
+    /// stores opened with `background_threads = 0`. With `wal_sync` a time it also syncs the log, if that is due.
     pub fn work(&self, entries: usize) -> Result<Work> {
         let _call = self.engine().call("work")?;
+        let _next = self.engine().sync_wal_if_due();
         Ok(match self.engine().work(entries)? {
             Worked::Did => Work::Did,
             Worked::Busy if self.engine().owed_rate().is_some() => {

@@ -36,6 +36,11 @@ impl Member {
         }
     }
 
+    /// What wakes the threads, while the store has a place.
+    pub fn waker(&self) -> Option<Waker> {
+        self.place().as_ref().map(|place| place.waker.clone())
+    }
+
     /// No thread works for the store any more when this returns, but for this one, which may do so now. Threads that were
     /// the store's own have ended.
     pub fn leave(&self) {

@@ -105,24 +105,31 @@ impl Engine {
         if self.lifetime.process.holds() {
             self.lifetime.usage.holds.close().map_err(refused)?;
         }
-        self.close();
-        Ok(())
+        self.close()
     }
 
     /// Stops background work and refuses everything from now on; then lets others open the store, as soon as nothing of
-    /// it is in use. What is durable stays so; nothing needs to be written.
-    pub(crate) fn close(&self) {
+    /// it is in use. What is durable stays so; nothing needs to be written, but where the log is synced as time passes.
+    ///
+    /// # Errors
+    /// Where it is: those of the last sync. The store is closed all the same.
+    pub(crate) fn close(&self) -> Result<()> {
         if !self.lifetime.process.holds() {
-            return;
+            return Ok(());
         }
-        if !self.lifetime.closed.swap(true, SeqCst) {
+        let is_first = !self.lifetime.closed.swap(true, SeqCst);
+        if is_first {
             self.stop();
             self.lifetime.stopped.store(true, SeqCst);
+            // What holds the store may do so for long, and no thread syncs in time any more. Told below.
+            let _synced = self.sync_wal_at_end();
         }
         self.let_go_soon();
         // A call that was under way may have begun a job meanwhile, or kept the jobs from being given up.
         self.end_told();
+        let synced = if is_first { self.sync_wal_at_end() } else { Ok(()) };
         self.events.tell();
+        synced
     }
 
     /// Lets others open the store once nothing of it is in use, or leaves that to the call or hold that lasts longest.
@@ -182,6 +189,7 @@ impl Engine {
     fn leave(&self) {
         if self.lifetime.closed.load(SeqCst) && self.is_idle() {
             let _in_use_elsewhere = self.leave_to_others();
+            self.events.tell();
         }
     }
 
@@ -193,6 +201,8 @@ impl Engine {
         }
         let mut released = self.lifetime.released();
         if !*released && self.is_idle() && self.leave_views() {
+            // Of calls that were under way at the close. Listeners are told if it fails, and the close if it waits still.
+            let _synced = self.sync_wal_at_end();
             self.media.let_go();
             *released = true;
         }

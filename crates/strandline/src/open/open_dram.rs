@@ -4,9 +4,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{OpenMode, Prefault, Region};
+use pmem::{Journal, OpenMode, Prefault, Region};
 
 use crate::engine::{Access, Engine};
 use crate::open::OpenedParts;
@@ -87,6 +88,41 @@ pub(crate) fn setting(
 }
 
 impl Engine {
+    /// The log, unless the store is only read.
+    fn journal_written(&self) -> Option<&dyn Journal> {
+        self.media.region.journal().filter(|_| self.lifetime.access == Access::Write)
+    }
+
+    /// Whether the log is synced as time passes, and has not failed.
+    pub(crate) fn syncs_wal_in_time(&self) -> bool {
+        self.journal_written().is_some_and(|journal| journal.syncs_in_time())
+    }
+
+    /// In which time the log is to be synced, as its interval says, if that is known.
+    pub(crate) fn wal_sync_due_in(&self) -> Option<Duration> {
+        self.journal_written()?.sync_due_in()
+    }
+
+    /// Syncs the log if its interval says so; tells when the next sync is due, if that is known. A failure poisons the store.
+    pub(crate) fn sync_wal_if_due(&self) -> Option<Duration> {
+        let due = self.journal_written()?.sync_if_due();
+        if !self.poison.is_set()
+            && let Err(error) = self.media.region.check_journal()
+        {
+            self.poison_by_log(&error);
+        }
+        due
+    }
+
+    /// No write begins any more: where the log is synced as time passes, makes durable what was acknowledged.
+    ///
+    /// # Errors
+    /// Those of the device, now or before, if not all of it is.
+    pub(crate) fn sync_wal_at_end(&self) -> Result<()> {
+        let synced = self.journal_written().map_or(Ok(()), |journal| journal.sync_at_end());
+        synced.inspect_err(|error| self.poison.set(error))
+    }
+
     /// Makes everything acknowledged survive whatever the device survives that has the log; at once if there is none.
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.check_writable("sync")?;

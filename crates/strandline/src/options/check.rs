@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use base::{Error, ErrorKind, Result};
 
-use super::{Checksum, Level0Form, Options, PmSource, SsdSource};
+use super::{Checksum, Level0Form, Options, PmSource, SsdSource, WalSync};
 use crate::machine::STORE_BYTES_MIN;
 
 /// Smallest memtable: below it every write would flush one.
@@ -44,6 +44,14 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         check_bounds(name, value, &bounds)?;
     }
     check_threads(options)?;
+    if let WalSync::Interval(every) = options.wal_sync {
+        let bounds = 1..=3_600_000;
+        check_bounds(
+            "wal_sync in ms",
+            u64::try_from(every.as_millis()).unwrap_or(u64::MAX),
+            &bounds,
+        )?;
+    }
     if !matches!(options.checksum, Checksum::Xxh3 | Checksum::Crc32c) {
         let text =
             format!("checksum={:?}: tables are written with Xxh3 or Crc32c", options.checksum);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::{Error, ErrorKind, Result};
 
 use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, MEMTABLE_BYTES_MIN};
-use super::{Compression, Row, compression_name, compression_named, parse_size};
+use super::{Compression, Row, compression_name, compression_named, parse_duration, parse_size};
 
 /// Options of a keyspace, given when it is made and kept in the store's manifest. What is not set follows the
 /// [`Options`](crate::Options) of each open.
@@ -101,20 +101,6 @@ pub const KEYSPACE_TABLE: &[Row] = &[
 /// Times to live: the shortest, and one beyond which the clock would end.
 const TTL_MIN: Duration = Duration::from_millis(1);
 const TTL_MAX: Duration = Duration::from_secs(1000 * 366 * 86_400);
-
-/// A time such as `90`, `0.5`, `15m` or `7d`; seconds unless a unit is given.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let (number, scale) = match text.char_indices().last()? {
-        (at, 's') => (&text[..at], 1.0),
-        (at, 'm') => (&text[..at], 60.0),
-        (at, 'h') => (&text[..at], 3600.0),
-        (at, 'd') => (&text[..at], 86_400.0),
-        _ => (text, 1.0),
-    };
-    let seconds: f64 = number.parse().ok()?;
-    Duration::try_from_secs_f64(seconds * scale).ok()
-}
 
 /// Bytes of a name of a hook.
 const HOOK_NAME_BYTES_MAX: usize = 255;

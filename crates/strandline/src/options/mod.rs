@@ -9,6 +9,7 @@ mod table;
 mod text;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) use check::THREADS_MAX;
 pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions};
@@ -19,7 +20,7 @@ use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
 pub use table::{Row, TABLE};
 pub use text::parse_size;
-pub(crate) use text::{compression_name, compression_named};
+pub(crate) use text::{compression_name, compression_named, parse_duration};
 
 /// Where persistent memory comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,12 @@ pub enum WalSync {
     /// Before a write is acknowledged; one sync for all that wait.
     #[default]
     Always,
+    /// By a background thread once this time, 1 ms to 1 h, has passed since a write, while others write on; by a write, before it
+    /// returns, if one that returned two intervals ago is not synced; and by a close. So once a write has returned, power failure
+    /// takes no other that had returned more than two intervals before that one began. What is written last, with no write behind
+    /// it, lasts once a background thread, [`Db::work`](crate::Db::work) or a close has synced it. The end of the process takes
+    /// nothing.
+    Interval(Duration),
     /// By [`Db::sync_wal`](crate::Db::sync_wal), or a write that asks for it
     /// ([`WriteDurability::Synced`](crate::WriteDurability)). Until then a write survives the process, not power failure.
     Never,

@@ -35,10 +35,13 @@ pub const TABLE: &[Row] = &[
     },
     Row {
         name: "wal_sync",
-        unit: "always or never",
+        unit: "always, never, or a time such as 100ms or 1s",
         default: "always",
         doc: "With records in DRAM: whether the log is synced before a write is acknowledged. With never, a write survives the end \
-              of the process at once, and power failure after Db::sync_wal or a write that asks for it.",
+              of the process at once, and power failure after Db::sync_wal or a write that asks for it. With a time, 1 ms to 1 h, \
+              a background thread syncs the log once it has passed, while others write on; a write syncs it if one that returned \
+              twice as long ago is not synced; a close syncs it. Of two writes that have returned, power failure takes no earlier \
+              one that had returned more than two intervals before the later one began.",
     },
     Row {
         name: "zone_size",

@@ -1,5 +1,7 @@
 //! Options from their text form.
 
+use std::time::Duration;
+
 use base::{Error, ErrorKind, Result};
 use sst::{Checksum, Compression, IndexKind};
 
@@ -96,6 +98,16 @@ pub fn parse_size(text: &str) -> Option<u64> {
     (real.is_finite() && (0.0..1e19).contains(&real)).then_some((real * scale as f64) as u64)
 }
 
+/// A time such as `90`, `0.5`, `100ms`, `15m` or `7d`; seconds unless a unit is given.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
+    let found = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
+    let (number, scale) = found.unwrap_or((text, 1.0));
+    let seconds: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(seconds * scale).ok()
+}
+
 const COMPRESSIONS: [(&str, Compression); 4] = [
     ("none", Compression::None),
     ("snappy", Compression::Snappy),
@@ -125,6 +137,8 @@ fn wal_sync_named(text: &str) -> Option<WalSync> {
     match text {
         "always" => Some(WalSync::Always),
         "never" => Some(WalSync::Never),
+        // Without a unit it could be taken for milliseconds.
+        time if time.ends_with('s') => parse_duration(time).map(WalSync::Interval),
         _ => None,
     }
 }

@@ -339,8 +339,7 @@ impl Left {
     ) -> Result<()> {
         let engine = open::open_at(ground, staging, options, Hooks::default(), Access::Write)?;
         let written = self.write_to(&engine, report).and_then(|()| engine.sync_wal());
-        engine.close();
-        written
+        written.and(engine.close())
     }
 
     fn write_to(self, engine: &Engine, report: &mut RepairReport) -> Result<()> {

@@ -5,6 +5,7 @@
 mod files;
 mod memory;
 mod schedule;
+mod sync_places;
 mod thread_pool;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::options::settings::settings;
 pub(crate) use files::SharedFiles;
 pub(crate) use memory::{HeldDram, MemoryShare, SharedMemory};
 pub(crate) use schedule::{InTurns, NextTurn};
+pub(crate) use sync_places::SyncPlaces;
 pub(crate) use thread_pool::{Membership, ThreadPool, Waker, is_in_turn};
 
 settings! {
@@ -40,6 +42,10 @@ settings! {
 /// option `inspect` is on. Their options `background_threads`, `dram_budget` and `block_cache` have no effect. Clones share it.
 /// Its threads end when the last clone is dropped and the last of its stores is closed. A process that is forked from the one
 /// that made it opens nothing with it.
+///
+/// A thread that is at a flush or a compaction waits for the devices of that store, however long they stall. For syncs of logs as
+/// time passes ([`WalSync::Interval`](crate::WalSync)) all threads but one wait at most, so that one is left to stores on other
+/// devices; a Runtime with one thread has none to spare.
 ///
 /// A store takes what the others leave of the budget. When three quarters are taken, the stores whose memtables hold
 /// most are flushed, whether or not they are written to. That is what RocksDB's `Env`, `WriteBufferManager` and shared

@@ -26,6 +26,18 @@ pub(crate) enum NextTurn {
     Never,
 }
 
+impl NextTurn {
+    /// The same, or sooner if there is something to do within that time.
+    pub fn or_within(self, time: Duration) -> NextTurn {
+        match self {
+            NextTurn::Within(own) => NextTurn::Within(own.min(time)),
+            NextTurn::WhenWoken => NextTurn::Within(time),
+            // What failed waits; writers sync by themselves meanwhile, if need be.
+            NextTurn::Now | NextTurn::NotBefore(_) | NextTurn::Never => self,
+        }
+    }
+}
+
 /// Names a member, and is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MemberId(u64);

@@ -10,6 +10,7 @@ use base::{Error, ErrorKind, Result, planted};
 use pmem::SameProcess;
 
 use super::schedule::{Assignment, InTurns, MemberId, NextTurn, Schedule};
+use super::sync_places::SyncPlaces;
 use crate::caught::caught;
 
 thread_local! {
@@ -25,6 +26,8 @@ pub(crate) fn is_in_turn() -> bool {
 pub(crate) struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// For threads that wait for a device.
+    pub sync_places: Arc<SyncPlaces>,
     /// A fork has none of the threads.
     process: SameProcess,
 }
@@ -62,7 +65,9 @@ impl ThreadPool {
     /// `Io` if the system gives none; those that were started end.
     pub fn start(count: u32) -> Result<ThreadPool> {
         let process = SameProcess::begin()?;
-        let mut pool = ThreadPool { shared: Arc::default(), threads: Vec::new(), process };
+        let sync_places = Arc::new(SyncPlaces::of(count));
+        let mut pool =
+            ThreadPool { shared: Arc::default(), threads: Vec::new(), sync_places, process };
         for number in 0..count {
             let shared = Arc::clone(&pool.shared);
             let heritage = planted::heritage();
@@ -188,6 +193,11 @@ impl Waker {
         if self.shared.state().schedule.wake(self.id, Instant::now()) {
             self.shared.changed.notify_one();
         }
+    }
+
+    /// Whether the other wakes the same member, of one pool.
+    pub fn wakes_same(&self, other: &Waker) -> bool {
+        self.id == other.id
     }
 }
 

@@ -16,16 +16,19 @@
 //! - A failure is final: nothing is written any more, and every fence from then on promises nothing.
 
 mod bell;
+mod beside;
 mod chain;
 mod frame;
 mod installer;
 mod live;
 mod newest;
 mod open_segment;
+mod queue;
 mod replay;
 mod rounds;
 mod segment;
 mod supply;
+mod sync_interval;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -36,6 +39,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use base::planted::{self, Bug};
 use base::{Error, Result};
@@ -54,10 +58,12 @@ use frame::Begin;
 use installer::{Installer, LogLocation};
 use live::Live;
 use open_segment::OpenSegment;
+use queue::{Queue, TakenRound};
 use replay::{Continued, OnDamage, Past};
 use rounds::{Lead, Rounds};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use segment::{mend, path as segment_path};
+use sync_interval::SyncInterval;
 use writer::{FrameBatch, Writer, first_len};
 
 /// The file that is locked by the store that has the log open.
@@ -86,55 +92,6 @@ enum RangeEvent {
     Discarded(Range<u64>),
 }
 
-/// What waits to be written. Positions count frames.
-#[derive(Default)]
-struct Queue {
-    batch: FrameBatch,
-    /// The position queued last.
-    count: u64,
-    /// Up to here someone relies on a sync.
-    sync_to: u64,
-    /// What was taken last.
-    taken: Taken,
-}
-
-/// What a round writes.
-#[derive(Clone, Copy, Default)]
-struct Taken {
-    /// Its number.
-    round: u32,
-    /// Up to this position the log is written when it ends,
-    written: u64,
-    /// and up to this one it is synced.
-    synced: u64,
-}
-
-impl Queue {
-    /// The round that keeps the promise: the one that was taken last, or the next, which is told.
-    fn round_of(&mut self, position: u64, promise: Promise) -> u32 {
-        let kept = match promise {
-            Promise::Written => self.taken.written,
-            Promise::Synced => {
-                self.sync_to = self.sync_to.max(position);
-                self.taken.synced
-            }
-        };
-        if position <= kept { self.taken.round } else { self.taken.round.wrapping_add(1) }
-    }
-
-    /// Takes all that waits, for the next round; `batch` is left in its place.
-    fn take(&mut self, batch: &mut FrameBatch) -> (Taken, Promise) {
-        std::mem::swap(&mut self.batch, batch);
-        let syncs = self.sync_to > self.taken.synced;
-        self.taken = Taken {
-            round: self.taken.round.wrapping_add(1),
-            written: self.count,
-            synced: if syncs { self.count } else { self.taken.synced },
-        };
-        (self.taken, if syncs { Promise::Synced } else { Promise::Written })
-    }
-}
-
 /// The file. Its lock is the leader's.
 struct LogEnd {
     writer: Writer,
@@ -157,6 +114,12 @@ pub(crate) struct Log {
     /// As they were after the last round: a file that is at work on a sync is not asked.
     figures: Mutex<JournalFigures>,
     failure: OnceLock<Error>,
+    /// With `wal_sync` a time.
+    interval: Option<SyncInterval>,
+    /// Wakes a thread that is to sync the log in time.
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// One sync at a time goes on beside the writers.
+    beside: Mutex<()>,
 }
 
 enum Begun {
@@ -180,7 +143,9 @@ pub(crate) fn open(
     setting: Setting,
     fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
-    let Setting { entropy, accepts, .. } = setting;
+    let Setting { entropy, accepts, sync, .. } = setting;
+    // Else each round syncs what is relied on.
+    let beside = sync != WalSync::Always;
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
     let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
@@ -188,12 +153,12 @@ pub(crate) fn open(
             let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
             let replayed = past.replay(&region, OnDamage::Refuse)?;
             accepts(&region)?;
-            (region, Writer::new(place.clone(), past.go_on(replayed, entropy)?)?)
+            (region, Writer::new(place.clone(), past.go_on(replayed, entropy)?, beside)?)
         }
         None => {
             let Some(owner) = fresh()? else { return Ok(None) };
             let region = Region::journaled(owner.region_len, Arc::clone(&log) as _)?;
-            (region, Writer::new(place.clone(), begun(place, owner, entropy)?)?)
+            (region, Writer::new(place.clone(), begun(place, owner, entropy)?, beside)?)
         }
     };
     log.note_figures(&writer);
@@ -228,6 +193,10 @@ pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFram
 impl Log {
     fn new(setting: Setting) -> Log {
         let Setting { fs, dir, sync, lock, .. } = setting;
+        let interval = match sync {
+            WalSync::Interval(every) => Some(SyncInterval::new(every)),
+            WalSync::Always | WalSync::Never => None,
+        };
         Log {
             place: LogLocation { fs, dir },
             sync,
@@ -239,6 +208,9 @@ impl Log {
             begun: OnceLock::new(),
             figures: Mutex::default(),
             failure: OnceLock::new(),
+            interval,
+            waker: OnceLock::new(),
+            beside: Mutex::default(),
         }
     }
 
@@ -255,7 +227,7 @@ impl Log {
     fn lead(&self, mut lead: Lead<'_>, end: &Mutex<LogEnd>, settled: &dyn Fn()) {
         let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
         let mut batch = std::mem::take(&mut end.spare);
-        let (taken, promise) = self.queue().take(&mut batch);
+        let (mut taken, promise) = self.queue().take(&mut batch);
         lead.takes();
         if planted::is(Bug::WalToldTooEarly) {
             self.reach(&taken);
@@ -264,17 +236,26 @@ impl Log {
         }
         let len = batch.frames.len() as u64;
         // A panic is as final as any failure: what of the batch is in the file is not known.
-        let written = caught(|| end.writer.write(&mut batch, promise));
+        let written = caught(|| {
+            end.writer.write(&mut batch, promise)?;
+            self.sync_if_overdue(&mut end.writer, &mut taken)
+        });
         let cleaned = match written.unwrap_or_else(|said| Err(panicked("write log", &said))) {
-            Ok(()) => {
-                self.reach(&taken);
+            Ok(was_overdue) => {
+                let awaits_sync = self.reach(&taken);
                 settled();
                 // Those who wait for this round go on while it cleans.
                 lead.announce(taken.round);
+                if was_overdue {
+                    self.note_synced(taken.synced);
+                }
+                if awaits_sync && let Some(wake) = self.waker.get() {
+                    wake();
+                }
                 let kept_up = caught(|| end.writer.upkeep_after(len));
                 kept_up.unwrap_or_else(|said| Err(panicked("clean log", &said)))
             }
-            failed => failed,
+            Err(error) => Err(error),
         };
         if let Err(error) = cleaned {
             self.fail(&error);
@@ -284,11 +265,29 @@ impl Log {
         self.note_figures(&end.writer);
     }
 
-    /// The log is written, and synced, as far as that.
-    fn reach(&self, taken: &Taken) {
+    /// Where the interval says so, the round ends once it is synced, and all before it. Tells whether it did.
+    fn sync_if_overdue(&self, writer: &mut Writer, taken: &mut TakenRound) -> Result<bool> {
+        let is_overdue = self.interval.as_ref().is_some_and(SyncInterval::is_overdue);
+        if !is_overdue || planted::is(Bug::WalOverdueGoesOn) {
+            return Ok(false);
+        }
+        writer.sync()?;
+        taken.synced = taken.written;
+        Ok(true)
+    }
+
+    /// The log is written, and synced, as far as that. Tells whether a thread is to be woken to sync it in time.
+    fn reach(&self, taken: &TakenRound) -> bool {
         let behind = if planted::is(Bug::WalToldTooFar) { self.queue().count } else { 0 };
         self.written.store(taken.written.max(behind), Ordering::Release);
-        self.synced.store(taken.synced.max(behind), Ordering::Release);
+        // A sync beside the writers may have come further.
+        self.synced.fetch_max(taken.synced.max(behind), Ordering::AcqRel);
+        let Some(interval) = &self.interval else { return false };
+        if self.reached(Promise::Synced) >= taken.written {
+            interval.note_synced();
+            return false;
+        }
+        interval.note_written()
     }
 
     fn note_figures(&self, writer: &Writer) {
@@ -321,20 +320,17 @@ impl Journal for Log {
             frame::encode(frames, ranges);
             let long = frames.len() > SPARE_BYTES;
             let mut queue = self.queue();
-            queue.count += 1;
+            let position = queue.push(promise);
             // Of a log that has failed the position is never reached.
             if self.failure.get().is_none() {
                 queue.batch.frames.extend_from_slice(frames);
                 let written = |(at, bytes): &(u64, &[u8])| *at..*at + bytes.len() as u64;
                 queue.batch.changes.extend(ranges.iter().map(written).map(RangeEvent::Written));
             }
-            if promise == Promise::Synced {
-                queue.sync_to = queue.count;
-            }
             if long {
                 *frames = Vec::new();
             }
-            queue.count
+            position
         })
     }
 
@@ -364,7 +360,7 @@ impl Journal for Log {
     fn promise(&self) -> Promise {
         match self.sync {
             WalSync::Always => Promise::Synced,
-            WalSync::Never => Promise::Written,
+            WalSync::Interval(_) | WalSync::Never => Promise::Written,
         }
     }
 
@@ -377,8 +373,28 @@ impl Journal for Log {
     }
 
     fn sync(&self) -> Result<()> {
-        self.settle(self.submitted(), Promise::Synced, &|| {});
+        self.sync_submitted();
         self.failure().map_or(Ok(()), Err)
+    }
+
+    fn syncs_in_time(&self) -> bool {
+        self.interval.is_some() && self.failure.get().is_none()
+    }
+
+    fn sync_due_in(&self) -> Option<Duration> {
+        self.due_in()
+    }
+
+    fn sync_if_due(&self) -> Option<Duration> {
+        self.sync_due()
+    }
+
+    fn wake_to_sync(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let _the_first = self.waker.set(wake);
+    }
+
+    fn sync_at_end(&self) -> Result<()> {
+        self.sync_last()
     }
 
     fn let_go(&self) {
@@ -392,6 +408,14 @@ impl Journal for Log {
             (_, Some(on)) => (Durability::ProcessCrash, format!("the log in {dir} is on {on}")),
             (WalSync::Always, None) => {
                 (Durability::Synced, format!("the log in {dir} is synced before a write returns"))
+            }
+            (WalSync::Interval(every), None) => {
+                let text = format!(
+                    "the log in {dir} is synced once {every:?} have passed; power failure takes nothing that returned more than {:?} \
+                     before the last write was asked for",
+                    2 * every
+                );
+                (Durability::ProcessCrash, text)
             }
             (WalSync::Never, None) => {
                 (Durability::ProcessCrash, format!("the log in {dir} is synced on demand only"))

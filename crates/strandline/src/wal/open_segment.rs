@@ -134,6 +134,12 @@ impl OpenSegment {
         Ok(true)
     }
 
+    /// Others have synced that much of the file.
+    pub fn note_synced(&mut self, len: u64) {
+        self.synced = self.synced.max(len);
+        self.advised = self.advised.max(len);
+    }
+
     /// Has much that was written and not synced written back.
     pub fn advise_written(&mut self) {
         if self.end - self.advised >= ADVISE_EACH {

@@ -12,6 +12,8 @@
 //! - **I-WAL-4** What was written, or that writing failed, is known before anyone is woken for it. The leadership is given up
 //!   before the bell rings for the next leader: who looked too early looks again.
 //! - After a failure all are woken: no round follows whose leader would wake the rest.
+//! - All are woken, too, once something is settled that no round was to settle, by a sync beside the writers or one that was
+//!   overdue: the one that was woken as the next leader may have nothing to wait for any more, and not lead.
 //! - Cleaning of old segments is a part of the round, behind its end: those that it wrote for go on meanwhile, its leader and
 //!   the next round wait.
 
@@ -66,6 +68,11 @@ impl Rounds {
             self.bell(round).wait(heard);
         }
     }
+
+    /// All that wait look again.
+    pub(super) fn wake_all(&self) {
+        self.bells.iter().for_each(|bell| bell.ring(Wake::All));
+    }
 }
 
 impl Lead<'_> {
@@ -89,12 +96,11 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         self.rounds.led.store(false, Ordering::Release);
-        let bells = &self.rounds.bells;
         match self.state {
             // None of those that wait was woken yet; one is to lead.
-            LeadState::Idle => bells.iter().for_each(|bell| bell.ring(Wake::One)),
+            LeadState::Idle => self.rounds.bells.iter().for_each(|bell| bell.ring(Wake::One)),
             // It failed, or panicked.
-            LeadState::Writing => bells.iter().for_each(|bell| bell.ring(Wake::All)),
+            LeadState::Writing => self.rounds.wake_all(),
             LeadState::Announced(round) => self.rounds.bell(round.wrapping_add(1)).ring(Wake::One),
         }
     }

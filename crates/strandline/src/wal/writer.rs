@@ -11,6 +11,7 @@ use std::ops::Range;
 use base::Result;
 use base::planted::{self, Bug};
 use pmem::{JournalFigures, Promise};
+use ssd::Overwrite;
 
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Begin, Content};
@@ -66,6 +67,20 @@ impl FrameBatch {
     }
 }
 
+/// The newest segment, opened once more to be synced beside those who write it.
+pub(crate) struct SecondHandle {
+    file: Box<dyn Overwrite>,
+    segment: u64,
+    /// Bytes that are written.
+    len: u64,
+}
+
+impl SecondHandle {
+    pub fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+}
+
 /// A segment that is full.
 #[derive(Clone, Copy)]
 pub(crate) struct Full {
@@ -92,6 +107,9 @@ pub(crate) struct Writer {
     place: LogLocation,
     installer: Installer,
     segment: OpenSegment,
+    /// None while it is in use, or where there is none.
+    second: Option<SecondHandle>,
+    syncs_beside: bool,
     /// Segments before the one of this number do not count.
     first: u64,
     /// Oldest first, without the one being written.
@@ -104,16 +122,19 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Goes on in the segment that `log` has installed, behind those that are full.
+    /// Goes on in the segment that `log` has installed, behind those that are full. `syncs_beside` says that syncs beside the
+    /// writers are to come.
     ///
     /// # Errors
     /// Those of the device.
-    pub fn new(place: LogLocation, log: Continued) -> Result<Writer> {
+    pub fn new(place: LogLocation, log: Continued, syncs_beside: bool) -> Result<Writer> {
         let Continued { installer, segment, first, full, live } = log;
         let mut writer = Writer {
             place,
             installer,
             segment,
+            second: None,
+            syncs_beside,
             first,
             full,
             live,
@@ -121,6 +142,7 @@ impl Writer {
             frames: Vec::new(),
             figures: JournalFigures::default(),
         };
+        writer.open_second();
         // Stores that are opened often and written to little fill no segment, and each open adds one.
         for _ in 0..CLEANED_AT_OPEN {
             if writer.has_too_many()
@@ -177,6 +199,30 @@ impl Writer {
         Ok(())
     }
 
+    /// The second handle of the segment, if it is there, with how far that is written. Without it only [`sync`](Self::sync) does.
+    pub fn begin_sync_beside(&mut self) -> Option<SecondHandle> {
+        let mut handle = self.second.take()?;
+        handle.len = self.segment.len();
+        Some(handle)
+    }
+
+    /// It has synced that much. Segments before its own are synced anyway.
+    pub fn end_sync_beside(&mut self, handle: SecondHandle) {
+        self.figures.syncs += 1;
+        if self.segment.header.number == handle.segment {
+            self.segment.note_synced(handle.len);
+            self.second = Some(handle);
+        }
+    }
+
+    /// Opens the segment once more. Nothing was written to it that is not durable: both handles are told of all errors.
+    fn open_second(&mut self) {
+        let segment = self.segment.header.number;
+        let open = || self.place.fs.overwrite(&segment::path(&self.place.dir, segment)).ok();
+        let file = self.syncs_beside.then(open).flatten();
+        self.second = file.map(|file| SecondHandle { file, segment, len: 0 });
+    }
+
     pub fn figures(&self) -> JournalFigures {
         JournalFigures {
             segments: self.full.len() as u64 + 1,
@@ -220,6 +266,7 @@ impl Writer {
         self.figures.zeroed_bytes += self.segment.zeroed_bytes;
         let installed = self.installer.install(number + 1, self.next_len())?;
         self.segment = OpenSegment::new(installed, Begin { previous: len, first: self.first });
+        self.open_second();
         self.figures.written_bytes += HEADER_LEN;
         self.figures.syncs += 2;
         self.full.push_back(before);

@@ -47,7 +47,7 @@ impl Engine {
 
     /// The log has failed, and no lock is held.
     #[cold]
-    fn poison_by_log(&self, error: &Error) {
+    pub(crate) fn poison_by_log(&self, error: &Error) {
         self.poison.set(error);
         // A listener that writes is refused, and waits for nothing.
         self.events.tell();

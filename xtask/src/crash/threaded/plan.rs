@@ -1,5 +1,7 @@
 //! Campaigns with real threads: what CI explores, how far, and what it must reach to count.
 
+use std::time::Duration;
+
 use base::planted::Bug;
 use sim::{Keys, Mode};
 use strandline::{Level0Form, WalSync};
@@ -71,6 +73,8 @@ const FLUSHED: Setup = Setup { engine: Engine { level0: Level0Form::Sst, ..ENGIN
 const LOGGED: Setup = Setup { engine: Engine { journaled: true, ..ENGINE }, ..SETUP };
 /// What was acknowledged may go, but only from the end.
 const UNSYNCED: Setup = Setup { wal_sync: WalSync::Never, ..LOGGED };
+/// The same, with syncs beside the writers.
+const TIMED: Setup = Setup { wal_sync: WalSync::Interval(Duration::from_millis(1)), ..LOGGED };
 
 fn mixed() -> Shape {
     Shape {
@@ -226,6 +230,7 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 4),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
+        campaign("threads-wal-timed", TIMED, unsynced(), Mode::Adr, limits, 6),
         campaign("threads-wal-mixed", UNSYNCED, mixed_durabilities(), Mode::Adr, limits, 6),
     ]
 }

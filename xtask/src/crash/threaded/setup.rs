@@ -36,7 +36,7 @@ impl Setup {
     /// What an acknowledgement is worth.
     pub fn promise(&self) -> Promise {
         match (self.engine.journaled, self.wal_sync) {
-            (true, WalSync::Never) => Promise::Prefix,
+            (true, WalSync::Interval(_) | WalSync::Never) => Promise::Prefix,
             _ => Promise::Each,
         }
     }

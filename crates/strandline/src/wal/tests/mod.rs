@@ -1,6 +1,7 @@
 //! The log by itself: a region that is written at random, opened again and again, and held against plain memory.
 
 mod files;
+mod interval;
 
 use std::collections::BTreeMap;
 use std::path::Path;
