@@ -31,6 +31,8 @@ pub(crate) struct OpenSegment {
     synced: u64,
     /// Bytes whose writing was asked for.
     advised: u64,
+    /// Up to here whole pages were written, with zeros behind the frames.
+    covered: u64,
     /// Zeros by which the file grew ahead.
     pub zeroed_bytes: u64,
 }
@@ -48,6 +50,7 @@ impl OpenSegment {
             end: HEADER_LEN,
             synced: HEADER_LEN,
             advised: HEADER_LEN,
+            covered: 0,
             zeroed_bytes: 0,
         }
     }
@@ -106,14 +109,15 @@ impl OpenSegment {
         self.file.write_at(self.end, frames)?;
         frames.truncate(len);
         self.end = end;
+        self.covered = self.covered.max(padded);
         Ok(())
     }
 
-    /// Up to where is written what ends at `end`. Over blocks that are there already whole pages: of one that is not in
-    /// memory the rest would be read first. A file that grows does it by more than is needed, so that few syncs
-    /// have to write what the file system says of it.
+    /// Up to where is written what ends at `end`. Over blocks that are there already whole pages, the first time that one is
+    /// written: of one that is not in memory the rest would be read. A file that grows does it by more than is needed, so
+    /// that few syncs have to write what the file system says of it.
     fn padded(&self, end: u64) -> u64 {
-        if !self.keeps_blocks {
+        if !self.keeps_blocks || end <= self.covered {
             return end;
         }
         let (there, len) = (self.file.len(), self.header.len);
