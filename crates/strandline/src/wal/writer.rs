@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use base::Result;
 use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
 use pmem::{JournalFigures, Promise};
 use ssd::Overwrite;
 
@@ -325,7 +325,10 @@ impl Writer {
     fn clean_whole(&mut self, mut cleaning: Cleaning) -> Result<()> {
         let mut left = i64::MAX;
         while !self.clean_one(&mut cleaning, &mut left)? {}
-        self.remove_oldest(cleaning.number)
+        self.remove_oldest(cleaning.number)?;
+        // A segment that was begun on the way found this one due.
+        self.cleaning = None;
+        Ok(())
     }
 
     /// The same in one segment; tells whether it is through.
@@ -386,6 +389,13 @@ impl Writer {
 
     /// What counted of the oldest segment was written again: it goes once that is durable.
     fn remove_oldest(&mut self, oldest: u64) -> Result<()> {
+        let there = self.full.front().map(|full| full.number);
+        if there != Some(oldest) {
+            let text = format!(
+                "segment {oldest} was cleaned, and the oldest is {there:?}; reopen the store and report this"
+            );
+            return Err(Error::new(ErrorKind::Internal, "clean log", text));
+        }
         let gone_first = planted::is(Bug::WalRemoveFirst);
         if gone_first {
             let _planted = self.place.fs.remove(&segment::path(&self.place.dir, oldest));

@@ -337,6 +337,28 @@ fn many_opens_of_a_store_with_data_leave_few_segments() {
     (0..LINES).for_each(|number| assert_eq!(value(&region, number), number as u8));
 }
 
+/// The same, where an open cleans more than a segment has room for, and each store that is opened is written to.
+#[test]
+fn opens_that_clean_and_write_lose_nothing() {
+    let fs = disk();
+    let region = reopen(&fs, WalSync::Never);
+    let mut newest: Vec<u8> = (0..LINES).map(|number| number as u8).collect();
+    (0..LINES).for_each(|number| line(&region, number, number as u8));
+    drop(region);
+    for round in 0..300 {
+        let region = reopen(&fs, WalSync::Never);
+        for number in 3 * round..3 * round + 3 {
+            let number = number * 7 % LINES;
+            newest[number as usize] = round as u8;
+            line(&region, number, round as u8);
+        }
+        for number in 0..LINES {
+            assert_eq!(value(&region, number), newest[number as usize], "round {round}, {number}");
+        }
+        assert!(numbers(&fs).len() < 80, "{:?}", numbers(&fs));
+    }
+}
+
 /// An open that is killed leaves the next one segments as long as before.
 #[test]
 fn segments_stay_long_after_a_kill() {
