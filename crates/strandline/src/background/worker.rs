@@ -86,7 +86,10 @@ impl Worker {
 
     /// Syncs the log if that is due and the pool has a thread for it; tells when it is to be looked at again.
     fn sync_in_time(&self, engine: &Engine) -> Option<Duration> {
-        let due = engine.wal_sync_due_in()?;
+        let Some(due) = engine.wal_sync_due_in() else {
+            engine.look_at_log();
+            return None;
+        };
         if due > Duration::ZERO {
             return Some(due);
         }

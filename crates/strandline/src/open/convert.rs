@@ -121,7 +121,12 @@ fn move_store(
             return Err(error);
         }
     };
-    engine.close_unless_held()?;
+    if let Err(error) = engine.close_unless_held() {
+        let text = format!(
+            "the store has moved, and the next open for writing removes what it had: {error}"
+        );
+        return refused(error.kind(), text);
+    }
     match move_file::remove_moved(ground, path, &steps.from, Some(engine.media.pool.id())) {
         // An open that has read the old name holds what it names for a moment. The next open removes it.
         Err(error) if error.kind() == ErrorKind::Busy => {}

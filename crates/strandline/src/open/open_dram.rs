@@ -106,12 +106,17 @@ impl Engine {
     /// Syncs the log if its interval says so; tells when the next sync is due, if that is known. A failure poisons the store.
     pub(crate) fn sync_wal_if_due(&self) -> Option<Duration> {
         let due = self.journal_written()?.sync_if_due();
+        self.look_at_log();
+        due
+    }
+
+    /// Writes are refused, and listeners told, once the log has failed: that may have been behind a write that was acknowledged.
+    pub(crate) fn look_at_log(&self) {
         if !self.poison.is_set()
             && let Err(error) = self.media.region.check_journal()
         {
             self.poison_by_log(&error);
         }
-        due
     }
 
     /// No write begins any more: where the log is synced as time passes, makes durable what was acknowledged.

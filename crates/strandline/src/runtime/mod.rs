@@ -44,8 +44,8 @@ settings! {
 /// that made it opens nothing with it.
 ///
 /// A thread that is at a flush or a compaction waits for the devices of that store, however long they stall. For syncs of logs as
-/// time passes ([`WalSync::Interval`](crate::WalSync)) all threads but one wait at most, so that one is left to stores on other
-/// devices; a Runtime with one thread has none to spare.
+/// time passes ([`WalSync::Interval`](crate::WalSync)) all threads but one wait at most, so that one is left to
+/// other work, and syncs no log in time meanwhile. A Runtime with one thread has none to spare.
 ///
 /// A store takes what the others leave of the budget. When three quarters are taken, the stores whose memtables hold
 /// most are flushed, whether or not they are written to. That is what RocksDB's `Env`, `WriteBufferManager` and shared

@@ -21,6 +21,9 @@ use super::sync_interval::SyncInterval;
 use super::{Begun, Log, LogEnd};
 use crate::caught::{caught, panicked};
 
+/// Beyond any position.
+const ALL: u64 = u64::MAX;
+
 /// The turn to sync beside the writers; there is one.
 type BesideTurn<'l> = MutexGuard<'l, ()>;
 
@@ -46,17 +49,15 @@ impl Log {
             return Some(due);
         }
         match self.beside.try_lock() {
-            Ok(turn) => self.sync_beside(turn, self.reached(Promise::Written)),
-            Err(TryLockError::Poisoned(turn)) => {
-                self.sync_beside(turn.into_inner(), self.reached(Promise::Written));
-            }
+            Ok(turn) => self.sync_beside(turn, ALL),
+            Err(TryLockError::Poisoned(turn)) => self.sync_beside(turn.into_inner(), ALL),
             // Another thread is at it, and wakes one if there is more when it is done.
             Err(TryLockError::WouldBlock) => return None,
         }
         self.due_in()
     }
 
-    /// Makes the log durable up to `position`, which is written, if it is not. A failure is the log's.
+    /// Makes the log durable up to `position`, or as far as it is written, if it is not. A failure is the log's.
     fn sync_beside(&self, turn: BesideTurn<'_>, position: u64) {
         let Some(Begun::Writing(end)) = self.begun.get() else { return };
         if !self.is_settled(position, Promise::Synced) {
@@ -72,10 +73,8 @@ impl Log {
         }
         drop(turn);
         // A thread that found this one at it does not look again.
-        if self.due_in().is_some()
-            && let Some(wake) = self.waker.get()
-        {
-            wake();
+        if self.due_in().is_some() {
+            self.wake_to_look();
         }
     }
 
@@ -94,7 +93,8 @@ impl Log {
             locked.writer.end_sync_beside(handle);
             self.interval.iter().for_each(SyncInterval::end_sync);
         } else {
-            locked.writer.sync()?;
+            // Said under the lock: else a leader would be the first to fail, and not know why.
+            locked.writer.sync().inspect_err(|error| self.fail(error))?;
             self.interval.iter().for_each(SyncInterval::note_synced);
         }
         if planted::is(Bug::WalSyncedTooFar) {

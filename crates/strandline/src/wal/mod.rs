@@ -249,8 +249,8 @@ impl Log {
                 if was_overdue {
                     self.note_synced(taken.synced);
                 }
-                if awaits_sync && let Some(wake) = self.waker.get() {
-                    wake();
+                if awaits_sync {
+                    self.wake_to_look();
                 }
                 let kept_up = caught(|| end.writer.upkeep_after(len));
                 kept_up.unwrap_or_else(|said| Err(panicked("clean log", &said)))
@@ -260,6 +260,8 @@ impl Log {
         if let Err(error) = cleaned {
             self.fail(&error);
             lead.fails();
+            // What was acknowledged may not be durable, and no write may come that would tell so.
+            self.wake_to_look();
         }
         end.spare = batch.within(SPARE_BYTES);
         self.note_figures(&end.writer);
@@ -279,15 +281,25 @@ impl Log {
     /// The log is written, and synced, as far as that. Tells whether a thread is to be woken to sync it in time.
     fn reach(&self, taken: &TakenRound) -> bool {
         let behind = if planted::is(Bug::WalToldTooFar) { self.queue().count } else { 0 };
-        self.written.store(taken.written.max(behind), Ordering::Release);
         // A sync beside the writers may have come further.
         self.synced.fetch_max(taken.synced.max(behind), Ordering::AcqRel);
-        let Some(interval) = &self.interval else { return false };
-        if self.reached(Promise::Synced) >= taken.written {
-            interval.note_synced();
-            return false;
+        // Noted before any write returns: from then on the time counts.
+        let awaits_sync = self.interval.as_ref().is_some_and(|interval| {
+            if self.reached(Promise::Synced) >= taken.written {
+                interval.note_synced();
+                return false;
+            }
+            interval.note_written()
+        });
+        self.written.store(taken.written.max(behind), Ordering::Release);
+        awaits_sync
+    }
+
+    /// Wakes a thread that syncs in time, if there is one.
+    fn wake_to_look(&self) {
+        if let Some(wake) = self.waker.get() {
+            wake();
         }
-        interval.note_written()
     }
 
     fn note_figures(&self, writer: &Writer) {
@@ -398,6 +410,10 @@ impl Journal for Log {
     }
 
     fn let_go(&self) {
+        // A thread that has closed the store may lead a round whose writes have returned, and clean yet.
+        if let Some(Begun::Writing(end)) = self.begun.get() {
+            drop(end.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         self.lock.iter().for_each(FileLock::release);
     }
 

@@ -73,7 +73,7 @@ impl FoundFiles {
         for number in names.iter().filter_map(|name| segment::number(name)) {
             match LogSegment::open(&*place.fs, &place.dir, number) {
                 Ok(segment) => found.segments.push(segment),
-                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) => {
+                Err(error) if does_no_harm_yet(error.kind()) => {
                     found.headless.push(HeadlessFile { number, error });
                 }
                 Err(error) => return Err(error),
@@ -81,6 +81,12 @@ impl FoundFiles {
         }
         Ok(found)
     }
+}
+
+/// Whether a header that is refused so is no matter as long as its file does not count. A later release may have begun to write
+/// over that of a file that is spare.
+fn does_no_harm_yet(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotSupported)
 }
 
 /// A file whose header fails its check, or cannot be read. Whether it counts is known later.

@@ -137,7 +137,8 @@ impl FileSupply {
             return Ok(SuppliedFile { file: fs.overwrite(&staged)?, source: FileSource::New });
         };
         fs.rename(&segment::path(dir, spare.number), &staged)?;
-        // After a power failure the old name may lead to what is written here: nothing is read under a number below the first.
+        // After a power failure the old name may lead to what is written here. It does not count, whatever that is: its number is
+        // below the first, or above the newest that `CHAIN` names.
         Ok(SuppliedFile { file: fs.overwrite(&staged)?, source: FileSource::Recycled })
     }
 

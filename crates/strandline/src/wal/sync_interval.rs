@@ -7,7 +7,8 @@
 //! **I-WAL-6** When a round of the log has ended, all is durable that was written by rounds which had ended more than two intervals
 //! before it wrote.
 //!
-//! A write returns after its round has ended, and no round that ends before it began has written it. So of two writes that have
+//! A round notes the time before it ends, and a write returns after its round has ended, and no round that ends before it began has
+//! written it. So of two writes that have
 //! returned the earlier is durable, if it had returned more than two intervals before the later one began. The last is not covered
 //! by that: a background thread syncs it, once an interval has passed and it comes to that.
 //!
