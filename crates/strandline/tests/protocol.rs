@@ -1,8 +1,7 @@
 //! Schedules under which looser rules of the protocol lose or invent commits, one test each. The real engine is
 //! driven through them step by step, on memory that forgets what was not fenced.
 //!
-//! Each schedule is run again with the rule it is about switched off, and must then
-//! fail: that is what shows that it can.
+//! Each schedule is run again with the rule it is about switched off, and must then fail: that is what shows that it can.
 #![allow(missing_docs)]
 
 mod common;
@@ -279,6 +278,7 @@ fn bytes_beyond_a_sealed_length_never_count_again() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "planted"), ignore = "that bug is in no other build")]
 fn a_zone_from_before_an_open_is_never_appended_to() {
     needs(Bug::AppendToOldTail, a_number_is_given_out_again_in_front_of_a_survivor);
 }
