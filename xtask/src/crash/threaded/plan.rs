@@ -227,7 +227,7 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads-eadr", SETUP, mixed(), Mode::Eadr, limits, 6),
         campaign("threads-ingests", SETUP, ingests(), Mode::Adr, limits, 4),
         campaign("threads-wide", WIDE, wide(), Mode::Adr, few, 4),
-        campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 4),
+        campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 12),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
         campaign("threads-wal-timed", TIMED, unsynced(), Mode::Adr, limits, 6),
