@@ -70,8 +70,8 @@ impl LogWorld {
                     if overdue {
                         taken.synced = taken.written;
                     }
-                    self.written.store(taken.written, Ordering::Release);
                     self.synced.fetch_max(taken.synced, Ordering::AcqRel);
+                    self.written.store(taken.written, Ordering::Release);
                     lead.announce(taken.round);
                     if overdue {
                         self.note_synced(taken.synced);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::LINE;
 use base::planted::{self, Bug};
-use pmem::{Promise, Region, Site};
+use pmem::{Journal, Promise, Region, Site};
 use ssd::{Call, Disk, Failure, Faulty, Fs, Heed, Memory, Rule, Watch};
 
 use super::{LINES, disk, reopen, setting};
@@ -109,17 +109,23 @@ fn what_is_written_while_a_sync_is_under_way_is_not_synced_by_it() {
     planted::plant(None);
 }
 
+/// Counts how often a thread is called to sync in time.
+fn counted_wakes(journal: &dyn Journal) -> Arc<AtomicU64> {
+    let woken = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&woken);
+    journal.wake_to_sync(Box::new(move || {
+        count.fetch_add(1, Relaxed);
+    }));
+    woken
+}
+
 #[test]
 fn a_thread_is_woken_for_the_first_write_and_told_when_to_sync() {
     let fs = disk();
     let every = Duration::from_secs(3600);
     let region = reopen(&fs, WalSync::Interval(every));
     let journal = region.journal().expect("journaled");
-    let woken = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&woken);
-    journal.wake_to_sync(Box::new(move || {
-        count.fetch_add(1, Relaxed);
-    }));
+    let woken = counted_wakes(journal);
     let woken = || woken.load(Relaxed);
     assert_eq!(journal.sync_if_due(), None);
     (0..5).for_each(|number| line(&region, number));
@@ -193,11 +199,7 @@ fn what_is_written_while_a_sync_was_asked_for_is_synced_in_time_too() {
     let every = Duration::from_millis(20);
     let region = reopen(&fs, WalSync::Interval(every));
     let journal = region.journal().expect("journaled");
-    let woken = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&woken);
-    journal.wake_to_sync(Box::new(move || {
-        count.fetch_add(1, Relaxed);
-    }));
+    let woken = counted_wakes(journal);
     line(&region, 0);
     stalls.set(true);
     std::thread::scope(|scope| {
