@@ -15,6 +15,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// Where the block ends, its trailer included: the next one begins there, mostly.
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(self.size).saturating_add(BLOCK_TRAILER as u64)
+    }
+
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         Some(Self { offset: reader.varint()?, size: reader.varint()? })
     }

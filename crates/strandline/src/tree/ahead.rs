@@ -19,7 +19,7 @@ pub(crate) struct Ahead {
 
 /// A piece of the file.
 #[derive(Default)]
-struct FilePiece {
+pub(super) struct FilePiece {
     at: u64,
     bytes: Vec<u8>,
     /// A piece failed; up to here only blocks that are asked for are read.
@@ -46,15 +46,17 @@ impl ReadAt for Ahead {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let piece = self.file.len().saturating_sub(at).min(AHEAD as u64) as usize;
-        if out.len() > piece || at < held.exact_until {
+        if out.len() > piece {
             return self.file.read_at(at, out);
         }
-        if !held.has(at, out.len()) && held.read(&self.file, at, piece).is_err() {
+        if held.get(at, out.len()).is_none() {
+            held.read(&self.file, at, piece);
+        }
+        match held.get(at, out.len()) {
+            Some(bytes) => out.copy_from_slice(bytes),
             // The bytes that cannot be read may lie behind the block.
-            return self.file.read_at(at, out);
+            None => self.file.read_at(at, out)?,
         }
-        let from = (at - held.at) as usize;
-        out.copy_from_slice(&held.bytes[from..from + out.len()]);
         Ok(())
     }
 
@@ -68,18 +70,22 @@ impl ReadAt for Ahead {
 }
 
 impl FilePiece {
-    fn has(&self, at: u64, len: usize) -> bool {
-        at >= self.at && at + len as u64 <= self.at + self.bytes.len() as u64
+    /// The bytes of a range, if all of them are here.
+    pub(super) fn get(&self, at: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(at.checked_sub(self.at)?).ok()?;
+        self.bytes.get(from..from.checked_add(len)?)
     }
 
-    fn read(&mut self, file: &File, at: u64, len: usize) -> Result<()> {
+    /// Reads another piece. If that fails nothing is here, and up to its end none is read any more.
+    pub(super) fn read(&mut self, file: &File, at: u64, len: usize) {
+        if at < self.exact_until {
+            return;
+        }
         self.at = at;
         self.bytes.resize(len, 0);
-        let read = file.read_at(at, &mut self.bytes);
-        if read.is_err() {
+        if file.read_at(at, &mut self.bytes).is_err() {
             self.bytes.clear();
             self.exact_until = at + len as u64;
         }
-        read
     }
 }

@@ -76,6 +76,15 @@ impl CachedBlocks {
         self.cache.get(self.key(offset), role, load)
     }
 
+    /// A data block, which `load` brings where the cache does not have it.
+    pub(crate) fn data_by(
+        &self,
+        handle: Handle,
+        load: impl FnOnce(&File) -> Result<Block>,
+    ) -> Result<Arc<Block>> {
+        self.look_up(handle.offset, Role::Data, || load(&self.file))
+    }
+
     fn key(&self, offset: u64) -> BlockKey {
         BlockKey { user: self.user, table: self.table, offset }
     }

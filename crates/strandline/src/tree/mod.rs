@@ -20,6 +20,7 @@ pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod owner;
 pub(crate) mod room;
+pub(crate) mod scanned;
 pub(crate) mod space;
 pub(crate) mod table;
 pub(crate) mod tables;

@@ -9,6 +9,7 @@ use sst::Layout;
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
+use super::scanned::ScannedBlocks;
 use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
 use crate::busy::Busy;
@@ -177,6 +178,16 @@ impl Table {
                 self.lies_in().display()
             ),
         }
+    }
+
+    /// The same table for one walk, which reads ahead.
+    pub(crate) fn scanned(&self) -> Result<Arc<sst::Table<ScannedBlocks>>> {
+        let open = self.open()?;
+        let blocks = match self.is_in_memory() {
+            true => ScannedBlocks::of_memory(open),
+            false => ScannedBlocks::of_file(open),
+        };
+        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), blocks)))
     }
 
     /// The same table, read past the cache: for reading all of it once, from front to back.

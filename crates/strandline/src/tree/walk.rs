@@ -7,12 +7,12 @@ use std::sync::Arc;
 use base::{Result, Seq};
 use sst::{EntryKind, SEQ_MAX};
 
-use super::blocks::CachedBlocks;
 use super::level::Level;
+use super::scanned::ScannedBlocks;
 use crate::fences::Side;
 use art::Direction;
 
-type TableCursor = sst::Cursor<CachedBlocks>;
+type TableCursor = sst::Cursor<ScannedBlocks>;
 
 /// Versions of one key that a walk passes one by one; behind them it seeks the next key.
 const PASSED_MAX: usize = 64;
@@ -115,8 +115,8 @@ impl LevelIterator {
             self.cursor = None;
             return Ok(None);
         }
-        let open = self.level.tables[table].open()?;
-        Ok(Some(self.cursor.insert(open.cursor())))
+        let scanned = self.level.tables[table].scanned()?;
+        Ok(Some(self.cursor.insert(scanned.cursor())))
     }
 
     fn begin_forward(&mut self, from: Bound<&[u8]>) -> Result<()> {
