@@ -65,7 +65,7 @@ impl Sizes {
                 Dram { pool, indexes: 4 * data - pool, ..dram }
             }
             (Place::Disk, Fit::Tables) => {
-                let dram = Dram::shared_out(6 * data);
+                let dram = Dram::shared_out(8 * data);
                 Dram { block_cache: Some(2 * data), cache: 2 * data, ..dram }
             }
             (Place::Tmpfs | Place::Split, _) => Dram::beside_pool(fit, data),
@@ -74,10 +74,10 @@ impl Sizes {
 }
 
 impl Dram {
-    /// All engines have `total`. Of this one's, a quarter is for records, as where it chooses, and the rest for indexes
-    /// and cache; of the others', half is for memtables and half for the cache.
+    /// All engines have `total`: half is for what is written, this one's records and the others' memtables, and half for the
+    /// cache, of this one for indexes, too.
     fn shared_out(total: u64) -> Dram {
-        let pool = (total / 4).clamp(RECORDS.0, RECORDS.1);
+        let pool = (total / 2).clamp(RECORDS.0, RECORDS.1);
         Dram {
             total: Some(total),
             pool,

@@ -10,7 +10,7 @@ pub(super) const MAKER: Maker = Maker {
     name: "strandline",
     version: concat!("strandline ", env!("CARGO_PKG_VERSION")),
     settings: "in tmpfs a pool there, block_cache = cache, dram_budget = 2 caches + 256 MiB; on a disk Options::default() (so \
-               that records are in DRAM, with a log beside the tables), pm_size a quarter of the memory and dram_budget \
+               that records are in DRAM, with a log beside the tables), pm_size half of the memory and dram_budget \
                the rest, but pm_size for all data in disk-get-memory and disk-scan-memory, block_cache for all in \
                disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync",
     has_log: true,
