@@ -253,6 +253,8 @@ bugs! {
     WalOverdueGoesOn,
     /// What was written while a sync was under way counts as synced.
     WalSyncedTooFar,
+    /// A segment of the log that was mapped is cut to what is synced of it.
+    WalCutTooShort,
     /// A directory that an open makes is not synced in the one above it.
     ParentNotSynced,
     /// A new store gets its name before the memory that it names is made.

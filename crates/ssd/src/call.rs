@@ -39,6 +39,8 @@ calls! {
     Overwrite = "open to overwrite",
     /// [`Overwrite::write_at`](crate::Overwrite::write_at)
     Write = "write",
+    /// [`Overwrite::map`](crate::Overwrite::map)
+    Map = "map",
     /// [`Overwrite::truncate`](crate::Overwrite::truncate)
     Truncate = "cut short",
     /// [`Fs::open`](crate::Fs::open)

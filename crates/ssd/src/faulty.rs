@@ -198,6 +198,11 @@ impl Overwrite for FaultyOverwriting {
         self.once(Call::Sync, |inner| inner.sync(), |_| Ok(()))
     }
 
+    fn map(&mut self, len: u64) -> bool {
+        let may = !self.failed && self.ledger.strikes(Call::Map, &[&self.path]).is_none();
+        may && self.inner.map(len)
+    }
+
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.once(Call::Truncate, |inner| inner.truncate(len), |_| Ok(()))
     }

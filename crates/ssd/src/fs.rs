@@ -105,6 +105,13 @@ pub trait Overwrite: Send {
     /// Makes the bytes and the length of the file durable.
     fn sync(&mut self) -> Result<()>;
 
+    /// From now on writes below `len` may be stores to memory, which are cheaper than calls where syncs are rare; the file may grow
+    /// ahead of them, by zeros, to `len` at most. Where a store cannot be had a call is made. Tells whether it is so: back ends that
+    /// know no such thing leave all as it is.
+    fn map(&mut self, _len: u64) -> bool {
+        false
+    }
+
     /// Cuts off what is behind `len`. It lasts once [`sync`](Self::sync) returns.
     fn truncate(&mut self, len: u64) -> Result<()>;
 

@@ -23,6 +23,7 @@
 //! |---|---|---|
 //! | [`append`](Append::append) | through the page cache, kept | any part may be kept, zeros may stand for the rest, the length may be any it had |
 //! | [`write_at`](Overwrite::write_at) | through the page cache, kept | each sector is any that it was since the last sync |
+//! | the same, after [`map`](Overwrite::map) | kept | the same, and of what is being written any mixture; the file may be longer, by zeros |
 //! | [`sync`](Append::sync) of the file | kept | bytes and length kept; whether the file has its name is open |
 //! | [`create`](Fs::create), [`rename`](Fs::rename), [`link`](Fs::link), [`remove`](Fs::remove) | kept | happened or not, each whole; of one name in their order |
 //! | [`sync_dir`](Fs::sync_dir) | kept | names of that directory kept, not the directory's own |
@@ -39,6 +40,7 @@
 //! | `append` or `sync` failed | `Io`, `NoSpace` | the handle answers `Closed` from then on: see [`Append`] |
 //! | call interrupted, write or read cut short | none | repeated until it is whole; a write without progress is `Io` |
 //! | anything else | `Io`, with the operating system's reason | |
+//! | a mapped file is cut short by others, or its file system fails behind a page that was asked for | none: `SIGBUS` ends the process | |
 #![deny(unsafe_code)]
 
 mod aligned;
@@ -49,6 +51,7 @@ mod faulty;
 mod fs;
 mod gather;
 mod install;
+mod mapped;
 mod memory;
 mod overwrite;
 mod posix;

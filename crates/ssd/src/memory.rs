@@ -269,6 +269,23 @@ impl Overwrite for MemoryOverwriting {
         })
     }
 
+    fn map(&mut self, len: u64) -> bool {
+        if self.failed {
+            return false;
+        }
+        let Handle { shared, file, path } = &self.handle;
+        let mapped = shared.call(Call::Map, path, |state, _| {
+            let (there, zeros) = (state.disk.len(*file), len.saturating_sub(state.disk.len(*file)));
+            if shared.free(state) < zeros {
+                return Err(Errno::NOSPC);
+            }
+            // It grows as far as it may. Room with nothing in it reads as zeros.
+            state.disk.write_at(*file, there, &vec![0; zeros as usize]);
+            Ok(())
+        });
+        mapped.is_ok()
+    }
+
     fn truncate(&mut self, len: u64) -> Result<()> {
         let file = self.handle.file;
         self.once(Call::Truncate, |state, _| {

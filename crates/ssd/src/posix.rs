@@ -101,7 +101,7 @@ impl Fs for Posix {
     }
 
     fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>> {
-        let opened = OpenOptions::new().write(true).open(path);
+        let opened = OpenOptions::new().read(true).write(true).open(path);
         let file = opened.map_err(|e| match e.kind() {
             io::ErrorKind::IsADirectory => not_a_file(path),
             _ => refused("open to overwrite", path, e),

@@ -642,6 +642,10 @@ impl Overwrite for SlowFile {
         self.0.write_at(at, bytes)
     }
 
+    fn map(&mut self, len: u64) -> bool {
+        self.0.map(len)
+    }
+
     fn truncate(&mut self, len: u64) -> strandline::Result<()> {
         self.0.truncate(len)
     }

@@ -8,11 +8,12 @@ use super::licence::is_permissive;
 /// The only places with `unsafe` code.
 const ISLANDS: [&str; 2] = ["crates/pmem", "crates/art"];
 const FORBID: &str = "#![forbid(unsafe_code)]";
-/// Crates that deny `unsafe` but in one file: the simulator rewrites memory as hardware would, and the kernel
-/// uses the buffers of a ring while they are in it.
-const DENIES: [(&str, &str); 3] = [
+/// Crates that deny `unsafe` but in these files: the simulator rewrites memory as hardware would, and the kernel
+/// uses the buffers of a ring while they are in it, and has files mapped.
+const DENIES: [(&str, &str); 4] = [
     ("crates/sim", "crates/sim/src/lazy.rs"),
     ("crates/ssd", "crates/ssd/src/uring/ring.rs"),
+    ("crates/ssd", "crates/ssd/src/mapped.rs"),
     // Opening LMDB is.
     ("tools/bench-compare", "tools/bench-compare/src/engines/lmdb.rs"),
 ];

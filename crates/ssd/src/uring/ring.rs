@@ -1,6 +1,6 @@
 //! [`Ring`]: reads and writes that go on at the same time, each in a buffer that the ring owns.
 //!
-//! This is the one file of the crate with `unsafe` in it: the kernel uses a buffer behind the compiler's
+//! This is one of the two files of the crate with `unsafe` in it: the kernel uses a buffer behind the compiler's
 //! back from the moment it is pushed until its completion is reaped. Here no buffer is borrowed. It is
 //! moved in, and comes back with its completion; so no other code can touch or free it meanwhile.
 #![allow(unsafe_code)]

@@ -15,9 +15,7 @@ use crate::open::open_dram::WAL;
 use crate::open::store_file::{Memory, check_name, is_inside};
 use crate::open::{POOL, absolute, remains};
 use crate::options::{Options, PmSource};
-
-/// The log takes up to twice the region and a segment, the sixteenth part of it: in tenths of the region.
-const LOG_TENTHS: u64 = 22;
+use crate::wal;
 
 /// Where a new store gets its records.
 pub(super) struct NewMemory {
@@ -104,7 +102,7 @@ pub(super) fn could_be(
 
 /// Refuses a new store whose log would not fit its device.
 pub(super) fn check_log_room(ground: &dyn Ground, path: &Path, len: u64) -> Result<()> {
-    let wanted = len / 10 * LOG_TENTHS;
+    let wanted = wal::most_bytes(len);
     // Who cannot be asked may have it.
     let free = ground.names().free_bytes(path).unwrap_or(u64::MAX);
     if free >= wanted {

@@ -8,6 +8,7 @@ use base::checksum::mix;
 use base::planted::{self, Bug};
 use ssd::{Fs, Overwrite};
 
+use crate::options::WalSync;
 use crate::wal::chain::{ChainWriter, Newest};
 use crate::wal::segment::{self, LogOwner, SegmentHeader};
 use crate::wal::supply::{FileSource, FileSupply, SuppliedFile};
@@ -33,8 +34,18 @@ impl LogLocation {
 pub(crate) struct Installed {
     pub header: SegmentHeader,
     pub file: Box<dyn Overwrite>,
-    /// Whether blocks that are there already are worth anything.
-    pub keeps_blocks: bool,
+    pub way: Way,
+}
+
+/// How segments are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Over blocks that are there already, whole pages at a time, so that a sync has little to do.
+    Over,
+    /// No more than frames: blocks that are there are worth nothing.
+    Append,
+    /// By stores to memory, once it is worth it and if the file can be mapped; else as `Append`. Syncs are rare.
+    Mapped,
 }
 
 /// Makes segments.
@@ -45,14 +56,26 @@ pub(crate) struct Installer {
     entropy: u64,
     pub chain: ChainWriter,
     pub supply: FileSupply,
+    way: Way,
     /// Segments whose files had been those of others.
     pub recycled: u64,
 }
 
 impl Installer {
-    pub fn new(place: LogLocation, owner: LogOwner, entropy: u64, chain: ChainWriter) -> Installer {
-        let supply = FileSupply::new(place.clone());
-        Installer { place, owner, entropy, chain, supply, recycled: 0 }
+    pub fn new(
+        place: LogLocation,
+        wal_sync: WalSync,
+        owner: LogOwner,
+        entropy: u64,
+        chain: ChainWriter,
+    ) -> Installer {
+        let supply = FileSupply::new(place.clone(), wal_sync);
+        let way = match wal_sync {
+            WalSync::Always if supply.keeps_blocks => Way::Over,
+            WalSync::Always => Way::Append,
+            WalSync::Interval(_) | WalSync::Never => Way::Mapped,
+        };
+        Installer { place, owner, entropy, chain, supply, way, recycled: 0 }
     }
 
     /// Makes segment `number`, meant for `len` bytes. When this returns, it has a name that lasts, and `CHAIN` says that it
@@ -79,7 +102,7 @@ impl Installer {
         // Opened by its name, which errors tell.
         drop(file);
         let file = self.place.fs.overwrite(&path)?;
-        Ok(Installed { header, file, keeps_blocks: self.supply.keeps_blocks })
+        Ok(Installed { header, file, way: self.way })
     }
 
     fn salt(&self) -> u64 {

@@ -48,6 +48,7 @@ use ssd::Fs;
 
 pub(crate) use replay::LostFrames;
 pub(crate) use segment::LogOwner;
+pub(crate) use writer::most_bytes;
 
 use crate::caught::{caught, panicked};
 use crate::options::WalSync;
@@ -144,8 +145,6 @@ pub(crate) fn open(
     fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
     let Setting { entropy, accepts, sync, .. } = setting;
-    // Else each round syncs what is relied on.
-    let beside = sync != WalSync::Always;
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
     let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
@@ -153,12 +152,12 @@ pub(crate) fn open(
             let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
             let replayed = past.replay(&region, OnDamage::Refuse)?;
             accepts(&region)?;
-            (region, Writer::new(place.clone(), past.go_on(replayed, entropy)?, beside)?)
+            (region, Writer::new(place.clone(), past.go_on(replayed, sync, entropy)?, sync)?)
         }
         None => {
             let Some(owner) = fresh()? else { return Ok(None) };
             let region = Region::journaled(owner.region_len, Arc::clone(&log) as _)?;
-            (region, Writer::new(place.clone(), begun(place, owner, entropy)?, beside)?)
+            (region, Writer::new(place.clone(), begun(place, sync, owner, entropy)?, sync)?)
         }
     };
     log.note_figures(&writer);
@@ -168,9 +167,14 @@ pub(crate) fn open(
 }
 
 /// A log that begins.
-fn begun(place: &LogLocation, owner: LogOwner, entropy: u64) -> Result<Continued> {
+fn begun(
+    place: &LogLocation,
+    wal_sync: WalSync,
+    owner: LogOwner,
+    entropy: u64,
+) -> Result<Continued> {
     let chain = ChainWriter::new(place.clone(), None);
-    let mut installer = Installer::new(place.clone(), owner, entropy, chain);
+    let mut installer = Installer::new(place.clone(), wal_sync, owner, entropy, chain);
     let installed = installer.install(1, first_len(owner.region_len, 0))?;
     let segment = OpenSegment::new(installed, Begin { previous: 0, first: 1 });
     Ok(Continued { installer, segment, first: 1, full: VecDeque::new(), live: Live::default() })
@@ -412,7 +416,7 @@ impl Journal for Log {
     fn let_go(&self) {
         // A thread that has closed the store may lead a round whose writes have returned, and clean yet.
         if let Some(Begun::Writing(end)) = self.begun.get() {
-            drop(end.lock().unwrap_or_else(PoisonError::into_inner));
+            end.lock().unwrap_or_else(PoisonError::into_inner).writer.end();
         }
         self.lock.iter().for_each(FileLock::release);
     }

@@ -5,7 +5,7 @@ use base::planted::{self, Bug};
 use ssd::Overwrite;
 
 use crate::wal::frame::{self, Begin};
-use crate::wal::installer::Installed;
+use crate::wal::installer::{Installed, Way};
 use crate::wal::segment::{HEADER_LEN, SegmentHeader};
 
 /// Bytes after which the device is asked to begin with writing.
@@ -22,7 +22,11 @@ const STEPS_LEAST: u64 = 16;
 pub(crate) struct OpenSegment {
     pub header: SegmentHeader,
     file: Box<dyn Overwrite>,
-    keeps_blocks: bool,
+    way: Way,
+    /// The file is written by stores, and may be longer than it needs to be.
+    is_mapped: bool,
+    /// Bytes that the file had when `CHAIN` named it: it may not become shorter.
+    named_len: u64,
     /// Said by the first frame, as long as that is not written.
     begin: Option<Begin>,
     /// Bytes of it that count. The file may be longer.
@@ -40,12 +44,15 @@ pub(crate) struct OpenSegment {
 impl OpenSegment {
     /// Goes on with a segment that has nothing in it.
     pub fn new(installed: Installed, begin: Begin) -> OpenSegment {
-        let Installed { header, file, keeps_blocks } = installed;
+        let Installed { header, file, way } = installed;
         let begin = Some(begin);
+        let named_len = file.len();
         OpenSegment {
             header,
             file,
-            keeps_blocks,
+            way,
+            is_mapped: false,
+            named_len,
             begin,
             end: HEADER_LEN,
             synced: HEADER_LEN,
@@ -68,6 +75,34 @@ impl OpenSegment {
     /// Bytes of the file.
     pub fn file_len(&self) -> u64 {
         self.file.len()
+    }
+
+    /// Whether the file is to be mapped before `len` bytes of frames come: as long as it is hardly used it would take more blocks
+    /// than it needs.
+    pub fn is_to_be_mapped(&self, len: u64) -> bool {
+        self.way == Way::Mapped && !self.is_mapped && self.end + len > self.growth()
+    }
+
+    /// Maps the file, or writes it by calls for good where that is not possible or may take more than `room`.
+    pub fn map(&mut self, room: u64) {
+        self.is_mapped = self.header.len <= room && self.file.map(self.header.len);
+        if !self.is_mapped {
+            self.way = Way::Append;
+        }
+    }
+
+    /// Gives back the blocks that a mapped file has ahead: nothing is written any more.
+    pub fn cut(&mut self) {
+        if std::mem::take(&mut self.is_mapped) {
+            let end = if planted::is(Bug::WalCutTooShort) { self.synced } else { self.end };
+            // One that stays longer is cut by the next open.
+            let _longer = self.file.truncate(end.max(self.named_len));
+        }
+    }
+
+    /// By this much the file grows.
+    fn growth(&self) -> u64 {
+        part(self.header.len, STEPS_LEAST).min(GROWTH)
     }
 
     /// Adds frames.
@@ -117,13 +152,13 @@ impl OpenSegment {
     /// written: of one that is not in memory the rest would be read. A file that grows does it by more than is needed, so
     /// that few syncs have to write what the file system says of it.
     fn padded(&self, end: u64) -> u64 {
-        if !self.keeps_blocks || end <= self.covered {
+        if self.way != Way::Over || end <= self.covered {
             return end;
         }
         let (there, len) = (self.file.len(), self.header.len);
         let (step, most) = match end <= there {
             true => (part(len, PAGES_LEAST).min(PAGE), there),
-            false => (part(len, STEPS_LEAST).min(GROWTH), len),
+            false => (self.growth(), len),
         };
         end.next_multiple_of(step).min(most).max(end)
     }

@@ -13,6 +13,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pmem::{JournalFigures, Region, Site};
 
+use crate::options::WalSync;
 use crate::wal::chain::{self, ChainFile, ChainWriter, Newest};
 use crate::wal::frame::{self, BEGIN_LEN, Begin, Content};
 use crate::wal::installer::{Installer, LogLocation};
@@ -345,7 +346,12 @@ impl Past {
 
     /// Begins a segment with whatever of the newest is not known to be durable, and removes what does not count. `entropy` is
     /// another at each open.
-    pub fn go_on(mut self, replayed: ReplayedLog, entropy: u64) -> Result<Continued> {
+    pub fn go_on(
+        mut self,
+        replayed: ReplayedLog,
+        wal_sync: WalSync,
+        entropy: u64,
+    ) -> Result<Continued> {
         let mut live = replayed.live;
         // A process that was killed may have named the newest and not made that durable.
         self.place.fs.sync_dir(&self.place.dir)?;
@@ -353,7 +359,7 @@ impl Past {
         let newest = self.newest();
         let (mut tail, written) = self.tail(newest)?;
         let previous = self.relied_on(&mut tail);
-        let mut installer = self.installer(entropy)?;
+        let mut installer = self.installer(wal_sync, entropy)?;
         // One that was never begun may have its length already.
         let before = self.unbegun.first().map_or(0, |spare| spare.len).max(newest.header.len);
         let len = first_len(newest.header.region_len, before);
@@ -394,7 +400,7 @@ impl Past {
     }
 
     /// What makes the next segment; `CHAIN` says then that the newest that counts is the newest.
-    fn installer(&self, entropy: u64) -> Result<Installer> {
+    fn installer(&self, wal_sync: WalSync, entropy: u64) -> Result<Installer> {
         let newest = self.newest();
         let mut chain = ChainWriter::new(self.place.clone(), self.chain);
         // Files of segments that were never begun are made segments anew, and are not there meanwhile. That `CHAIN` names none
@@ -409,7 +415,7 @@ impl Past {
             chain.keep()?;
             chain.name(Newest { store, number, salt, len: self.synced })?;
         }
-        Ok(Installer::new(self.place.clone(), newest.owner(), entropy, chain))
+        Ok(Installer::new(self.place.clone(), wal_sync, newest.owner(), entropy, chain))
     }
 
     /// Makes the frame durable with which the newest segment begins. The next relies on it, even if on nothing else there.

@@ -2,12 +2,13 @@
 //!
 //! A sync is shorter where the file has all its blocks, and they were written once: then the file system has nothing to note
 //! of it. So the file of a segment that does not count any more is kept for a later one, and where there is none the next file
-//! is filled with zeros, a part with each batch. On a file system where an overwrite goes to a new place, or to memory, nothing
+//! is filled with zeros, a part with each batch; not where syncs are rare. On a file system where an overwrite goes to a new place, or to memory, nothing
 //! is gained, and nothing of this is done.
 
 use base::Result;
 use ssd::Overwrite;
 
+use crate::options::WalSync;
 use crate::wal::installer::LogLocation;
 use crate::wal::segment;
 
@@ -20,7 +21,7 @@ const FILL_SHARE: u64 = 4;
 const FILL_LEAST: u64 = 64 << 10;
 /// As many at most.
 const FILL_MOST: u64 = 1 << 20;
-/// What is filled may take this part of the free space at most.
+/// What is filled, or mapped, may take this part of the free space at most.
 const ROOM_SHARE: u64 = 4;
 static ZEROS: [u8; FILL_LEAST as usize] = [0; FILL_LEAST as usize];
 
@@ -67,6 +68,8 @@ pub(crate) struct FileSupply {
     place: LogLocation,
     /// Whether blocks that are there already are worth anything.
     pub keeps_blocks: bool,
+    /// Whether the next file is filled with zeros, for the sake of syncs that are many.
+    fills: bool,
     spares: Vec<Spare>,
     ahead: FilledAhead,
     /// Zeros that are due.
@@ -76,11 +79,13 @@ pub(crate) struct FileSupply {
 }
 
 impl FileSupply {
-    pub fn new(place: LogLocation) -> FileSupply {
+    pub fn new(place: LogLocation, wal_sync: WalSync) -> FileSupply {
         let keeps_blocks = place.fs.keeps_blocks(&place.dir);
+        let fills = keeps_blocks && wal_sync == WalSync::Always;
         FileSupply {
             place,
             keeps_blocks,
+            fills,
             spares: Vec::new(),
             ahead: FilledAhead::Nothing,
             due: 0,
@@ -146,7 +151,7 @@ impl FileSupply {
     /// on that: where it fails, the segment grows as it is written.
     pub fn fill(&mut self, number: u64, wanted: u64, written: u64) {
         let is_ready = self.spares.iter().any(|spare| spare.fits(wanted));
-        if !self.keeps_blocks || is_ready || matches!(self.ahead, FilledAhead::GivenUp) {
+        if !self.fills || is_ready || matches!(self.ahead, FilledAhead::GivenUp) {
             return;
         }
         let left = wanted.saturating_sub(self.filled());
@@ -155,7 +160,7 @@ impl FileSupply {
             return;
         }
         let filled =
-            self.has_room_for(left) && self.fill_by(number, self.due.min(FILL_MOST)).is_ok();
+            self.spare_room() >= left && self.fill_by(number, self.due.min(FILL_MOST)).is_ok();
         if !filled {
             self.ahead = FilledAhead::GivenUp;
             // What was filled is worth more as free space.
@@ -163,9 +168,9 @@ impl FileSupply {
         }
     }
 
-    /// Whether the device has room for `len` bytes more, and leaves some to those who need it now.
-    fn has_room_for(&self, len: u64) -> bool {
-        self.place.fs.free_bytes(&self.place.dir).is_ok_and(|free| free / ROOM_SHARE >= len)
+    /// Bytes that the device has room for ahead of need, so that enough is left to those who need it now.
+    pub fn spare_room(&self) -> u64 {
+        self.place.fs.free_bytes(&self.place.dir).map_or(0, |free| free / ROOM_SHARE)
     }
 
     fn fill_by(&mut self, number: u64, mut count: u64) -> Result<()> {

@@ -13,6 +13,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::{JournalFigures, Promise};
 use ssd::Overwrite;
 
+use crate::options::WalSync;
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Begin, Content};
 use crate::wal::installer::{Installer, LogLocation};
@@ -24,6 +25,8 @@ use crate::wal::supply::Spare;
 
 /// Segments are a sixteenth of the region at most, within these limits.
 const SEGMENT_LEN: (u64, u64) = (1 << 10, 64 << 20);
+/// Where the region has room for eight of them they may be as long as this: each new one takes some syncs.
+const SEGMENT_WORTH: u64 = 4 << 20;
 /// The first has a quarter of that, and this at most: a store that is little used takes little.
 const FIRST_LEN: u64 = 1 << 20;
 /// Old bytes that are read again for each byte written, and as many besides.
@@ -36,7 +39,13 @@ const FULL_LEAST: u64 = 40;
 
 /// Bytes of the longest segments of a region.
 fn longest(region_len: u64) -> u64 {
-    (region_len / 16).clamp(SEGMENT_LEN.0, SEGMENT_LEN.1)
+    let worth = if region_len >= 8 * SEGMENT_WORTH { SEGMENT_WORTH } else { 0 };
+    (region_len / 16).max(worth).clamp(SEGMENT_LEN.0, SEGMENT_LEN.1)
+}
+
+/// Bytes of files, at most, for a region of so many.
+pub(crate) fn most_bytes(region_len: u64) -> u64 {
+    2 * region_len + 3 * longest(region_len)
 }
 
 /// Segments that an open cleans at most if there are too many. One alone may take as many new ones, where all of it counts.
@@ -109,7 +118,7 @@ pub(crate) struct Writer {
     segment: OpenSegment,
     /// None while it is in use, or where there is none.
     second: Option<SecondHandle>,
-    syncs_beside: bool,
+    wal_sync: WalSync,
     /// Segments before the one of this number do not count.
     first: u64,
     /// Oldest first, without the one being written.
@@ -122,19 +131,18 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Goes on in the segment that `log` has installed, behind those that are full. `syncs_beside` says that syncs beside the
-    /// writers are to come.
+    /// Goes on in the segment that `log` has installed, behind those that are full.
     ///
     /// # Errors
     /// Those of the device.
-    pub fn new(place: LogLocation, log: Continued, syncs_beside: bool) -> Result<Writer> {
+    pub fn new(place: LogLocation, log: Continued, wal_sync: WalSync) -> Result<Writer> {
         let Continued { installer, segment, first, full, live } = log;
         let mut writer = Writer {
             place,
             installer,
             segment,
             second: None,
-            syncs_beside,
+            wal_sync,
             first,
             full,
             live,
@@ -193,6 +201,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Nothing is written any more.
+    pub fn end(&mut self) {
+        self.segment.cut();
+    }
+
     /// Makes everything written durable.
     pub fn sync(&mut self) -> Result<()> {
         self.figures.syncs += u64::from(self.segment.sync()?);
@@ -219,7 +232,7 @@ impl Writer {
     fn open_second(&mut self) {
         let segment = self.segment.header.number;
         let open = || self.place.fs.overwrite(&segment::path(&self.place.dir, segment)).ok();
-        let file = self.syncs_beside.then(open).flatten();
+        let file = (self.wal_sync != WalSync::Always).then(open).flatten();
         self.second = file.map(|file| SecondHandle { file, segment, len: 0 });
     }
 
@@ -252,6 +265,9 @@ impl Writer {
         let len = frames.len() as u64;
         if !self.segment.takes(len) {
             self.begin_segment()?;
+        }
+        if self.segment.is_to_be_mapped(len) {
+            self.segment.map(self.installer.supply.spare_room());
         }
         self.segment.append(frames)?;
         self.figures.written_bytes += len;

@@ -13,7 +13,7 @@ use super::{LINES, disk, reopen, setting};
 use crate::options::WalSync;
 use crate::wal::frame::{self, Begin, Binding};
 use crate::wal::segment::{self, HEADER_LEN, SegmentHeader, encode_version_1};
-use crate::wal::{CHAIN, LogOwner, Setting, open, read, segment_path};
+use crate::wal::{CHAIN, LogOwner, Setting, most_bytes, open, read, segment_path};
 
 const DIR: &str = "/wal";
 /// A frame with one line.
@@ -302,7 +302,7 @@ fn files_of_old_segments_are_used_again() {
     let after = figures(&region);
     assert!(after.recycled > before.recycled + 100, "{after:?}");
     assert_eq!(moments.created.load(Relaxed), made, "no file is made any more");
-    let most = 2 * region.len() + 3 * region.len() / 16;
+    let most = most_bytes(region.len());
     assert!(after.bytes <= most, "{after:?}");
     let names = fs.list(Path::new(DIR)).expect("list");
     assert!(names.len() as u64 <= after.segments + 3, "{names:?}");
@@ -384,7 +384,7 @@ fn segments_stay_long_after_a_kill() {
 fn files_that_are_half_full_keep_the_log_within_its_bound() {
     let fs = disk();
     let region = reopen(&fs, WalSync::Never);
-    let most = 2 * region.len() + 3 * region.len() / 16;
+    let most = most_bytes(region.len());
     for round in 0..2000_u64 {
         let mut flight = region.copy_nt(Site::Record, 0, &[round as u8; 32 * LINE]);
         let new = 64 + round * 3 % 900;

@@ -2,6 +2,7 @@
 
 mod files;
 mod interval;
+mod mapped;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use pmem::{Region, Site};
 use ssd::{Disk, Fs, Memory};
 
 use crate::options::WalSync;
-use crate::wal::{LogOwner, Setting, open, read};
+use crate::wal::{LogOwner, Setting, most_bytes, open, read};
 
 const LINES: u64 = 1024;
 
@@ -94,7 +95,7 @@ fn a_region_comes_back_as_it_was_fenced() {
                 change(&region, &mut lines, &mut random, number);
             }
             let figures = region.journal().expect("journaled").figures();
-            let most = 2 * region.len() + 3 * region.len() / 16;
+            let most = most_bytes(region.len());
             assert!(figures.bytes <= most, "{when}: {figures:?}");
             let at = fs.disk();
             let reading = read(setting(&Memory::new(at.clone()), sync)).expect("read");
