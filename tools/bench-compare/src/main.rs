@@ -119,7 +119,10 @@ fn measure(flags: &Flags, args: &[String], kept: &mut Kept) -> Result<()> {
     if flags.uses_disk() {
         ground::check(&flags.disk)?;
     }
-    let words = format!("cargo run --release -p strandline-bench-compare -- {}", args.join(" "));
+    // The file is of this machine; who runs it again has another.
+    let shown = args.iter().map(|arg| if arg.starts_with("--into=") { "--into=FILE" } else { arg });
+    let words = shown.collect::<Vec<_>>().join(" ");
+    let words = format!("cargo run --release -p strandline-bench-compare -- {words}");
     kept.begin(Command {
         words: words.trim_end_matches([' ', '-']).to_string(),
         facts: machine::facts(flags),

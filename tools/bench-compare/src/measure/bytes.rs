@@ -13,7 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessBytes {
     /// Given to write system calls. Engines write their files so, which makes this the figure that is compared: that a
-    /// log is deleted before the system wrote it makes it no cheaper. What goes through a ring (io_uring) is not in it.
+    /// log is deleted before the system wrote it makes it no cheaper. What goes through a ring (io_uring), or is stored
+    /// to a mapping, is not in it.
     pub given: u64,
     /// To be written to a disk: pages that were made dirty, and what went past the page cache. Pages that were given up
     /// first are in it; one that was changed twice before it was written counts once. Nothing of tmpfs.

@@ -65,7 +65,7 @@ files, too. `--write-docs` writes the groups that were measured and leaves the o
 What the columns of costs count. A quantile is missing (-) where fewer than ten operations took longer. Bytes to files: what
 the process gave to write calls, logs included, the same for all engines, until nothing more was written for half a second;
 how long that took is told. Where strandline counts more itself, that: it writes tables past the system's cache by
-io_uring, which the system does not count so. Memory: the most of what no file backs, and files in tmpfs; LMDB's cache is
+io_uring, and its log to a mapping where it is not synced, which the system does not count so. Memory: the most of what no file backs, and files in tmpfs; LMDB's cache is
 the system's and not in it. KiB from the disk each: for a get or scan; near 0, the system's cache had it.
 "
     )
