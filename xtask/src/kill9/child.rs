@@ -54,10 +54,18 @@ pub enum Form {
 impl Form {
     pub const ALL: [Form; 3] = [Form::Levels, Form::Log, Form::Pool];
 
-    /// The form of the store that comes after one of this.
-    pub fn next(self) -> Form {
-        let at = Form::ALL.iter().position(|form| *form == self).unwrap_or(0);
-        Form::ALL[(at + 1) % Form::ALL.len()]
+    /// The form, out of these, of the store that comes after one of this.
+    pub fn next(self, forms: &[Form]) -> Form {
+        let at = forms.iter().position(|form| *form == self).unwrap_or(0);
+        forms[(at + 1) % forms.len()]
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Levels => "levels",
+            Form::Log => "log",
+            Form::Pool => "pool",
+        }
     }
 }
 

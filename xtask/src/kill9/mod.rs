@@ -31,11 +31,12 @@ pub use child::run as child;
 pub use running::CHILD;
 pub use scratch::{JANITOR, janitor};
 
-const USAGE: &str = "usage: cargo xtask kill9 [--cycles N] [--seed N] [--threads N] [--dir PATH]
+const USAGE: &str = "usage: cargo xtask kill9 [--cycles N] [--seed N] [--threads N] [--dir PATH] [--form FORM]
   --cycles N    writers to kill, 2000 if not given; up to three times as many where too little was seen
   --seed N      what is written; the moments of the kills are real time
   --threads N   writer threads, 1 to 8; 3 if not given
-  --dir PATH    where to make the store; /dev/shm if not given";
+  --dir PATH    where to make the store; /dev/shm if not given
+  --form FORM   what stores are: levels or pool, in /dev/shm only, or log, on a disk, too; all in turn if not given";
 
 /// Cycles between two times that everything is deleted.
 const EMPTY_EVERY: u64 = 40;
@@ -47,10 +48,17 @@ struct KillArgs {
     seed: u64,
     threads: usize,
     dir: PathBuf,
+    forms: Vec<Form>,
 }
 
 fn parse(args: &[String]) -> Result<KillArgs, String> {
-    let mut parsed = KillArgs { cycles: 2000, seed: 1, threads: 3, dir: "/dev/shm".into() };
+    let mut parsed = KillArgs {
+        cycles: 2000,
+        seed: 1,
+        threads: 3,
+        dir: "/dev/shm".into(),
+        forms: Form::ALL.into(),
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let text = args.next().ok_or(USAGE)?;
@@ -61,6 +69,13 @@ fn parse(args: &[String]) -> Result<KillArgs, String> {
             "--seed" => parsed.seed = number()?,
             "--threads" => parsed.threads = number()?.clamp(1, 8) as usize,
             "--dir" => parsed.dir = text.into(),
+            "--form" => {
+                let named = Form::ALL.into_iter().filter(|form| form.name() == text);
+                parsed.forms = named.collect();
+                if parsed.forms.is_empty() {
+                    return Err(format!("--form {text}: no such form\n{USAGE}"));
+                }
+            }
             _ => return Err(USAGE.into()),
         }
     }
@@ -83,7 +98,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         };
         format!("seed {}, cycle {}: {violation}\n{kept}", args.seed, campaign.tally.cycles)
     })?;
-    campaign.tally.check_floors()
+    campaign.tally.check_floors(&args.forms)
 }
 
 struct KillCampaign {
@@ -93,7 +108,9 @@ struct KillCampaign {
     plan: KillPlan,
     oracle: Oracle,
     rng: Rng,
-    /// What the store is: all in turn.
+    /// What stores are, in turn.
+    forms: Vec<Form>,
+    /// What this one is.
     form: Form,
     /// Bytes free in a store of each form that never held anything.
     free: Vec<(Form, u64)>,
@@ -104,7 +121,7 @@ impl KillCampaign {
     fn new(args: &KillArgs, scratch: &Path) -> Result<KillCampaign, String> {
         let plan = KillPlan { seed: args.seed, lanes: args.threads };
         let mut free = Vec::new();
-        for form in Form::ALL {
+        for form in args.forms.iter().copied() {
             let new = scratch.join(format!("new-{form:?}"));
             free.push((form, inspect::free_when_new(&new, Settings::quiet(form))?));
         }
@@ -114,7 +131,8 @@ impl KillCampaign {
             plan,
             oracle: Oracle::new(plan),
             rng: Rng::new(args.seed),
-            form: Form::ALL[0],
+            forms: args.forms.clone(),
+            form: args.forms[0],
             free,
             tally: KillTally { stores: 1, ..KillTally::default() },
         })
@@ -123,7 +141,7 @@ impl KillCampaign {
     fn run_until_proven(&mut self, cycles: u64) -> Result<(), String> {
         for _ in 0..ROUNDS {
             self.run(cycles)?;
-            if self.tally.check_floors().is_ok() {
+            if self.tally.check_floors(&self.forms).is_ok() {
                 break;
             }
         }
@@ -216,7 +234,7 @@ impl KillCampaign {
             std::fs::remove_dir_all(&self.store).map_err(|error| error.to_string())?;
             self.oracle.opened = false;
             self.tally.stores += 1;
-            self.form = self.form.next();
+            self.form = self.form.next(&self.forms);
             // Making a store is killed as well.
             while self.rng.chance(3, 4) {
                 self.open_and_kill()?;

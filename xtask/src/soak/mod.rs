@@ -243,7 +243,7 @@ impl Soak {
             std::fs::remove_dir_all(&self.store).map_err(|error| error.to_string())?;
             self.oracle.opened = false;
             self.tally.kills.stores += 1;
-            self.form = self.form.next();
+            self.form = self.form.next(&Form::ALL);
         }
         Ok(())
     }
