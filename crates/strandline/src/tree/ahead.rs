@@ -34,27 +34,29 @@ impl Ahead {
 
 impl Blocks for Ahead {
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
-        let block = match role {
-            Role::Data => layout.load(self, handle, role),
-            _ => layout.load(&self.file, handle, role),
-        };
-        block.map(Arc::new)
+        if role != Role::Data {
+            return layout.load(&self.file, handle, role).map(Arc::new);
+        }
+        let mut piece = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = self.file.len().saturating_sub(handle.offset).min(AHEAD as u64) as usize;
+        let stored = (handle.end() - handle.offset) as usize;
+        if stored <= left && piece.get(handle.offset, stored).is_none() {
+            piece.read(&self.file, handle.offset, left);
+        }
+        layout.load(&FileAhead { file: &self.file, piece: &piece }, handle, role).map(Arc::new)
     }
 }
 
-impl ReadAt for Ahead {
+/// A file, with a piece of it that is here. What is not here is read by itself: bytes that cannot be read may lie behind a block.
+pub(super) struct FileAhead<'p> {
+    pub(super) file: &'p File,
+    pub(super) piece: &'p FilePiece,
+}
+
+impl ReadAt for FileAhead<'_> {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let piece = self.file.len().saturating_sub(at).min(AHEAD as u64) as usize;
-        if out.len() > piece {
-            return self.file.read_at(at, out);
-        }
-        if held.get(at, out.len()).is_none() {
-            held.read(&self.file, at, piece);
-        }
-        match held.get(at, out.len()) {
+        match self.piece.get(at, out.len()) {
             Some(bytes) => out.copy_from_slice(bytes),
-            // The bytes that cannot be read may lie behind the block.
             None => self.file.read_at(at, out)?,
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
-use super::ahead::FilePiece;
+use super::ahead::{FileAhead, FilePiece};
 use super::blocks::{CachedBlocks, File};
 
 /// Bytes read for the second block in a row that the cache does not have; and at a time at most.
@@ -59,7 +59,7 @@ impl Blocks for ScannedBlocks {
             if gains && ahead.piece.get(handle.offset, stored).is_none() {
                 ahead.read_more(file, handle.offset, stored);
             }
-            layout.load(&ScanFile { file, piece: &ahead.piece }, handle, role)
+            layout.load(&FileAhead { file, piece: &ahead.piece }, handle, role)
         })
     }
 }
@@ -70,30 +70,6 @@ impl ScanAhead {
         self.len = (2 * self.len).clamp(AHEAD.0, AHEAD.1).max(least);
         let len = file.len().saturating_sub(at).min(self.len as u64) as usize;
         self.piece.read(file, at, len);
-    }
-}
-
-/// The file, with a piece that is here.
-struct ScanFile<'s> {
-    file: &'s File,
-    piece: &'s FilePiece,
-}
-
-impl ReadAt for ScanFile<'_> {
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        match self.piece.get(at, out.len()) {
-            Some(bytes) => out.copy_from_slice(bytes),
-            None => self.file.read_at(at, out)?,
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn name(&self) -> String {
-        self.file.name()
     }
 }
 
