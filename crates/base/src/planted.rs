@@ -255,6 +255,10 @@ bugs! {
     WalSyncedTooFar,
     /// A segment of the log that was mapped is cut to what is synced of it.
     WalCutTooShort,
+    /// What is written past the page cache to a segment of the log counts as synced.
+    WalDirectUnsynced,
+    /// A block of a segment of the log is written without what stood in it.
+    WalBlockForgotten,
     /// A directory that an open makes is not synced in the one above it.
     ParentNotSynced,
     /// A new store gets its name before the memory that it names is made.

@@ -130,6 +130,8 @@ pub struct JournalFigures {
     pub syncs: u64,
     /// Files of the log that had been those of older parts of it.
     pub recycled: u64,
+    /// Files of the log that were begun past the page cache.
+    pub direct: u64,
     /// Zeros written ahead, to files that are made ready or grow; not among the bytes written.
     pub zeroed_bytes: u64,
 }

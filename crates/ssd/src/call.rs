@@ -41,6 +41,8 @@ calls! {
     Write = "write",
     /// [`Overwrite::map`](crate::Overwrite::map)
     Map = "map",
+    /// [`Overwrite::bypass`](crate::Overwrite::bypass)
+    Bypass = "open past the page cache",
     /// [`Overwrite::truncate`](crate::Overwrite::truncate)
     Truncate = "cut short",
     /// [`Fs::open`](crate::Fs::open)

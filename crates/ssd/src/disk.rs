@@ -73,6 +73,11 @@ impl Disk {
         Self { unit: sector, nodes, changes: Vec::new(), next: ROOT + 1, tick: 0 }
     }
 
+    /// Bytes in a sector.
+    pub(crate) fn sector(&self) -> usize {
+        self.unit
+    }
+
     /// When the next changes happen, on a scale of the caller's; told by [`Doubt::newest`].
     pub(crate) fn set_tick(&mut self, tick: u64) {
         self.tick = tick;

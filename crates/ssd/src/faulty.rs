@@ -1,5 +1,6 @@
 //! [`Faulty`]: a file system on which calls fail by rule.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,6 +162,8 @@ struct FaultyOverwriting {
     ledger: Arc<Ledger>,
     path: PathBuf,
     inner: Box<dyn Overwrite>,
+    /// What a write has a multiple of, in bytes.
+    block: usize,
     failed: bool,
 }
 
@@ -190,7 +193,7 @@ impl FaultyOverwriting {
 
 impl Overwrite for FaultyOverwriting {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let half = &bytes[..bytes.len() / 2];
+        let half = &bytes[..bytes.len() / 2 / self.block * self.block];
         self.once(Call::Write, |inner| inner.write_at(at, bytes), |inner| inner.write_at(at, half))
     }
 
@@ -201,6 +204,22 @@ impl Overwrite for FaultyOverwriting {
     fn map(&mut self, len: u64) -> bool {
         let may = !self.failed && self.ledger.strikes(Call::Map, &[&self.path]).is_none();
         may && self.inner.map(len)
+    }
+
+    fn bypass(&mut self) -> Result<Option<NonZeroU64>> {
+        if self.failed {
+            return Err(failed_before(Call::Bypass.name(), &self.path));
+        }
+        let result = match self.ledger.strikes(Call::Bypass, &[&self.path]) {
+            None => self.inner.bypass(),
+            Some(Failure::Unsupported) => Ok(None),
+            Some(failure) => Err(refused(Call::Bypass.name(), &self.path, failure.errno())),
+        };
+        self.failed = result.is_err();
+        if let Ok(Some(block)) = result {
+            self.block = block.get() as usize;
+        }
+        result
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
@@ -279,6 +298,7 @@ impl<F: Fs> Fs for Faulty<F> {
             inner: self.inner.overwrite(path)?,
             ledger: Arc::clone(&self.ledger),
             path: path.to_path_buf(),
+            block: 1,
             failed: false,
         }))
     }

@@ -4,6 +4,7 @@
 //! it keeps what a power cut may leave small enough to enumerate. The log also writes over blocks that a file has
 //! already, since then a sync need not write what the file system says of them.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -110,6 +111,15 @@ pub trait Overwrite: Send {
     /// know no such thing leave all as it is.
     fn map(&mut self, _len: u64) -> bool {
         false
+    }
+
+    /// From now on writes go past the page cache, if the file can be written so. Tells how many bytes a block has then: each write
+    /// begins and ends at a multiple of that, and [`sync`](Self::sync) is as needed as before. None if all stays as it is.
+    ///
+    /// # Errors
+    /// Those of the device: the first block is read, and written as it is, to see that it can be.
+    fn bypass(&mut self) -> Result<Option<NonZeroU64>> {
+        Ok(None)
     }
 
     /// Cuts off what is behind `len`. It lasts once [`sync`](Self::sync) returns.

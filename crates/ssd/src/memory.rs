@@ -1,6 +1,7 @@
 //! [`Memory`]: a file system in memory that knows what a power cut would leave of it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,9 @@ use crate::disk::{Disk, Heed};
 use crate::fs::{Append, Fs, Overwrite, Read};
 use crate::refused::{ends_early, link_refused, not_a_file, refused};
 use crate::watch::Watch;
+
+/// Sectors of a block past the page cache. Power failure may tear it.
+const BLOCK_SECTORS: u64 = 8;
 
 /// A file system in memory, for tests: deterministic, and its [`disk`](Self::disk) can be cut off at any
 /// moment. Clones are the same file system.
@@ -230,6 +234,8 @@ impl Append for MemoryAppending {
 
 struct MemoryOverwriting {
     handle: Handle,
+    /// Past the page cache, writes are of whole ones.
+    block: Option<NonZeroU64>,
     failed: bool,
 }
 
@@ -251,7 +257,14 @@ impl MemoryOverwriting {
 impl Overwrite for MemoryOverwriting {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let (shared, file) = (Arc::clone(&self.handle.shared), self.handle.file);
+        let is_whole = |block: NonZeroU64| {
+            at.is_multiple_of(block.get()) && (bytes.len() as u64).is_multiple_of(block.get())
+        };
+        let may = self.block.is_none_or(is_whole);
         self.once(Call::Write, |state, _| {
+            if !may {
+                return Err(Errno::INVAL);
+            }
             let grows = (at + bytes.len() as u64).saturating_sub(state.disk.len(file));
             if shared.free(state) < grows {
                 return Err(Errno::NOSPC);
@@ -284,6 +297,22 @@ impl Overwrite for MemoryOverwriting {
             Ok(())
         });
         mapped.is_ok()
+    }
+
+    fn bypass(&mut self) -> Result<Option<NonZeroU64>> {
+        let (shared, file) = (Arc::clone(&self.handle.shared), self.handle.file);
+        let mut block = 0;
+        self.once(Call::Bypass, |state, _| {
+            block = BLOCK_SECTORS * state.disk.sector() as u64;
+            let (there, zeros) = (state.disk.len(file), block.saturating_sub(state.disk.len(file)));
+            if shared.free(state) < zeros {
+                return Err(Errno::NOSPC);
+            }
+            state.disk.write_at(file, there, &vec![0; zeros as usize]);
+            Ok(())
+        })?;
+        self.block = NonZeroU64::new(block);
+        Ok(self.block)
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
@@ -352,7 +381,7 @@ impl Fs for Memory {
         let file = self.shared.call(Call::Overwrite, path, |state, _| state.disk.open(path))?;
         let file = file.ok_or_else(|| not_a_file(path))?;
         let handle = Handle::new(&self.shared, file, path);
-        Ok(Box::new(MemoryOverwriting { handle, failed: false }))
+        Ok(Box::new(MemoryOverwriting { handle, block: None, failed: false }))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {

@@ -17,7 +17,7 @@ use crate::level0::run::block::Block;
 use crate::level0::run::{BLOCK_LEN, block};
 use crate::manifest::ManifestState;
 use crate::manifest::edit::Edit;
-use crate::options::WalSync;
+use crate::options::{WalIo, WalSync};
 use crate::record::format::{self, RecordHead};
 use crate::record::short::ShortHeader;
 use crate::record::store::Media;
@@ -170,7 +170,7 @@ fn read_log(first: &[u8], second: &[u8], chain: Option<Vec<u8>>) {
     let setting = || wal::Setting {
         fs: Arc::new(fs.clone()),
         dir: dir.to_owned(),
-        sync: WalSync::Never,
+        mode: wal::LogMode { sync: WalSync::Never, io: WalIo::Cached },
         entropy: 0,
         accepts: |_| Ok(()),
         lock: None,
@@ -361,7 +361,7 @@ mod tests {
         let setting = || wal::Setting {
             fs: Arc::new(fs.clone()),
             dir: dir.to_owned(),
-            sync: WalSync::Always,
+            mode: wal::LogMode { sync: WalSync::Always, io: WalIo::Cached },
             entropy: 0,
             accepts: |_| Ok(()),
             lock: None,

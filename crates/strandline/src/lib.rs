@@ -110,8 +110,8 @@ pub use observe::properties::{
 pub use open::convert::Conversion;
 pub use options::{
     Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
-    Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalSync,
-    parse_size,
+    Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalIo,
+    WalSync, parse_size,
 };
 pub use pmem::{Durability, JournalFigures, Pages, Region, Site, StatsSnapshot};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};

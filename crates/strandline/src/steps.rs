@@ -16,14 +16,12 @@ use crate::open::ground::Machine;
 use crate::read::get::{AsOfNow, Pinning, SearchDepth};
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
-use crate::wal::{self, LogOwner, Setting};
+use crate::wal::{self, LogMode, LogOwner, Setting};
 use crate::write::acknowledge::Published;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
-use crate::{
-    Batch, Conversion, Db, Hooks, Keyspace, MachineMemory, Options, WalSync, WriteOptions,
-};
+use crate::{Batch, Conversion, Db, Hooks, Keyspace, MachineMemory, Options, WriteOptions};
 
 /// A change of a key, or of a range of them.
 #[derive(Clone, Copy, Debug)]
@@ -295,16 +293,17 @@ pub fn repair_at(
     crate::repair::repair_at(ground, path, to, options)
 }
 
-/// The region whose log is in directory `dir`, which exists, of the file system `fs`. Where there is none, one begins for
+/// The region whose log is in directory `dir`, which exists, of the file system `fs`, written as `options` say. Where there is none, one begins for
 /// the store with the identifier and the bytes of `fresh`; `None` if that says nothing. No other open may use the log.
 pub fn journaled(
     fs: Arc<dyn Fs>,
     dir: &Path,
-    sync: WalSync,
+    options: &Options,
     fresh: Option<(u64, u64)>,
 ) -> Result<Option<Arc<Region>>> {
+    let mode = LogMode::of(options);
     let setting =
-        Setting { fs, dir: dir.to_owned(), sync, entropy: 0, accepts: |_| Ok(()), lock: None };
+        Setting { fs, dir: dir.to_owned(), mode, entropy: 0, accepts: |_| Ok(()), lock: None };
     wal::open(setting, || Ok(fresh.map(|(id, region_len)| LogOwner { id, region_len })))
 }
 

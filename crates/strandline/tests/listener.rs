@@ -11,8 +11,8 @@ use common::{TempDir, ends, heap, noise, numbered, scattered, small_store as opt
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::events::{CompactionReason, FoundBy, StallReason};
 use strandline::{
-    Db, ErrorKind, Event, Hooks, KeyspaceOptions, Level0Form, Listener, PmSource, SsdSource,
-    WalSync, steps,
+    Db, ErrorKind, Event, Hooks, KeyspaceOptions, Level0Form, Listener, Options, PmSource,
+    SsdSource, WalIo, steps,
 };
 
 /// Remembers all events.
@@ -231,7 +231,12 @@ fn a_store_that_takes_no_more_writes_says_so() {
     fs.create_dir_all(dir).expect("made");
     fs.create_dir_all(Path::new("/wal")).expect("made");
     let log = Path::new("/wal");
-    let region = steps::journaled(fs.clone(), log, WalSync::Always, Some((7, 256 << 10)));
+    let region = steps::journaled(
+        fs.clone(),
+        log,
+        &Options::default().wal_io(WalIo::Cached),
+        Some((7, 256 << 10)),
+    );
     let region = region.expect("begins").expect("a region");
     let format = pool::Format { zone_len: 4 << 10, manifest_len: 16 << 10 };
     steps::format(&region, format, 7).expect("format");

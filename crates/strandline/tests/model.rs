@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{Driver, Files, heap, merging};
 use strandline::{
     Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Region, SsdSource,
-    WalSync, steps,
+    WalIo, WalSync, steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
@@ -21,12 +21,13 @@ fn profile(keys: Keys) -> Profile {
 /// What gives a store its memory at each open: the same again, or what a log on `fs` tells.
 fn memory(options: &Options, fs: &Arc<dyn ssd::Fs>) -> impl Fn() -> Arc<Region> + use<> {
     let logged = options.pm == PmSource::Dram;
-    let (fs, sync, len) = (Arc::clone(fs), options.wal_sync, options.pm_size);
+    let (fs, options, len) = (Arc::clone(fs), options.clone(), options.pm_size);
     let region = (!logged).then(|| heap(len));
     move || match &region {
         Some(region) => Arc::clone(region),
         None => {
-            let region = steps::journaled(Arc::clone(&fs), "/wal".as_ref(), sync, Some((7, len)));
+            let region =
+                steps::journaled(Arc::clone(&fs), "/wal".as_ref(), &options, Some((7, len)));
             region.expect("log").expect("a region")
         }
     }
@@ -257,6 +258,7 @@ fn drawn(rng: &mut Rng) -> Options {
         .recovery_threads(1 + rng.below(3) as u32)
         .pm(pm)
         .wal_sync(if rng.chance(1, 2) { WalSync::Always } else { WalSync::Never })
+        .wal_io(if rng.chance(1, 2) { WalIo::Cached } else { WalIo::Direct })
         .ssd(ssd)
 }
 

@@ -28,7 +28,7 @@ fn store(options: &Options) -> Db {
     let region = match options.pm {
         PmSource::Dram => {
             let (on, dir) = (Arc::clone(&fs), Path::new("/wal"));
-            let region = steps::journaled(on, dir, options.wal_sync, Some((7, options.pm_size)));
+            let region = steps::journaled(on, dir, options, Some((7, options.pm_size)));
             region.expect("log").expect("a region")
         }
         _ => heap(options.pm_size),

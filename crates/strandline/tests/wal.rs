@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use common::{Contents, TempDir, dump, kind_of, numbered};
 use ssd::{Append, Call, Disk, Failure, Faulty, Fs, Memory, Overwrite, Read, Rule};
 use strandline::{
-    Db, Durability, ErrorKind, Hooks, Options, PmSource, ReadOptions, Region, SsdSource, WalSync,
-    steps,
+    Db, Durability, ErrorKind, Hooks, Options, PmSource, ReadOptions, Region, SsdSource, WalIo,
+    WalSync, steps,
 };
 use testkit::Rng;
 
@@ -406,7 +406,12 @@ impl Place {
 
     fn region(&self) -> strandline::Result<Arc<Region>> {
         let (fs, dir) = (Arc::clone(&self.fs), Path::new("/wal"));
-        let region = steps::journaled(fs, dir, self.sync, Some((ID, 256 << 10)))?;
+        let region = steps::journaled(
+            fs,
+            dir,
+            &Options::default().wal_sync(self.sync).wal_io(WalIo::Cached),
+            Some((ID, 256 << 10)),
+        )?;
         let region = region.expect("a region");
         if let Err(error) = steps::formatted(&region) {
             if error.kind() != ErrorKind::NotFound {

@@ -1,7 +1,7 @@
 //! The engines of the campaigns: pools, tables and options, all so small that everything happens within a few operations.
 
 use sim::Keys;
-use strandline::Level0Form;
+use strandline::{Level0Form, WalIo};
 
 use super::system::Engine;
 
@@ -20,6 +20,7 @@ pub const ROOMY: Engine = Engine {
     pm_tables: 0,
     ssd_size: 0,
     journaled: false,
+    wal_io: WalIo::Cached,
     named: false,
     moves: false,
     expires: false,
@@ -47,6 +48,9 @@ pub const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
 pub const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
 /// Sectors so small that power tears what a device writes whole.
 pub const LOGGED_TORN: Engine = Engine { sector: 32, ..LOGGED_TIGHT };
+/// Past the page cache, with several frames to a block, and with several blocks to a frame.
+pub const LOGGED_DIRECT: Engine = Engine { wal_io: WalIo::Direct, ..LOGGED_TIGHT };
+pub const LOGGED_DIRECT_TORN: Engine = Engine { wal_io: WalIo::Direct, ..LOGGED_TORN };
 /// The same as users have them: directories with a name.
 pub const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
 pub const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };

@@ -182,6 +182,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         MoveNamedFirst | MovePoolUnsynced | MoveRemovesFirst | MoveTablesUnsynced | MoveUntold => {
             &["moves"]
         }
+        WalDirectUnsynced | WalBlockForgotten => &["wal-direct"],
         WalForgetLive | WalKeepOldest | WalSkipChecksum | WalFramesUnbound => &["wal-wraps"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],

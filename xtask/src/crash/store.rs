@@ -87,6 +87,8 @@ impl Engine {
             .ssd_size(self.ssd_size)
             .block_cache(64 << 10)
             .compression(Compression::None)
+            .wal_sync(WalSync::Always)
+            .wal_io(self.wal_io)
             .background_threads(0)
             .recovery_threads(1)
     }
@@ -101,7 +103,7 @@ impl Engine {
         if !self.journaled {
             return Ok(StoreMemory { region: Arc::new(region), unused: None });
         }
-        match steps::journaled(Arc::clone(fs), WAL.as_ref(), WalSync::Always, fresh)? {
+        match steps::journaled(Arc::clone(fs), WAL.as_ref(), &self.options(), fresh)? {
             Some(journaled) => Ok(StoreMemory { region: journaled, unused: Some(region) }),
             None => Err(Error::new(ErrorKind::NotFound, "open", "there is no log")),
         }
@@ -130,8 +132,7 @@ impl Engine {
         let options = self
             .options()
             .create_if_missing(missing == IfMissing::Create)
-            .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None })
-            .wal_sync(WalSync::Always);
+            .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None });
         let time = match missing {
             IfMissing::Create => NOON,
             IfMissing::Fail => Duration::ZERO,

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::Region;
 use sim::{Beside, Keys, Op, Probe, Progress, Show, System};
 use ssd::{Disk, Fs};
-use strandline::{Level0Form, ReadOptions, Work, steps};
+use strandline::{Level0Form, ReadOptions, WalIo, Work, steps};
 
 use super::store::{ID, IfMissing, NOON, SST, Store, WAL};
 use super::task::Task;
@@ -51,6 +51,8 @@ pub struct Engine {
     pub ssd_size: u64,
     /// Records are in DRAM, which power failure takes, with a log on the disk.
     pub journaled: bool,
+    /// How that is written.
+    pub wal_io: WalIo,
     /// The store is a directory with a file `STORE`, made and opened as a user's is, and not bare parts.
     pub named: bool,
     /// Each open moves the store first: from a pool to DRAM with a log, or back.
@@ -169,6 +171,7 @@ impl System for Engine {
         let space = store.db.default_keyspace();
         probe.regrants = steps::zones_regranted(space);
         probe.recycled = store.memory.region.journal().map_or(0, |log| log.figures().recycled);
+        probe.direct = store.memory.region.journal().map_or(0, |log| log.figures().direct);
         let compactions = steps::compactions(space);
         probe.drained = compactions.level0;
         probe.sunk = compactions.levels;

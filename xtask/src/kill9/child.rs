@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pmem::Site;
 use strandline::{
     Batch, Checksum, Compression, Db, ErrorKind, IndexKind, Keyspace, Level0Form, Options, PRESETS,
-    PmSource, SsdSource, WalSync, steps,
+    PmSource, SsdSource, WalIo, WalSync, steps,
 };
 use testkit::Rng;
 
@@ -147,6 +147,7 @@ fn varied(options: Options, rng: &mut Rng) -> Options {
         .filter_bits(*rng.pick(&[0, 10]))
         .index(*rng.pick(&[IndexKind::Binary, IndexKind::TwoLevel]))
         .hash_index(rng.chance(1, 3))
+        .wal_io(*rng.pick(&[WalIo::Auto, WalIo::Cached, WalIo::Direct, WalIo::Direct]))
         .subranges(*rng.pick(&[subranges, 0, 1, 3]))
         .immutable_memtables_max(*rng.pick(&[1, 4]))
 }

@@ -49,7 +49,8 @@ wire! {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
     JournalFigures {
-        segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs, recycled, zeroed_bytes,
+        segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs, recycled, direct,
+        zeroed_bytes,
     }
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {

@@ -14,7 +14,7 @@ use crate::open::OpenedParts;
 use crate::open::ground::Ground;
 use crate::options::Options;
 use crate::recovery::recover::Damage;
-use crate::wal::{self, LOCK, Setting};
+use crate::wal::{self, LOCK, LogMode, Setting};
 
 /// Name of the directory of the log, in that of the store.
 pub(crate) const WAL: &str = "wal";
@@ -80,7 +80,7 @@ pub(crate) fn setting(
     Ok(Setting {
         fs: ground.names(),
         dir: dir.to_owned(),
-        sync: options.wal_sync,
+        mode: LogMode::of(options),
         entropy,
         accepts: pool::check_version,
         lock,

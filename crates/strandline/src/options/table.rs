@@ -44,6 +44,15 @@ pub const TABLE: &[Row] = &[
               one that had returned more than two intervals before the later one began.",
     },
     Row {
+        name: "wal_io",
+        unit: "auto, cached or direct",
+        default: "auto",
+        doc: "With records in DRAM and wal_sync=always: whether the log is written through the system's page cache or past it \
+              (O_DIRECT). Auto begins with the cache, tries the other way now and then, a file of the log at a time, and changes \
+              after three wins in a row, each of 15 % of the time of at least 512 syncs. Where the file system cannot go past its \
+              cache, or writes blocks to a new place each time, it is the cache.",
+    },
+    Row {
         name: "zone_size",
         unit: "bytes, power of two; 0 chooses",
         default: "0",

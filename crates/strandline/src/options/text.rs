@@ -6,7 +6,7 @@ use base::{Error, ErrorKind, Result};
 use sst::{Checksum, Compression, IndexKind};
 
 use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_TABLES_MAX, THREADS_MAX};
-use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalSync};
+use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalIo, WalSync};
 
 /// Parts that a keyspace may be cut into at most.
 const SUBRANGES_MAX: u32 = 1024;
@@ -42,6 +42,7 @@ impl Options {
             "pm" => self.pm = pm_named(text)?,
             "pm_size" => self.pm_size = parse_size(text)?,
             "wal_sync" => self.wal_sync = wal_sync_named(text)?,
+            "wal_io" => self.wal_io = wal_io_named(text)?,
             "zone_size" => self.zone_size = parse_size(text)?,
             "create_if_missing" => self.create_if_missing = text.parse().ok()?,
             "memtable_bytes" => {
@@ -143,6 +144,15 @@ fn wal_sync_named(text: &str) -> Option<WalSync> {
     }
 }
 
+fn wal_io_named(text: &str) -> Option<WalIo> {
+    match text {
+        "auto" => Some(WalIo::Auto),
+        "cached" => Some(WalIo::Cached),
+        "direct" => Some(WalIo::Direct),
+        _ => None,
+    }
+}
+
 fn level0_named(text: &str) -> Option<Level0Form> {
     match text {
         "global-index" => Some(Level0Form::GlobalIndex),
@@ -196,6 +206,7 @@ mod tests {
             zone_size: 7,
             pm: PmSource::Heap,
             wal_sync: WalSync::Never,
+            wal_io: WalIo::Direct,
             ssd: SsdSource::None,
             pm_tables: 9,
             ssd_size: 1,

@@ -8,10 +8,10 @@ use base::checksum::mix;
 use base::planted::{self, Bug};
 use ssd::{Fs, Overwrite};
 
-use crate::options::WalSync;
 use crate::wal::chain::{ChainWriter, Newest};
 use crate::wal::segment::{self, LogOwner, SegmentHeader};
 use crate::wal::supply::{FileSource, FileSupply, SuppliedFile};
+use crate::wal::way::{LogMode, Way, WayChoice};
 
 /// Where a log is.
 #[derive(Clone)]
@@ -35,17 +35,10 @@ pub(crate) struct Installed {
     pub header: SegmentHeader,
     pub file: Box<dyn Overwrite>,
     pub way: Way,
-}
-
-/// How segments are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Over blocks that are there already, whole pages at a time, so that a sync has little to do.
-    Over,
-    /// No more than frames: blocks that are there are worth nothing.
-    Append,
-    /// By stores to memory, once it is worth it and if the file can be mapped; else as `Append`. Syncs are rare.
-    Mapped,
+    /// Writes begin and end at a multiple of this.
+    pub block: u64,
+    /// Whether it is of use to know what writes and syncs take: where the file has its blocks, as most have.
+    pub times: bool,
 }
 
 /// Makes segments.
@@ -56,7 +49,7 @@ pub(crate) struct Installer {
     entropy: u64,
     pub chain: ChainWriter,
     pub supply: FileSupply,
-    way: Way,
+    pub ways: WayChoice,
     /// Segments whose files had been those of others.
     pub recycled: u64,
 }
@@ -64,18 +57,14 @@ pub(crate) struct Installer {
 impl Installer {
     pub fn new(
         place: LogLocation,
-        wal_sync: WalSync,
+        mode: LogMode,
         owner: LogOwner,
         entropy: u64,
         chain: ChainWriter,
     ) -> Installer {
-        let supply = FileSupply::new(place.clone(), wal_sync);
-        let way = match wal_sync {
-            WalSync::Always if supply.keeps_blocks => Way::Over,
-            WalSync::Always => Way::Append,
-            WalSync::Interval(_) | WalSync::Never => Way::Mapped,
-        };
-        Installer { place, owner, entropy, chain, supply, way, recycled: 0 }
+        let supply = FileSupply::new(place.clone(), mode);
+        let ways = WayChoice::new(mode, supply.keeps_blocks);
+        Installer { place, owner, entropy, chain, supply, ways, recycled: 0 }
     }
 
     /// Makes segment `number`, meant for `len` bytes. When this returns, it has a name that lasts, and `CHAIN` says that it
@@ -102,7 +91,24 @@ impl Installer {
         // Opened by its name, which errors tell.
         drop(file);
         let file = self.place.fs.overwrite(&path)?;
-        Ok(Installed { header, file, way: self.way })
+        Ok(Installed { header, file, way: self.ways.first(), block: 1, times: false })
+    }
+
+    /// The same behind another one, written as the device likes it.
+    pub fn install_next(&mut self, number: u64, len: u64) -> Result<Installed> {
+        let mut installed = self.install(number, len)?;
+        installed.times = self.ways.is_open() && installed.file.len() >= len - len / 8;
+        installed.way = self.ways.next();
+        if installed.way == Way::Direct {
+            match installed.file.bypass()? {
+                Some(block) => installed.block = block.get(),
+                None => {
+                    self.ways.rule_out_direct();
+                    installed.way = Way::Over;
+                }
+            }
+        }
+        Ok(installed)
     }
 
     fn salt(&self) -> u64 {

@@ -31,6 +31,7 @@ mod supply;
 mod sync_interval;
 #[cfg(test)]
 mod tests;
+mod way;
 mod writer;
 
 use std::cell::RefCell;
@@ -48,6 +49,7 @@ use ssd::Fs;
 
 pub(crate) use replay::LostFrames;
 pub(crate) use segment::LogOwner;
+pub(crate) use way::LogMode;
 pub(crate) use writer::most_bytes;
 
 use crate::caught::{caught, panicked};
@@ -74,7 +76,7 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) struct Setting {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
-    pub sync: WalSync,
+    pub mode: LogMode,
     /// Makes what is written at this open differ from what another would have written: random, but in simulators, where
     /// what the directory says of earlier opens does.
     pub entropy: u64,
@@ -144,7 +146,7 @@ pub(crate) fn open(
     setting: Setting,
     fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
-    let Setting { entropy, accepts, sync, .. } = setting;
+    let Setting { entropy, accepts, mode, .. } = setting;
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
     let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
@@ -152,12 +154,12 @@ pub(crate) fn open(
             let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
             let replayed = past.replay(&region, OnDamage::Refuse)?;
             accepts(&region)?;
-            (region, Writer::new(place.clone(), past.go_on(replayed, sync, entropy)?, sync)?)
+            (region, Writer::new(place.clone(), past.go_on(replayed, mode, entropy)?, mode)?)
         }
         None => {
             let Some(owner) = fresh()? else { return Ok(None) };
             let region = Region::journaled(owner.region_len, Arc::clone(&log) as _)?;
-            (region, Writer::new(place.clone(), begun(place, sync, owner, entropy)?, sync)?)
+            (region, Writer::new(place.clone(), begun(place, mode, owner, entropy)?, mode)?)
         }
     };
     log.note_figures(&writer);
@@ -167,14 +169,9 @@ pub(crate) fn open(
 }
 
 /// A log that begins.
-fn begun(
-    place: &LogLocation,
-    wal_sync: WalSync,
-    owner: LogOwner,
-    entropy: u64,
-) -> Result<Continued> {
+fn begun(place: &LogLocation, mode: LogMode, owner: LogOwner, entropy: u64) -> Result<Continued> {
     let chain = ChainWriter::new(place.clone(), None);
-    let mut installer = Installer::new(place.clone(), wal_sync, owner, entropy, chain);
+    let mut installer = Installer::new(place.clone(), mode, owner, entropy, chain);
     let installed = installer.install(1, first_len(owner.region_len, 0))?;
     let segment = OpenSegment::new(installed, Begin { previous: 0, first: 1 });
     Ok(Continued { installer, segment, first: 1, full: VecDeque::new(), live: Live::default() })
@@ -196,14 +193,14 @@ pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFram
 
 impl Log {
     fn new(setting: Setting) -> Log {
-        let Setting { fs, dir, sync, lock, .. } = setting;
-        let interval = match sync {
+        let Setting { fs, dir, mode, lock, .. } = setting;
+        let interval = match mode.sync {
             WalSync::Interval(every) => Some(SyncInterval::new(every)),
             WalSync::Always | WalSync::Never => None,
         };
         Log {
             place: LogLocation { fs, dir },
-            sync,
+            sync: mode.sync,
             lock,
             queue: Mutex::default(),
             rounds: Rounds::new(),

@@ -1,12 +1,15 @@
 //! The segment that is being written.
 
+use std::time::Instant;
+
 use base::Result;
 use base::planted::{self, Bug};
 use ssd::Overwrite;
 
 use crate::wal::frame::{self, Begin};
-use crate::wal::installer::{Installed, Way};
+use crate::wal::installer::Installed;
 use crate::wal::segment::{HEADER_LEN, SegmentHeader};
+use crate::wal::way::{SegmentTimes, Way};
 
 /// Bytes after which the device is asked to begin with writing.
 const ADVISE_EACH: u64 = 1 << 20;
@@ -23,6 +26,12 @@ pub(crate) struct OpenSegment {
     pub header: SegmentHeader,
     file: Box<dyn Overwrite>,
     way: Way,
+    /// Writes begin and end at a multiple of this.
+    block: u64,
+    /// What stands in front of the end in its block.
+    tail: Vec<u8>,
+    /// What writes and syncs here took, where that is of use.
+    pub times: Option<SegmentTimes>,
     /// The file is written by stores, and may be longer than it needs to be.
     is_mapped: bool,
     /// Bytes that the file had when `CHAIN` named it: it may not become shorter.
@@ -44,13 +53,17 @@ pub(crate) struct OpenSegment {
 impl OpenSegment {
     /// Goes on with a segment that has nothing in it.
     pub fn new(installed: Installed, begin: Begin) -> OpenSegment {
-        let Installed { header, file, way } = installed;
+        let Installed { header, file, way, block, times } = installed;
+        let tail = header.encode()[(HEADER_LEN - HEADER_LEN % block) as usize..].to_vec();
         let begin = Some(begin);
         let named_len = file.len();
         OpenSegment {
             header,
             file,
             way,
+            block,
+            tail,
+            times: times.then(SegmentTimes::default),
             is_mapped: false,
             named_len,
             begin,
@@ -65,6 +78,11 @@ impl OpenSegment {
     /// Whether `len` bytes of frames go here. What is too long for any segment has one for itself.
     pub fn takes(&self, len: u64) -> bool {
         self.end == HEADER_LEN || self.end + len <= self.header.len
+    }
+
+    /// How it is written.
+    pub fn way(&self) -> Way {
+        self.way
     }
 
     /// Bytes that count.
@@ -133,18 +151,27 @@ impl OpenSegment {
         Ok(())
     }
 
-    /// `frames` are left as they were, and sealed.
+    /// `frames` are sealed, and of no use afterwards.
     fn put(&mut self, frames: &mut Vec<u8>) -> Result<()> {
         frame::seal(frames, self.header.binding(), self.end, self.synced);
-        let len = frames.len();
+        let (kept, len) = (self.tail.len(), frames.len());
         let end = self.end + len as u64;
-        let padded = self.padded(end);
-        self.zeroed_bytes += padded.saturating_sub(end.max(self.file.len()));
-        frames.resize((padded - self.end) as usize, 0);
-        self.file.write_at(self.end, frames)?;
-        frames.truncate(len);
+        let (from, to) = (self.end - kept as u64, self.padded(end).next_multiple_of(self.block));
+        self.zeroed_bytes += to.saturating_sub(end.max(self.file.len()));
+        if planted::is(Bug::WalBlockForgotten) {
+            self.tail.fill(0);
+        }
+        frames.splice(0..0, self.tail.drain(..));
+        frames.resize((to - from) as usize, 0);
+        let begun = self.begin_timing();
+        self.file.write_at(from, frames)?;
+        if let (Some(times), Some(begun)) = (&mut self.times, begun) {
+            times.wrote(len as u64, begun.elapsed());
+        }
+        let last_block = end - end % self.block;
+        self.tail.extend_from_slice(&frames[(last_block - from) as usize..kept + len]);
         self.end = end;
-        self.covered = self.covered.max(padded);
+        self.covered = self.covered.max(to);
         Ok(())
     }
 
@@ -152,7 +179,7 @@ impl OpenSegment {
     /// written: of one that is not in memory the rest would be read. A file that grows does it by more than is needed, so
     /// that few syncs have to write what the file system says of it.
     fn padded(&self, end: u64) -> u64 {
-        if self.way != Way::Over || end <= self.covered {
+        if !matches!(self.way, Way::Over | Way::Direct) || end <= self.covered {
             return end;
         }
         let (there, len) = (self.file.len(), self.header.len);
@@ -163,12 +190,22 @@ impl OpenSegment {
         end.next_multiple_of(step).min(most).max(end)
     }
 
+    fn begin_timing(&self) -> Option<Instant> {
+        self.times.is_some().then(Instant::now)
+    }
+
     /// Makes everything written durable; tells whether there was anything to do.
     pub fn sync(&mut self) -> Result<bool> {
         if self.synced == self.end {
             return Ok(false);
         }
-        self.file.sync()?;
+        let begun = self.begin_timing();
+        if self.way != Way::Direct || !planted::is(Bug::WalDirectUnsynced) {
+            self.file.sync()?;
+        }
+        if let (Some(times), Some(begun)) = (&mut self.times, begun) {
+            times.synced(begun.elapsed());
+        }
         (self.synced, self.advised) = (self.end, self.end);
         Ok(true)
     }

@@ -13,7 +13,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pmem::{JournalFigures, Region, Site};
 
-use crate::options::WalSync;
+use crate::wal::LogMode;
 use crate::wal::chain::{self, ChainFile, ChainWriter, Newest};
 use crate::wal::frame::{self, BEGIN_LEN, Begin, Content};
 use crate::wal::installer::{Installer, LogLocation};
@@ -349,7 +349,7 @@ impl Past {
     pub fn go_on(
         mut self,
         replayed: ReplayedLog,
-        wal_sync: WalSync,
+        mode: LogMode,
         entropy: u64,
     ) -> Result<Continued> {
         let mut live = replayed.live;
@@ -359,7 +359,7 @@ impl Past {
         let newest = self.newest();
         let (mut tail, written) = self.tail(newest)?;
         let previous = self.relied_on(&mut tail);
-        let mut installer = self.installer(wal_sync, entropy)?;
+        let mut installer = self.installer(mode, entropy)?;
         // One that was never begun may have its length already.
         let before = self.unbegun.first().map_or(0, |spare| spare.len).max(newest.header.len);
         let len = first_len(newest.header.region_len, before);
@@ -400,7 +400,7 @@ impl Past {
     }
 
     /// What makes the next segment; `CHAIN` says then that the newest that counts is the newest.
-    fn installer(&self, wal_sync: WalSync, entropy: u64) -> Result<Installer> {
+    fn installer(&self, mode: LogMode, entropy: u64) -> Result<Installer> {
         let newest = self.newest();
         let mut chain = ChainWriter::new(self.place.clone(), self.chain);
         // Files of segments that were never begun are made segments anew, and are not there meanwhile. That `CHAIN` names none
@@ -415,7 +415,7 @@ impl Past {
             chain.keep()?;
             chain.name(Newest { store, number, salt, len: self.synced })?;
         }
-        Ok(Installer::new(self.place.clone(), wal_sync, newest.owner(), entropy, chain))
+        Ok(Installer::new(self.place.clone(), mode, newest.owner(), entropy, chain))
     }
 
     /// Makes the frame durable with which the newest segment begins. The next relies on it, even if on nothing else there.

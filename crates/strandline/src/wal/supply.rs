@@ -8,9 +8,9 @@
 use base::Result;
 use ssd::Overwrite;
 
-use crate::options::WalSync;
 use crate::wal::installer::LogLocation;
 use crate::wal::segment;
+use crate::wal::way::LogMode;
 
 /// Files of old segments that are kept, at most.
 const SPARES_MAX: usize = 2;
@@ -79,9 +79,9 @@ pub(crate) struct FileSupply {
 }
 
 impl FileSupply {
-    pub fn new(place: LogLocation, wal_sync: WalSync) -> FileSupply {
+    pub fn new(place: LogLocation, mode: LogMode) -> FileSupply {
         let keeps_blocks = place.fs.keeps_blocks(&place.dir);
-        let fills = keeps_blocks && wal_sync == WalSync::Always;
+        let fills = keeps_blocks && !mode.syncs_are_rare();
         FileSupply {
             place,
             keeps_blocks,

@@ -13,7 +13,6 @@ use base::{Error, ErrorKind, Result};
 use pmem::{JournalFigures, Promise};
 use ssd::Overwrite;
 
-use crate::options::WalSync;
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Begin, Content};
 use crate::wal::installer::{Installer, LogLocation};
@@ -22,6 +21,7 @@ use crate::wal::open_segment::OpenSegment;
 use crate::wal::replay::Continued;
 use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next};
 use crate::wal::supply::Spare;
+use crate::wal::way::{LogMode, Way};
 
 /// Segments are a sixteenth of the region at most, within these limits.
 const SEGMENT_LEN: (u64, u64) = (1 << 10, 64 << 20);
@@ -118,7 +118,7 @@ pub(crate) struct Writer {
     segment: OpenSegment,
     /// None while it is in use, or where there is none.
     second: Option<SecondHandle>,
-    wal_sync: WalSync,
+    mode: LogMode,
     /// Segments before the one of this number do not count.
     first: u64,
     /// Oldest first, without the one being written.
@@ -135,14 +135,14 @@ impl Writer {
     ///
     /// # Errors
     /// Those of the device.
-    pub fn new(place: LogLocation, log: Continued, wal_sync: WalSync) -> Result<Writer> {
+    pub fn new(place: LogLocation, log: Continued, mode: LogMode) -> Result<Writer> {
         let Continued { installer, segment, first, full, live } = log;
         let mut writer = Writer {
             place,
             installer,
             segment,
             second: None,
-            wal_sync,
+            mode,
             first,
             full,
             live,
@@ -232,7 +232,7 @@ impl Writer {
     fn open_second(&mut self) {
         let segment = self.segment.header.number;
         let open = || self.place.fs.overwrite(&segment::path(&self.place.dir, segment)).ok();
-        let file = (self.wal_sync != WalSync::Always).then(open).flatten();
+        let file = self.mode.syncs_are_rare().then(open).flatten();
         self.second = file.map(|file| SecondHandle { file, segment, len: 0 });
     }
 
@@ -280,7 +280,9 @@ impl Writer {
         let (number, len) = (self.segment.header.number, self.segment.len());
         let before = Full { number, len, file_len: self.segment.file_len() };
         self.figures.zeroed_bytes += self.segment.zeroed_bytes;
-        let installed = self.installer.install(number + 1, self.next_len())?;
+        self.installer.ways.note(self.segment.way(), self.segment.times.take());
+        let installed = self.installer.install_next(number + 1, self.next_len())?;
+        self.figures.direct += u64::from(installed.way == Way::Direct);
         self.segment = OpenSegment::new(installed, Begin { previous: len, first: self.first });
         self.open_second();
         self.figures.written_bytes += HEADER_LEN;
@@ -347,11 +349,28 @@ impl Writer {
         Ok(())
     }
 
-    /// The same in one segment; tells whether it is through.
+    /// The same in one segment; tells whether it is through. What counts is written again when this returns: before a batch that may
+    /// have newer bytes.
     fn clean_one(&mut self, cleaning: &mut Cleaning, left: &mut i64) -> Result<bool> {
+        let mut again: Vec<Range<u64>> = Vec::new();
+        let is_through = self.look_through(cleaning, left, &mut again)?;
+        self.write_again(&mut again)?;
+        Ok(is_through)
+    }
+
+    /// Puts frames together of what is to be written again, and adds its ranges to `again`. Where these become many, they are written.
+    fn look_through(
+        &mut self,
+        cleaning: &mut Cleaning,
+        left: &mut i64,
+        again: &mut Vec<Range<u64>>,
+    ) -> Result<bool> {
+        let many = self.clean_least() as usize / 4;
         // Two passes: the first finds the newest bytes of each range, the second writes those again.
         while *left > 0 {
-            let mut again: Vec<Range<u64>> = Vec::new();
+            if self.frames.len() >= many {
+                self.write_again(again)?;
+            }
             match cleaning.frames.next()? {
                 Next::End if cleaning.looking => {
                     cleaning.looking = false;
@@ -380,26 +399,25 @@ impl Writer {
                             }
                         }
                     }
-                    self.frames.clear();
                     frame::encode(&mut self.frames, &parts);
                 }
             }
-            self.write_again(again)?;
         }
         Ok(false)
     }
 
-    /// Writes these ranges, whose frame stands ready, behind all others.
-    fn write_again(&mut self, again: Vec<Range<u64>>) -> Result<()> {
-        if again.is_empty() || planted::is(Bug::WalForgetLive) {
-            return Ok(());
-        }
+    /// Writes these ranges, whose frames stand ready, behind all others.
+    fn write_again(&mut self, again: &mut Vec<Range<u64>>) -> Result<()> {
         let mut frames = std::mem::take(&mut self.frames);
-        self.figures.kept_bytes += frames.len() as u64;
-        self.append(&mut frames)?;
+        if !again.is_empty() && !planted::is(Bug::WalForgetLive) {
+            self.figures.kept_bytes += frames.len() as u64;
+            self.append(&mut frames)?;
+            let number = self.segment.header.number;
+            again.drain(..).for_each(|part| self.live.written(part, number));
+        }
+        again.clear();
+        frames.clear();
         self.frames = frames;
-        let number = self.segment.header.number;
-        again.into_iter().for_each(|part| self.live.written(part, number));
         Ok(())
     }
 

@@ -142,6 +142,7 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
         ("  again", both(wal.kept_bytes)),
         ("  syncs", human::count(wal.syncs)),
         ("  recycled", human::count(wal.recycled)),
+        ("  direct", human::count(wal.direct)),
         ("  zeroed", both(wal.zeroed_bytes)),
     ])
 }
@@ -364,6 +365,7 @@ fn wal_json(wal: &JournalFigures) -> Value {
         "writes": wal.writes,
         "syncs": wal.syncs,
         "recycled": wal.recycled,
+        "direct": wal.direct,
         "zeroed_bytes": wal.zeroed_bytes,
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::planted::Bug;
 use sim::{Keys, Mode};
-use strandline::{Level0Form, WalSync};
+use strandline::{Level0Form, WalIo, WalSync};
 
 use super::judge::{Limits, World};
 use super::setup::Setup;
@@ -43,6 +43,7 @@ const ENGINE: Engine = Engine {
     pm_tables: 0,
     ssd_size: 0,
     journaled: false,
+    wal_io: WalIo::Cached,
     named: false,
     moves: false,
     expires: false,
@@ -71,6 +72,8 @@ const WIDE: Setup = Setup {
 const WIDE_IN_PM: Setup = Setup { engine: Engine { table_bytes: None, ..WIDE.engine }, ..WIDE };
 const FLUSHED: Setup = Setup { engine: Engine { level0: Level0Form::Sst, ..ENGINE }, ..SETUP };
 const LOGGED: Setup = Setup { engine: Engine { journaled: true, ..ENGINE }, ..SETUP };
+const LOGGED_DIRECT: Setup =
+    Setup { engine: Engine { wal_io: WalIo::Direct, ..LOGGED.engine }, ..LOGGED };
 /// What was acknowledged may go, but only from the end.
 const UNSYNCED: Setup = Setup { wal_sync: WalSync::Never, ..LOGGED };
 /// The same, with syncs beside the writers.
@@ -229,6 +232,7 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads-wide", WIDE, wide(), Mode::Adr, few, 4),
         campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 12),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
+        campaign("threads-wal-direct", LOGGED_DIRECT, mixed(), Mode::Adr, limits, 3),
         campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
         campaign("threads-wal-timed", TIMED, unsynced(), Mode::Adr, limits, 6),
         campaign("threads-wal-mixed", UNSYNCED, mixed_durabilities(), Mode::Adr, limits, 6),

@@ -93,7 +93,8 @@ impl Setup {
         if !self.engine.journaled {
             return Ok(Arc::new(region));
         }
-        let journaled = steps::journaled(Arc::clone(fs), WAL.as_ref(), self.wal_sync, fresh)?;
+        let options = self.engine.options().wal_sync(self.wal_sync);
+        let journaled = steps::journaled(Arc::clone(fs), WAL.as_ref(), &options, fresh)?;
         journaled.ok_or_else(|| Error::new(ErrorKind::NotFound, "open", "there is no log"))
     }
 

@@ -11,7 +11,9 @@ use super::worker;
 use crate::engine::Engine;
 use crate::keyspace::usage::HoldKind;
 use crate::runtime::RuntimeOptions;
-use crate::{Db, ErrorKind, Event, Hooks, Listener, Options, PmSource, Runtime, WalSync, steps};
+use crate::{
+    Db, ErrorKind, Event, Hooks, Listener, Options, PmSource, Runtime, WalIo, WalSync, steps,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -77,7 +79,12 @@ fn prepared(disk: Memory) -> Memory {
 }
 
 fn open(fs: Arc<dyn Fs>, sync: WalSync, threads: u32, hooks: Hooks) -> Db {
-    let region = steps::journaled(fs, Path::new("/wal"), sync, Some((77, 256 << 10)));
+    let region = steps::journaled(
+        fs,
+        Path::new("/wal"),
+        &Options::default().wal_sync(sync).wal_io(WalIo::Cached),
+        Some((77, 256 << 10)),
+    );
     let region = region.expect("open").expect("a region");
     if steps::formatted(&region).is_err() {
         let format = pool::Format { zone_len: 4 << 10, manifest_len: 16 << 10 };

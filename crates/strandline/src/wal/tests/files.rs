@@ -10,10 +10,10 @@ use pmem::{JournalFigures, Region, Site};
 use ssd::{Call, Disk, Failure, Faulty, Fs, Heed, Memory, Rule, Watch};
 
 use super::{LINES, disk, reopen, setting};
-use crate::options::WalSync;
+use crate::options::{WalIo, WalSync};
 use crate::wal::frame::{self, Begin, Binding};
 use crate::wal::segment::{self, HEADER_LEN, SegmentHeader, encode_version_1};
-use crate::wal::{CHAIN, LogOwner, Setting, most_bytes, open, read, segment_path};
+use crate::wal::{CHAIN, LogMode, LogOwner, Setting, most_bytes, open, read, segment_path};
 
 const DIR: &str = "/wal";
 /// A frame with one line.
@@ -530,7 +530,7 @@ fn no_space_for_what_comes_next_is_no_failure() {
     let setting = || Setting {
         fs: Arc::clone(&fs) as Arc<dyn Fs>,
         dir: DIR.into(),
-        sync: WalSync::Always,
+        mode: LogMode { sync: WalSync::Always, io: WalIo::Cached },
         entropy: 0,
         accepts: |_| Ok(()),
         lock: None,

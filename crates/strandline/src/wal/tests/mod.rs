@@ -1,5 +1,6 @@
 //! The log by itself: a region that is written at random, opened again and again, and held against plain memory.
 
+mod direct;
 mod files;
 mod interval;
 mod mapped;
@@ -13,8 +14,8 @@ use base::random::Rng;
 use pmem::{Region, Site};
 use ssd::{Disk, Fs, Memory};
 
-use crate::options::WalSync;
-use crate::wal::{LogOwner, Setting, most_bytes, open, read};
+use crate::options::{WalIo, WalSync};
+use crate::wal::{LogMode, LogOwner, Setting, most_bytes, open, read};
 
 const LINES: u64 = 1024;
 
@@ -22,7 +23,7 @@ fn setting(fs: &Memory, sync: WalSync) -> Setting {
     Setting {
         fs: Arc::new(fs.clone()),
         dir: "/wal".into(),
-        sync,
+        mode: LogMode { sync, io: WalIo::Cached },
         entropy: 0,
         accepts: |_| Ok(()),
         lock: None,
