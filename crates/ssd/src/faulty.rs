@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Result;
 
 use crate::call::Call;
-use crate::fs::{Append, Fs, Overwrite, Read};
+use crate::fs::{Append, Fs, Overwrite, PendingRead, Read};
 use crate::refused::{failed_before, link_refused, refused};
 use crate::rule::{Failure, Rule};
 
@@ -251,6 +251,13 @@ impl Read for FaultyReading {
         self.inner.read_many(ranges)
     }
 
+    /// Counts as a call, and fails when it is waited for.
+    fn begin(&self, at: u64, len: usize) -> Option<Box<dyn PendingRead>> {
+        let begun = self.inner.begin(at, len)?;
+        let checked = self.ledger.check(Call::Read, &[self.path()]);
+        Some(Box::new(FaultyPending { begun, checked }))
+    }
+
     fn len(&self) -> u64 {
         self.inner.len()
     }
@@ -261,6 +268,18 @@ impl Read for FaultyReading {
 
     fn will_need(&self, at: u64, len: u64) {
         self.inner.will_need(at, len);
+    }
+}
+
+struct FaultyPending {
+    begun: Box<dyn PendingRead>,
+    checked: Result<()>,
+}
+
+impl PendingRead for FaultyPending {
+    fn finish(self: Box<Self>, out: &mut [u8]) -> Result<()> {
+        self.checked?;
+        self.begun.finish(out)
     }
 }
 

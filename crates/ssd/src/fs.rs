@@ -148,6 +148,12 @@ pub trait Read: Send + Sync {
         ranges.iter_mut().try_for_each(|(at, out)| self.read_at(*at, out))
     }
 
+    /// Begins to read `len` bytes from `at` on, so that the device is at work while the caller does something else. None where that
+    /// cannot be had, or the system's page cache does it by itself.
+    fn begin(&self, _at: u64, _len: usize) -> Option<Box<dyn PendingRead>> {
+        None
+    }
+
     /// Bytes in the file when it was opened.
     fn len(&self) -> u64;
 
@@ -161,4 +167,10 @@ pub trait Read: Send + Sync {
 
     /// Announces that a range will be read soon. A hint: errors are not told.
     fn will_need(&self, _at: u64, _len: u64) {}
+}
+
+/// A read under way. When it is dropped, it is waited for.
+pub trait PendingRead: Send + Sync {
+    /// Waits for it and fills `out`, as long as it was said to be, as [`Read::read_at`] would.
+    fn finish(self: Box<Self>, out: &mut [u8]) -> Result<()>;
 }

@@ -66,7 +66,7 @@ use std::sync::Arc;
 pub use call::Call;
 pub use disk::{Disk, Doubt, Heed, Survivors};
 pub use faulty::Faulty;
-pub use fs::{Append, Fs, Overwrite, Read};
+pub use fs::{Append, Fs, Overwrite, PendingRead, Read};
 pub use install::{durable_dir, durable_install};
 pub use memory::Memory;
 pub use posix::{PageCache, Posix};

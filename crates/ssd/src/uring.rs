@@ -7,14 +7,14 @@ mod ring;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Result;
 
 use crate::aligned::{Aligned, blocks_of};
 use crate::append::{Appending, Way};
-use crate::fs::{Append, Fs, Overwrite, Read};
+use crate::fs::{Append, Fs, Overwrite, PendingRead, Read};
 use crate::gather::Gathered;
 use crate::posix::{PageCache, Posix, Reading};
 use crate::refused::{ends_early, refused};
@@ -167,19 +167,6 @@ impl ReadingMany {
         ring.push(Operation { kind, file, at: from, buffer, len: span, tag });
     }
 
-    /// Takes what a piece read to where it is wanted; hands the buffer back.
-    fn take(&self, piece: &Piece, at: u64, out: &mut [u8], done: Done) -> Result<Aligned> {
-        let Done { operation, result } = done;
-        let got = result.map_err(|source| refused("read", self.path(), source))?;
-        let skip = (at - operation.at) as usize;
-        let got = got.saturating_sub(skip).min(piece.len);
-        if got < piece.len {
-            return Err(ends_early(self.path(), at, piece.len, got));
-        }
-        out.copy_from_slice(&operation.buffer.bytes()[skip..skip + got]);
-        Ok(operation.buffer)
-    }
-
     fn read_with(&self, ring: &mut Ring, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
         let pieces: Vec<Piece> = pieces(ranges);
         let mut next = 0;
@@ -196,11 +183,41 @@ impl ReadingMany {
             let piece = &pieces[done.operation.tag];
             let (at, out) = &mut ranges[piece.range];
             let out = &mut out[piece.from..piece.from + piece.len];
-            match self.take(piece, *at + piece.from as u64, out, done) {
+            match take(self.path(), *at + piece.from as u64, out, done) {
                 Ok(empty) => ring.keep(empty),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
+    }
+}
+
+/// Takes what an operation read from `at` on to `out`; hands the buffer back.
+fn take(path: &Path, at: u64, out: &mut [u8], done: Done) -> Result<Aligned> {
+    let Done { operation, result } = done;
+    let got = result.map_err(|source| refused("read", path, source))?;
+    let skip = (at - operation.at) as usize;
+    let got = got.saturating_sub(skip).min(out.len());
+    if got < out.len() {
+        return Err(ends_early(path, at, out.len(), got));
+    }
+    out.copy_from_slice(&operation.buffer.bytes()[skip..skip + got]);
+    Ok(operation.buffer)
+}
+
+/// A read that the kernel is at.
+struct Begun {
+    ring: Lent,
+    path: PathBuf,
+    at: u64,
+}
+
+impl PendingRead for Begun {
+    fn finish(mut self: Box<Self>, out: &mut [u8]) -> Result<()> {
+        let done = self.ring.wait().map_err(|source| refused("read", &self.path, source))?;
+        let done = done.ok_or_else(|| refused("read", &self.path, io::ErrorKind::NotFound))?;
+        let buffer = take(&self.path, self.at, out, done)?;
+        self.ring.keep(buffer);
+        Ok(())
     }
 }
 
@@ -227,6 +244,18 @@ impl Read for ReadingMany {
             Some(mut ring) => self.read_with(&mut ring, ranges),
             None => self.one.read_many(ranges),
         }
+    }
+
+    /// Through the page cache the system reads ahead by itself.
+    fn begin(&self, at: u64, len: usize) -> Option<Box<dyn PendingRead>> {
+        let is_within = at.checked_add(len as u64).is_some_and(|end| end <= self.len());
+        if !self.one.is_direct() || !is_within {
+            return None;
+        }
+        let mut ring = self.rings.lend()?;
+        self.submit(&mut ring, 0, at, len);
+        ring.submit().ok()?;
+        Some(Box::new(Begun { ring, path: self.path().to_path_buf(), at }))
     }
 
     fn len(&self) -> u64 {
@@ -346,6 +375,35 @@ mod tests {
             buffers.iter_mut().enumerate().map(|(i, b)| (i as u64 * 512, b.as_mut_slice()));
         let error = many.read_many(&mut ranges.collect::<Vec<_>>()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    }
+
+    #[test]
+    fn reads_that_were_begun_bring_what_others_would() {
+        let Some(uring) = uring(PageCache::Bypassed) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("begun");
+        let bytes: Vec<u8> = (0..600_000u32).map(|i| (i ^ i >> 8) as u8).collect();
+        let mut file = uring.create(&path).unwrap();
+        file.append(&bytes).unwrap();
+        file.sync().unwrap();
+        let file = uring.open(&path).unwrap();
+        assert!(file.begin(599_999, 2).is_none() && file.begin(u64::MAX, 2).is_none());
+        // Where the file system knows its page cache only, nothing is begun.
+        let ranges = [(0, 1), (1, 300_000), (4095, 4098), (599_000, 1000), (8192, 262_144)];
+        let begun = ranges.map(|(at, len)| file.begin(at as u64, len));
+        for ((at, len), begun) in ranges.into_iter().zip(begun).rev() {
+            let Some(begun) = begun else { continue };
+            let mut out = vec![0; len];
+            begun.finish(&mut out).unwrap();
+            assert!(out == bytes[at..at + len], "{at}, {len}");
+        }
+        drop((0..20).map(|_| file.begin(0, 100_000)).collect::<Vec<_>>());
+        assert!(uring.rings.idle().iter().all(|ring| ring.in_flight() == 0));
+        // Cut short meanwhile.
+        File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
+        if let Some(begun) = file.begin(4096, 20_000) {
+            assert_eq!(begun.finish(&mut [0; 20_000]).unwrap_err().kind(), ErrorKind::Corruption);
+        }
     }
 
     #[test]

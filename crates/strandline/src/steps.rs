@@ -293,8 +293,9 @@ pub fn repair_at(
     crate::repair::repair_at(ground, path, to, options)
 }
 
-/// The region whose log is in directory `dir`, which exists, of the file system `fs`, written as `options` say. Where there is none, one begins for
-/// the store with the identifier and the bytes of `fresh`; `None` if that says nothing. No other open may use the log.
+/// The region whose log is in directory `dir`, which exists, of the file system `fs`, written as `options` say. Where there is none,
+/// one begins for the store with the identifier and the bytes of `fresh`; `None` if that says nothing. No other open may use the
+/// log.
 pub fn journaled(
     fs: Arc<dyn Fs>,
     dir: &Path,

@@ -1,9 +1,10 @@
 //! Read-ahead of a table's data: a compaction or a check reads all of it in order, and one call to the device for each block
-//! would be most of its time.
+//! would be most of its time. While one piece is worked on, the device reads the next, where the back end can do that.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Result;
+use ssd::PendingRead;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
 use super::blocks::File;
@@ -22,8 +23,15 @@ pub(crate) struct Ahead {
 pub(super) struct FilePiece {
     at: u64,
     bytes: Vec<u8>,
+    /// The piece behind it, which is being read.
+    next: Option<NextPiece>,
     /// A piece failed; up to here only blocks that are asked for are read.
     exact_until: u64,
+}
+
+struct NextPiece {
+    len: usize,
+    read: Box<dyn PendingRead>,
 }
 
 impl Ahead {
@@ -38,11 +46,7 @@ impl Blocks for Ahead {
             return layout.load(&self.file, handle, role).map(Arc::new);
         }
         let mut piece = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.file.len().saturating_sub(handle.offset).min(AHEAD as u64) as usize;
-        let stored = (handle.end() - handle.offset) as usize;
-        if stored <= left && piece.get(handle.offset, stored).is_none() {
-            piece.read(&self.file, handle.offset, left);
-        }
+        piece.advance(&self.file, handle.offset, (handle.end() - handle.offset) as usize);
         layout.load(&FileAhead { file: &self.file, piece: &piece }, handle, role).map(Arc::new)
     }
 }
@@ -83,11 +87,141 @@ impl FilePiece {
         if at < self.exact_until {
             return;
         }
+        self.next = None;
         self.at = at;
         self.bytes.resize(len, 0);
         if file.read_at(at, &mut self.bytes).is_err() {
             self.bytes.clear();
             self.exact_until = at + len as u64;
         }
+    }
+
+    /// Brings the bytes of a block, if they are not here, with what follows; and has the device read what is behind that.
+    fn advance(&mut self, file: &File, at: u64, stored: usize) {
+        let left = file.len().saturating_sub(at).min(AHEAD as u64) as usize;
+        if stored <= left && self.get(at, stored).is_none() {
+            if !self.go_on(at) {
+                self.read(file, at, left);
+            }
+            self.begin_next(file);
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// Begins to read what is behind this piece.
+    fn begin_next(&mut self, file: &File) {
+        let (at, left) = (self.end(), file.len().saturating_sub(self.end()));
+        let len = left.min(AHEAD as u64) as usize;
+        if len > 0 && at >= self.exact_until {
+            self.next = file.0.begin(at, len).map(|read| NextPiece { len, read });
+        }
+    }
+
+    /// Takes the next piece, with the end of this one from `at` on; tells whether there was one for that. If it failed, nothing is
+    /// here, as of [`read`](Self::read).
+    fn go_on(&mut self, at: u64) -> bool {
+        if !(self.at..=self.end()).contains(&at) {
+            return false;
+        }
+        let Some(NextPiece { len, read }) = self.next.take() else { return false };
+        let from = (at - self.at) as usize;
+        let kept = self.bytes.len() - from;
+        self.bytes.copy_within(from.., 0);
+        self.bytes.resize(kept + len, 0);
+        self.at = at;
+        if read.finish(&mut self.bytes[kept..]).is_err() {
+            self.exact_until = self.end();
+            self.bytes.clear();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use base::random::Rng;
+    use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
+
+    use super::*;
+
+    const LEN: usize = 7 * AHEAD / 2;
+
+    fn bytes() -> Vec<u8> {
+        (0..LEN).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect()
+    }
+
+    fn file(fs: &Faulty<Memory>) -> File {
+        let path = Path::new("/table");
+        let mut file = fs.create(path).expect("create");
+        file.append(&bytes()).expect("append");
+        drop(file);
+        File(fs.open(path).expect("open"))
+    }
+
+    /// Reads blocks of all lengths, some of them apart from the one before; tells which failed.
+    fn walk(file: &File, random: &mut Rng) -> Vec<std::ops::Range<usize>> {
+        let (bytes, mut piece, mut at) = (bytes(), FilePiece::default(), 0);
+        let mut failed = Vec::new();
+        loop {
+            let len = match random.below(50) {
+                0 => AHEAD + 1 + random.below(10) as usize,
+                1 => AHEAD,
+                _ => 1 + random.below(20_000) as usize,
+            };
+            if random.below(40) == 0 {
+                at += random.below(2 * AHEAD as u64) as usize;
+            }
+            if at + len > LEN {
+                return failed;
+            }
+            piece.advance(file, at as u64, len);
+            let mut out = vec![0; len];
+            match (FileAhead { file, piece: &piece }).read_at(at as u64, &mut out) {
+                Ok(()) => assert!(out == bytes[at..at + len], "{at}, {len}"),
+                Err(_) => failed.push(at..at + len),
+            }
+            at += len;
+        }
+    }
+
+    #[test]
+    fn blocks_are_what_the_file_has() {
+        let fs = Faulty::new(Memory::default());
+        let file = file(&fs);
+        for seed in 0..50 {
+            assert_eq!(walk(&file, &mut Rng::new(seed)), [], "seed {seed}");
+        }
+    }
+
+    /// A piece that fails is no error of a block that can be read by itself.
+    #[test]
+    fn a_read_ahead_that_fails_fails_no_block() {
+        let fs = Faulty::new(Memory::default());
+        let file = file(&fs);
+        for call in 1..12 {
+            fs.set_rules(vec![Rule::new(call, Failure::Io).of(Call::Read)]);
+            let failed = walk(&file, &mut Rng::new(call)).len();
+            // The one that strikes may be that of a long block, which is read alone.
+            assert!(failed <= 1, "read {call}");
+        }
+        fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Read).for_ever()]);
+        assert!(walk(&file, &mut Rng::new(1)).len() > 20);
+    }
+
+    #[test]
+    fn one_read_is_enough_for_many_blocks() {
+        let fs = Faulty::new(Memory::default());
+        let (file, mut piece) = (file(&fs), FilePiece::default());
+        let before = fs.calls(Call::Read);
+        for at in (0..LEN - 4000).step_by(4000) {
+            piece.advance(&file, at as u64, 4000);
+            assert!(piece.get(at as u64, 4000).is_some());
+        }
+        assert!(fs.calls(Call::Read) - before <= 5);
     }
 }
