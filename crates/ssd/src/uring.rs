@@ -7,8 +7,9 @@ mod ring;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use base::Result;
 
@@ -27,6 +28,8 @@ const WRITES: usize = 8;
 /// Idle rings kept, each with up to 2 MiB of buffers; more are needed only while more threads than that read
 /// or write at once.
 const IDLE: usize = 8;
+/// Reads that are begun and not waited for, at most: inputs of compactions that rest hold theirs.
+const BEGUN: usize = 8;
 
 /// Files by io_uring: [`Read::read_many`] reads all ranges at the same time, and what is written past the page
 /// cache is written while more is appended.
@@ -36,21 +39,74 @@ pub struct Uring {
     rings: Arc<Rings>,
 }
 
-/// Rings that no thread uses right now.
+/// The rings of all files.
 struct Rings {
-    idle: Mutex<Vec<Ring>>,
+    kept: Mutex<KeptRings>,
+}
+
+struct KeptRings {
+    /// Rings that no thread uses right now.
+    idle: Vec<Ring>,
+    /// Rings whose read was begun, and is of no use any more; some are still at it.
+    late: Vec<Ring>,
+    /// Those lent for reads that are begun, and those that are late.
+    begun: usize,
+}
+
+impl KeptRings {
+    fn keep(&mut self, ring: Ring) {
+        if self.idle.len() < IDLE {
+            self.idle.push(ring);
+        }
+    }
+
+    /// Takes rings back that are at work no more.
+    fn reap(&mut self) {
+        for mut ring in std::mem::take(&mut self.late) {
+            while let Ok(Some(done)) = ring.poll() {
+                ring.keep(done.operation.buffer);
+            }
+            if ring.in_flight() > 0 {
+                self.late.push(ring);
+            } else {
+                self.begun -= 1;
+                self.keep(ring);
+            }
+        }
+    }
+}
+
+/// What a ring is lent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loan {
+    /// For as long as a thread is at work with it.
+    Work,
+    /// For a read that may be waited for much later, or never.
+    Begun,
 }
 
 impl Rings {
-    fn idle(&self) -> MutexGuard<'_, Vec<Ring>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, KeptRings> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ring of one's own; none if the kernel gives no more.
-    fn lend(self: &Arc<Self>) -> Option<Lent> {
-        let idle = self.idle().pop();
+    /// A ring of one's own; none if the kernel gives no more, or too many are lent for that.
+    fn lend(self: &Arc<Self>, loan: Loan) -> Option<Lent> {
+        let mut kept = self.kept();
+        if loan == Loan::Begun {
+            kept.reap();
+            if kept.begun >= BEGUN {
+                return None;
+            }
+            kept.begun += 1;
+        }
+        let idle = kept.idle.pop();
+        drop(kept);
         let ring = idle.or_else(|| Ring::new().ok());
-        ring.map(|ring| Lent { ring: Some(ring), owner: Arc::clone(self) })
+        if ring.is_none() && loan == Loan::Begun {
+            self.kept().begun -= 1;
+        }
+        ring.map(|ring| Lent { ring: Some(ring), loan, owner: Arc::clone(self) })
     }
 }
 
@@ -58,6 +114,7 @@ impl Rings {
 struct Lent {
     /// There until this is dropped.
     ring: Option<Ring>,
+    loan: Loan,
     owner: Arc<Rings>,
 }
 
@@ -77,12 +134,17 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // One that is busy, or too many, is dropped; that waits for what is under way.
-        if let Some(ring) = self.ring.take().filter(|ring| ring.in_flight() == 0) {
-            let mut idle = self.owner.idle();
-            if idle.len() < IDLE {
-                idle.push(ring);
+        let Some(ring) = self.ring.take() else { return };
+        match (self.loan, ring.in_flight()) {
+            (Loan::Begun, 0) => {
+                let mut kept = self.owner.kept();
+                kept.begun -= 1;
+                kept.keep(ring);
             }
+            (Loan::Begun, _) => self.owner.kept().late.push(ring),
+            (Loan::Work, 0) => self.owner.kept().keep(ring),
+            // To drop it is to wait for what is under way.
+            (Loan::Work, _) => drop(ring),
         }
     }
 }
@@ -98,7 +160,9 @@ impl Uring {
             base::Error::new(base::ErrorKind::NotSupported, "set up io_uring", what)
                 .with_source(source)
         })?;
-        let rings = Arc::new(Rings { idle: Mutex::new(vec![ring]) });
+        let rings = Arc::new(Rings {
+            kept: Mutex::new(KeptRings { idle: vec![ring], late: Vec::new(), begun: 0 }),
+        });
         Ok(Self { posix: Posix::new(page_cache), rings })
     }
 }
@@ -206,18 +270,28 @@ fn take(path: &Path, at: u64, out: &mut [u8], done: Done) -> Result<Aligned> {
 
 /// A read that the kernel is at.
 struct Begun {
+    one: Reading,
     ring: Lent,
-    path: PathBuf,
     at: u64,
+    /// The kernel tells that it is done when this thread comes by.
+    thread: ThreadId,
 }
 
 impl PendingRead for Begun {
     fn finish(mut self: Box<Self>, out: &mut [u8]) -> Result<()> {
-        let done = self.ring.wait().map_err(|source| refused("read", &self.path, source))?;
-        let done = done.ok_or_else(|| refused("read", &self.path, io::ErrorKind::NotFound))?;
-        let buffer = take(&self.path, self.at, out, done)?;
-        self.ring.keep(buffer);
-        Ok(())
+        // Another thread does not wait for that one, which may be at something that takes long.
+        let done = match self.thread == thread::current().id() {
+            true => self.ring.wait(),
+            false => self.ring.poll(),
+        };
+        if let Ok(Some(done)) = done
+            && let Ok(buffer) = take(self.one.path(), self.at, out, done)
+        {
+            self.ring.keep(buffer);
+            return Ok(());
+        }
+        // It is not done, or was given up with the thread that began it; or this tells what is wrong.
+        self.one.read_at(self.at, out)
     }
 }
 
@@ -239,7 +313,7 @@ impl Read for ReadingMany {
         if let Some((at, out)) = ranges.iter().find(|(at, out)| beyond(*at, out.len())) {
             return Err(ends_early(self.path(), *at, out.len(), 0));
         }
-        let ring = if ranges.len() > 1 { self.rings.lend() } else { None };
+        let ring = if ranges.len() > 1 { self.rings.lend(Loan::Work) } else { None };
         match ring {
             Some(mut ring) => self.read_with(&mut ring, ranges),
             None => self.one.read_many(ranges),
@@ -252,10 +326,11 @@ impl Read for ReadingMany {
         if !self.one.is_direct() || !is_within {
             return None;
         }
-        let mut ring = self.rings.lend()?;
+        let mut ring = self.rings.lend(Loan::Begun)?;
         self.submit(&mut ring, 0, at, len);
         ring.submit().ok()?;
-        Some(Box::new(Begun { ring, path: self.path().to_path_buf(), at }))
+        let thread = thread::current().id();
+        Some(Box::new(Begun { one: self.one.clone(), ring, at, thread }))
     }
 
     fn len(&self) -> u64 {
@@ -276,7 +351,7 @@ impl Fs for Uring {
         let opened = self.posix.create_file(path)?;
         // Through the page cache a write is a copy, which the kernel would hand to a thread of its own: that was
         // measured at half the speed of a plain call.
-        match if opened.direct { self.rings.lend() } else { None } {
+        match if opened.direct { self.rings.lend(Loan::Work) } else { None } {
             Some(ring) => {
                 let way = Queued { gathered: Gathered::new(), ring };
                 Ok(Box::new(Appending::new(path, opened.file, way)))
@@ -354,7 +429,7 @@ mod tests {
         let Some(uring) = uring(PageCache::Used) else { return };
         let path = Path::new("/dev/full");
         let file = File::options().write(true).open(path).unwrap();
-        let ring = uring.rings.lend().unwrap();
+        let ring = uring.rings.lend(Loan::Work).unwrap();
         let mut file = Appending::new(path, file, Queued { gathered: Gathered::new(), ring });
         let written = file.append(&vec![1; 1 << 20]).and_then(|()| file.sync());
         assert_eq!(written.unwrap_err().kind(), ErrorKind::NoSpace);
@@ -397,8 +472,24 @@ mod tests {
             begun.finish(&mut out).unwrap();
             assert!(out == bytes[at..at + len], "{at}, {len}");
         }
-        drop((0..20).map(|_| file.begin(0, 100_000)).collect::<Vec<_>>());
-        assert!(uring.rings.idle().iter().all(|ring| ring.in_flight() == 0));
+        let many: Vec<_> = (0..20).filter_map(|_| file.begin(0, 100_000)).collect();
+        assert!(many.len() <= BEGUN);
+        drop(many);
+        // Elsewhere, or not at all.
+        for _ in 0..50 {
+            let begun = file.begin(4096, 50_000);
+            let there = std::thread::spawn(move || {
+                let mut out = vec![0; 50_000];
+                begun.map(|begun| begun.finish(&mut out).map(|()| out))
+            });
+            if let Some(out) = there.join().unwrap() {
+                assert!(out.unwrap() == bytes[4096..54_096]);
+            }
+        }
+        let kept = uring.rings.kept();
+        assert_eq!(kept.begun, kept.late.len());
+        assert!(kept.idle.iter().all(|ring| ring.in_flight() == 0));
+        drop(kept);
         // Cut short meanwhile.
         File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
         if let Some(begun) = file.begin(4096, 20_000) {
@@ -416,7 +507,7 @@ mod tests {
             file.append(&vec![i; 3 << 20]).unwrap();
             drop(file);
         }
-        assert!(uring.rings.idle().iter().all(|ring| ring.in_flight() == 0));
+        assert!(uring.rings.kept().idle.iter().all(|ring| ring.in_flight() == 0));
     }
 
     #[test]

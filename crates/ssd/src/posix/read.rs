@@ -16,6 +16,7 @@ use crate::refused::{ends_early, refused};
 use crate::whole::read_all;
 
 /// A file open for reading.
+#[derive(Clone)]
 pub(crate) struct Reading {
     path: PathBuf,
     file: Arc<File>,

@@ -162,17 +162,24 @@ impl Ring {
     /// Waits until an operation is over; none if none is in flight. Short ones are continued first.
     pub(super) fn wait(&mut self) -> io::Result<Option<Done>> {
         while self.in_flight > 0 {
-            let completion = self.ring.completion().next();
-            match completion {
-                Some(entry) => {
-                    if let Some(done) = self.reap(entry.user_data() as usize, entry.result()) {
-                        return Ok(Some(done));
-                    }
-                }
-                None => self.enter(1)?,
+            if let Some(done) = self.poll()? {
+                return Ok(Some(done));
             }
+            self.enter(1)?;
         }
         Ok(None)
+    }
+
+    /// An operation that is over, if there is one by now. Short ones are continued.
+    pub(super) fn poll(&mut self) -> io::Result<Option<Done>> {
+        loop {
+            let completion = self.ring.completion().next();
+            let Some(entry) = completion else { return Ok(None) };
+            if let Some(done) = self.reap(entry.user_data() as usize, entry.result()) {
+                return Ok(Some(done));
+            }
+            self.enter(0)?;
+        }
     }
 
     /// Takes the completion of what a slot has in the queue; none if the operation goes on.

@@ -1,6 +1,7 @@
 //! Read-ahead of a table's data: a compaction or a check reads all of it in order, and one call to the device for each block
 //! would be most of its time. While one piece is worked on, the device reads the next, where the back end can do that.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Result;
@@ -15,6 +16,8 @@ const AHEAD: usize = 256 << 10;
 /// The blocks of a table, past the cache. Data is read in larger pieces than are asked for.
 pub(crate) struct Ahead {
     file: File,
+    /// Where its data ends.
+    end: u64,
     held: Mutex<FilePiece>,
 }
 
@@ -35,8 +38,10 @@ struct NextPiece {
 }
 
 impl Ahead {
-    pub(crate) fn new(file: File) -> Ahead {
-        Ahead { file, held: Mutex::default() }
+    /// The blocks of `file`, which has data up to `end`.
+    pub(crate) fn new(file: File, end: u64) -> Ahead {
+        let end = end.min(file.len());
+        Ahead { file, end, held: Mutex::default() }
     }
 }
 
@@ -46,7 +51,7 @@ impl Blocks for Ahead {
             return layout.load(&self.file, handle, role).map(Arc::new);
         }
         let mut piece = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        piece.advance(&self.file, handle.offset, (handle.end() - handle.offset) as usize);
+        piece.advance(&self.file, self.end, handle.offset..handle.end());
         layout.load(&FileAhead { file: &self.file, piece: &piece }, handle, role).map(Arc::new)
     }
 }
@@ -96,14 +101,21 @@ impl FilePiece {
         }
     }
 
-    /// Brings the bytes of a block, if they are not here, with what follows; and has the device read what is behind that.
-    fn advance(&mut self, file: &File, at: u64, stored: usize) {
-        let left = file.len().saturating_sub(at).min(AHEAD as u64) as usize;
-        if stored <= left && self.get(at, stored).is_none() {
-            if !self.go_on(at) {
-                self.read(file, at, left);
-            }
-            self.begin_next(file);
+    /// Brings the bytes of a block, if they are not here, with what follows as far as `end`. From the second piece in a row on the
+    /// device reads one more meanwhile.
+    fn advance(&mut self, file: &File, end: u64, block: Range<u64>) {
+        let (at, stored) = (block.start, (block.end - block.start) as usize);
+        let left = end.saturating_sub(at).min(AHEAD as u64) as usize;
+        if stored > left || self.get(at, stored).is_some() {
+            return;
+        }
+        let follows = !self.bytes.is_empty() && (self.at..=self.end()).contains(&at);
+        self.take_next(at);
+        if self.get(at, stored).is_none() {
+            self.read(file, at, left);
+        }
+        if follows {
+            self.begin_next(file, end);
         }
     }
 
@@ -112,31 +124,31 @@ impl FilePiece {
     }
 
     /// Begins to read what is behind this piece.
-    fn begin_next(&mut self, file: &File) {
-        let (at, left) = (self.end(), file.len().saturating_sub(self.end()));
-        let len = left.min(AHEAD as u64) as usize;
+    fn begin_next(&mut self, file: &File, end: u64) {
+        let at = self.end();
+        let len = end.saturating_sub(at).min(AHEAD as u64) as usize;
         if len > 0 && at >= self.exact_until {
             self.next = file.0.begin(at, len).map(|read| NextPiece { len, read });
         }
     }
 
-    /// Takes the next piece, with the end of this one from `at` on; tells whether there was one for that. If it failed, nothing is
-    /// here, as of [`read`](Self::read).
-    fn go_on(&mut self, at: u64) -> bool {
-        if !(self.at..=self.end()).contains(&at) {
-            return false;
+    /// Takes the next piece, with the end of this one from `at` on, if that is in one of them. If it failed, nothing is here, as of
+    /// [`read`](Self::read).
+    fn take_next(&mut self, at: u64) {
+        let (begin, end) = (self.at, self.end());
+        let Some(NextPiece { len, read }) = self.next.take() else { return };
+        if !(begin..end + len as u64).contains(&at) {
+            return;
         }
-        let Some(NextPiece { len, read }) = self.next.take() else { return false };
-        let from = (at - self.at) as usize;
+        let from = (at.min(end) - begin) as usize;
         let kept = self.bytes.len() - from;
         self.bytes.copy_within(from.., 0);
         self.bytes.resize(kept + len, 0);
-        self.at = at;
+        self.at = at.min(end);
         if read.finish(&mut self.bytes[kept..]).is_err() {
             self.exact_until = self.end();
             self.bytes.clear();
         }
-        true
     }
 }
 
@@ -179,7 +191,7 @@ mod tests {
             if at + len > LEN {
                 return failed;
             }
-            piece.advance(file, at as u64, len);
+            piece.advance(file, LEN as u64, at as u64..(at + len) as u64);
             let mut out = vec![0; len];
             match (FileAhead { file, piece: &piece }).read_at(at as u64, &mut out) {
                 Ok(()) => assert!(out == bytes[at..at + len], "{at}, {len}"),
@@ -219,7 +231,7 @@ mod tests {
         let (file, mut piece) = (file(&fs), FilePiece::default());
         let before = fs.calls(Call::Read);
         for at in (0..LEN - 4000).step_by(4000) {
-            piece.advance(&file, at as u64, 4000);
+            piece.advance(&file, LEN as u64, at as u64..at as u64 + 4000);
             assert!(piece.get(at as u64, 4000).is_some());
         }
         assert!(fs.calls(Call::Read) - before <= 5);

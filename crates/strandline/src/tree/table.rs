@@ -194,6 +194,7 @@ impl Table {
     pub(crate) fn uncached(&self) -> Result<Arc<sst::Table<Ahead>>> {
         let open = self.open()?;
         let file = File(Arc::clone(&open.blocks().file().0));
-        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Ahead::new(file))))
+        let end = open.layout().properties().data_size;
+        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Ahead::new(file, end))))
     }
 }

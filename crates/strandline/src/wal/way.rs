@@ -85,8 +85,8 @@ impl WayChoice {
 
     /// A segment is full that was written so. If it was not timed, it says nothing.
     pub fn note(&mut self, way: Way, times: Option<SegmentTimes>) {
-        if let (WayChoice::ByTrial(trial), Some(times)) = (self, times) {
-            trial.note(way, times.rounds);
+        if let WayChoice::ByTrial(trial) = self {
+            trial.note(way, times.unwrap_or_default().rounds);
         }
     }
 }
