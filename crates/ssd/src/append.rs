@@ -10,7 +10,7 @@ use base::Result;
 use rustix::fs::Advice;
 
 use crate::fs::Append;
-use crate::gather::Gathered;
+use crate::gather::{GATHER, Gathered};
 use crate::refused::{failed_before, refused};
 use crate::whole::write_all;
 
@@ -120,7 +120,7 @@ impl Direct {
 impl Way for Direct {
     fn write(&mut self, file: &Arc<File>, bytes: &[u8], _at: u64) -> io::Result<()> {
         let full = |buffer: &mut crate::aligned::Aligned, at| {
-            write_all(buffer.bytes(), at, |b, at| file.write_at(b, at))
+            write_all(&buffer.bytes()[..GATHER], at, |b, at| file.write_at(b, at))
         };
         self.0.add(bytes, full)
     }

@@ -8,10 +8,11 @@ use crate::aligned::{Aligned, BLOCK};
 use crate::whole::write_all;
 
 /// Bytes gathered before they are written.
-const GATHER: usize = 256 << 10;
+pub(crate) const GATHER: usize = 256 << 10;
 
 /// The end of a file, not written yet.
 pub(crate) struct Gathered {
+    /// Of these so many bytes are used, though it may be longer.
     buffer: Aligned,
     /// Where the buffer begins in the file; a multiple of [`BLOCK`].
     at: u64,
@@ -24,15 +25,15 @@ impl Gathered {
         Self { buffer: Aligned::new(GATHER), at: 0, len: 0 }
     }
 
-    /// Adds bytes. Whenever the buffer is full, `full` writes it at the given place; it may put another
-    /// buffer of the same length there instead.
+    /// Adds bytes. Whenever there are [`GATHER`], `full` writes these at the given place; it may put another
+    /// buffer there that has room for as many.
     pub(crate) fn add(
         &mut self,
         mut bytes: &[u8],
         mut full: impl FnMut(&mut Aligned, u64) -> io::Result<()>,
     ) -> io::Result<()> {
         while !bytes.is_empty() {
-            let room = &mut self.buffer.bytes_mut()[self.len..];
+            let room = &mut self.buffer.bytes_mut()[self.len..GATHER];
             let (now, later) = bytes.split_at(bytes.len().min(room.len()));
             room[..now.len()].copy_from_slice(now);
             self.len += now.len();

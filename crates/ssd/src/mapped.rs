@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
@@ -52,7 +53,8 @@ impl Stores {
         if !self.window.as_ref().is_some_and(|window| window.has(at)) {
             self.window = None;
             let from = at / page_size() as u64 * page_size() as u64;
-            let to = self.limit.min(from + WINDOW);
+            // Windows end at multiples of their length, and so may what is to be written back.
+            let to = self.limit.min((at / WINDOW + 1) * WINDOW);
             if at >= to {
                 return Err(Errno::INVAL.into());
             }
@@ -66,6 +68,11 @@ impl Stores {
     /// Maps nothing until the next write.
     pub(crate) fn unmap(&mut self) {
         self.window = None;
+    }
+
+    /// The same if any of `range` is mapped.
+    pub(crate) fn unmap_within(&mut self, range: &Range<u64>) {
+        self.window.take_if(|window| window.from < range.end && range.start < window.end());
     }
 }
 
@@ -104,9 +111,13 @@ impl Window {
         Ok(Window { from, base, len, ready: 0 })
     }
 
+    fn end(&self) -> u64 {
+        self.from + self.len as u64
+    }
+
     /// Whether a write at `at` of the file begins here.
     fn has(&self, at: u64) -> bool {
-        (self.from..self.from + self.len as u64).contains(&at)
+        (self.from..self.end()).contains(&at)
     }
 
     /// Stores the first of `bytes` at `at`, which it has: as many as it has room for.

@@ -161,7 +161,9 @@ impl Overwrite for Overwriting {
     fn advise_written(&mut self, range: Range<u64>) {
         // Linux begins to write back the dirty pages of a range that is said not to be needed; as they are dirty still,
         // none is dropped.
-        self.unmap();
+        if let Some(stores) = &mut self.stores {
+            stores.unmap_within(&range);
+        }
         let len = NonZeroU64::new(range.end - range.start);
         let _hint = rustix::fs::fadvise(&self.file, range.start, len, Advice::DontNeed);
     }

@@ -16,7 +16,7 @@ use base::Result;
 use crate::aligned::{Aligned, blocks_of};
 use crate::append::{Appending, Way};
 use crate::fs::{Append, Fs, Overwrite, PendingRead, Read};
-use crate::gather::Gathered;
+use crate::gather::{GATHER, Gathered};
 use crate::posix::{PageCache, Posix, Reading};
 use crate::refused::{ends_early, refused};
 use ring::{Done, Kind, Operation, Ring};
@@ -191,10 +191,9 @@ impl Way for Queued {
             while ring.in_flight() >= WRITES {
                 Self::await_one(ring)?;
             }
-            let len = buffer.bytes().len();
-            let buffer = std::mem::replace(buffer, ring.buffer(len));
+            let buffer = std::mem::replace(buffer, ring.buffer(GATHER));
             let file = Arc::clone(file);
-            ring.push(Operation { kind: Kind::Write, file, at, buffer, len, tag: 0 });
+            ring.push(Operation { kind: Kind::Write, file, at, buffer, len: GATHER, tag: 0 });
             ring.submit()
         })
     }
@@ -494,6 +493,28 @@ mod tests {
         File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
         if let Some(begun) = file.begin(4096, 20_000) {
             assert_eq!(begun.finish(&mut [0; 20_000]).unwrap_err().kind(), ErrorKind::Corruption);
+        }
+    }
+
+    /// Rings keep buffers of reads, which may be longer than those of writes, or shorter.
+    #[test]
+    fn files_are_written_from_buffers_that_were_read_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..2 << 20).map(|i: u32| (i ^ i >> 8 ^ i >> 16) as u8).collect();
+        for (turn, ahead) in [20, 262_144, 300_000, 1 << 20].into_iter().enumerate() {
+            let Some(uring) = uring(PageCache::Bypassed) else { return };
+            let path = |name: &str| folder.path().join(format!("{name}-{turn}"));
+            std::fs::write(path("read"), &bytes).unwrap();
+            let file = uring.open(&path("read")).unwrap();
+            if let Some(begun) = file.begin(1, ahead) {
+                let mut out = vec![0; ahead];
+                begun.finish(&mut out).unwrap();
+                assert!(out == bytes[1..=ahead]);
+            }
+            let mut file = uring.create(&path("written")).unwrap();
+            bytes.chunks(9999).for_each(|part| file.append(part).unwrap());
+            file.sync().unwrap();
+            assert!(std::fs::read(path("written")).unwrap() == bytes, "{ahead}");
         }
     }
 

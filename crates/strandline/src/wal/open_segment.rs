@@ -11,7 +11,7 @@ use crate::wal::installer::Installed;
 use crate::wal::segment::{HEADER_LEN, SegmentHeader};
 use crate::wal::way::{SegmentTimes, Way};
 
-/// Bytes after which the device is asked to begin with writing.
+/// At each multiple of so many bytes the device is asked to begin with writing. A file that is mapped has no window there.
 const ADVISE_EACH: u64 = 1 << 20;
 /// What the page cache has or has not.
 const PAGE: u64 = 4 << 10;
@@ -218,9 +218,10 @@ impl OpenSegment {
 
     /// Has much that was written and not synced written back.
     pub fn advise_written(&mut self) {
-        if self.end - self.advised >= ADVISE_EACH {
-            self.file.advise_written(self.advised..self.end);
-            self.advised = self.end;
+        let end = self.end - self.end % ADVISE_EACH;
+        if end > self.advised {
+            self.file.advise_written(self.advised..end);
+            self.advised = end;
         }
     }
 }
