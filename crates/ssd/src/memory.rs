@@ -140,6 +140,17 @@ impl Shared {
         Ok(result)
     }
 
+    /// Gives a file at least `len` bytes, with zeros behind what it has.
+    fn grow(&self, state: &mut State, file: u32, len: u64) -> Result<(), Errno> {
+        let there = state.disk.len(file);
+        let zeros = len.saturating_sub(there);
+        if self.free(state) < zeros {
+            return Err(Errno::NOSPC);
+        }
+        state.disk.write_at(file, there, &vec![0; zeros as usize]);
+        Ok(())
+    }
+
     fn free(&self, state: &State) -> u64 {
         match self.capacity {
             u64::MAX => u64::MAX,
@@ -288,13 +299,8 @@ impl Overwrite for MemoryOverwriting {
         }
         let Handle { shared, file, path } = &self.handle;
         let mapped = shared.call(Call::Map, path, |state, _| {
-            let (there, zeros) = (state.disk.len(*file), len.saturating_sub(state.disk.len(*file)));
-            if shared.free(state) < zeros {
-                return Err(Errno::NOSPC);
-            }
             // It grows as far as it may. Room with nothing in it reads as zeros.
-            state.disk.write_at(*file, there, &vec![0; zeros as usize]);
-            Ok(())
+            shared.grow(state, *file, len)
         });
         mapped.is_ok()
     }
@@ -304,12 +310,7 @@ impl Overwrite for MemoryOverwriting {
         let mut block = 0;
         self.once(Call::Bypass, |state, _| {
             block = BLOCK_SECTORS * state.disk.sector() as u64;
-            let (there, zeros) = (state.disk.len(file), block.saturating_sub(state.disk.len(file)));
-            if shared.free(state) < zeros {
-                return Err(Errno::NOSPC);
-            }
-            state.disk.write_at(file, there, &vec![0; zeros as usize]);
-            Ok(())
+            shared.grow(state, file, block)
         })?;
         self.block = NonZeroU64::new(block);
         Ok(self.block)

@@ -1,22 +1,13 @@
 //! Files that are written in place past the page cache: what reads see is what was written, by whichever way.
 
+mod whole;
+
 use std::path::Path;
 
 use base::ErrorKind;
 use base::random::Rng;
-use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Overwrite, PageCache, Posix, Rule};
-
-fn made(fs: &dyn Fs, path: &Path) -> Box<dyn Overwrite> {
-    drop(fs.create(path).unwrap());
-    fs.overwrite(path).unwrap()
-}
-
-fn read(fs: &dyn Fs, path: &Path) -> Vec<u8> {
-    let file = fs.open(path).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
-}
+use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, PageCache, Posix, Rule};
+use whole::{made, read};
 
 /// Whole blocks, one behind the other and anywhere, over what was written by calls before. Tells how long a block is.
 fn write_at_random(fs: &dyn Fs, path: &Path) -> Option<u64> {

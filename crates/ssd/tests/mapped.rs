@@ -1,23 +1,14 @@
 //! Files that are written by stores to memory: what reads see is what calls would have written.
 
+mod whole;
+
 use std::path::Path;
 
 use base::random::Rng;
-use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, Overwrite, PageCache, Posix, Rule};
+use ssd::{Call, Disk, Failure, Faulty, Fs, Memory, PageCache, Posix, Rule};
+use whole::{made, read};
 
 const MIB: u64 = 1 << 20;
-
-fn made(fs: &dyn Fs, path: &Path) -> Box<dyn Overwrite> {
-    drop(fs.create(path).unwrap());
-    fs.overwrite(path).unwrap()
-}
-
-fn read(fs: &dyn Fs, path: &Path) -> Vec<u8> {
-    let file = fs.open(path).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
-}
 
 /// Writes of all lengths, over the end of windows and of what is mapped, with syncs and hints between them. Tells whether stores are
 /// to be had.
