@@ -241,6 +241,8 @@ bugs! {
     WalChainUnsynced,
     /// Which segment of the log is the newest is written to the same place each time.
     WalChainOneSlot,
+    /// A segment of the log is named as the newest before it is durable how the one before it begins.
+    WalNextNamedEarly,
     /// A segment of the log that was never begun is made anew while it is named as the newest.
     WalChainNotTakenBack,
     /// That none of them is named is believed, though it may not be durable.

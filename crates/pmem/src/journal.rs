@@ -86,9 +86,18 @@ pub trait Journal: Send + Sync {
         None
     }
 
-    /// Where syncs go by time: has `wake` called whenever there is something to sync that [`sync_if_due`](Self::sync_if_due) has
-    /// not told of.
-    fn wake_to_sync(&self, _wake: Box<dyn Fn() + Send + Sync>) {}
+    /// Whether [`keep_up`](Self::keep_up) would do something.
+    fn has_upkeep(&self) -> bool {
+        false
+    }
+
+    /// Does ahead what those who write would have to do soon, such as a new file. They write on meanwhile. What fails here is told
+    /// to them when it is needed.
+    fn keep_up(&self) {}
+
+    /// Has `wake` called whenever there comes to be something to do for [`keep_up`](Self::keep_up), or for
+    /// [`sync_if_due`](Self::sync_if_due) that it has not told of.
+    fn wake_by(&self, _wake: Box<dyn Fn() + Send + Sync>) {}
 
     /// Where syncs go by time: makes what is written last. Asked once more, it does nothing, and tells the same.
     ///
@@ -130,6 +139,8 @@ pub struct JournalFigures {
     pub syncs: u64,
     /// Files of the log that had been those of older parts of it.
     pub recycled: u64,
+    /// Files of the log that were made before they were needed, by another thread than those that write.
+    pub made_ahead: u64,
     /// Files of the log that were begun past the page cache.
     pub direct: u64,
     /// Zeros written ahead, to files that are made ready or grow; not among the bytes written.

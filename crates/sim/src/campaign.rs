@@ -76,6 +76,8 @@ counters! {
         operands,
         /// Files of a log were used again for later parts of it.
         recycled,
+        /// Files of a log were made before they were needed.
+        made_ahead,
         /// Files of a log were begun past the page cache.
         direct,
     }

@@ -170,8 +170,11 @@ impl System for Engine {
         let mut probe = *store.probe.borrow();
         let space = store.db.default_keyspace();
         probe.regrants = steps::zones_regranted(space);
-        probe.recycled = store.memory.region.journal().map_or(0, |log| log.figures().recycled);
-        probe.direct = store.memory.region.journal().map_or(0, |log| log.figures().direct);
+        if let Some(log) = store.memory.region.journal() {
+            let log = log.figures();
+            (probe.recycled, probe.made_ahead, probe.direct) =
+                (log.recycled, log.made_ahead, log.direct);
+        }
         let compactions = steps::compactions(space);
         probe.drained = compactions.level0;
         probe.sunk = compactions.levels;

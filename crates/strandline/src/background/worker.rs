@@ -36,7 +36,7 @@ pub(crate) fn start(engine: &Arc<Engine>, runtime: Option<&Runtime>) -> Result<(
     let waker = engine.background.member.join(&pool, Arc::new(Worker::new(engine, &pool)));
     engine.share.iter().for_each(|share| share.wake_by(waker.clone()));
     if let Some(journal) = engine.media.region.journal() {
-        journal.wake_to_sync(Box::new(move || waker.wake()));
+        journal.wake_by(Box::new(move || waker.wake()));
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ impl InTurns for Worker {
             engine.poison.set(panicked("work", &said));
             NextTurn::Never
         });
-        let due = self.sync_in_time(&engine);
+        let due = self.see_to_log(&engine);
         next = due.map_or(next, |due| next.or_within(due));
         if next == NextTurn::Never {
             if engine.check_open("work").is_ok() {
@@ -84,20 +84,20 @@ impl Worker {
         }
     }
 
-    /// Syncs the log if that is due and the pool has a thread for it; tells when it is to be looked at again.
-    fn sync_in_time(&self, engine: &Engine) -> Option<Duration> {
-        let Some(due) = engine.wal_sync_due_in() else {
+    /// Syncs the log if that is due, and does what writers need next, if the pool has a thread for it; tells when it is to be
+    /// looked at again.
+    fn see_to_log(&self, engine: &Engine) -> Option<Duration> {
+        let due = engine.wal_sync_due_in();
+        if due.is_none() {
             engine.look_at_log();
-            return None;
-        };
-        if due > Duration::ZERO {
-            return Some(due);
+        }
+        if due != Some(Duration::ZERO) && !engine.has_wal_upkeep() {
+            return due;
         }
         let waker = engine.background.member.waker()?;
-        match self.sync_places.take(&waker) {
-            Some(_place) => engine.sync_wal_if_due(),
-            None => Some(IDLE),
-        }
+        let Some(_place) = self.sync_places.take(&waker) else { return Some(IDLE) };
+        engine.keep_up_wal();
+        engine.sync_wal_if_due()
     }
 
     /// Does a quantum of work, if there is any; nothing more once the store is closed or refuses writes.

@@ -111,9 +111,11 @@ impl Db {
     }
 
     /// Does background work on this thread, of about so many entries: `while !db.work(1000)?.is_idle() {}` does all of it. For
-    /// stores opened with `background_threads = 0`. With `wal_sync` a time it also syncs the log, if that is due.
+    /// stores opened with `background_threads = 0`. In DRAM it also makes the next file of the log, and with `wal_sync` a time syncs
+    /// the log, if that is due.
     pub fn work(&self, entries: usize) -> Result<Work> {
         let _call = self.engine().call("work")?;
+        self.engine().keep_up_wal();
         let _next = self.engine().sync_wal_if_due();
         Ok(match self.engine().work(entries)? {
             Worked::Did => Work::Did,

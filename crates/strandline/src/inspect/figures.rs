@@ -49,7 +49,7 @@ wire! {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
     JournalFigures {
-        segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs, recycled, direct,
+        segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs, recycled, made_ahead, direct,
         zeroed_bytes,
     }
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }

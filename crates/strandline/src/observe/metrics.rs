@@ -269,6 +269,8 @@ fn media(now: &Properties) -> Vec<Figure> {
             counter("wal_syncs", "Syncs of a file of the log.").is(wal.syncs),
             counter("wal_recycled", "Files of the log that had been those of older parts of it.")
                 .is(wal.recycled),
+            counter("wal_made_ahead", "Files of the log that were made before they were needed.")
+                .is(wal.made_ahead),
             counter("wal_direct", "Files of the log that were begun past the page cache.")
                 .is(wal.direct),
             counter(

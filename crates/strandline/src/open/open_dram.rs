@@ -110,6 +110,18 @@ impl Engine {
         due
     }
 
+    /// Whether there is something to do ahead for those who write the log.
+    pub(crate) fn has_wal_upkeep(&self) -> bool {
+        self.journal_written().is_some_and(|journal| journal.has_upkeep())
+    }
+
+    /// Does it.
+    pub(crate) fn keep_up_wal(&self) {
+        if let Some(journal) = self.journal_written() {
+            journal.keep_up();
+        }
+    }
+
     /// Writes are refused, and listeners told, once the log has failed: that may have been behind a write that was acknowledged.
     pub(crate) fn look_at_log(&self) {
         if !self.poison.is_set()

@@ -27,6 +27,13 @@ const ALL: u64 = u64::MAX;
 /// The turn to sync beside the writers; there is one.
 type BesideTurn<'l> = MutexGuard<'l, ()>;
 
+/// What became of a sync that does not wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncTry {
+    Done,
+    AnotherIsAtIt,
+}
+
 impl Log {
     /// Makes all that was submitted before durable. Who comes while others are at it shares the next sync with all that wait.
     pub(super) fn sync_submitted(&self) {
@@ -48,13 +55,21 @@ impl Log {
         if due > Duration::ZERO {
             return Some(due);
         }
+        match self.try_sync_all() {
+            SyncTry::Done => self.due_in(),
+            // That thread wakes one if there is more when it is done.
+            SyncTry::AnotherIsAtIt => None,
+        }
+    }
+
+    /// Syncs all that is written, unless another thread is at it.
+    pub(super) fn try_sync_all(&self) -> SyncTry {
         match self.beside.try_lock() {
             Ok(turn) => self.sync_beside(turn, ALL),
             Err(TryLockError::Poisoned(turn)) => self.sync_beside(turn.into_inner(), ALL),
-            // Another thread is at it, and wakes one if there is more when it is done.
-            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::WouldBlock) => return SyncTry::AnotherIsAtIt,
         }
-        self.due_in()
+        SyncTry::Done
     }
 
     /// Makes the log durable up to `position`, or as far as it is written, if it is not. A failure is the log's.

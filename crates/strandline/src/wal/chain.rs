@@ -4,9 +4,9 @@
 //! the log would end before it and look whole. So a file beside the segments names it. There are two places in that file,
 //! written in turn: power may fail while one is written, and the other says what was before.
 //!
-//! - **I-WAL-5** `CHAIN` names a segment, durably, after that has its own name and before its first frame is written. So a
-//!   segment with frames that is not there, or that nothing names, is damage; and one that is named and has none holds nothing
-//!   that anyone was told of.
+//! - **I-WAL-5** `CHAIN` names a segment, durably, after that has its own name and before its first frame is written; and once the
+//!   first frame of the segment before it is durable. So a segment with frames that is not there, or that nothing names, is damage;
+//!   and one that is named and has none holds nothing that anyone was told of, and is the only one.
 
 use std::path::PathBuf;
 

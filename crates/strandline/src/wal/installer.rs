@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::Result;
 use base::checksum::mix;
 use base::planted::{self, Bug};
+use base::{ErrorKind, Result};
 use ssd::{Fs, Overwrite};
 
 use crate::wal::chain::{ChainWriter, Newest};
 use crate::wal::segment::{self, LogOwner, SegmentHeader};
-use crate::wal::supply::{FileSource, FileSupply, SuppliedFile};
+use crate::wal::supply::{FileSource, FileSupply, Spare, SuppliedFile};
 use crate::wal::way::{LogMode, Way, WayChoice};
+
+/// What is filled, or mapped, may take this part of the free space at most.
+const ROOM_SHARE: u64 = 4;
 
 /// Where a log is.
 #[derive(Clone)]
@@ -21,6 +24,11 @@ pub(crate) struct LogLocation {
 }
 
 impl LogLocation {
+    /// Bytes that the device has room for ahead of need, so that enough is left to those who need it now.
+    pub fn spare_room(&self) -> u64 {
+        self.fs.free_bytes(&self.dir).map_or(0, |free| free / ROOM_SHARE)
+    }
+
     /// Makes the name of a new segment durable.
     fn sync_names(&self) -> Result<()> {
         if planted::is(Bug::WalSkipDirectorySync) {
@@ -39,9 +47,19 @@ pub(crate) struct Installed {
     pub block: u64,
     /// Whether it is of use to know what writes and syncs take: where the file has its blocks, as most have.
     pub times: bool,
+    pub follows: Follows,
 }
 
-/// Makes segments.
+/// What a segment comes behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// An open: how much will be written is not known.
+    Open,
+    /// A segment that is full: the log is in use.
+    Full,
+}
+
+/// Makes segments. One that a background thread made ahead is kept for the writer.
 pub(crate) struct Installer {
     place: LogLocation,
     owner: LogOwner,
@@ -50,8 +68,14 @@ pub(crate) struct Installer {
     pub chain: ChainWriter,
     pub supply: FileSupply,
     pub ways: WayChoice,
+    /// The segment that was made ahead, or why it could not be.
+    ahead: Option<Result<Newest>>,
+    /// Nothing is made any more: the files may be another's.
+    is_ended: bool,
     /// Segments whose files had been those of others.
     pub recycled: u64,
+    /// Segments that were there when they were needed.
+    pub made_ahead: u64,
 }
 
 impl Installer {
@@ -64,12 +88,82 @@ impl Installer {
     ) -> Installer {
         let supply = FileSupply::new(place.clone(), mode);
         let ways = WayChoice::new(mode, supply.keeps_blocks);
-        Installer { place, owner, entropy, chain, supply, ways, recycled: 0 }
+        Installer {
+            place,
+            owner,
+            entropy,
+            chain,
+            supply,
+            ways,
+            ahead: None,
+            is_ended: false,
+            recycled: 0,
+            made_ahead: 0,
+        }
     }
 
-    /// Makes segment `number`, meant for `len` bytes. When this returns, it has a name that lasts, and `CHAIN` says that it
-    /// is the newest.
+    /// Makes segment `number`, meant for `len` bytes, the first of an open.
     pub fn install(&mut self, number: u64, len: u64) -> Result<Installed> {
+        let newest = self.stage(number, len)?;
+        self.chain.name(newest)?;
+        Ok(Installed {
+            header: self.header(&newest, len),
+            file: self.open(number)?,
+            way: self.ways.first(),
+            block: 1,
+            times: false,
+            follows: Follows::Open,
+        })
+    }
+
+    /// Makes it ahead, behind the newest that `CHAIN` names. A failure is told when the segment is needed; but not that there was no
+    /// room for its file: there may be by then.
+    pub fn make_ahead(&mut self, number: u64, len: u64) {
+        let newest = self.chain.newest().map_or(0, |newest| newest.number);
+        if self.is_ended || number != newest + 1 {
+            return;
+        }
+        self.ahead = match self.stage(number, len) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => None,
+            // What `CHAIN` says now may be what is durable of it: there is no second attempt.
+            staged => Some(staged.and_then(|newest| self.chain.name(newest).map(|()| newest))),
+        };
+    }
+
+    /// Whether the next segment is there, or it is known why it cannot be.
+    pub fn has_next(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Bytes of all files that are there for the next segments.
+    pub fn bytes(&self) -> u64 {
+        let ahead = self.ahead.as_ref().and_then(|made| made.as_ref().ok());
+        self.supply.bytes() + ahead.map_or(0, |newest| newest.len)
+    }
+
+    /// The files of segments that do not count, durably, are kept for those that come.
+    pub fn retire(&mut self, gone: impl IntoIterator<Item = Spare>, wanted: u64) {
+        for old in gone {
+            if !self.is_ended {
+                // One that stays does not count, and the next open removes it.
+                let _may_stay = self.supply.retire(old, wanted);
+            }
+        }
+    }
+
+    /// Nothing is made or removed any more.
+    pub fn end(&mut self) {
+        self.is_ended = true;
+    }
+
+    /// The header of a segment that `CHAIN` names, and that is meant for `len` bytes.
+    fn header(&self, newest: &Newest, len: u64) -> SegmentHeader {
+        let Newest { store, number, salt, .. } = *newest;
+        SegmentHeader { store, number, region_len: self.owner.region_len, salt, len }
+    }
+
+    /// Makes a file segment `number`, with a name that lasts once this returns. `CHAIN` is to name it then.
+    fn stage(&mut self, number: u64, len: u64) -> Result<Newest> {
         let LogOwner { id: store, region_len } = self.owner;
         let salt = self.salt();
         let header = SegmentHeader { store, number, region_len, salt, len };
@@ -84,21 +178,34 @@ impl Installer {
             (segment::staged(&self.place.dir, number), segment::path(&self.place.dir, number));
         self.place.fs.rename(&staged, &path)?;
         self.place.sync_names()?;
-        if !planted::is(Bug::WalChainFirst) {
-            self.chain.name(newest)?;
-        }
         self.recycled += u64::from(source == FileSource::Recycled);
-        // Opened by its name, which errors tell.
-        drop(file);
-        let file = self.place.fs.overwrite(&path)?;
-        Ok(Installed { header, file, way: self.ways.first(), block: 1, times: false })
+        Ok(newest)
     }
 
-    /// The same behind another one, written as the device likes it.
-    pub fn install_next(&mut self, number: u64, len: u64) -> Result<Installed> {
-        let mut installed = self.install(number, len)?;
-        installed.times = self.ways.is_open() && installed.file.len() >= len - len / 8;
-        installed.way = self.ways.next();
+    /// The file of a segment by its name, which errors tell.
+    fn open(&self, number: u64) -> Result<Box<dyn Overwrite>> {
+        self.place.fs.overwrite(&segment::path(&self.place.dir, number))
+    }
+
+    /// Segment `number` behind one that is full, written as the device likes it: the one that was made ahead, or else a new one.
+    pub fn next(&mut self, number: u64, len: u64) -> Result<Installed> {
+        let newest = match self.ahead.take() {
+            Some(made) => {
+                let newest = made?;
+                self.made_ahead += 1;
+                newest
+            }
+            None => {
+                let newest = self.stage(number, len)?;
+                self.chain.name(newest)?;
+                newest
+            }
+        };
+        let header = self.header(&newest, len);
+        let file = self.open(number)?;
+        let times = self.ways.is_open() && file.len() >= len - len / 8;
+        let (way, follows) = (self.ways.next(), Follows::Full);
+        let mut installed = Installed { header, file, way, block: 1, times, follows };
         if installed.way == Way::Direct {
             match installed.file.bypass()? {
                 Some(block) => installed.block = block.get(),
@@ -125,4 +232,47 @@ fn sync_staged(file: &mut dyn Overwrite) -> Result<()> {
         return Ok(());
     }
     file.sync()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ssd::{Disk, Memory};
+
+    use super::*;
+    use crate::options::{WalIo, WalSync};
+
+    fn installer() -> (Installer, Memory) {
+        let fs = Memory::new(Disk::new(512));
+        fs.create_dir_all(Path::new("/wal")).expect("directory");
+        let place = LogLocation { fs: Arc::new(fs.clone()), dir: "/wal".into() };
+        let mode = LogMode { sync: WalSync::Always, io: WalIo::Cached };
+        let owner = LogOwner { id: 7, region_len: 1 << 20 };
+        let chain = ChainWriter::new(place.clone(), None);
+        (Installer::new(place, mode, owner, 0, chain), fs)
+    }
+
+    /// A thread that was told to make it may be late.
+    #[test]
+    fn a_segment_is_made_once_and_in_its_turn() {
+        let (mut installer, fs) = installer();
+        let is_there = |number| fs.exists(&segment::path(Path::new("/wal"), number)).expect("look");
+        let first = installer.install(1, 4096).expect("made").header;
+        for number in [1, 3, 0] {
+            installer.make_ahead(number, 4096);
+            assert!(installer.ahead.is_none(), "{number}");
+        }
+        installer.make_ahead(2, 4096);
+        assert!(is_there(2));
+        let next = installer.next(2, 4096).expect("made").header;
+        assert!(next.number == 2 && next.salt != first.salt);
+        installer.make_ahead(2, 4096);
+        assert_eq!(installer.next(3, 4096).expect("made").header.number, 3);
+        installer.end();
+        installer.make_ahead(4, 4096);
+        installer.retire([Spare { number: 1, len: 64 }], 4096);
+        assert!(is_there(1) && !is_there(4));
+        assert_eq!(installer.made_ahead, 1);
+    }
 }

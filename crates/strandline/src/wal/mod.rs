@@ -9,7 +9,7 @@
 //!
 //! - A fence returns when its frame is written and, with `wal_sync = always`, synced; a commit says itself what it waits for.
 //!   Frames are written in the order in which they were queued, so the log is a prefix of them after a crash.
-//! - **I-WAL-1** Of every segment but the newest, the bytes that count are durable before the next one has its name.
+//! - **I-WAL-1** Of every segment but the newest, the bytes that count are durable before the next one has its first frame.
 //! - **I-WAL-2** A segment goes after all that replaced its bytes, and the frame which says that it goes, is durable.
 //! - **I-WAL-3** What an open takes from the newest segment is durable before anything else is written.
 //! - I-WAL-5, of `CHAIN`, which names the newest segment: see chain.rs.
@@ -19,6 +19,7 @@ mod bell;
 mod beside;
 mod chain;
 mod frame;
+mod gone;
 mod installer;
 mod live;
 mod newest;
@@ -31,6 +32,7 @@ mod supply;
 mod sync_interval;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod way;
 mod writer;
 
@@ -38,7 +40,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -119,8 +121,10 @@ pub(crate) struct Log {
     failure: OnceLock<Error>,
     /// With `wal_sync` a time.
     interval: Option<SyncInterval>,
-    /// Wakes a thread that is to sync the log in time.
+    /// Wakes a thread that is to sync the log in time, or to do what is due.
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// A background thread may spare writers something.
+    upkeep_due: AtomicBool,
     /// One sync at a time goes on beside the writers.
     beside: Mutex<()>,
 }
@@ -211,6 +215,7 @@ impl Log {
             failure: OnceLock::new(),
             interval,
             waker: OnceLock::new(),
+            upkeep_due: AtomicBool::new(false),
             beside: Mutex::default(),
         }
     }
@@ -258,11 +263,17 @@ impl Log {
             }
             Err(error) => Err(error),
         };
-        if let Err(error) = cleaned {
-            self.fail(&error);
-            lead.fails();
-            // What was acknowledged may not be durable, and no write may come that would tell so.
-            self.wake_to_look();
+        match cleaned {
+            Ok(has_upkeep) if has_upkeep && !self.upkeep_due.swap(true, Ordering::AcqRel) => {
+                self.wake_to_look();
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.fail(&error);
+                lead.fails();
+                // What was acknowledged may not be durable, and no write may come that would tell so.
+                self.wake_to_look();
+            }
         }
         end.spare = batch.within(SPARE_BYTES);
         self.note_figures(&end.writer);
@@ -402,7 +413,15 @@ impl Journal for Log {
         self.sync_due()
     }
 
-    fn wake_to_sync(&self, wake: Box<dyn Fn() + Send + Sync>) {
+    fn has_upkeep(&self) -> bool {
+        self.has_upkeep()
+    }
+
+    fn keep_up(&self) {
+        self.do_upkeep();
+    }
+
+    fn wake_by(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _the_first = self.waker.set(wake);
     }
 

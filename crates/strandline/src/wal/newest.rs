@@ -1,7 +1,7 @@
 //! Which segment is the newest that counts, and what of that is damage.
 //!
-//! `CHAIN` names it (I-WAL-5). One that it names and that has no frame yet holds nothing: then the one before it is the newest,
-//! and all of that was durable before. Of a log of version 1 the highest number is the newest.
+//! `CHAIN` names it (I-WAL-5). One that it names and that has no frame yet holds nothing: then the one before it is the newest.
+//! Of a log of version 1 the highest number is the newest.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,10 @@ use base::Error;
 use crate::wal::chain::{self, ChainFile, Newest};
 use crate::wal::installer::LogLocation;
 use crate::wal::segment::{self, HEADER_LEN, LogSegment, Next};
+
+/// Bytes in which a proof is sought that a segment without a first frame had one. One that was made ahead has none, whatever its
+/// length, and each open looks.
+const PROOF_WITHIN: u64 = 4 << 20;
 
 /// Why the newest segment cannot be told.
 pub(crate) enum Objection {
@@ -86,7 +90,7 @@ fn check(newest: &LogSegment, named: &Newest, file: PathBuf) -> Result<(), Objec
         return Ok(());
     }
     // Without its first frame it counts for never begun, unless that was durable once.
-    let mut frames = newest.frames(HEADER_LEN, u64::MAX);
+    let mut frames = newest.frames(HEADER_LEN, HEADER_LEN + PROOF_WITHIN);
     while frames.resume()? {
         if let Next::Frame(header, _, place) = frames.next()?
             && header.synced > HEADER_LEN

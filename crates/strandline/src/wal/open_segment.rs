@@ -7,7 +7,7 @@ use base::planted::{self, Bug};
 use ssd::Overwrite;
 
 use crate::wal::frame::{self, Begin};
-use crate::wal::installer::Installed;
+use crate::wal::installer::{Follows, Installed};
 use crate::wal::segment::{HEADER_LEN, SegmentHeader};
 use crate::wal::way::{SegmentTimes, Way};
 
@@ -32,6 +32,7 @@ pub(crate) struct OpenSegment {
     tail: Vec<u8>,
     /// What writes and syncs here took, where that is of use.
     pub times: Option<SegmentTimes>,
+    follows: Follows,
     /// The file is written by stores, and may be longer than it needs to be.
     is_mapped: bool,
     /// Bytes that the file had when `CHAIN` named it: it may not become shorter.
@@ -53,7 +54,7 @@ pub(crate) struct OpenSegment {
 impl OpenSegment {
     /// Goes on with a segment that has nothing in it.
     pub fn new(installed: Installed, begin: Begin) -> OpenSegment {
-        let Installed { header, file, way, block, times } = installed;
+        let Installed { header, file, way, block, times, follows } = installed;
         let tail = header.encode()[(HEADER_LEN - HEADER_LEN % block) as usize..].to_vec();
         let begin = Some(begin);
         let named_len = file.len();
@@ -64,6 +65,7 @@ impl OpenSegment {
             block,
             tail,
             times: times.then(SegmentTimes::default),
+            follows,
             is_mapped: false,
             named_len,
             begin,
@@ -90,15 +92,21 @@ impl OpenSegment {
         self.end
     }
 
+    /// Bytes of these that are durable.
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
     /// Bytes of the file.
     pub fn file_len(&self) -> u64 {
         self.file.len()
     }
 
-    /// Whether the file is to be mapped before `len` bytes of frames come: as long as it is hardly used it would take more blocks
-    /// than it needs.
+    /// Whether the file is to be mapped before `len` bytes of frames come: as long as the log is hardly used it would take more
+    /// blocks than it needs.
     pub fn is_to_be_mapped(&self, len: u64) -> bool {
-        self.way == Way::Mapped && !self.is_mapped && self.end + len > self.growth()
+        let is_used = self.follows == Follows::Full || self.end + len > self.growth();
+        self.way == Way::Mapped && !self.is_mapped && is_used
     }
 
     /// Maps the file, or writes it by calls for good where that is not possible or may take more than `room`.

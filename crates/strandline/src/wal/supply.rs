@@ -21,8 +21,6 @@ const FILL_SHARE: u64 = 4;
 const FILL_LEAST: u64 = 64 << 10;
 /// As many at most.
 const FILL_MOST: u64 = 1 << 20;
-/// What is filled, or mapped, may take this part of the free space at most.
-const ROOM_SHARE: u64 = 4;
 static ZEROS: [u8; FILL_LEAST as usize] = [0; FILL_LEAST as usize];
 
 /// The file of a segment that does not count any more, under its old name.
@@ -147,30 +145,32 @@ impl FileSupply {
         Ok(SuppliedFile { file: fs.overwrite(&staged)?, source: FileSource::Recycled })
     }
 
+    /// Whether the file of a segment of `wanted` bytes becomes no better.
+    pub fn is_ready(&self, wanted: u64) -> bool {
+        !self.fills
+            || matches!(self.ahead, FilledAhead::GivenUp)
+            || self.filled() >= wanted
+            || self.spares.iter().any(|spare| spare.fits(wanted))
+    }
+
     /// Fills the file of segment `number`, which is to have `wanted` bytes, after `written` new bytes of the log. Nothing relies
     /// on that: where it fails, the segment grows as it is written.
     pub fn fill(&mut self, number: u64, wanted: u64, written: u64) {
-        let is_ready = self.spares.iter().any(|spare| spare.fits(wanted));
-        if !self.fills || is_ready || matches!(self.ahead, FilledAhead::GivenUp) {
+        if self.is_ready(wanted) {
             return;
         }
-        let left = wanted.saturating_sub(self.filled());
+        let left = wanted - self.filled();
         self.due = (self.due + FILL_SHARE * written).min(left);
-        if self.due == 0 || self.due < FILL_LEAST.min(left) {
+        if self.due < FILL_LEAST.min(left) {
             return;
         }
-        let filled =
-            self.spare_room() >= left && self.fill_by(number, self.due.min(FILL_MOST)).is_ok();
+        let filled = self.place.spare_room() >= left
+            && self.fill_by(number, self.due.min(FILL_MOST)).is_ok();
         if !filled {
             self.ahead = FilledAhead::GivenUp;
             // What was filled is worth more as free space.
             let _may_stay = self.place.fs.remove(&segment::staged(&self.place.dir, number));
         }
-    }
-
-    /// Bytes that the device has room for ahead of need, so that enough is left to those who need it now.
-    pub fn spare_room(&self) -> u64 {
-        self.place.fs.free_bytes(&self.place.dir).map_or(0, |free| free / ROOM_SHARE)
     }
 
     fn fill_by(&mut self, number: u64, mut count: u64) -> Result<()> {

@@ -1,12 +1,12 @@
 //! The end of the log that is written: batches of frames, new segments, and old ones that go.
 //!
 //! Segments go in the order of their numbers. What the oldest has the newest bytes of is written again at the end of the
-//! log, a bounded part with each batch; then a frame says that the segment does not count any more, all of it is synced,
-//! and its file goes, or is kept for a later segment. That begins when a segment is full and the log is long, or the oldest has
-//! little left.
+//! log, a bounded part with each batch; then a frame says that the segment does not count any more. When that is durable its file
+//! goes, or is kept for a later segment. That begins when a segment is full and the log is long, or the oldest has little left.
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
@@ -15,12 +15,14 @@ use ssd::Overwrite;
 
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Begin, Content};
-use crate::wal::installer::{Installer, LogLocation};
+use crate::wal::gone::GoneSegments;
+use crate::wal::installer::{Installed, Installer, LogLocation};
 use crate::wal::live::Live;
 use crate::wal::open_segment::OpenSegment;
 use crate::wal::replay::Continued;
 use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next};
 use crate::wal::supply::Spare;
+use crate::wal::upkeep::LogUpkeep;
 use crate::wal::way::{LogMode, Way};
 
 /// Segments are a sixteenth of the region at most, within these limits.
@@ -34,6 +36,8 @@ const CLEAN_SHARE: u64 = 8;
 const CLEAN_LEAST: u64 = 64 << 10;
 /// A segment is not kept for a part that is smaller than this.
 const LITTLE: u64 = 16;
+/// Segments that do not count, at most, whose files a background thread is left to see to.
+const GONE_MOST: usize = 1;
 /// Segments beside the newest that are kept where fewer would do: each open adds one, and each open opens all.
 const FULL_LEAST: u64 = 40;
 
@@ -45,7 +49,7 @@ fn longest(region_len: u64) -> u64 {
 
 /// Bytes of files, at most, for a region of so many.
 pub(crate) fn most_bytes(region_len: u64) -> u64 {
-    2 * region_len + 3 * longest(region_len)
+    2 * region_len + 4 * longest(region_len)
 }
 
 /// Segments that an open cleans at most if there are too many. One alone may take as many new ones, where all of it counts.
@@ -100,6 +104,27 @@ pub(crate) struct Full {
     pub file_len: u64,
 }
 
+/// What there is for the segments that come, as it was when it was last to be seen.
+#[derive(Clone, Copy)]
+pub(crate) struct SupplyFigures {
+    bytes: u64,
+    zeroed_bytes: u64,
+    recycled: u64,
+    made_ahead: u64,
+}
+
+impl SupplyFigures {
+    pub fn of(installer: &Installer) -> SupplyFigures {
+        let Installer { supply, recycled, made_ahead, .. } = installer;
+        SupplyFigures {
+            bytes: installer.bytes(),
+            zeroed_bytes: supply.zeroed_bytes,
+            recycled: *recycled,
+            made_ahead: *made_ahead,
+        }
+    }
+}
+
 /// The oldest segment, on its way out. It is read twice: a range may stand there several times, and if any but the last
 /// were written again, a crash behind that would bring it back.
 struct Cleaning {
@@ -114,8 +139,13 @@ struct Cleaning {
 /// The end of the log.
 pub(crate) struct Writer {
     place: LogLocation,
-    installer: Installer,
+    /// A background thread holds it while it makes the next segment. Writers only try to lock it as long as they need none.
+    installer: Arc<Mutex<Installer>>,
     segment: OpenSegment,
+    /// The next one is made ahead, or will be.
+    next_is_made: bool,
+    /// The file of the next one becomes no better.
+    next_is_ready: bool,
     /// None while it is in use, or where there is none.
     second: Option<SecondHandle>,
     mode: LogMode,
@@ -123,11 +153,13 @@ pub(crate) struct Writer {
     first: u64,
     /// Oldest first, without the one being written.
     full: VecDeque<Full>,
+    gone: GoneSegments,
     live: Live,
     cleaning: Option<Cleaning>,
     /// Frames of cleaning, kept for their memory.
     frames: Vec<u8>,
     figures: JournalFigures,
+    supply: SupplyFigures,
 }
 
 impl Writer {
@@ -137,18 +169,23 @@ impl Writer {
     /// Those of the device.
     pub fn new(place: LogLocation, log: Continued, mode: LogMode) -> Result<Writer> {
         let Continued { installer, segment, first, full, live } = log;
+        let supply = SupplyFigures::of(&installer);
         let mut writer = Writer {
             place,
-            installer,
+            installer: Arc::new(Mutex::new(installer)),
             segment,
+            next_is_made: false,
+            next_is_ready: false,
             second: None,
             mode,
             first,
             full,
+            gone: GoneSegments::default(),
             live,
             cleaning: None,
             frames: Vec::new(),
             figures: JournalFigures::default(),
+            supply,
         };
         writer.open_second();
         // Stores that are opened often and written to little fill no segment, and each open adds one.
@@ -181,12 +218,60 @@ impl Writer {
     }
 
     /// After `written` new bytes: writes again a part of what counts of the segment that is to go, and a part of the file that
-    /// comes next.
-    pub fn upkeep_after(&mut self, written: u64) -> Result<()> {
+    /// comes next. Tells whether a background thread may do [more](Self::begin_upkeep).
+    pub fn upkeep_after(&mut self, written: u64) -> Result<bool> {
         self.clean(CLEAN_SHARE * written + self.clean_least())?;
-        let (number, wanted) = (self.segment.header.number + 1, self.next_len());
-        self.installer.supply.fill(number, wanted, written);
-        Ok(())
+        if !self.next_is_ready {
+            let (number, wanted) = (self.segment.header.number + 1, self.next_len());
+            // Else a background thread is at it.
+            if let Some(mut installer) = try_lock(&self.installer) {
+                installer.supply.fill(number, wanted, written);
+                self.next_is_ready = installer.supply.is_ready(wanted);
+                self.supply = SupplyFigures::of(&installer);
+            }
+        }
+        let has_gone = self.gone.has_durable(&self.segment);
+        Ok(has_gone || self.may_make_next() || self.is_to_be_synced_beside())
+    }
+
+    /// Whether it is time for the next segment.
+    fn wants_next(&self) -> bool {
+        let (end, len) = (self.segment.len(), self.segment.header.len);
+        !self.next_is_made && end >= len / if self.next_is_ready { 4 } else { 2 }
+    }
+
+    /// Whether it may have its name, too. It is not named before it is durable how this one begins: of two without a first frame an
+    /// open would not know which holds nothing.
+    fn may_make_next(&self) -> bool {
+        let begins = self.segment.synced() > HEADER_LEN || planted::is(Bug::WalNextNamedEarly);
+        begins && self.wants_next()
+    }
+
+    /// Whether a sync beside the writers spares them a long one when the segment is full, or what comes next needs it.
+    pub fn is_to_be_synced_beside(&self) -> bool {
+        let (synced, len) = (self.segment.synced(), self.segment.header.len);
+        let much = self.segment.len() - synced >= len / 2;
+        let is_needed = synced == HEADER_LEN && self.wants_next() || self.gone.count() > GONE_MOST;
+        self.mode.syncs_are_rare() && self.second.is_some() && (much || is_needed)
+    }
+
+    /// What there is to do beside the writers: files that are of use again, and the next segment.
+    pub fn begin_upkeep(&mut self) -> LogUpkeep {
+        let makes_next = self.may_make_next();
+        self.next_is_made |= makes_next;
+        // From now on its file is made a segment, and not filled.
+        self.next_is_ready |= makes_next;
+        LogUpkeep {
+            installer: Arc::clone(&self.installer),
+            gone: self.gone.take(&self.segment),
+            number: makes_next.then_some(self.segment.header.number + 1),
+            len: self.next_len(),
+        }
+    }
+
+    /// It was done, and that is there now.
+    pub fn end_upkeep(&mut self, figures: SupplyFigures) {
+        self.supply = figures;
     }
 
     /// Makes true what is promised of all that was written.
@@ -201,8 +286,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Nothing is written any more.
+    /// Nothing is written any more, by other threads neither.
     pub fn end(&mut self) {
+        let (gone, wanted) = (self.gone.take(&self.segment), self.next_len());
+        let mut installer = lock(&self.installer);
+        installer.retire(gone, wanted);
+        installer.end();
+        drop(installer);
         self.segment.cut();
     }
 
@@ -239,17 +329,18 @@ impl Writer {
     pub fn figures(&self) -> JournalFigures {
         JournalFigures {
             segments: self.full.len() as u64 + 1,
-            bytes: self.bytes() + self.installer.supply.bytes(),
+            bytes: self.bytes() + self.gone.bytes() + self.supply.bytes,
             live_bytes: self.live.bytes(),
-            recycled: self.installer.recycled,
+            recycled: self.supply.recycled,
+            made_ahead: self.supply.made_ahead,
             zeroed_bytes: self.figures.zeroed_bytes
                 + self.segment.zeroed_bytes
-                + self.installer.supply.zeroed_bytes,
+                + self.supply.zeroed_bytes,
             ..self.figures
         }
     }
 
-    /// Bytes of all segments, whether or not they count.
+    /// Bytes of all segments that count or may.
     fn bytes(&self) -> u64 {
         self.full.iter().map(|full| full.file_len).sum::<u64>() + self.segment.file_len()
     }
@@ -267,7 +358,7 @@ impl Writer {
             self.begin_segment()?;
         }
         if self.segment.is_to_be_mapped(len) {
-            self.segment.map(self.installer.supply.spare_room());
+            self.segment.map(self.place.spare_room());
         }
         self.segment.append(frames)?;
         self.figures.written_bytes += len;
@@ -280,10 +371,10 @@ impl Writer {
         let (number, len) = (self.segment.header.number, self.segment.len());
         let before = Full { number, len, file_len: self.segment.file_len() };
         self.figures.zeroed_bytes += self.segment.zeroed_bytes;
-        self.installer.ways.note(self.segment.way(), self.segment.times.take());
-        let installed = self.installer.install_next(number + 1, self.next_len())?;
+        let installed = self.next_installed(number + 1)?;
         self.figures.direct += u64::from(installed.way == Way::Direct);
         self.segment = OpenSegment::new(installed, Begin { previous: len, first: self.first });
+        (self.next_is_made, self.next_is_ready) = (false, false);
         self.open_second();
         self.figures.written_bytes += HEADER_LEN;
         self.figures.syncs += 2;
@@ -292,6 +383,22 @@ impl Writer {
             self.cleaning = self.due()?;
         }
         Ok(())
+    }
+
+    /// The segment that comes next: it may have its name already.
+    fn next_installed(&mut self, number: u64) -> Result<Installed> {
+        let installer = Arc::clone(&self.installer);
+        // If a background thread is at it, this would take as long.
+        let mut installer = lock(&installer);
+        let wanted = self.next_len();
+        if !installer.has_next() || self.gone.count() > GONE_MOST {
+            // No thread has come by, or not often enough. This one may have the file of one of them.
+            installer.retire(self.gone.take(&self.segment), wanted);
+        }
+        installer.ways.note(self.segment.way(), self.segment.times.take());
+        let installed = installer.next(number, wanted)?;
+        self.supply = SupplyFigures::of(&installer);
+        Ok(installed)
     }
 
     fn clean_least(&self) -> u64 {
@@ -332,7 +439,7 @@ impl Writer {
                 return Ok(());
             }
             self.remove_oldest(cleaning.number)?;
-            // That takes a sync, however little was in it.
+            // However little was in it, its file goes.
             left -= self.clean_least() as i64;
             self.cleaning = self.due()?;
         }
@@ -346,6 +453,9 @@ impl Writer {
         self.remove_oldest(cleaning.number)?;
         // A segment that was begun on the way found this one due.
         self.cleaning = None;
+        self.sync()?;
+        let gone = self.gone.take(&self.segment);
+        lock(&self.installer).retire(gone, self.next_len());
         Ok(())
     }
 
@@ -421,7 +531,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What counted of the oldest segment was written again: it goes once that is durable.
+    /// What counted of the oldest segment was written again, and a frame behind that says so. The segment goes once both are durable.
     fn remove_oldest(&mut self, oldest: u64) -> Result<()> {
         let there = self.full.front().map(|full| full.number);
         if there != Some(oldest) {
@@ -434,26 +544,30 @@ impl Writer {
         if gone_first {
             let _planted = self.place.fs.remove(&segment::path(&self.place.dir, oldest));
         }
-        self.begin_log_at(oldest + 1)?;
+        let mut frame = Vec::new();
+        self.first = oldest + 1;
+        frame::encode_first(&mut frame, self.first);
+        self.append(&mut frame)?;
         let removed = self.full.pop_front();
         self.live.forget(oldest);
         if let Some(full) = removed.filter(|_| !gone_first) {
-            let wanted = self.next_len();
-            let old = Spare { number: oldest, len: full.file_len };
-            // One that stays does not count, and the next open removes it.
-            let _may_stay = self.installer.supply.retire(old, wanted);
+            let spare = Spare { number: oldest, len: full.file_len };
+            self.gone.push(spare, &self.segment);
         }
         Ok(())
     }
+}
 
-    /// Makes it durable that segments before `first` do not count, and with it all that was written again.
-    fn begin_log_at(&mut self, first: u64) -> Result<()> {
-        let unsynced = planted::is(Bug::WalRemoveUnsynced);
-        let mut frame = Vec::new();
-        self.first = first;
-        frame::encode_first(&mut frame, first);
-        self.append(&mut frame)?;
-        if unsynced { Ok(()) } else { self.sync() }
+/// The lock of what makes segments. A panic there is the end of the log.
+fn lock(installer: &Mutex<Installer>) -> MutexGuard<'_, Installer> {
+    installer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock(installer: &Mutex<Installer>) -> Option<MutexGuard<'_, Installer>> {
+    match installer.try_lock() {
+        Ok(installer) => Some(installer),
+        Err(TryLockError::Poisoned(installer)) => Some(installer.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

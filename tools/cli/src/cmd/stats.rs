@@ -142,6 +142,7 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
         ("  again", both(wal.kept_bytes)),
         ("  syncs", human::count(wal.syncs)),
         ("  recycled", human::count(wal.recycled)),
+        ("  made ahead", human::count(wal.made_ahead)),
         ("  direct", human::count(wal.direct)),
         ("  zeroed", both(wal.zeroed_bytes)),
     ])
@@ -365,6 +366,7 @@ fn wal_json(wal: &JournalFigures) -> Value {
         "writes": wal.writes,
         "syncs": wal.syncs,
         "recycled": wal.recycled,
+        "made_ahead": wal.made_ahead,
         "direct": wal.direct,
         "zeroed_bytes": wal.zeroed_bytes,
     })

@@ -164,6 +164,7 @@ pub const BUGS: &[(Bug, &[&str])] = &[
     (Bug::IngestPublishedFirst, &["threads-ingests"]),
     (Bug::WalToldTooEarly, &["threads-wal", "threads-wal-mixed"]),
     (Bug::WalToldTooFar, &["threads-wal", "threads-wal-mixed"]),
+    (Bug::WalNextNamedEarly, &["threads-wal-unsynced", "threads-wal-timed"]),
 ];
 
 /// Worlds of each campaign after which a bug counts as a survivor.

@@ -138,7 +138,7 @@ fn a_sync_in_time_that_fails_ends_writes_and_is_told() {
         let db = open(Arc::clone(&fs) as Arc<dyn Fs>, every, threads, hooks);
         // Else the put may be the one that syncs.
         db.sync_wal().expect("sync");
-        fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Sync).on("wal")]);
+        fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Sync).on("wal").for_ever()]);
         db.put("key", "value").expect("put");
         wait_until("told", || {
             if threads == 0 {

@@ -9,10 +9,10 @@ use base::{ErrorKind, LINE};
 use pmem::{JournalFigures, Region, Site};
 use ssd::{Call, Disk, Failure, Faulty, Fs, Heed, Memory, Rule, Watch};
 
-use super::{LINES, disk, reopen, setting};
+use super::{LINES, disk, numbers, reopen, setting};
 use crate::options::{WalIo, WalSync};
 use crate::wal::frame::{self, Begin, Binding};
-use crate::wal::segment::{self, HEADER_LEN, SegmentHeader, encode_version_1};
+use crate::wal::segment::{HEADER_LEN, SegmentHeader, encode_version_1};
 use crate::wal::{CHAIN, LogMode, LogOwner, Setting, most_bytes, open, read, segment_path};
 
 const DIR: &str = "/wal";
@@ -43,12 +43,6 @@ fn change(fs: &Memory, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut all = bytes(fs, path);
     change(&mut all);
     put(fs, path, &all);
-}
-
-/// Numbers of the segments, oldest first.
-fn numbers(fs: &Memory) -> Vec<u64> {
-    let names = fs.list(Path::new(DIR)).expect("list");
-    names.iter().filter_map(|name| segment::number(name)).collect()
 }
 
 /// Writes a line and fences it.

@@ -113,7 +113,7 @@ fn what_is_written_while_a_sync_is_under_way_is_not_synced_by_it() {
 fn counted_wakes(journal: &dyn Journal) -> Arc<AtomicU64> {
     let woken = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&woken);
-    journal.wake_to_sync(Box::new(move || {
+    journal.wake_by(Box::new(move || {
         count.fetch_add(1, Relaxed);
     }));
     woken
@@ -123,7 +123,10 @@ fn counted_wakes(journal: &dyn Journal) -> Arc<AtomicU64> {
 fn a_thread_is_woken_for_the_first_write_and_told_when_to_sync() {
     let fs = disk();
     let every = Duration::from_secs(3600);
-    let region = reopen(&fs, WalSync::Interval(every));
+    // So long that no segment is to be made soon.
+    let owner = LogOwner { id: 7, region_len: 16 << 20 };
+    let region = open(setting(&fs, WalSync::Interval(every)), || Ok(Some(owner)));
+    let region = region.expect("open").expect("a region");
     let journal = region.journal().expect("journaled");
     let woken = counted_wakes(journal);
     let woken = || woken.load(Relaxed);
@@ -139,20 +142,24 @@ fn a_thread_is_woken_for_the_first_write_and_told_when_to_sync() {
     assert_eq!(woken(), 2);
 }
 
-/// Syncs wait while it is stalled.
-#[derive(Default)]
-struct Stalls {
+/// Calls of one kind wait while it is stalled.
+pub(super) struct Stalls {
+    call: Call,
     state: Mutex<(bool, u64)>,
     changed: Condvar,
 }
 
 impl Stalls {
-    fn set(&self, stalled: bool) {
+    pub(super) fn on(call: Call) -> Arc<Stalls> {
+        Arc::new(Stalls { call, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    pub(super) fn set(&self, stalled: bool) {
         self.state.lock().expect("alone").0 = stalled;
         self.changed.notify_all();
     }
 
-    fn wait_for_sync(&self) {
+    pub(super) fn wait_for_call(&self) {
         let state = self.state.lock().expect("alone");
         drop(self.changed.wait_while(state, |(_, waiting)| *waiting == 0).expect("alone"));
     }
@@ -160,7 +167,7 @@ impl Stalls {
 
 impl Watch for Stalls {
     fn before(&self, call: Call, _: &Path) -> Heed {
-        if call == Call::Sync {
+        if call == self.call {
             let mut state = self.state.lock().expect("alone");
             state.1 += 1;
             self.changed.notify_all();
@@ -175,7 +182,7 @@ impl Watch for Stalls {
 #[test]
 fn those_who_ask_for_a_sync_together_share_it() {
     const ASKING: usize = 5;
-    let stalls = Arc::new(Stalls::default());
+    let stalls = Stalls::on(Call::Sync);
     let fs = Memory::watched(disk().disk(), Arc::clone(&stalls) as Arc<dyn Watch>);
     let region = reopen(&fs, WalSync::Never);
     let syncs = || region.journal().expect("journaled").figures().syncs;
@@ -186,7 +193,7 @@ fn those_who_ask_for_a_sync_together_share_it() {
         stalls.set(true);
         std::thread::scope(|scope| {
             scope.spawn(|| region.sync_journal().expect("synced"));
-            stalls.wait_for_sync();
+            stalls.wait_for_call();
             line(&region, 1);
             for _ in 1..ASKING {
                 scope.spawn(|| region.sync_journal().expect("synced"));
@@ -202,7 +209,7 @@ fn those_who_ask_for_a_sync_together_share_it() {
 /// A thread that is to sync in time finds another at it, and goes: it must be called again for what was written meanwhile.
 #[test]
 fn what_is_written_while_a_sync_was_asked_for_is_synced_in_time_too() {
-    let stalls = Arc::new(Stalls::default());
+    let stalls = Stalls::on(Call::Sync);
     let fs = Memory::watched(disk().disk(), Arc::clone(&stalls) as Arc<dyn Watch>);
     let every = Duration::from_millis(20);
     let region = reopen(&fs, WalSync::Interval(every));
@@ -212,7 +219,7 @@ fn what_is_written_while_a_sync_was_asked_for_is_synced_in_time_too() {
     stalls.set(true);
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| region.sync_journal());
-        stalls.wait_for_sync();
+        stalls.wait_for_call();
         line(&region, 1);
         std::thread::sleep(every);
         assert_eq!(journal.sync_if_due(), None, "another thread is at it");
@@ -226,7 +233,7 @@ fn what_is_written_while_a_sync_was_asked_for_is_synced_in_time_too() {
 }
 
 /// As [`reopen`], of a disk that refuses calls.
-fn faulty(fs: &Arc<Faulty<Memory>>, sync: WalSync) -> base::Result<Arc<Region>> {
+pub(super) fn faulty(fs: &Arc<Faulty<Memory>>, sync: WalSync) -> base::Result<Arc<Region>> {
     let with = Setting { fs: Arc::clone(fs) as Arc<dyn Fs>, ..setting(fs.inner(), sync) };
     let fresh = || Ok(Some(LogOwner { id: 7, region_len: LINES * LINE as u64 }));
     open(with, fresh).map(|region| region.expect("a region"))

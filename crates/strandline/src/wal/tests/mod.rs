@@ -4,6 +4,7 @@ mod direct;
 mod files;
 mod interval;
 mod mapped;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use pmem::{Region, Site};
 use ssd::{Disk, Fs, Memory};
 
 use crate::options::{WalIo, WalSync};
-use crate::wal::{LogMode, LogOwner, Setting, most_bytes, open, read};
+use crate::wal::{LogMode, LogOwner, Setting, most_bytes, open, read, segment};
 
 const LINES: u64 = 1024;
 
@@ -40,6 +41,12 @@ fn disk() -> Memory {
 fn reopen(fs: &Memory, sync: WalSync) -> Arc<Region> {
     let fresh = || Ok(Some(LogOwner { id: 7, region_len: LINES * LINE as u64 }));
     open(setting(fs, sync), fresh).expect("open").expect("a region")
+}
+
+/// Numbers of the segments, oldest first.
+fn numbers(fs: &Memory) -> Vec<u64> {
+    let names = fs.list(Path::new("/wal")).expect("list");
+    names.iter().filter_map(|name| segment::number(name)).collect()
 }
 
 /// What each line holds, as a number; none if it was discarded.
@@ -94,6 +101,10 @@ fn a_region_comes_back_as_it_was_fenced() {
             for _ in 0..random.below(300) {
                 number += 1;
                 change(&region, &mut lines, &mut random, number);
+                if random.below(8) == 0 {
+                    // A thread that comes by now and then.
+                    region.journal().expect("journaled").keep_up();
+                }
             }
             let figures = region.journal().expect("journaled").figures();
             let most = most_bytes(region.len());
