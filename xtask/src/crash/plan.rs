@@ -217,7 +217,7 @@ fn floors() -> Floors {
             ("zone_switches", 500),
             ("regrants", 500),
             ("recycled", 500),
-            ("made_ahead", 1_000),
+            ("made_ahead", 200),
             ("direct", 1_000),
             ("cuts_below_survivor", 10_000),
             ("lazy_leaves", 10_000),
