@@ -96,8 +96,8 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ),
     (
         "disk-get-memory",
-        "gets of random keys; all data fits this engine's records (pm_size is set for that), or the block cache of the \
-         others; compacted",
+        "gets of random keys; all data fits memory: this engine's records and cached tables, into which they go when half \
+         of what is meant for them is full, or the block cache of the others; compacted",
     ),
     ("disk-scan-memory", "seek of a random key and the next hundred entries there"),
     (
