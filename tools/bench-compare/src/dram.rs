@@ -60,8 +60,8 @@ impl Sizes {
             (Place::Disk, Fit::Commits) => Dram::shared_out((SPILL * self.memory).max(COMMITS_MIN)),
             (Place::Disk, Fit::Pool) => {
                 let dram = Dram::shared_out(4 * data);
-                // A third more, for what index runs take beside records.
-                let pool = (data / 3 * 4).max(4 * RECORDS.0);
+                // With what records have beside keys and values, index runs, and space to merge them.
+                let pool = (3 * data).max(4 * RECORDS.0);
                 Dram { pool, indexes: 4 * data - pool, ..dram }
             }
             (Place::Disk, Fit::Tables) => {

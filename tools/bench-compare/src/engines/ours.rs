@@ -48,13 +48,12 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
         options = options.block_cache(cache);
     }
     if let Some(memory) = setup.memory {
-        let pool_only = setup.fit == Fit::Pool;
         let tables = SsdSource::Path(setup.dir.join("sst"));
-        options = options.pm(PmSource::Path(memory.join("pool"))).ssd(if pool_only {
-            SsdSource::None
-        } else {
-            tables
-        });
+        options = options.pm(PmSource::Path(memory.join("pool"))).ssd(tables);
+    }
+    if setup.fit == Fit::Pool {
+        // Else a compaction would move records to tables.
+        options = options.ssd(SsdSource::None);
     }
     let db = Db::open(setup.dir.join("store"), options).map_err(failed)?;
     // What is compared is a log on the disk: of other memory the row would tell something else.

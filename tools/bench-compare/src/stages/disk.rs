@@ -96,8 +96,8 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ),
     (
         "disk-get-memory",
-        "gets of random keys; all data fits memory: this engine's records and cached tables, into which they go when half \
-         of what is meant for them is full, or the block cache of the others; compacted",
+        "gets of random keys; all data is in this engine's records, which have no tables below them there (pm_size is set for \
+         that), or in the block cache of the others; compacted",
     ),
     ("disk-scan-memory", "seek of a random key and the next hundred entries there"),
     (
