@@ -104,8 +104,7 @@ impl Installer {
 
     /// Makes segment `number`, meant for `len` bytes, the first of an open.
     pub fn install(&mut self, number: u64, len: u64) -> Result<Installed> {
-        let newest = self.stage(number, len)?;
-        self.chain.name(newest)?;
+        let newest = self.make(number, len)?;
         Ok(Installed {
             header: self.header(&newest, len),
             file: self.open(number)?,
@@ -162,6 +161,13 @@ impl Installer {
         SegmentHeader { store, number, region_len: self.owner.region_len, salt, len }
     }
 
+    /// Makes segment `number`, and has `CHAIN` name it.
+    fn make(&mut self, number: u64, len: u64) -> Result<Newest> {
+        let newest = self.stage(number, len)?;
+        self.chain.name(newest)?;
+        Ok(newest)
+    }
+
     /// Makes a file segment `number`, with a name that lasts once this returns. `CHAIN` is to name it then.
     fn stage(&mut self, number: u64, len: u64) -> Result<Newest> {
         let LogOwner { id: store, region_len } = self.owner;
@@ -195,11 +201,7 @@ impl Installer {
                 self.made_ahead += 1;
                 newest
             }
-            None => {
-                let newest = self.stage(number, len)?;
-                self.chain.name(newest)?;
-                newest
-            }
+            None => self.make(number, len)?,
         };
         let header = self.header(&newest, len);
         let file = self.open(number)?;

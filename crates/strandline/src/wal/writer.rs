@@ -247,12 +247,13 @@ impl Writer {
         begins && self.wants_next()
     }
 
-    /// Whether a sync beside the writers spares them a long one when the segment is full, or what comes next needs it.
+    /// Whether a thread beside the writers is to sync: so much is unsynced that the sync of a full segment would be long, or the
+    /// next segment or a file that is to go needs it. Without a second handle none can.
     pub fn is_to_be_synced_beside(&self) -> bool {
         let (synced, len) = (self.segment.synced(), self.segment.header.len);
         let much = self.segment.len() - synced >= len / 2;
         let is_needed = synced == HEADER_LEN && self.wants_next() || self.gone.count() > GONE_MOST;
-        self.mode.syncs_are_rare() && self.second.is_some() && (much || is_needed)
+        self.second.is_some() && (much || is_needed)
     }
 
     /// What there is to do beside the writers: files that are of use again, and the next segment.

@@ -13,12 +13,12 @@ use super::{LINES, disk, reopen, setting};
 use crate::options::WalSync;
 use crate::wal::{LogOwner, Setting, most_bytes, open};
 
-fn put(region: &Region, number: u64) {
+pub(super) fn put(region: &Region, number: u64) {
     let line = region.copy_nt(Site::Record, number % LINES * LINE as u64, &[number as u8; LINE]);
     drop(region.try_fence(line).expect("fence"));
 }
 
-fn assert_put(region: &Region, count: u64, when: &str) {
+pub(super) fn assert_put(region: &Region, count: u64, when: &str) {
     for number in count.saturating_sub(LINES)..count {
         let byte = region.bytes(number % LINES * LINE as u64, 1)[0];
         assert_eq!(byte, number as u8, "{when}: line {number} of {count}");

@@ -10,21 +10,10 @@ use pmem::{Journal, Region, Site};
 use ssd::{Call, Failure, Faulty, Fs, Heed, Memory, Rule, Watch};
 
 use super::interval::{Stalls, faulty};
+use super::mapped::{assert_put, put};
 use super::{LINES, disk, numbers, reopen, setting};
 use crate::options::WalSync;
 use crate::wal::{LogOwner, most_bytes, open};
-
-fn line(region: &Region, number: u64) {
-    let flight = region.copy_nt(Site::Record, number % LINES * LINE as u64, &[number as u8; LINE]);
-    drop(region.try_fence(flight).expect("fence"));
-}
-
-fn assert_lines(region: &Region, count: u64, when: &str) {
-    for number in count.saturating_sub(LINES)..count {
-        let found = region.bytes(number % LINES * LINE as u64, 1)[0];
-        assert_eq!(found, number as u8, "{when}: line {number} of {count}");
-    }
-}
 
 fn journal(region: &Region) -> &dyn Journal {
     region.journal().expect("journaled")
@@ -41,7 +30,7 @@ fn bytes(fs: &Memory) -> u64 {
 fn until_upkeep(region: &Region) -> u64 {
     let mut count = 0;
     while !journal(region).has_upkeep() {
-        line(region, count);
+        put(region, count);
         count += 1;
     }
     count
@@ -69,7 +58,7 @@ fn those_who_write_find_the_next_segment_made() {
         for round in 0..8 * LINES {
             let before = calls.0.load(Relaxed);
             // Not all of it: the heads of such small frames are nearly as long as what they hold.
-            line(&region, round % (LINES / 2));
+            put(&region, round % (LINES / 2));
             by_writes += calls.0.load(Relaxed) - before;
             journal(&region).keep_up();
             let (figures, bytes) = (journal(&region).figures(), bytes(&fs));
@@ -84,7 +73,7 @@ fn those_who_write_find_the_next_segment_made() {
         // At first, and for a file that is made ready with zeros.
         assert!(by_writes < begun / 4, "{sync:?}: {by_writes} calls, {begun} segments");
         drop(region);
-        assert_lines(&reopen(&fs, sync), LINES / 2, "again");
+        assert_put(&reopen(&fs, sync), LINES / 2, "again");
     }
 }
 
@@ -103,12 +92,12 @@ fn writes_go_on_while_a_device_stalls_what_is_made_ahead() {
             let beside = scope.spawn(|| journal(&region).keep_up());
             stalls.wait_for_call();
             for _ in 0..3 {
-                line(&region, count);
+                put(&region, count);
                 count += 1;
             }
             assert!(!beside.is_finished());
             let region = &region;
-            scope.spawn(move || (count..count + 200).for_each(|number| line(region, number)));
+            scope.spawn(move || (count..count + 200).for_each(|number| put(region, number)));
             stalls.set(false);
         });
         count += 200;
@@ -117,7 +106,7 @@ fn writes_go_on_while_a_device_stalls_what_is_made_ahead() {
         let made_ahead = journal(&region).figures().made_ahead;
         assert!(made_ahead == 1 || call == Call::Sync, "{made_ahead}");
         drop(region);
-        assert_lines(&reopen(&fs, sync), count, "again");
+        assert_put(&reopen(&fs, sync), count, "again");
     }
 }
 
@@ -153,7 +142,7 @@ fn a_failure_is_told_when_the_segment_is_needed() {
             drop(region);
             fs.set_rules(Vec::new());
             let region = faulty(&fs, WalSync::Always).expect("open");
-            assert_lines(&region, count, "again");
+            assert_put(&region, count, "again");
         }
     }
 }
@@ -175,11 +164,11 @@ fn nothing_is_made_once_a_log_is_let_go() {
         stalls.set(false);
     });
     let others = reopen(&fs, WalSync::Always);
-    (count..count + 500).for_each(|number| line(&others, number));
+    (count..count + 500).for_each(|number| put(&others, number));
     drop(others);
     // One that has something to do when the log is let go.
     let region = reopen(&fs, WalSync::Always);
-    assert_lines(&region, count + 500, "again");
+    assert_put(&region, count + 500, "again");
     until_upkeep(&region);
     journal(&region).let_go();
     let names = numbers(&fs);
@@ -193,19 +182,19 @@ fn files_that_do_not_count_go_soon() {
     for sync in [WalSync::Always, WalSync::Never] {
         let fs = disk();
         let region = reopen(&fs, sync);
-        (0..3 * LINES).for_each(|number| line(&region, number));
+        (0..3 * LINES).for_each(|number| put(&region, number));
         let before = bytes(&fs);
         // Nothing is needed of what is full then.
         region.discard(0, LINES * LINE as u64);
         let mut writes = 0;
         while bytes(&fs) > before / 4 {
-            line(&region, writes);
+            put(&region, writes);
             journal(&region).keep_up();
             writes += 1;
             assert!(writes < 60, "{sync:?}: {} of {before} bytes", bytes(&fs));
         }
         drop(region);
-        assert_lines(&reopen(&fs, sync), writes, "again");
+        assert_put(&reopen(&fs, sync), writes, "again");
     }
 }
 
@@ -215,7 +204,7 @@ fn refused() -> usize {
     let region = reopen(&fs, WalSync::Never);
     let mut refused = 0;
     for number in 0..200 {
-        line(&region, number);
+        put(&region, number);
         journal(&region).keep_up();
         let disk = fs.disk();
         let survivors = disk.survivors(3, number).map(Memory::new);
