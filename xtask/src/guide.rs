@@ -1,5 +1,7 @@
 //! `cargo xtask guide`: pages that follow from tables in the code.
 
+use pmem::PM_PRESETS;
+use ssd::SSD_PRESETS;
 use strandline::{KEYSPACE_OPTIONS, OPTIONS, PRESETS, Preset, Row};
 
 /// The page of options and presets.
@@ -17,6 +19,12 @@ pub fn page() -> String {
     let options: String = OPTIONS.iter().map(option).collect();
     let of_keyspaces: String = KEYSPACE_OPTIONS.iter().map(option).collect();
     let presets: String = PRESETS.iter().map(preset).collect();
+    let model = |name: String, source: &str| format!("| {name} | {} |\n", cell(source));
+    let memories = PM_PRESETS
+        .iter()
+        .map(|preset| model(format!("`{0}-delta`, `{0}-ratio`", preset.name), preset.source));
+    let files = SSD_PRESETS.iter().map(|preset| model(format!("`{}`", preset.name), preset.source));
+    let models: String = memories.chain(files).collect();
     format!(
         "# Options and presets\n\n\
          Written by `cargo xtask guide` from the tables in the code; `strandline help options` shows the same.\n\n\
@@ -34,7 +42,11 @@ pub fn page() -> String {
          that. Only `pm` cannot\nchange, and a store with a log takes no preset with tables in persistent memory.\n\n\
          | preset | options | what it stands for |\n|---|---|---|\n{presets}\n\
          `strandline reproduce` measures them beside each other: `xengine-l0`, `relsm-ladder`, `relsm-values`, `relsm-sizes`. \
-         `--memory=DIR` names\npersistent memory that you have, instead of `/dev/shm`.\n"
+         `--memory=DIR` names\npersistent memory that you have, instead of `/dev/shm`.\n\n\
+         ## Models of devices\n\n\
+         `pm_model` takes the first ones, and `zero`, which counts and waits for nothing; `ssd_model` takes the others. What they \
+         do:\n[devices](devices.md).\n\n\
+         | model | what it stands for |\n|---|---|\n{models}"
     )
 }
 

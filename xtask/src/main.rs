@@ -1,5 +1,5 @@
 //! Tasks of the project that are neither build nor test: `cargo xtask crash`, `figures`, `fullness`, `golden`, `guide`,
-//! `kill9`, `soak`, `storm`, `tidy`.
+//! `kill9`, `lackey`, `soak`, `storm`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
@@ -8,6 +8,7 @@ mod fullness;
 mod golden;
 mod guide;
 mod kill9;
+mod lackey;
 mod soak;
 mod tidy;
 
@@ -24,12 +25,14 @@ fn main() -> ExitCode {
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
+        Some("lackey") => lackey::run(&args[1..]),
+        Some(lackey::CHILD) => lackey::child(&args[1..]),
         Some("soak") => soak::run(&args[1..]),
         Some(soak::CHILD) => soak::child(&args[1..]),
         Some("storm") => soak::storm::run(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
         _ => {
-            Err("usage: cargo xtask crash|figures|fullness|golden|guide|kill9|soak|storm|tidy [options]"
+            Err("usage: cargo xtask crash|figures|fullness|golden|guide|kill9|lackey|soak|storm|tidy [options]"
                 .into())
         }
     };

@@ -259,6 +259,10 @@ bugs! {
     WalCutTooShort,
     /// What is written past the page cache to a segment of the log counts as synced.
     WalDirectUnsynced,
+    /// What is streamed to a log in persistent memory counts as durable without its fence.
+    WalStreamedUnfenced,
+    /// What a killed process streamed without its fence is not flushed by an open.
+    WalStreamedNotFlushed,
     /// A block of a segment of the log is written without what stood in it.
     WalBlockForgotten,
     /// A directory that an open makes is not synced in the one above it.

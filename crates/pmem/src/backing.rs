@@ -14,6 +14,7 @@ use std::ptr::NonNull;
 use base::Result;
 pub use file::{FileLock, OpenMode, PoolFile, Prefault};
 pub(crate) use heap::Heap;
+pub(crate) use mapping::Mapping;
 pub use probe::{Probe, Storage};
 
 /// Owns the bytes of a region.

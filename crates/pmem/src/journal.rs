@@ -16,6 +16,7 @@ use base::{Error, Result};
 use crate::backing::{Backing, Heap};
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
+use crate::model::ModelFigures;
 use crate::region::{Domain, Region, StoreMode};
 use crate::site::Site;
 
@@ -110,6 +111,21 @@ pub trait Journal: Send + Sync {
     /// Nothing is written any more: others may have the log.
     fn let_go(&self) {}
 
+    /// Whether the log is in memory, which stands for a device then.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
+    /// Whether the log is written by streaming to memory, so that a write is durable when it returns.
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
+    /// What the model of that memory counted, if it has one.
+    fn model_figures(&self) -> Option<ModelFigures> {
+        None
+    }
+
     /// What a completed write is worth, and why it is not more.
     fn durability(&self) -> (Durability, String);
 
@@ -145,6 +161,8 @@ pub struct JournalFigures {
     pub direct: u64,
     /// Zeros written ahead, to files that are made ready or grow; not among the bytes written.
     pub zeroed_bytes: u64,
+    /// Bytes, those zeros included, that went to persistent memory and not to a device: all or none.
+    pub streamed_bytes: u64,
 }
 
 /// A range that a thread has flushed and not yet fenced.

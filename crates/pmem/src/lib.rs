@@ -28,6 +28,8 @@
 //! A [journaled](Region::journaled) region is memory of this process; a [`Journal`] keeps what is fenced. It may fail,
 //! and then a fence is worth nothing: who acknowledges anything uses [`Region::try_fence`] or [`Region::settle`].
 //!
+//! A region may stand for [slower memory](PmModel) than the host has: it then takes as long as that would.
+//!
 //! Every persist names its [`Site`], so that a simulator that watches the region (see [`Domain`]) can count,
 //! drop or shorten it.
 //!
@@ -61,10 +63,12 @@ mod cacheline;
 mod durability;
 mod fork;
 mod journal;
+mod model;
 mod pages;
 mod region;
 mod site;
 mod stats;
+mod streamed;
 mod token;
 
 pub use backing::{FileLock, OpenMode, PoolFile, Prefault, Probe, Storage};
@@ -73,8 +77,12 @@ pub use fork::SameProcess;
 #[cfg(feature = "forks")]
 pub use fork::in_fork;
 pub use journal::{Journal, JournalFigures, Promise};
+pub use model::{
+    Field, HostMemory, Latency, ModelFigures, PM_PRESETS, PmDevice, PmModel, PmPreset,
+};
 pub use pages::{Pages, forbid_huge_pages};
 pub use region::{Domain, Owner, Region, StoreMode};
 pub use site::Site;
 pub use stats::StatsSnapshot;
+pub use streamed::StreamedFile;
 pub use token::{Dirty, Durable, InFlight, Needs, Submitted};

@@ -12,6 +12,7 @@ use crate::backing::Backing;
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
 use crate::journal::{Journal, Promise};
+use crate::model::{ModelFigures, PmDevice, PmModel};
 use crate::pages::Pages;
 use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
@@ -44,6 +45,12 @@ pub trait Domain: Send + Sync {
     }
     /// `len` bytes at `at` are about to be read.
     fn load(&self, region: &Region, at: u64, len: usize);
+    /// So many lines from `at` on, which is in the region, will be read.
+    fn prefetch(&self, _region: &Region, _at: u64, _lines: usize) {}
+    /// What a model of a device counted, if this is one.
+    fn figures(&self) -> Option<ModelFigures> {
+        None
+    }
 }
 
 /// A run of bytes that loads and stores reach directly.
@@ -108,6 +115,44 @@ impl Region {
             owned: AtomicBool::new(false),
             backing,
         }
+    }
+
+    /// The same region, on a device as slow as `model`.
+    ///
+    /// # Panics
+    /// If a simulator watches the region, or a journal keeps it.
+    #[must_use]
+    pub fn modelled(self, model: &PmModel) -> Region {
+        let device = PmDevice::measured_on(model, &self);
+        self.on(&device)
+    }
+
+    /// The same on a device that others may be on, too: they share its bandwidth and its caches.
+    #[must_use]
+    pub fn on(mut self, device: &PmDevice) -> Region {
+        assert!(self.domain.is_none(), "a region has one domain");
+        self.domain = Some(device.seat(self.len));
+        self
+    }
+
+    /// What the model of the region's device counted; none without one.
+    pub fn model_figures(&self) -> Option<ModelFigures> {
+        self.domain.as_ref().and_then(|domain| domain.figures())
+    }
+
+    pub(crate) fn flusher(&self) -> Flusher {
+        self.flusher
+    }
+
+    /// Loads the byte at `at` of `len` at `start`; of a word all of it.
+    pub(crate) fn touch(&self, at: u64, start: u64, len: usize) {
+        // Perhaps a word that other threads store (I-PM-2).
+        if len == 8 && start.is_multiple_of(8) {
+            std::hint::black_box(self.word(start).load(Ordering::Relaxed));
+            return;
+        }
+        // SAFETY: a byte of the range that the caller is about to read, which is inside the mapping and frozen (I-PM-1).
+        std::hint::black_box(unsafe { self.base.as_ptr().add(at as usize).read_volatile() });
     }
 
     /// Takes the right to write, unless another owner has it. Nothing else enforces it: an open of a store
@@ -484,6 +529,9 @@ impl Region {
     pub fn prefetch(&self, at: u64, lines: usize) {
         // Only the start is checked: a hint beyond the end costs a slot in a queue and cannot fault.
         if at < self.len {
+            if let Some(domain) = &self.domain {
+                domain.prefetch(self, at, lines);
+            }
             let first = self.base.as_ptr().wrapping_add(at as usize).cast_const();
             crate::cacheline::prefetch(first);
             for line in 1..lines {

@@ -142,6 +142,37 @@ fn add(slot: usize, counter: &AtomicU64, amount: u64) {
     }
 }
 
+/// `N` counters that are kept in the same way: a shard for each slot.
+pub(crate) struct Shards<const N: usize> {
+    shards: Box<[Counters<N>]>,
+}
+
+#[repr(align(128))]
+struct Counters<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Default for Shards<N> {
+    fn default() -> Self {
+        let zeroes = || Counters(std::array::from_fn(|_| AtomicU64::new(0)));
+        Self { shards: (0..=OWNED).map(|_| zeroes()).collect() }
+    }
+}
+
+impl<const N: usize> Shards<N> {
+    #[inline]
+    pub(crate) fn add(&self, counter: usize, amount: u64) {
+        let slot = slot();
+        add(slot, &self.shards[slot].0[counter], amount);
+    }
+
+    pub(crate) fn sums(&self) -> [u64; N] {
+        // Pairs with threads that ended: what they counted is in.
+        TAKEN.load(Acquire);
+        std::array::from_fn(|counter| {
+            self.shards.iter().map(|shard| shard.0[counter].load(Relaxed)).sum()
+        })
+    }
+}
+
 impl Stats {
     #[inline]
     pub(crate) fn stored(&self, bytes: usize) {

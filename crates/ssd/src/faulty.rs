@@ -326,6 +326,10 @@ impl<F: Fs> Fs for Faulty<F> {
         self.inner.keeps_blocks(dir)
     }
 
+    fn is_memory(&self, dir: &Path) -> bool {
+        self.inner.is_memory(dir)
+    }
+
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
         self.ledger.check(Call::Open, &[path])?;
         let inner = self.inner.open(path)?;

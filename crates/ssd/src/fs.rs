@@ -39,6 +39,11 @@ pub trait Fs: Send + Sync + 'static {
         true
     }
 
+    /// Whether files in `dir` are in memory, which stands for a device then.
+    fn is_memory(&self, _dir: &Path) -> bool {
+        false
+    }
+
     /// Opens a file for reading. `NotFound` if it is missing.
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>>;
 
@@ -120,6 +125,16 @@ pub trait Overwrite: Send {
     /// Those of the device: the first block is read, and written as it is, to see that it can be.
     fn bypass(&mut self) -> Result<Option<NonZeroU64>> {
         Ok(None)
+    }
+
+    /// Makes the file `len` bytes long by zeros that have their blocks. They last once [`sync`](Self::sync) returns.
+    fn extend(&mut self, len: u64) -> Result<()> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        while self.len() < len {
+            let part = (len - self.len()).min(ZEROS.len() as u64);
+            self.write_at(self.len(), &ZEROS[..part as usize])?;
+        }
+        Ok(())
     }
 
     /// Cuts off what is behind `len`. It lasts once [`sync`](Self::sync) returns.

@@ -16,6 +16,7 @@
 //! | [`Uring`] | the same files; ranges are read at the same time, direct writes are queued; see [`best`] |
 //! | [`Memory`] | tests: deterministic, and its [`Disk`] tells what a power cut would leave |
 //! | [`Faulty`] | tests: any of these, with calls that fail by [`Rule`] |
+//! | [`Metered`] | any of these, on a [`Device`] that is counted, and perhaps [slower](SsdModel) than the host's |
 //!
 //! # What lasts
 //!
@@ -53,6 +54,7 @@ mod gather;
 mod install;
 mod mapped;
 mod memory;
+mod model;
 mod overwrite;
 mod posix;
 mod refused;
@@ -69,6 +71,7 @@ pub use faulty::Faulty;
 pub use fs::{Append, Fs, Overwrite, PendingRead, Read};
 pub use install::{durable_dir, durable_install};
 pub use memory::Memory;
+pub use model::{Device, DeviceFigures, Metered, SSD_PRESETS, SsdModel, SsdPreset};
 pub use posix::{PageCache, Posix};
 pub use rule::{Failure, Rule};
 pub use uring::Uring;

@@ -114,6 +114,10 @@ impl Fs for Posix {
         rustix::fs::statfs(dir).is_ok_and(|stat| !MOVES_BLOCKS.contains(&(stat.f_type as u32)))
     }
 
+    fn is_memory(&self, dir: &Path) -> bool {
+        rustix::fs::statfs(dir).is_ok_and(|stat| OF_MEMORY.contains(&(stat.f_type as u32)))
+    }
+
     fn open(&self, path: &Path) -> Result<Arc<dyn Read>> {
         Ok(Arc::new(Reading::new(path, self.open_file(path)?)?))
     }
@@ -156,6 +160,9 @@ impl Fs for Posix {
         if self.is_direct() { "posix O_DIRECT" } else { "posix" }.to_string()
     }
 }
+
+/// Magic numbers of tmpfs and ramfs.
+const OF_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Magic numbers of file systems that write each time to a new place: btrfs, zfs, f2fs and bcachefs; and of tmpfs, where a
 /// block is memory.

@@ -363,6 +363,10 @@ impl Fs for Uring {
         self.posix.overwrite(path)
     }
 
+    fn is_memory(&self, dir: &Path) -> bool {
+        self.posix.is_memory(dir)
+    }
+
     fn keeps_blocks(&self, dir: &Path) -> bool {
         self.posix.keeps_blocks(dir)
     }

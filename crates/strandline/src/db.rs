@@ -95,7 +95,13 @@ impl Db {
 
     /// As [`Db::open`], with code of the application's own.
     pub fn open_with(path: impl AsRef<Path>, options: Options, hooks: Hooks) -> Result<Db> {
-        Db::from_engine(open::open(&Machine::here(), path.as_ref(), options, hooks, Access::Write)?)
+        Db::from_engine(open::open(
+            &Machine::standing_for(&options),
+            path.as_ref(),
+            options,
+            hooks,
+            Access::Write,
+        )?)
     }
 
     /// Opens the store at `path` for reading only: nothing is written, recovery happens in DRAM, and
@@ -110,7 +116,13 @@ impl Db {
         options: Options,
         hooks: Hooks,
     ) -> Result<Db> {
-        Db::from_engine(open::open(&Machine::here(), path.as_ref(), options, hooks, Access::Read)?)
+        Db::from_engine(open::open(
+            &Machine::standing_for(&options),
+            path.as_ref(),
+            options,
+            hooks,
+            Access::Read,
+        )?)
     }
 
     /// Removes the store at `path`, which no one may have open: its tables, its pool or log, and last its file `STORE`. Files

@@ -170,6 +170,7 @@ fn read_log(first: &[u8], second: &[u8], chain: Option<Vec<u8>>) {
     let setting = || wal::Setting {
         fs: Arc::new(fs.clone()),
         dir: dir.to_owned(),
+        medium: wal::LogMedium::Device,
         mode: wal::LogMode { sync: WalSync::Never, io: WalIo::Cached },
         entropy: 0,
         accepts: |_| Ok(()),
@@ -361,6 +362,7 @@ mod tests {
         let setting = || wal::Setting {
             fs: Arc::new(fs.clone()),
             dir: dir.to_owned(),
+            medium: wal::LogMedium::Device,
             mode: wal::LogMode { sync: WalSync::Always, io: WalIo::Cached },
             entropy: 0,
             accepts: |_| Ok(()),

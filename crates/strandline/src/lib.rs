@@ -102,6 +102,7 @@ pub use hooks::{
 };
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
 pub use machine::{ChosenBy, MachineMemory, PmChoice};
+pub use observe::basis::Basis;
 pub use observe::pages::MemoryPages;
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
@@ -110,16 +111,20 @@ pub use observe::properties::{
 pub use open::convert::Conversion;
 pub use options::{
     Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
-    Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalIo,
-    WalSync, parse_size,
+    Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalDir,
+    WalIo, WalSync, parse_size,
 };
-pub use pmem::{Durability, JournalFigures, Pages, Region, Site, StatsSnapshot};
+pub use pmem::{
+    Durability, Field as ModelField, JournalFigures, ModelFigures, Pages, PmModel, Region, Site,
+    StatsSnapshot,
+};
 pub use pool::{Extent, HeaderState, Wear, ZoneHeader, ZoneKind};
 pub use probe::{Explained, Probe, ProbeSource, TimedProbe};
 pub use quantum::Work;
 pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};
 pub use runtime::{Runtime, RuntimeFigures, RuntimeOptions};
+pub use ssd::{DeviceFigures, SsdModel};
 
 /// The examples of the front page, as tests.
 #[cfg(doctest)]

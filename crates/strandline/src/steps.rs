@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{Result, Seq};
-use pmem::{InFlight, Region, Submitted};
+use pmem::{Durability, InFlight, Region, Submitted};
 use ssd::Fs;
 
 use crate::engine::{Access, Engine};
@@ -16,7 +16,7 @@ use crate::open::ground::Machine;
 use crate::read::get::{AsOfNow, Pinning, SearchDepth};
 use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
-use crate::wal::{self, LogMode, LogOwner, Setting};
+use crate::wal::{self, DurableFiles, LogMedium, LogMode, LogOwner, MemoryWorth, Setting};
 use crate::write::acknowledge::Published;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
@@ -274,7 +274,7 @@ pub fn convert_at(
 
 /// As [`Db::open`], on this machine with `/proc` and `/sys` as they lie under `root`.
 pub fn open_under(root: &Path, path: &Path, options: Options) -> Result<Db> {
-    let ground = Machine { root, runtime: None };
+    let ground = Machine { root, ..Machine::here() };
     Db::from_engine(open::open_at(&ground, path, options, Hooks::default(), Access::Write)?)
 }
 
@@ -302,9 +302,31 @@ pub fn journaled(
     options: &Options,
     fresh: Option<(u64, u64)>,
 ) -> Result<Option<Arc<Region>>> {
-    let mode = LogMode::of(options);
-    let setting =
-        Setting { fs, dir: dir.to_owned(), mode, entropy: 0, accepts: |_| Ok(()), lock: None };
+    journaled_on(fs, dir, LogMedium::Device, options, fresh)
+}
+
+/// The same of a log in persistent memory, for which `fs` stands.
+pub fn streamed(
+    fs: Arc<dyn Fs>,
+    dir: &Path,
+    options: &Options,
+    fresh: Option<(u64, u64)>,
+) -> Result<Option<Arc<Region>>> {
+    let (durability, why) = (Durability::PowerFailAdr, "simulated".into());
+    let worth = MemoryWorth { durability, why, model: None };
+    let fs = Arc::new(DurableFiles(fs));
+    journaled_on(fs, dir, LogMedium::Memory(worth), options, fresh)
+}
+
+fn journaled_on(
+    fs: Arc<dyn Fs>,
+    dir: &Path,
+    medium: LogMedium,
+    options: &Options,
+    fresh: Option<(u64, u64)>,
+) -> Result<Option<Arc<Region>>> {
+    let (dir, mode) = (dir.to_owned(), LogMode::of(options));
+    let setting = Setting { fs, dir, medium, mode, entropy: 0, accepts: |_| Ok(()), lock: None };
     wal::open(setting, || Ok(fresh.map(|(id, region_len)| LogOwner { id, region_len })))
 }
 

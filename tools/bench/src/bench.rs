@@ -1,7 +1,7 @@
 //! A run: one store, and benchmarks measured on it one after the other.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use strandline::Db;
@@ -12,9 +12,10 @@ use crate::data::values::Source;
 use crate::machine::spin;
 use crate::meter::Readings;
 use crate::report::outcome::{Outcome, Written};
+use crate::series::Series;
 use crate::store::Store;
 use crate::words::{micros, round};
-use crate::worker::{Aside, Tally, Worker};
+use crate::worker::{Aside, Signals, Tally, Worker};
 
 /// A store, and what is done to it.
 pub(crate) struct Bench {
@@ -53,7 +54,7 @@ impl Bench {
         let db = self.store.db()?;
         let _snapshot = self.config.snapshot.then(|| db.snapshot());
         let (before, cpu) = (db.properties(), process_cpu());
-        let tallies = self.crew(&db, crew, work)?;
+        let tallies = self.crew(name, &db, crew, work)?;
         let cpu_seconds = process_cpu() - cpu;
         let written = Written::by(&db.properties()).since(Written::by(&before));
         let mut outcome = Outcome { name: name.into(), cpu_seconds, written, ..gather(tallies) };
@@ -90,6 +91,7 @@ impl Bench {
         outcome.dram_bytes = properties.dram_bytes;
         outcome.pm_bytes = properties.pm_capacity - properties.pm_free;
         outcome.durability = properties.durability.to_string();
+        outcome.basis = properties.basis.to_string();
         if let Some(pages) = db.pages().records {
             outcome.note("page_size", pages.size);
             outcome.note("resident_bytes", pages.resident);
@@ -103,13 +105,17 @@ impl Bench {
         (seconds > 0.0).then(|| spin::longest_gap(Duration::from_secs_f64(seconds)).longest)
     }
 
-    fn crew(&self, db: &Db, crew: Crew, work: &Work<'_>) -> Result<Vec<Tally>, String> {
+    fn crew(&self, name: &str, db: &Db, crew: Crew, work: &Work<'_>) -> Result<Vec<Tally>, String> {
+        let mut series = Series::begin(&self.config)?;
+        let (progress, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+        let followed = series.is_some().then_some(&progress);
         let all = crew.threads + usize::from(crew.aside.is_some());
         let (barrier, stop, busy) =
             (Barrier::new(all), AtomicBool::new(false), AtomicUsize::new(crew.threads));
         let one = |tid: usize| {
             let aside = crew.aside.filter(|_| tid == crew.threads);
-            let mut worker = Worker::new(tid, aside, db, &self.config, &self.source, &stop, &busy);
+            let signals = Signals { stop: &stop, busy: &busy, progress: followed };
+            let mut worker = Worker::new(tid, aside, db, &self.config, &self.source, signals);
             barrier.wait();
             let done = guarded(&mut worker, work);
             if done.is_err() {
@@ -123,10 +129,18 @@ impl Bench {
         let results: Vec<Result<Tally, String>> = std::thread::scope(|scope| {
             let one = &one;
             let threads: Vec<_> = (0..all).map(|tid| scope.spawn(move || one(tid))).collect();
+            let series = series
+                .as_mut()
+                .map(|series| scope.spawn(|| series.follow(name, db, &progress, &ended)));
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
             };
-            threads.into_iter().map(join).collect()
+            let mut results: Vec<_> = threads.into_iter().map(join).collect();
+            ended.store(true, Relaxed);
+            let told = series.map_or(Ok(Ok(())), |series| series.join());
+            let told = told.unwrap_or_else(|_| Err("a thread panicked".into()));
+            results.extend(told.err().map(Err));
+            results
         });
         results.into_iter().collect()
     }

@@ -32,6 +32,8 @@ pub(crate) struct Places<'s> {
     pub pool: Option<&'s Path>,
     /// The folder of tables, where it is not in the folder.
     pub tables: Option<&'s Path>,
+    /// The folder of the log, where it is not in the folder.
+    pub log: Option<&'s Path>,
 }
 
 impl Places<'_> {
@@ -55,7 +57,12 @@ impl Places<'_> {
         let pool = self.pool.filter(|path| holds_bytes(path) && !noted.contains(&pool_line(path)));
         let tables =
             self.tables.filter(|path| holds_tables(path) && !noted.contains(&tables_line(path)));
-        pool.or(tables).map_or(Ok(()), |foreign| Err(refused(foreign)))
+        // A log is of bench if the store is that names it.
+        let log = self.log.filter(|log| {
+            let named = self.named().log;
+            log_files(log).next().is_some() && named.is_none_or(|named| !is_same(&named, log))
+        });
+        pool.or(tables).or(log).map_or(Ok(()), |foreign| Err(refused(foreign)))
     }
 
     /// Refuses a folder of tables of a store elsewhere, which may be open. Its tables are nothing without its pool.
@@ -111,7 +118,9 @@ impl Places<'_> {
             }
         }
         let named = self.named();
-        let logs = [Some(self.folder.join("wal")), named.log].map(|log| Some(log?.join("LOCK")));
+        let log = self.log.map(PathBuf::from);
+        let logs =
+            [Some(self.folder.join("wal")), named.log, log].map(|log| Some(log?.join("LOCK")));
         let pools = [Some(self.folder.join("pool")), self.pool.map(PathBuf::from), named.pool];
         let mut locks = Vec::new();
         let mut locked = Vec::new();
@@ -189,6 +198,20 @@ fn owner_of(folder: &Path) -> Option<u64> {
 fn line(word: &str, id: Option<u64>, path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
     format!("{word} {:016x} {}", id.unwrap_or(0), path.display())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    whole(one) == whole(other)
+}
+
+/// The files of a log in a folder.
+pub(crate) fn log_files(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| {
+        path.extension().is_some_and(|end| end == "wal")
+            || ["LOCK", "CHAIN"].iter().any(|name| path.ends_with(name))
+    })
 }
 
 /// Whether there is a folder that is not empty, or a file that is not.

@@ -72,6 +72,10 @@ pub(crate) struct Config {
     /// Whether a store at `db` may be emptied that no bench made.
     pub overwrite_existing: bool,
     pub statistics: bool,
+    /// Seconds between two rows about throughput and devices.
+    pub stats_interval: Option<f64>,
+    /// Where such rows go as CSV.
+    pub series: Option<PathBuf>,
     /// Whether huge pages may be used.
     pub huge_pages: bool,
     /// Whether events of the store are printed.
@@ -124,6 +128,8 @@ impl Default for Config {
             use_existing_db: false,
             overwrite_existing: false,
             statistics: false,
+            stats_interval: None,
+            series: None,
             huge_pages: true,
             events: false,
             histogram: false,
@@ -145,6 +151,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The file of `--series`, for messages.
+    pub(crate) fn series_shown(&self) -> String {
+        self.series.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+
     /// The keys that the flags describe.
     pub(crate) fn keys(&self) -> Keys {
         Keys { form: self.key_form, size: self.key_size }

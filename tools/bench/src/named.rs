@@ -59,6 +59,7 @@ fn run_one(bench: &mut Bench, benchmark: &Benchmark) -> Result<(), String> {
     match (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))? {
         Done::Measured(outcome) => report::tell(&bench.config, &outcome),
         Done::Rows(rows) => tell_rows(bench, benchmark.name, &rows),
+        Done::Told => Ok(()),
         Done::Skipped(why) => skip(bench, benchmark.name, why),
     }
 }
@@ -69,17 +70,19 @@ fn tell_statistics(bench: &mut Bench) -> Result<(), String> {
     if bench.config.json {
         let counters: Map<String, Value> =
             counters.into_iter().map(|(name, count)| (name, count.into())).collect();
-        return say(&json!({ "statistics": counters }).to_string());
+        let basis = bench.store.db()?.properties().basis.to_string();
+        return say(&json!({ "statistics": counters, "basis": basis }).to_string());
     }
     let lines = counters.iter().map(|(name, count)| format!("{name} COUNT : {count}\n"));
     say(&format!("STATISTICS:\n{}", lines.collect::<String>()))
 }
 
-fn tell_rows(bench: &Bench, name: &str, rows: &[(String, String)]) -> Result<(), String> {
+fn tell_rows(bench: &mut Bench, name: &str, rows: &[(String, String)]) -> Result<(), String> {
     if bench.config.json {
+        let basis = bench.store.db()?.properties().basis.to_string();
         let figures: Map<String, Value> =
             rows.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
-        return say(&json!({ "benchmark": name, "figures": figures }).to_string());
+        return say(&json!({ "benchmark": name, "figures": figures, "basis": basis }).to_string());
     }
     let rows: String = rows.iter().map(|(name, value)| format!("{name:<22} {value}\n")).collect();
     say(&format!("\n** strandline **\n{rows}"))
@@ -106,6 +109,7 @@ fn header(bench: &mut Bench) -> Result<String, String> {
          RawSize:    {:.1} MB\n\
          Pool:       {}, {:.1} MB\n\
          Survives:   {}; {}\n\
+         Figures:    {}\n\
          Pages:      {}\n\
          ------------------------------------------------",
         env!("CARGO_PKG_VERSION"),
@@ -115,6 +119,7 @@ fn header(bench: &mut Bench) -> Result<String, String> {
         properties.pm_capacity as f64 / 1_048_576.0,
         properties.durability,
         properties.durability_note,
+        properties.basis,
         pages.map_or_else(|| "not told by this system".into(), |pages| pages.to_string()),
     ))
 }

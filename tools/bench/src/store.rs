@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmem::{Probe, Storage};
-use strandline::{Db, Hooks, MachineMemory, Options, PmSource, SsdSource};
+use strandline::{Db, Hooks, MachineMemory, Options, PmSource, SsdSource, WalDir};
 
-use crate::claim::{Places, holds_bytes, is_of_tables};
+use crate::claim::{Places, holds_bytes, is_of_tables, log_files};
 use crate::config::Config;
 use crate::events::{EventForm, EventPrinter};
 use crate::operators;
@@ -119,7 +119,7 @@ impl Store {
             SsdSource::Path(folder) => Some(&**folder),
             _ => None,
         };
-        Places { folder: &self.path, pool, tables }
+        Places { folder: &self.path, pool, tables, log: self.log_elsewhere() }
     }
 
     fn in_scratch(wanted: u64) -> Result<(PathBuf, Option<Scratch>), String> {
@@ -238,12 +238,16 @@ impl Store {
 
     /// The files of its log, if it has one.
     fn log(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.path.join("wal")).into_iter().flatten().flatten();
-        let is_ours = |path: &PathBuf| {
-            path.extension().is_some_and(|end| end == "wal")
-                || ["LOCK", "CHAIN"].iter().any(|name| path.ends_with(name))
-        };
-        entries.map(|entry| entry.path()).filter(is_ours).collect()
+        let elsewhere = self.log_elsewhere().into_iter().flat_map(log_files);
+        log_files(&self.path.join("wal")).chain(elsewhere).collect()
+    }
+
+    /// The folder of its log, if it is not in that of the store.
+    fn log_elsewhere(&self) -> Option<&Path> {
+        match &self.options.wal_dir {
+            WalDir::Path(folder) => Some(folder),
+            _ => None,
+        }
     }
 
     /// Removes the files of a closed store, and nothing else.

@@ -1,6 +1,6 @@
 //! One thread of a benchmark: what it is given, and what it counts.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use strandline::Db;
@@ -22,10 +22,20 @@ pub(crate) struct Worker<'a> {
     pub source: &'a Source,
     pub meter: Meter,
     pub tally: Tally,
+    signals: Signals<'a>,
+    /// Operations of this thread that are in it.
+    told: u64,
+}
+
+/// What the threads of a benchmark tell each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals<'a> {
     /// Set when any thread fails.
-    stop: &'a AtomicBool,
+    pub stop: &'a AtomicBool,
     /// Threads that are not done, the one aside not counted.
-    busy: &'a AtomicUsize,
+    pub busy: &'a AtomicUsize,
+    /// Operations of all threads, but of the one aside, where someone follows them.
+    pub progress: Option<&'a AtomicU64>,
 }
 
 /// What the thread aside does for as long as the others work; its operations are not counted among theirs.
@@ -81,8 +91,7 @@ impl<'a> Worker<'a> {
         db: &'a Db,
         config: &'a Config,
         source: &'a Source,
-        stop: &'a AtomicBool,
-        busy: &'a AtomicUsize,
+        signals: Signals<'a>,
     ) -> Worker<'a> {
         let now = Instant::now();
         let tally = Tally {
@@ -97,7 +106,7 @@ impl<'a> Worker<'a> {
             cpu_seconds: 0.0,
             readings: Readings::default(),
         };
-        Worker { tid, db, config, source, meter: Meter::new(config), tally, stop, busy }
+        Worker { tid, db, config, source, meter: Meter::new(config), tally, signals, told: 0 }
     }
 
     /// Notes the begin.
@@ -154,21 +163,25 @@ impl<'a> Worker<'a> {
 
     /// Whether to go on, after `done` operations.
     #[inline]
-    pub(crate) fn goes_on(&self, limit: &mut LoopLimit) -> bool {
+    pub(crate) fn goes_on(&mut self, limit: &mut LoopLimit) -> bool {
         if self.tally.ops >= limit.ops {
             return false;
         }
         if self.tally.ops < limit.check {
             return true;
         }
+        if let Some(progress) = self.signals.progress.filter(|_| self.tally.aside.is_none()) {
+            progress.fetch_add(self.tally.ops - self.told, Relaxed);
+            self.told = self.tally.ops;
+        }
         limit.check = self.tally.ops + CHECK;
-        !self.stop.load(Relaxed) && limit.until.is_none_or(|until| Instant::now() < until)
+        !self.signals.stop.load(Relaxed) && limit.until.is_none_or(|until| Instant::now() < until)
     }
 
     /// For the thread aside: whether the others still work.
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
-        !self.stop.load(Relaxed) && self.busy.load(Relaxed) > 0
+        !self.signals.stop.load(Relaxed) && self.signals.busy.load(Relaxed) > 0
     }
 
     /// Checks a value that was read under key `number`.

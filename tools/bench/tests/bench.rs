@@ -720,3 +720,34 @@ fn a_run_that_is_killed_leaves_nothing_behind() {
     child.wait().expect("gone");
     wait(false);
 }
+
+/// Models, what they say of a device, and what goes through one, over time.
+#[test]
+fn models_of_devices_are_told_with_every_figure() {
+    let dir = tempfile::tempdir().expect("folder");
+    let series = dir.path().join("series.csv");
+    let shown = format!("--series={}", series.display());
+    let told = run(&[
+        "--pm=heap",
+        "--pm_model=zero,cache=65536",
+        "--benchmarks=fillrandom",
+        "--num=20000",
+        &shown,
+        "--stats_interval=0.1",
+        "--json",
+    ])
+    .objects();
+    assert_eq!(told[0]["basis"], "emulated (pm: zero,cache=65536)");
+    let rows = std::fs::read_to_string(&series).expect("a file");
+    let mut rows = rows.lines();
+    let head: Vec<&str> = rows.next().expect("a head").split(',').collect();
+    assert_eq!((head[0], head[5]), ("benchmark", "pm_written"));
+    let field = |row: &str| row.split(',').nth(5)?.parse::<f64>().ok();
+    assert!(rows.map(|row| field(row).expect("a number")).sum::<f64>() > 0.0);
+    let model = "zero,read=+2000ns,near=+2000ns";
+    let shown = format!("--pm_model={model}");
+    let cells = run(&["--pm=heap", &shown, "--benchmarks=device", "--json"]).objects();
+    let chase = cells.iter().find(|cell| cell["operation"] == "chase").expect("a cell");
+    assert!(chase["model_ns"].as_f64() > chase["host_ns"].as_f64(), "{chase}");
+    assert_eq!(chase["basis"], format!("emulated (pm: {model})"));
+}

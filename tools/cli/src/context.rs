@@ -9,7 +9,7 @@ use bench::events::{EventForm, EventPrinter};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use strandline::{
-    ChosenBy, Conversion, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource,
+    Basis, ChosenBy, Conversion, Db, Error, ErrorKind, Hooks, Keyspace, Options, PmSource,
     WriteDurability, WriteOptions,
 };
 
@@ -197,9 +197,15 @@ impl Context {
         let json = json!({
             "durability": durability,
             "durability_note": because,
+            "figures": db.basis().to_string(),
             "pm_choice": choice.to_string(),
         });
-        self.stderr().note(format_args!("durability: {durability}; {because}{chosen}"), &json);
+        let basis = match db.basis() {
+            Basis::Measured => String::new(),
+            basis => format!("; figures are {basis}"),
+        };
+        self.stderr()
+            .note(format_args!("durability: {durability}; {because}{chosen}{basis}"), &json);
     }
 
     fn no_heap(&self) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use sim::Keys;
 use strandline::{Level0Form, WalIo};
 
-use super::system::Engine;
+use super::system::{Engine, SimLog};
 
 /// Without tables: all data stays in persistent memory.
 pub const ROOMY: Engine = Engine {
@@ -19,7 +19,7 @@ pub const ROOMY: Engine = Engine {
     level0: Level0Form::GlobalIndex,
     pm_tables: 0,
     ssd_size: 0,
-    journaled: false,
+    log: SimLog::None,
     wal_io: WalIo::Cached,
     named: false,
     moves: false,
@@ -41,19 +41,21 @@ pub const FLUSHED_CUT: Engine = Engine { level0: Level0Form::Sst, ..CUT_LEVELS }
 pub const EXPIRING: Engine = Engine { expires: true, ..LEVELS };
 pub const EXPIRING_RUNS: Engine = Engine { expires: true, ..TIGHT };
 /// Without persistent memory.
-pub const LOGGED_ROOMY: Engine = Engine { journaled: true, ..ROOMY };
-pub const LOGGED_TIGHT: Engine = Engine { journaled: true, ..TIGHT };
-pub const LOGGED: Engine = Engine { journaled: true, ..LEVELS };
-pub const LOGGED_FLUSHED: Engine = Engine { journaled: true, ..FLUSHED };
-pub const LOGGED_CUT: Engine = Engine { journaled: true, ..CUT_LEVELS };
+pub const LOGGED_ROOMY: Engine = Engine { log: SimLog::Device, ..ROOMY };
+pub const LOGGED_TIGHT: Engine = Engine { log: SimLog::Device, ..TIGHT };
+pub const LOGGED: Engine = Engine { log: SimLog::Device, ..LEVELS };
+pub const LOGGED_FLUSHED: Engine = Engine { log: SimLog::Device, ..FLUSHED };
+pub const LOGGED_CUT: Engine = Engine { log: SimLog::Device, ..CUT_LEVELS };
 /// Sectors so small that power tears what a device writes whole.
 pub const LOGGED_TORN: Engine = Engine { sector: 32, ..LOGGED_TIGHT };
+/// In persistent memory, where each word is old or new.
+pub const LOGGED_STREAMED: Engine = Engine { log: SimLog::Memory, sector: 8, ..LOGGED_TIGHT };
 /// Past the page cache, with several frames to a block, and with several blocks to a frame.
 pub const LOGGED_DIRECT: Engine = Engine { wal_io: WalIo::Direct, ..LOGGED_TIGHT };
 pub const LOGGED_DIRECT_TORN: Engine = Engine { wal_io: WalIo::Direct, ..LOGGED_TORN };
 /// The same as users have them: directories with a name.
 pub const NAMED: Engine = Engine { named: true, table_bytes: Some(1024), ..LEVELS };
-pub const LOGGED_NAMED: Engine = Engine { journaled: true, ..NAMED };
+pub const LOGGED_NAMED: Engine = Engine { log: SimLog::Device, ..NAMED };
 pub const MOVED: Engine = Engine { moves: true, ..NAMED };
 /// Every key gets a table. All of them are more than level 0 gives at once, so that there are levels between.
 pub const DEEP: Engine = Engine { table_bytes: Some(1), zones: 18, ..LEVELS };

@@ -183,6 +183,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
             &["moves"]
         }
         WalDirectUnsynced | WalBlockForgotten => &["wal-direct"],
+        WalStreamedUnfenced | WalStreamedNotFlushed => &["wal-streamed"],
         WalForgetLive | WalKeepOldest | WalSkipChecksum | WalFramesUnbound => &["wal-wraps"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],

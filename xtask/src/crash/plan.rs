@@ -7,8 +7,8 @@ use ssd::Call;
 use super::engines::{
     CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS, LEVELS,
     LOGGED, LOGGED_CUT, LOGGED_DIRECT, LOGGED_DIRECT_TORN, LOGGED_FLUSHED, LOGGED_NAMED,
-    LOGGED_ROOMY, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES, PM_TABLES_CUT,
-    ROOMY, SHORT_OF_ROOM, TIGHT,
+    LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
+    PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
@@ -193,9 +193,11 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 5),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
         campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping.clone(), 14),
-        campaign("wal-direct", LOGGED_DIRECT, wraps(), Mode::Adr, wrapping, 5),
+        campaign("wal-direct", LOGGED_DIRECT, wraps(), Mode::Adr, wrapping.clone(), 5),
         campaign("wal-direct-torn", LOGGED_DIRECT_TORN, churn(), Mode::Adr, logged_few.clone(), 2),
         campaign("wal-torn", LOGGED_TORN, churn(), Mode::Adr, logged_few.clone(), 4),
+        campaign("wal-streamed", LOGGED_STREAMED, wraps(), Mode::Adr, wrapping, 8),
+        campaign("wal-streamed-churn", LOGGED_STREAMED, churn(), Mode::Adr, logged_few.clone(), 1),
         campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("moves", MOVED, moves(), Mode::Adr, logged_few, 20),

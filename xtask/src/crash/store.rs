@@ -13,7 +13,7 @@ use ssd::Fs;
 use strandline::steps::{self, Given};
 use strandline::{Compression, Db, Options, PmSource, SsdSource, WalSync};
 
-use super::system::{EXPIRING, Engine, refused};
+use super::system::{EXPIRING, Engine, SimLog, refused};
 use super::whole::{self, Spaces};
 
 /// The directory of tables.
@@ -100,10 +100,11 @@ impl Engine {
         fs: &Arc<dyn Fs>,
         fresh: Option<(u64, u64)>,
     ) -> Result<StoreMemory> {
-        if !self.journaled {
+        if !self.log.is_some() {
             return Ok(StoreMemory { region: Arc::new(region), unused: None });
         }
-        match steps::journaled(Arc::clone(fs), WAL.as_ref(), &self.options(), fresh)? {
+        let open = if self.log == SimLog::Memory { steps::streamed } else { steps::journaled };
+        match open(Arc::clone(fs), WAL.as_ref(), &self.options(), fresh)? {
             Some(journaled) => Ok(StoreMemory { region: journaled, unused: Some(region) }),
             None => Err(Error::new(ErrorKind::NotFound, "open", "there is no log")),
         }
@@ -124,7 +125,7 @@ impl Engine {
             memory: Arc::clone(&memory),
             format: self.format(),
             id: ID,
-            storage: match self.journaled {
+            storage: match self.log.is_some() {
                 true => Storage::Device,
                 false => Storage::Persistent(Durability::PowerFailAdr),
             },

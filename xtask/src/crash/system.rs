@@ -27,6 +27,23 @@ pub const KINDS_OF_LEVELS: u8 = 5;
 /// The same where subranges are split and joined, too.
 pub const KINDS_OF_CUTS: u8 = 8;
 
+/// The log of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimLog {
+    /// None: records are in persistent memory.
+    None,
+    /// On the disk.
+    Device,
+    /// In persistent memory, for which the disk stands: power keeps or takes each word, see [`Engine::sector`].
+    Memory,
+}
+
+impl SimLog {
+    pub fn is_some(self) -> bool {
+        self != SimLog::None
+    }
+}
+
 /// The engine in a pool so small that zones switch and are granted anew all the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
@@ -49,9 +66,9 @@ pub struct Engine {
     pub pm_tables: u32,
     /// Bytes that the store may take; 0 is as much as there is.
     pub ssd_size: u64,
-    /// Records are in DRAM, which power failure takes, with a log on the disk.
-    pub journaled: bool,
-    /// How that is written.
+    /// What keeps the records, if they are in DRAM, which power failure takes.
+    pub log: SimLog,
+    /// How a log on the disk is written.
     pub wal_io: WalIo,
     /// The store is a directory with a file `STORE`, made and opened as a user's is, and not bare parts.
     pub named: bool,
@@ -101,7 +118,7 @@ impl System for Engine {
         if self.named {
             return self.open_named(region, fs, IfMissing::Create);
         }
-        let dirs = [(SST, self.table_bytes.is_some()), (WAL, self.journaled)];
+        let dirs = [(SST, self.table_bytes.is_some()), (WAL, self.log.is_some())];
         for (dir, _) in dirs.iter().filter(|(_, wanted)| *wanted) {
             fs.create_dir_all(dir.as_ref())?;
             fs.sync_dir("/".as_ref())?;

@@ -41,7 +41,14 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     // It measures memory, pool and the memtable's index by themselves beside the engine.
     (
         "strandline-bench",
-        &["strandline", "strandline-art", "strandline-base", "strandline-pmem", "strandline-pool"],
+        &[
+            "strandline",
+            "strandline-art",
+            "strandline-base",
+            "strandline-pmem",
+            "strandline-pool",
+            "strandline-ssd",
+        ],
     ),
     // It gives tables to RocksDB, and takes its.
     ("strandline-bench-compare", &["strandline", "strandline-bench", "strandline-sst"]),

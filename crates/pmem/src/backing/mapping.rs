@@ -15,7 +15,7 @@ use super::{Backing, OpenMode, huge, lock};
 use crate::cacheline;
 use crate::durability::Durability;
 
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
     mode: OpenMode,
@@ -32,7 +32,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps all `len` bytes of `file`, which must have that many; `stat` is its status.
-    pub(super) fn new(
+    pub(crate) fn new(
         path: PathBuf,
         file: OwnedFd,
         stat: &Stat,

@@ -25,8 +25,6 @@ use super::mapping::direct;
 use super::platform::{Device, file_system, has_dax, is_of_memory};
 use crate::durability::Durability;
 
-/// The name of the file that is mapped. It is there for a moment, and one that a killed process left goes with the next.
-const FILE: &str = ".pool-probe";
 /// `FS_DAX_FL`: files made in the directory from now on are mapped directly where the mount leaves that to files.
 const DAX: IFlags = IFlags::from_bits_retain(0x0200_0000);
 
@@ -51,6 +49,9 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// The name of the file that is mapped. It is there for a moment, and one that a killed process left goes with the next.
+    pub const FILE: &str = ".pool-probe";
+
     /// Asks the directory `dir`, with the tree of devices as it is below `sys`. Whatever fails, the answer is a
     /// device, and the reason says what failed.
     pub fn of(dir: &Path, sys: &Path) -> Probe {
@@ -99,7 +100,7 @@ fn ask(dir: &Path, sys: &Path) -> Result<Probe, Errno> {
 
 /// Whether a file that is made in `dir` is mapped directly; the inner error says why not. No byte of it is written.
 fn is_granted(dir: &Path) -> Result<Result<(), Errno>, Errno> {
-    let at = dir.join(FILE);
+    let at = dir.join(Probe::FILE);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = open(&at, flags, Mode::RUSR | Mode::WUSR)?;
     match unlink(&at) {
@@ -168,11 +169,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         // Nothing is known of devices there, so that a file is mapped.
         let unknown = dir.path().join("no devices");
-        fs::write(dir.path().join(FILE), "of a killed process").expect("written");
+        fs::write(dir.path().join(Probe::FILE), "of a killed process").expect("written");
         let mapped = Probe::of(dir.path(), &unknown);
         assert!(!mapped.why.contains("cannot be asked"), "{}", mapped.why);
         if !mapped.why.contains("ends with the machine's power") {
-            assert!(!dir.path().join(FILE).exists());
+            assert!(!dir.path().join(Probe::FILE).exists());
         }
         let known = Probe::of(dir.path(), SYS.as_ref());
         assert_eq!(mapped.storage, known.storage, "{} / {}", mapped.why, known.why);

@@ -31,7 +31,7 @@ impl Runtime {
     /// Those of [`Runtime::open`].
     pub fn open_with(&self, path: impl AsRef<Path>, options: Options, hooks: Hooks) -> Result<Db> {
         self.threads.check_process("open")?;
-        let machine = Machine { runtime: Some(self), ..Machine::here() };
+        let machine = Machine { runtime: Some(self), ..Machine::standing_for(&options) };
         Db::from_engine(open::open(&machine, path.as_ref(), options, hooks, Access::Write)?)
     }
 }

@@ -9,6 +9,7 @@ use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
 use crate::hooks::events::FoundBy;
 use crate::machine::PmChoice;
+use crate::observe::basis::Basis;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
 use crate::quantum::{Work, Worked};
@@ -135,6 +136,11 @@ impl Db {
     /// Why [`Db::durability`] is what it is, in words.
     pub fn durability_note(&self) -> String {
         self.engine().media.region.durability_note()
+    }
+
+    /// What figures about this store rest on.
+    pub fn basis(&self) -> Basis {
+        Basis::of(self.engine())
     }
 
     /// How it came that the store has its records where it has them, at this open.

@@ -14,6 +14,7 @@ pub(crate) mod wait;
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
+use ssd::Device;
 
 use crate::engine::background::Background;
 use crate::engine::lifetime::Lifetime;
@@ -48,6 +49,8 @@ pub(crate) struct Means {
     pub memory: MachineMemory,
     /// What it shares with other stores, if it does.
     pub runtime: Option<Runtime>,
+    /// The device that its files are on.
+    pub device: Arc<Device>,
 }
 
 /// What an open has found out about where the store is.
@@ -58,6 +61,10 @@ pub(crate) struct Surroundings {
     pub choice: PmChoice,
     /// How far the pages of the region are mapped while nothing else is to be done.
     pub prefault_to: u64,
+    /// The device that files are on.
+    pub device: Arc<Device>,
+    /// Whether files of tables or log are in memory, which stands for a device then.
+    pub has_files_in_memory: bool,
 }
 
 /// An open store.

@@ -1,14 +1,16 @@
 //! The fields of all figures that go over the socket.
 
 use base::ErrorKind;
-use pmem::{Durability, JournalFigures, Pages, StatsSnapshot};
+use pmem::{Durability, Field, JournalFigures, ModelFigures, Pages, StatsSnapshot};
 use pool::Wear;
 use serde_json::Value;
+use ssd::DeviceFigures;
 
 use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::CacheFigures;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
+use crate::observe::basis::Basis;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
@@ -20,8 +22,8 @@ use crate::recovery::recover::{Damage, Report};
 
 wire! {
     Properties {
-        durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, dram_bytes,
+        basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, ssd_device, dram_bytes,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, keyspaces,
     }
@@ -50,8 +52,9 @@ wire! {
     }
     JournalFigures {
         segments, bytes, live_bytes, written_bytes, kept_bytes, writes, syncs, recycled, made_ahead, direct,
-        zeroed_bytes,
+        zeroed_bytes, streamed_bytes,
     }
+    Field { name, wanted, effect }
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,
@@ -70,6 +73,13 @@ wire! {
 wire_open! {
     StatsSnapshot {
         bytes_stored, bytes_streamed, lines_flushed, fences, redundant_flushes, bytes_by_site,
+    }
+    ModelFigures {
+        name, fields, block, read_ns, near_ns, write_ns, read_bandwidth, write_bandwidth, read_bytes, read_media_bytes,
+        written_bytes, written_media_bytes, lines_read, waited_ns,
+    }
+    DeviceFigures {
+        model, reads, read_bytes, read_media_bytes, writes, written_bytes, written_media_bytes, syncs,
     }
 }
 
@@ -92,6 +102,16 @@ macro_rules! words {
 words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
 words!(ChosenBy { Caller, Store, Option, Remains, Directory });
 words!(Compression { None, Snappy, Lz4, Zstd });
+
+impl Wire for Basis {
+    fn put(&self, out: &mut Sink) {
+        out.string(&self.to_string());
+    }
+
+    fn take(value: &Value) -> Option<Basis> {
+        Basis::parse(value.as_str()?)
+    }
+}
 
 impl Wire for ErrorKind {
     fn put(&self, out: &mut Sink) {

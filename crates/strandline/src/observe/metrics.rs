@@ -279,6 +279,9 @@ fn media(now: &Properties) -> Vec<Figure> {
             )
             .in_unit(Unit::Bytes)
             .is(wal.zeroed_bytes),
+            counter("wal_streamed", "Bytes of the log that went to persistent memory.")
+                .in_unit(Unit::Bytes)
+                .is(wal.streamed_bytes),
         ]);
     }
     figures

@@ -1,5 +1,6 @@
 //! What a store shows of itself.
 
+pub mod basis;
 #[cfg(feature = "metrics")]
 mod metrics;
 pub mod pages;

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use base::Seq;
-use pmem::{Durability, JournalFigures, StatsSnapshot};
+use pmem::{Durability, JournalFigures, ModelFigures, Region, StatsSnapshot};
+use ssd::DeviceFigures;
 
 use crate::cache::CacheFigures;
 use crate::compaction::policy::pick::targets;
@@ -15,6 +16,7 @@ use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::machine::{MachineMemory, PmChoice};
+use crate::observe::basis::Basis;
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
@@ -36,6 +38,8 @@ use crate::tree::tables::Tables;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Properties {
+    /// What the figures rest on.
+    pub basis: Basis,
     /// What a completed write survives.
     pub durability: Durability,
     /// Why it is not more.
@@ -68,6 +72,10 @@ pub struct Properties {
     pub scans_passed: u64,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
+    /// What the model of persistent memory counted since then, if the pool has one.
+    pub pm_model: Option<ModelFigures>,
+    /// What went to and from the device of tables and log since then.
+    pub ssd_device: DeviceFigures,
     /// DRAM that indexes hold, about what merges under way have built included.
     pub dram_bytes: u64,
     /// DRAM that indexes may hold.
@@ -274,6 +282,7 @@ impl Properties {
         let dram_bytes = held + cached + engine.background.throttle.building();
         let (hook_failures, hook_failure) = engine.hooks.failures().so_far();
         Properties {
+            basis: Basis::of(engine),
             durability: region.durability(),
             durability_note: region.durability_note(),
             pm: region.describe(),
@@ -290,6 +299,8 @@ impl Properties {
             snapshots: engine.sequence.snapshots.len(),
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
             persisted: region.stats(),
+            pm_model: model_figures(region),
+            ssd_device: engine.surroundings.device.figures(),
             dram_bytes,
             dram_budget: engine.options.dram_budget,
             memory: engine.surroundings.memory.clone(),
@@ -307,6 +318,11 @@ impl Properties {
             keyspaces,
         }
     }
+}
+
+/// What the model of persistent memory counted: of the pool, or of the log that is streamed there.
+pub(crate) fn model_figures(region: &Region) -> Option<ModelFigures> {
+    region.model_figures().or_else(|| region.journal()?.model_figures())
 }
 
 fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {

@@ -104,6 +104,7 @@ pub(super) fn assemble(
         None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
         Some(runtime) => StoreCache::of(&runtime.memory.cache),
     };
+    let tables_in_memory = table_dir.as_ref().is_some_and(|at| at.fs.is_memory(&at.dir));
     let tables =
         table_dir.map(|table_dir| Tables::new(table_dir, room, cache()).with_memory(pm_tables));
     let tables = tables.map(Arc::new);
@@ -125,8 +126,10 @@ pub(super) fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
-    let Means { memory, runtime } = means;
-    let surroundings = Surroundings { memory, choice, prefault_to };
+    let Means { memory, runtime, device } = means;
+    let log = media.region.journal().filter(|journal| !journal.is_streamed());
+    let has_files_in_memory = tables_in_memory || log.is_some_and(|journal| journal.is_in_memory());
+    let surroundings = Surroundings { memory, choice, prefault_to, device, has_files_in_memory };
     let share = runtime.as_ref().map(|runtime| runtime.memory.share());
     let engine =
         Arc::new(Engine::new(media, options, surroundings, share, hooks, access, recovered)?);

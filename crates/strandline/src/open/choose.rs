@@ -14,7 +14,7 @@ use crate::open::ground::Ground;
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{Memory, check_name, is_inside};
 use crate::open::{POOL, absolute, remains};
-use crate::options::{Options, PmSource};
+use crate::options::{Options, PmSource, WalDir};
 use crate::wal;
 
 /// Where a new store gets its records.
@@ -31,18 +31,22 @@ pub(super) fn named_or_left(
 ) -> Result<Option<NewMemory>> {
     let named = |memory| NewMemory { memory, choice: PmChoice::by(ChosenBy::Option) };
     match &options.pm {
-        PmSource::Dram => Ok(Some(named(Memory::Wal(PathBuf::from(WAL))))),
-        PmSource::Path(given) => Ok(Some(named(Memory::Pool(within(path, given)?)))),
+        PmSource::Dram => Ok(Some(named(Memory::Wal(log_place(path, options)?)))),
+        PmSource::Path(given) => {
+            refuse_wal_dir(path, options, "a pool, which has no log")?;
+            Ok(Some(named(Memory::Pool(within(path, given)?))))
+        }
         _ if planted::is(Bug::RemainsNotFinished) => Ok(None),
-        _ => remains::memory_left(ground, path).map(|left| {
-            left.map(|memory| {
+        _ => remains::memory_left(ground, path)?.map_or(Ok(None), |memory| {
+            refuse_wal_dir(path, options, "its memory in its directory")?;
+            Ok(Some({
                 let found = match &memory {
                     Memory::Pool(_) => "a pool was there, and is used",
                     Memory::Wal(_) => "a log was there, and is gone on with",
                 };
                 let choice = PmChoice { by: ChosenBy::Remains, found: found.into() };
                 NewMemory { memory, choice }
-            })
+            }))
         }),
     }
 }
@@ -56,12 +60,54 @@ pub(super) fn within(path: &Path, given: &Path) -> Result<PathBuf> {
     Ok(place)
 }
 
+/// Where a new log is to be, as `STORE` is to name it.
+pub(super) fn log_place(path: &Path, options: &Options) -> Result<PathBuf> {
+    match &options.wal_dir {
+        WalDir::Auto => Ok(PathBuf::from(WAL)),
+        WalDir::Path(given) => within(path, given),
+    }
+}
+
+/// Refuses a place for a new log that is not in the directory of the store and has a log: it is another store's, or what is left
+/// of one, and nothing tells which.
+pub(super) fn refuse_foreign_log(ground: &dyn Ground, path: &Path, dir: &Path) -> Result<()> {
+    let at = path.join(dir);
+    if is_inside(dir) || !wal::is_in(&*ground.names(), &at) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} holds a log already; name another wal_dir, or remove what is there if no store has it: one whose making was cut short \
+         leaves some",
+        at.display()
+    );
+    Err(Error::new(ErrorKind::Exists, "open", text))
+}
+
+/// Refuses a place for a log where the store has none.
+pub(super) fn refuse_wal_dir(path: &Path, options: &Options, has: &str) -> Result<()> {
+    let WalDir::Path(given) = &options.wal_dir else { return Ok(()) };
+    let text = format!(
+        "wal_dir={}: {} has {has}; leave wal_dir out, or give pm=dram for a new store",
+        given.display(),
+        path.display()
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
 /// What the directory `path`, which is there, can do.
-pub(super) fn by_directory(ground: &dyn Ground, path: &Path, options: &Options) -> NewMemory {
+pub(super) fn by_directory(
+    ground: &dyn Ground,
+    path: &Path,
+    options: &Options,
+) -> Result<NewMemory> {
     let Probe { storage, why } = ground.probe(path);
-    let (memory, what) = by_storage(storage, options);
+    let (mut memory, what) = by_storage(storage, options);
+    match &mut memory {
+        Memory::Wal(place) => *place = log_place(path, options)?,
+        Memory::Pool(_) => refuse_wal_dir(path, options, "a pool, which has no log")?,
+    }
     let choice = PmChoice { by: ChosenBy::Directory, found: format!("{why}; {what}") };
-    NewMemory { memory, choice }
+    Ok(NewMemory { memory, choice })
 }
 
 /// What a store gets on `storage`, and why, in words.
@@ -103,8 +149,10 @@ pub(super) fn could_be(
 /// Refuses a new store whose log would not fit its device.
 pub(super) fn check_log_room(ground: &dyn Ground, path: &Path, len: u64) -> Result<()> {
     let wanted = wal::most_bytes(len);
-    // Who cannot be asked may have it.
-    let free = ground.names().free_bytes(path).unwrap_or(u64::MAX);
+    let names = ground.names();
+    // Its directory may not be there yet. Who cannot be asked may have it.
+    let there = path.ancestors().find(|at| names.exists(at).unwrap_or(false));
+    let free = there.map_or(u64::MAX, |at| names.free_bytes(at).unwrap_or(u64::MAX));
     if free >= wanted {
         return Ok(());
     }

@@ -25,13 +25,12 @@ use crate::open::create::{Beginning, check_size, make_memory};
 use crate::open::destroy::remove_memory;
 use crate::open::ground::{Ground, Named};
 use crate::open::move_file::{self, Move};
-use crate::open::open_dram::WAL;
 use crate::open::store_file::{Identity, Memory};
 use crate::open::{
     OpenedParts, SST, assemble, begin_tables, choose, is_checkpoint, open_at, same_file,
 };
 use crate::options::check::{StoreParts, check, check_pm_tables};
-use crate::options::{Options, PmSource, SsdSource};
+use crate::options::{Options, PmSource, SsdSource, WalDir};
 use crate::tree::room::FileRoom;
 use crate::tree::tables::{TableDir, Tables};
 
@@ -203,6 +202,7 @@ fn to_tables(engine: &Engine, table_dir: &TableDir) -> Result<ManifestState> {
 fn source(options: &Options) -> Options {
     Options {
         pm: PmSource::Auto,
+        wal_dir: WalDir::Auto,
         pm_tables: 0,
         level0: Options::default().level0,
         create_if_missing: false,
@@ -224,11 +224,21 @@ fn target(
             let text = "a heap store is in this process alone; name dram, auto or a path";
             return refused(ErrorKind::InvalidArgument, text.into());
         }
-        PmSource::Dram => Memory::Wal(PathBuf::from(WAL)),
+        PmSource::Dram => Memory::Wal(choose::log_place(path, options)?),
         PmSource::Path(given) => Memory::Pool(choose::within(path, given)?),
-        PmSource::Auto => choose::by_directory(ground, path, options).memory,
+        PmSource::Auto => choose::by_directory(ground, path, options)?.memory,
     };
     let stays = match (named, &to) {
+        (Memory::Wal(now), Memory::Wal(then))
+            if options.wal_dir != WalDir::Auto && !same_file(&path.join(now), &path.join(then)) =>
+        {
+            let text = format!(
+                "the log is in {}, and a log is not moved to another directory at once; convert to a pool (pm=PATH), and that to \
+                 pm=dram with this wal_dir",
+                path.join(now).display()
+            );
+            return refused(ErrorKind::InvalidArgument, text);
+        }
         (Memory::Wal(_), Memory::Wal(_)) => true,
         // What the directory can do, the pool has already, wherever it is.
         (Memory::Pool(_), Memory::Pool(_)) if options.pm == PmSource::Auto => true,
@@ -277,7 +287,7 @@ fn refuse_occupied(ground: &dyn Ground, path: &Path, to: &Memory, len: u64) -> R
         Memory::Wal(dir) if crate::wal::is_in(&*names, &path.join(dir)) => {
             return occupied(&path.join(dir));
         }
-        Memory::Wal(_) => return choose::check_log_room(ground, path, len),
+        Memory::Wal(dir) => return choose::check_log_room(ground, &path.join(dir), len),
         Memory::Pool(pool) => path.join(pool),
     };
     match ground.what_is(&pool)? {

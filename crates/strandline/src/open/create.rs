@@ -14,13 +14,14 @@ use pool::Pool;
 use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::choose::NewMemory;
 use crate::open::ground::{Ground, PoolPlace};
-use crate::open::open_dram::setting;
+use crate::open::open_dram::{WAL, files, setting};
 use crate::open::store_file::{Identity, Memory};
 use crate::open::{OpenedParts, SST, choose, remains};
+use crate::options::check::refuse_pm_model;
 use crate::options::{Options, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
-use crate::wal::{self, LogOwner};
+use crate::wal::{self, LogMedium, LogOwner};
 
 /// The least memory of a store: room for a few zones and runs.
 const MEMORY_LEN_MIN: u64 = 1 << 20;
@@ -33,12 +34,15 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;
     let NewMemory { memory, choice } =
-        known.unwrap_or_else(|| choose::by_directory(ground, path, options));
+        known.map_or_else(|| choose::by_directory(ground, path, options), Ok)?;
     let options = Options { pm_size: ground.memory_len(options, &memory), ..options.clone() };
     if let Memory::Wal(dir) = &memory
         && !wal::is_in(&*names, &path.join(dir))
     {
-        choose::check_log_room(ground, path, options.pm_size)?;
+        choose::check_log_room(ground, &path.join(dir), options.pm_size)?;
+    }
+    if let Memory::Wal(dir) = &memory {
+        choose::refuse_foreign_log(ground, path, dir)?;
     }
     let (ssd, table_dir) = new_table_dir(ground, path, &options)?;
     let identity = Identity { memory, ssd };
@@ -90,7 +94,7 @@ pub(super) fn make_memory(
 ) -> Result<(Arc<Region>, u64)> {
     match memory {
         Memory::Pool(pool) => make_pool(ground, &path.join(pool), options, first),
-        Memory::Wal(dir) => make_log(ground, &path.join(dir), options, first),
+        Memory::Wal(dir) => make_log(ground, path, dir, options, first),
     }
 }
 
@@ -125,16 +129,24 @@ fn make_pool(
     Ok((region, pool.id()))
 }
 
-/// Memory that has its log in `dir`.
+/// Memory of the store at `path` that has its log in `named`.
 fn make_log(
     ground: &dyn Ground,
-    dir: &Path,
+    path: &Path,
+    named: &Path,
     options: &Options,
     first_state: &dyn Fn() -> Result<Beginning>,
 ) -> Result<(Arc<Region>, u64)> {
-    let names = ground.names();
+    let (names, dir) = (ground.names(), &path.join(named));
+    if named == Path::new(WAL) {
+        refuse_pm_model(options)?;
+    }
     ssd::durable_dir(&*names, dir)?;
-    let setting = setting(ground, dir, options, OpenMode::ReadWrite)?;
+    let files = files(ground, path, named)?;
+    if let LogMedium::Device = files.medium {
+        refuse_pm_model(options)?;
+    }
+    let setting = setting(ground, dir, files, options, OpenMode::ReadWrite)?;
     let begins = !wal::is_in(&*names, dir);
     // Before anything is made: what is damaged stays as it is.
     let first = begins.then(first_state).transpose()?;

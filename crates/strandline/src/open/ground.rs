@@ -7,22 +7,26 @@ use std::sync::Arc;
 #[cfg(feature = "steps")]
 use base::ErrorKind;
 use base::{Error, Result};
-use pmem::{FileLock, OpenMode, PoolFile, Prefault, Probe, Region};
 #[cfg(feature = "steps")]
-use pmem::{Site, Storage};
+use pmem::Site;
+use pmem::{
+    Durability, FileLock, OpenMode, PmDevice, PmModel, PoolFile, Prefault, Probe, Region, Storage,
+};
 use pool::Format;
 #[cfg(feature = "steps")]
 use pool::Pool;
-use ssd::{Fs, PageCache};
+use ssd::{Device, Fs, Metered, PageCache};
 
 use crate::admin::ZONE_CHANGE_BYTES;
 use crate::engine::Means;
 use crate::machine::MachineMemory;
 #[cfg(feature = "steps")]
 use crate::open::destroy::remove_if_there;
+use crate::open::open_dram::LogFiles;
 use crate::open::store_file::Memory;
 use crate::options::Options;
 use crate::runtime::Runtime;
+use crate::wal::{LogMedium, MemoryWorth, StreamedFiles};
 
 /// Bytes of a new pool whose size the options leave open.
 const POOL_LEN: u64 = 1 << 30;
@@ -58,6 +62,9 @@ pub(crate) trait Ground {
     /// the process.
     fn names(&self) -> Arc<dyn Fs>;
 
+    /// The files of a log in `dir`, which may be on other memory than the store.
+    fn log(&self, dir: &Path) -> Result<LogFiles>;
+
     /// The file system of tables.
     fn tables(&self, options: &Options) -> Arc<dyn Fs>;
 
@@ -68,6 +75,11 @@ pub(crate) trait Ground {
     /// place is blank, it is made, or made longer; anything else is taken as it is, so that what is not ours is told and
     /// not touched.
     fn make_pool(&self, at: &Path, options: &Options, place: PoolPlace) -> Result<Arc<Region>>;
+
+    /// Memory of this process, for a pool that nothing outlives.
+    fn heap(&self, len: u64) -> Result<Region> {
+        Region::heap(len, None)
+    }
 
     /// The memory and threads that a store may use.
     fn means(&self) -> Means;
@@ -125,24 +137,74 @@ pub(crate) struct Machine<'a> {
     pub root: &'a Path,
     /// What stores of this process share, if they do.
     pub runtime: Option<&'a Runtime>,
+    /// What memory a pool stands for, if not for the host's.
+    pub pm_model: Option<PmModel>,
+    /// The device of all files.
+    pub device: Arc<Device>,
 }
 
 impl Machine<'static> {
     pub(crate) fn here() -> Machine<'static> {
-        Machine { root: Path::new("/"), runtime: None }
+        Machine {
+            root: Path::new("/"),
+            runtime: None,
+            pm_model: None,
+            device: Arc::new(Device::new(None)),
+        }
+    }
+
+    /// With devices as slow as the options say.
+    pub(crate) fn standing_for(options: &Options) -> Machine<'static> {
+        let device = Arc::new(Device::new(options.ssd_model.clone()));
+        Machine { pm_model: options.pm_model.clone(), device, ..Machine::here() }
+    }
+}
+
+impl Machine<'_> {
+    fn metered(&self, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
+        Arc::new(Metered::new(fs, Arc::clone(&self.device)))
+    }
+
+    fn modelled(&self, region: Region) -> Region {
+        match &self.pm_model {
+            Some(model) => region.modelled(model),
+            None => region,
+        }
     }
 }
 
 impl Ground for Machine<'_> {
     fn names(&self) -> Arc<dyn Fs> {
-        Arc::new(ssd::Posix::new(PageCache::Used))
+        self.metered(Arc::new(ssd::Posix::new(PageCache::Used)))
+    }
+
+    fn log(&self, dir: &Path) -> Result<LogFiles> {
+        let on_device = || LogFiles { fs: self.names(), medium: LogMedium::Device };
+        let Probe { storage, why } = self.probe(dir);
+        let durability = match storage {
+            Storage::Device => return Ok(on_device()),
+            Storage::Persistent(durability) => durability,
+            // Files in memory stand for those of an SSD then.
+            Storage::Volatile if self.device.is_modelled() && self.pm_model.is_none() => {
+                return Ok(on_device());
+            }
+            Storage::Volatile => Durability::ProcessCrash,
+        };
+        let model = self.pm_model.as_ref().map(PmDevice::new);
+        let posix = Arc::new(ssd::Posix::new(PageCache::Used));
+        let fs = Arc::new(StreamedFiles::new(posix, durability, model.clone()));
+        Ok(LogFiles { fs, medium: LogMedium::Memory(MemoryWorth { durability, why, model }) })
     }
 
     fn tables(&self, options: &Options) -> Arc<dyn Fs> {
-        match self.runtime {
+        self.metered(match self.runtime {
             Some(runtime) => runtime.files.of(options.page_cache()),
             None => ssd::best(options.page_cache()),
-        }
+        })
+    }
+
+    fn heap(&self, len: u64) -> Result<Region> {
+        Region::heap(len, None).map(|region| self.modelled(region))
     }
 
     fn is_blank(&self, at: &Path) -> Result<bool> {
@@ -168,7 +230,7 @@ impl Ground for Machine<'_> {
         if !file.is_new() {
             file.make_durable()?;
         }
-        file.map(Prefault::Now).map(Arc::new)
+        file.map(Prefault::Now).map(|region| Arc::new(self.modelled(region)))
     }
 
     fn probe(&self, dir: &Path) -> Probe {
@@ -180,11 +242,12 @@ impl Ground for Machine<'_> {
             true => MachineMemory::find(),
             false => MachineMemory::find_under(self.root),
         };
-        Means { memory, runtime: self.runtime.cloned() }
+        Means { memory, runtime: self.runtime.cloned(), device: Arc::clone(&self.device) }
     }
 
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {
-        PoolFile::open(at, mode)?.map(Prefault::Lazy).map(Arc::new)
+        let region = PoolFile::open(at, mode)?.map(Prefault::Lazy)?;
+        Ok(Arc::new(self.modelled(region)))
     }
 
     fn sync_pool(&self, _: &Path, region: &Region, len: u64) -> Result<()> {
@@ -277,6 +340,10 @@ impl Given {
 impl Ground for Given {
     fn names(&self) -> Arc<dyn Fs> {
         Arc::clone(&self.fs)
+    }
+
+    fn log(&self, _: &Path) -> Result<LogFiles> {
+        Ok(LogFiles { fs: Arc::clone(&self.fs), medium: LogMedium::Device })
     }
 
     fn tables(&self, _: &Options) -> Arc<dyn Fs> {

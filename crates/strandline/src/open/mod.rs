@@ -40,7 +40,7 @@ use crate::open::create::{
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory, hold_named};
 use crate::options::check::check;
-use crate::options::{Options, PmSource, SsdSource};
+use crate::options::{Options, PmSource, SsdSource, WalDir};
 use crate::recovery::recover::Damage;
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
@@ -112,10 +112,11 @@ pub(crate) fn open_at(
             ));
         }
         PmSource::Heap => {
+            choose::refuse_wal_dir(path, &options, "memory of this process, which has no log")?;
             remains::refuse_heap(ground, path)?;
             check_size(&options)?;
             let len = ground.memory_len(&options, &Memory::Pool(PathBuf::new()));
-            let region = Arc::new(Region::heap(len, None)?);
+            let region = Arc::new(ground.heap(len)?);
             format_if_new(ground, &region, &options, || {
                 Ok(Beginning::of_new_store(ManifestState::fresh()))
             })?;
@@ -248,9 +249,15 @@ fn open_memory(
     }
     let pool = match memory {
         Memory::Wal(dir) => {
-            return open_dram::open_memory(ground, &path.join(dir), options, access);
+            if let WalDir::Path(given) = &options.wal_dir {
+                check_place(path, "wal_dir", &path.join(dir), given)?;
+            }
+            return open_dram::open_memory(ground, path, dir, options, access);
         }
-        Memory::Pool(pool) => path.join(pool),
+        Memory::Pool(pool) => {
+            choose::refuse_wal_dir(path, options, "a pool, which has no log")?;
+            path.join(pool)
+        }
     };
     let mode = if access == Access::Read { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
     let region = ground.open_pool(&pool, mode).map_err(|error| missing(path, error))?;
@@ -317,7 +324,10 @@ pub(crate) fn places_left(ground: &dyn Ground, path: &Path, options: &Options) -
         None => (None, None),
     };
     let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| is_there(at));
-    let wal = path.join(open_dram::WAL);
+    let wal = match &options.wal_dir {
+        WalDir::Auto => path.join(open_dram::WAL),
+        WalDir::Path(given) => absolute(given)?,
+    };
     let memory = match (memory, &options.pm) {
         (Some(Memory::Wal(dir)), _) => Memory::Wal(path.join(dir)),
         (Some(Memory::Pool(pool)), _) if is_there(&path.join(&pool)) => {
@@ -442,5 +452,5 @@ pub(crate) fn open_region(
     })?;
     let choice = PmChoice::by(ChosenBy::Caller);
     let opened = OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
-    assemble(opened, options, hooks, Access::Write, Means { memory, runtime: None })
+    assemble(opened, options, hooks, Access::Write, Means { memory, ..Means::default() })
 }

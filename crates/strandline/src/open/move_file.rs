@@ -11,7 +11,9 @@ use ssd::Fs;
 
 use crate::open::destroy::{remove_if_there, remove_memory};
 use crate::open::ground::{Ground, Named};
+use crate::open::open_dram;
 use crate::open::store_file::{Memory, is_inside, whole};
+use crate::options::Options;
 use crate::wal;
 
 pub(crate) const MOVE: &str = "MOVE";
@@ -145,9 +147,12 @@ fn hold_own(
         Ok(Some(HeldRemains { _lock, _region: None }))
     };
     let pool = match memory {
-        // A log is in the directory of the store.
         Memory::Wal(dir) if ground.names().exists(&path.join(dir))? => {
-            return lock(&path.join(dir).join(wal::LOCK));
+            let at = path.join(dir);
+            return match is_inside(dir) {
+                true => lock(&at.join(wal::LOCK)),
+                false => hold_own_log(ground, &at, id),
+            };
         }
         // Its name may have gone without lasting.
         Memory::Wal(_) => return Ok(Some(HeldRemains::default())),
@@ -180,6 +185,24 @@ fn hold_own(
             );
             return Err(Error::corruption("open", text));
         }
+    };
+    Ok(is_own.then_some(HeldRemains { _lock: None, _region: Some(region) }))
+}
+
+/// The same of a log that is not in the directory of the store, where another store may have its own by now. One that cannot be
+/// read stays.
+fn hold_own_log(ground: &dyn Ground, dir: &Path, id: Option<u64>) -> Result<Option<HeldRemains>> {
+    if !wal::is_in(&*ground.names(), dir) {
+        let _lock = ground.lock(&dir.join(wal::LOCK), OpenMode::ReadWrite)?;
+        return Ok(Some(HeldRemains { _lock, _region: None }));
+    }
+    let Ok(Some((region, _))) = open_dram::read_memory(ground, dir, &Options::default()) else {
+        return Ok(None);
+    };
+    let is_own = match Pool::open(Arc::clone(&region)) {
+        Ok((pool, _)) => Some(pool.id()) == id,
+        // Made by the move, which was killed before anything was in it.
+        Err(error) => error.kind() == ErrorKind::NotFound,
     };
     Ok(is_own.then_some(HeldRemains { _lock: None, _region: Some(region) }))
 }

@@ -8,31 +8,35 @@ use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 use pmem::{Journal, OpenMode, Prefault, Region};
+use ssd::Fs;
 
 use crate::engine::{Access, Engine};
 use crate::open::OpenedParts;
 use crate::open::ground::Ground;
 use crate::options::Options;
+use crate::options::check::refuse_pm_model;
 use crate::recovery::recover::Damage;
-use crate::wal::{self, LOCK, LogMode, Setting};
+use crate::wal::{self, LOCK, LogMedium, LogMode, Setting};
 
 /// Name of the directory of the log, in that of the store.
 pub(crate) const WAL: &str = "wal";
 
-/// Opens the memory of the store that has its log in `dir`.
+/// Opens the memory of the store at `path` that has its log in `named`.
 pub(crate) fn open_memory(
     ground: &dyn Ground,
-    dir: &Path,
+    path: &Path,
+    named: &Path,
     options: &Options,
     access: Access,
 ) -> Result<OpenedParts> {
+    let dir = &path.join(named);
     let nothing = || {
         Error::new(
             ErrorKind::NotFound,
             "open",
             format!(
-                "there is no log in {}, which holds the store's records; put it back, or remove the directory of the \
-                 store to begin anew",
+                "there is no log in {}, which holds the store's records; put it back, or mount what it is on; where it is gone for \
+                 good, `repair` saves what tables hold",
                 dir.display()
             ),
         )
@@ -41,7 +45,15 @@ pub(crate) fn open_memory(
         let (region, damage) = read_memory(ground, dir, options)?.ok_or_else(nothing)?;
         return Ok(OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Now, None) });
     }
-    let region = wal::open(setting(ground, dir, options, OpenMode::ReadWrite)?, || Ok(None))?;
+    if !ground.names().exists(dir)? {
+        return Err(nothing());
+    }
+    let files = files(ground, path, named)?;
+    if let LogMedium::Device = files.medium {
+        refuse_pm_model(options)?;
+    }
+    let setting = setting(ground, dir, files, options, OpenMode::ReadWrite)?;
+    let region = wal::open(setting, || Ok(None))?;
     Ok(OpenedParts::whole(region.ok_or_else(nothing)?, Prefault::Now, None))
 }
 
@@ -51,8 +63,10 @@ pub(crate) fn read_memory(
     dir: &Path,
     options: &Options,
 ) -> Result<Option<(Arc<Region>, Vec<Damage>)>> {
-    let Some((region, lost)) = wal::read(setting(ground, dir, options, OpenMode::ReadOnly)?)?
-    else {
+    // Nothing is written, so nothing is asked by a file that would be made.
+    let files = LogFiles { fs: ground.names(), medium: LogMedium::Device };
+    let setting = setting(ground, dir, files, options, OpenMode::ReadOnly)?;
+    let Some((region, lost)) = wal::read(setting)? else {
         return Ok(None);
     };
     let damage = lost.into_iter().map(|lost| Damage {
@@ -65,10 +79,25 @@ pub(crate) fn read_memory(
     Ok(Some((region, damage.collect())))
 }
 
+/// The files of a log, and what they are on.
+pub(crate) struct LogFiles {
+    pub fs: Arc<dyn Fs>,
+    pub medium: LogMedium,
+}
+
+/// Those of the store at `path` that has its log in `named`. In the directory of the store the log is where the tables are.
+pub(crate) fn files(ground: &dyn Ground, path: &Path, named: &Path) -> Result<LogFiles> {
+    match named == Path::new(WAL) {
+        true => Ok(LogFiles { fs: ground.names(), medium: LogMedium::Device }),
+        false => ground.log(&path.join(named)),
+    }
+}
+
 /// The log in `dir`, held.
 pub(crate) fn setting(
     ground: &dyn Ground,
     dir: &Path,
+    files: LogFiles,
     options: &Options,
     mode: OpenMode,
 ) -> Result<Setting> {
@@ -78,8 +107,9 @@ pub(crate) fn setting(
         OpenMode::ReadOnly => 0,
     };
     Ok(Setting {
-        fs: ground.names(),
+        fs: files.fs,
         dir: dir.to_owned(),
+        medium: files.medium,
         mode: LogMode::of(options),
         entropy,
         accepts: pool::check_version,

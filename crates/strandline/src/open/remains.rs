@@ -64,7 +64,8 @@ pub(super) fn refuse_to_hide(
             path.display()
         ));
     }
-    if !matches!(memory, Some(Memory::Wal(_))) && has_log(ground, path) {
+    let takes_log = matches!(memory, Some(Memory::Wal(at)) if same_file(&path.join(at), &log));
+    if !takes_log && has_log(ground, path) {
         let what = format!("the log in {}, which is a store's, would not be in it", log.display());
         return refuse(format!(
             "a new store in {} was asked for; {what}; open it with pm=dram",

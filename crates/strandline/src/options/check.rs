@@ -67,7 +67,8 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         ));
     }
     let has_log = options.pm == PmSource::Dram;
-    check_pm_tables(options, StoreParts { has_log, has_tables: options.ssd != SsdSource::None })
+    let parts = StoreParts { has_log, has_tables: options.ssd != SsdSource::None };
+    check_pm_tables(options, parts)
 }
 
 /// Refuses more threads than a store has use for.
@@ -99,6 +100,20 @@ pub(crate) fn check_level0(options: &Options, parts: StoreParts) -> Result<()> {
     }
     let text = format!("level0={name} needs tables; give ssd a directory, or leave level0 out");
     Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
+/// Refuses a model of persistent memory where there is none.
+pub(crate) fn refuse_pm_model(options: &Options) -> Result<()> {
+    match &options.pm_model {
+        Some(model) => {
+            let text = format!(
+                "pm_model={model}: the records of this store are in DRAM, with a log on a device; leave pm_model out, or make a \
+                 store with a pool, or its log (wal_dir), on persistent memory or tmpfs"
+            );
+            Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses tables in persistent memory where that is DRAM with a log, or where there are no tables.

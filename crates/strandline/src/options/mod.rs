@@ -13,9 +13,10 @@ use std::time::Duration;
 
 pub(crate) use check::THREADS_MAX;
 pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions};
+use pmem::PmModel;
 pub use preset::{PRESETS, Preset};
 use settings::settings;
-use ssd::PageCache;
+use ssd::{PageCache, SsdModel};
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
 pub use table::{Row, TABLE};
@@ -51,6 +52,17 @@ pub enum Level0Form {
     IndexRuns,
     /// Tables: memtables are written out whole, as in RocksDB.
     Sst,
+}
+
+/// Where the log of a store in DRAM is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WalDir {
+    /// In the directory `wal` of the store.
+    #[default]
+    Auto,
+    /// In this directory, which no other store has.
+    Path(PathBuf),
 }
 
 /// When the log of a store in DRAM is synced.
@@ -114,6 +126,10 @@ settings! {
         /// Bytes of persistent memory of a new store, or of the DRAM in its place; 0: 1 GiB, or, of DRAM with a log, what
         /// [`MachineMemory::record_bytes`](crate::MachineMemory::record_bytes) says.
         pm_size: u64 = 0,
+        /// What memory the pool stands for, if it is slower than the host's.
+        pm_model: Option<PmModel> = None,
+        /// Where the log of a store in DRAM is.
+        wal_dir: WalDir = WalDir::Auto,
         /// When the log of a store in DRAM is synced.
         wal_sync: WalSync = WalSync::Always,
         /// How the log of a store in DRAM is written where each write is synced.
@@ -140,6 +156,8 @@ settings! {
         ssd_size: u64 = 0,
         /// Read and write tables past the page cache.
         ssd_direct: bool = false,
+        /// What device the files of the store stand for, if it is slower than the host's.
+        ssd_model: Option<SsdModel> = None,
         /// How blocks of tables are compressed.
         compression: Compression = Compression::Lz4,
         /// Level for Zstandard; 0: its own default.

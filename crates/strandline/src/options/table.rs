@@ -22,8 +22,7 @@ pub const TABLE: &[Row] = &[
         default: "auto",
         doc: "Where persistent memory comes from. auto: what an existing store has; for a new one a file `pool` in its \
               directory if that is on persistent memory (DAX) or on tmpfs, which emulates it, else as dram. heap: memory of \
-              this process; nothing outlives it. dram: memory of this process, with a log in the directory `wal` of the \
-              store. Or a file or device of your own.",
+              this process; nothing outlives it. dram: memory of this process, with a log on SSD: see wal_dir. Or a file or device of your own.",
     },
     Row {
         name: "pm_size",
@@ -32,6 +31,24 @@ pub const TABLE: &[Row] = &[
         doc: "Size of a new store's pool; it cannot change later. A pool is allocated at once, 1 GiB if 0. With records in \
               DRAM: what they may take, as they come; the log takes about twice as much on SSD. 0: a thirty-second of the \
               memory that the machine or its container has, 16 to 256 MiB.",
+    },
+    Row {
+        name: "pm_model",
+        unit: "none, or a model such as optane-100x6-delta",
+        default: "none",
+        doc: "What memory the pool stands for: threads wait, spinning, as long as that would take beyond what this machine does. \
+              For measurements on machines without it. -delta adds the published difference to DRAM, -ratio multiplies what \
+              this machine takes. Fields may follow: optane-100x6-delta,read=+300ns. Every figure says emulated then. With \
+              records in DRAM it is for a log that wal_dir puts in memory, and refused without one.",
+    },
+    Row {
+        name: "wal_dir",
+        unit: "auto or a path",
+        default: "auto",
+        doc: "With records in DRAM: where a new store has its log. auto: in its directory `wal`. Or a directory of your own, for this \
+              store alone, such as one on persistent memory: there, and on tmpfs, which emulates it, the log is streamed past the \
+              caches, and a write is durable, as far as that memory is, when it returns, whatever wal_sync says. With ssd_model and no pm_model tmpfs \
+              stands for an SSD.",
     },
     Row {
         name: "wal_sync",
@@ -132,6 +149,14 @@ pub const TABLE: &[Row] = &[
         unit: "true or false",
         default: "false",
         doc: "Read and write tables past the page cache (O_DIRECT).",
+    },
+    Row {
+        name: "ssd_model",
+        unit: "none, or a model such as nvme-tlc",
+        default: "none",
+        doc: "What device tables and log stand for: threads sleep as long as that would take. For measurements, with the store on \
+              tmpfs. Each read goes to the device, as with ssd_direct. Fields may follow: nvme-tlc,read=100us. Every figure says \
+              emulated then.",
     },
     Row {
         name: "compression",

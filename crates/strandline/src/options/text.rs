@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
+use pmem::PmModel;
+use ssd::SsdModel;
 use sst::{Checksum, Compression, IndexKind};
 
 use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_TABLES_MAX, THREADS_MAX};
-use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalIo, WalSync};
+use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalDir, WalIo, WalSync};
 
 /// Parts that a keyspace may be cut into at most.
 const SUBRANGES_MAX: u32 = 1024;
@@ -27,11 +29,17 @@ impl Options {
             )
         })?;
         self.assign(name, text).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "options",
-                format!("{name}={text}: expected {}", row.unit),
-            )
+            // A model says itself which of its fields is wrong.
+            let own = match name {
+                "pm_model" => text.parse::<PmModel>().err(),
+                "ssd_model" => text.parse::<SsdModel>().err(),
+                _ => None,
+            };
+            let why = match own {
+                Some(error) => error.context().to_owned(),
+                None => format!("expected {}", row.unit),
+            };
+            Error::new(ErrorKind::InvalidArgument, "options", format!("{name}={text}: {why}"))
         })
     }
 
@@ -41,6 +49,8 @@ impl Options {
         match name {
             "pm" => self.pm = pm_named(text)?,
             "pm_size" => self.pm_size = parse_size(text)?,
+            "pm_model" => self.pm_model = model_named(text)?,
+            "wal_dir" => self.wal_dir = wal_dir_named(text)?,
             "wal_sync" => self.wal_sync = wal_sync_named(text)?,
             "wal_io" => self.wal_io = wal_io_named(text)?,
             "zone_size" => self.zone_size = parse_size(text)?,
@@ -57,6 +67,7 @@ impl Options {
             "pm_tables" => self.pm_tables = up_to(PM_TABLES_MAX)?,
             "ssd_size" => self.ssd_size = parse_size(text)?,
             "ssd_direct" => self.ssd_direct = text.parse().ok()?,
+            "ssd_model" => self.ssd_model = model_named(text)?,
             "compression" => self.compression = compression_named(text)?,
             "compression_level" => {
                 let level = text.parse().ok();
@@ -134,6 +145,19 @@ fn pm_named(text: &str) -> Option<PmSource> {
     }
 }
 
+/// A model by its text form; none for `none`.
+fn model_named<M: std::str::FromStr>(text: &str) -> Option<Option<M>> {
+    if text == "none" { Some(None) } else { text.parse().ok().map(Some) }
+}
+
+fn wal_dir_named(text: &str) -> Option<WalDir> {
+    match text {
+        "auto" => Some(WalDir::Auto),
+        "" => None,
+        path => Some(WalDir::Path(path.into())),
+    }
+}
+
 fn wal_sync_named(text: &str) -> Option<WalSync> {
     match text {
         "always" => Some(WalSync::Always),
@@ -205,12 +229,15 @@ mod tests {
             recovery_threads: 5,
             zone_size: 7,
             pm: PmSource::Heap,
+            pm_model: "zero".parse().ok(),
+            wal_dir: WalDir::Path("d".into()),
             wal_sync: WalSync::Never,
             wal_io: WalIo::Direct,
             ssd: SsdSource::None,
             pm_tables: 9,
             ssd_size: 1,
             ssd_direct: true,
+            ssd_model: "nvme-tlc".parse().ok(),
             compression: Compression::Zstd,
             compression_level: 1,
             checksum: Checksum::Crc32c,

@@ -193,6 +193,7 @@ mod tests {
     use ssd::{Disk, Fs, Memory};
 
     use super::*;
+    use crate::wal::LogMedium;
 
     fn newest(number: u64) -> Newest {
         Newest { store: 7, number, salt: number + 100, len: 4096 }
@@ -201,7 +202,10 @@ mod tests {
     fn place() -> (LogLocation, Memory) {
         let fs = Memory::new(Disk::new(512));
         fs.create_dir_all(Path::new("/wal")).expect("directory");
-        (LogLocation { fs: Arc::new(fs.clone()), dir: "/wal".into() }, fs)
+        (
+            LogLocation { fs: Arc::new(fs.clone()), dir: "/wal".into(), medium: LogMedium::Device },
+            fs,
+        )
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base::checksum::mix;
 use base::planted::{self, Bug};
 use base::{ErrorKind, Result};
+use pmem::{Durability, PmDevice};
 use ssd::{Fs, Overwrite};
 
 use crate::wal::chain::{ChainWriter, Newest};
@@ -16,14 +17,52 @@ use crate::wal::way::{LogMode, Way, WayChoice};
 /// What is filled, or mapped, may take this part of the free space at most.
 const ROOM_SHARE: u64 = 4;
 
+/// What the files of a log are on.
+#[derive(Clone)]
+pub(crate) enum LogMedium {
+    /// A device: writes are durable once they are synced.
+    Device,
+    /// Memory that files are mapped from: a write is worth this when it returns.
+    Memory(MemoryWorth),
+}
+
+/// What a write to memory is worth, and why it is not more.
+#[derive(Clone)]
+pub(crate) struct MemoryWorth {
+    pub durability: Durability,
+    pub why: String,
+    /// The device that models it, if it is not the host's own.
+    pub model: Option<PmDevice>,
+}
+
+/// What blocks that a file has already are worth to those who write over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    /// A sync has nothing to write about them.
+    Kept,
+    /// Nothing: each write goes to a new place.
+    Moved,
+    /// All: only what is there can be streamed to.
+    Streamed,
+}
+
 /// Where a log is.
 #[derive(Clone)]
 pub(crate) struct LogLocation {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
+    pub medium: LogMedium,
 }
 
 impl LogLocation {
+    pub fn blocks(&self) -> Blocks {
+        match self.medium {
+            LogMedium::Memory(_) => Blocks::Streamed,
+            LogMedium::Device if self.fs.keeps_blocks(&self.dir) => Blocks::Kept,
+            LogMedium::Device => Blocks::Moved,
+        }
+    }
+
     /// Bytes that the device has room for ahead of need, so that enough is left to those who need it now.
     pub fn spare_room(&self) -> u64 {
         self.fs.free_bytes(&self.dir).map_or(0, |free| free / ROOM_SHARE)
@@ -87,7 +126,7 @@ impl Installer {
         chain: ChainWriter,
     ) -> Installer {
         let supply = FileSupply::new(place.clone(), mode);
-        let ways = WayChoice::new(mode, supply.keeps_blocks);
+        let ways = WayChoice::new(mode, supply.blocks);
         Installer {
             place,
             owner,
@@ -109,7 +148,7 @@ impl Installer {
             header: self.header(&newest, len),
             file: self.open(number)?,
             way: self.ways.first(),
-            block: 1,
+            block: self.ways.first().block(),
             times: false,
             follows: Follows::Open,
         })
@@ -207,7 +246,7 @@ impl Installer {
         let file = self.open(number)?;
         let times = self.ways.is_open() && file.len() >= len - len / 8;
         let (way, follows) = (self.ways.next(), Follows::Full);
-        let mut installed = Installed { header, file, way, block: 1, times, follows };
+        let mut installed = Installed { header, file, way, block: way.block(), times, follows };
         if installed.way == Way::Direct {
             match installed.file.bypass()? {
                 Some(block) => installed.block = block.get(),
@@ -248,11 +287,12 @@ mod tests {
     fn installer() -> (Installer, Memory) {
         let fs = Memory::new(Disk::new(512));
         fs.create_dir_all(Path::new("/wal")).expect("directory");
-        let place = LogLocation { fs: Arc::new(fs.clone()), dir: "/wal".into() };
+        let (fs, dir) = (Arc::new(fs.clone()), "/wal".into());
+        let place = LogLocation { fs: fs.clone(), dir, medium: LogMedium::Device };
         let mode = LogMode { sync: WalSync::Always, io: WalIo::Cached };
         let owner = LogOwner { id: 7, region_len: 1 << 20 };
         let chain = ChainWriter::new(place.clone(), None);
-        (Installer::new(place, mode, owner, 0, chain), fs)
+        (Installer::new(place, mode, owner, 0, chain), (*fs).clone())
     }
 
     /// A thread that was told to make it may be late.

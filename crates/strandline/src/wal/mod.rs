@@ -18,6 +18,8 @@
 mod bell;
 mod beside;
 mod chain;
+#[cfg(feature = "steps")]
+mod durable;
 mod frame;
 mod gone;
 mod installer;
@@ -28,6 +30,7 @@ mod queue;
 mod replay;
 mod rounds;
 mod segment;
+mod streamed;
 mod supply;
 mod sync_interval;
 #[cfg(test)]
@@ -46,11 +49,16 @@ use std::time::Duration;
 
 use base::planted::{self, Bug};
 use base::{Error, Result};
-use pmem::{Durability, FileLock, Journal, JournalFigures, Promise, Region};
+use pmem::{
+    Durability, FileLock, Journal, JournalFigures, ModelFigures, PmDevice, Probe, Promise, Region,
+};
 use ssd::Fs;
 
+#[cfg(feature = "steps")]
+pub(crate) use durable::DurableFiles;
 pub(crate) use replay::LostFrames;
 pub(crate) use segment::LogOwner;
+pub(crate) use streamed::StreamedFiles;
 pub(crate) use way::LogMode;
 pub(crate) use writer::most_bytes;
 
@@ -61,6 +69,7 @@ use chain::ChainWriter;
 pub(crate) use chain::{NAME as CHAIN, mended as mended_chain};
 use frame::Begin;
 use installer::{Installer, LogLocation};
+pub(crate) use installer::{LogMedium, MemoryWorth};
 use live::Live;
 use open_segment::OpenSegment;
 use queue::{Queue, TakenRound};
@@ -78,6 +87,7 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) struct Setting {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
+    pub medium: LogMedium,
     pub mode: LogMode,
     /// Makes what is written at this open differ from what another would have written: random, but in simulators, where
     /// what the directory says of earlier opens does.
@@ -197,13 +207,13 @@ pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFram
 
 impl Log {
     fn new(setting: Setting) -> Log {
-        let Setting { fs, dir, mode, lock, .. } = setting;
+        let Setting { fs, dir, medium, mode, lock, .. } = setting;
         let interval = match mode.sync {
             WalSync::Interval(every) => Some(SyncInterval::new(every)),
             WalSync::Always | WalSync::Never => None,
         };
         Log {
-            place: LogLocation { fs, dir },
+            place: LogLocation { fs, dir, medium },
             sync: mode.sync,
             lock,
             queue: Mutex::default(),
@@ -437,8 +447,27 @@ impl Journal for Log {
         self.lock.iter().for_each(FileLock::release);
     }
 
+    fn is_in_memory(&self) -> bool {
+        self.place.fs.is_memory(&self.place.dir)
+    }
+
+    fn is_streamed(&self) -> bool {
+        matches!(self.place.medium, LogMedium::Memory(_))
+    }
+
+    fn model_figures(&self) -> Option<ModelFigures> {
+        match &self.place.medium {
+            LogMedium::Memory(worth) => worth.model.as_ref().map(PmDevice::figures),
+            LogMedium::Device => None,
+        }
+    }
+
     fn durability(&self) -> (Durability, String) {
         let dir = self.place.dir.display();
+        if let LogMedium::Memory(worth) = &self.place.medium {
+            let why = format!("the log in {dir} is streamed to memory: {}", worth.why);
+            return (worth.durability, why);
+        }
         let volatile = self.lock.as_ref().and_then(FileLock::volatile_storage);
         match (self.sync, volatile) {
             (_, Some(on)) => (Durability::ProcessCrash, format!("the log in {dir} is on {on}")),
@@ -481,7 +510,7 @@ fn damaged(place: &LogLocation, number: u64, at: u64) -> Error {
 
 /// Whether a file of this name, in the directory of a log, is the log's.
 pub(crate) fn is_of_log(name: &str) -> bool {
-    [LOCK, chain::NAME, chain::STAGED].contains(&name)
+    [LOCK, chain::NAME, chain::STAGED, Probe::FILE].contains(&name)
         || segment::is_staged(name)
         || segment::number(name).is_some()
 }

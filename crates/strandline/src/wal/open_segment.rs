@@ -17,6 +17,8 @@ const ADVISE_EACH: u64 = 1 << 20;
 const PAGE: u64 = 4 << 10;
 /// By this much a file grows.
 const GROWTH: u64 = 64 << 10;
+/// The same where the file is memory.
+const STREAMED_GROWTH: u64 = 1 << 20;
 /// In short segments, as tests have them, both are smaller: a segment has so many of them at least. Old frames are to be met
 /// behind the end there, too.
 const PAGES_LEAST: u64 = 128;
@@ -171,6 +173,9 @@ impl OpenSegment {
         }
         frames.splice(0..0, self.tail.drain(..));
         frames.resize((to - from) as usize, 0);
+        if self.way == Way::Streamed && to > self.file.len() {
+            self.grow(to);
+        }
         let begun = self.begin_timing();
         self.file.write_at(from, frames)?;
         if let (Some(times), Some(begun)) = (&mut self.times, begun) {
@@ -180,7 +185,20 @@ impl OpenSegment {
         self.tail.extend_from_slice(&frames[(last_block - from) as usize..kept + len]);
         self.end = end;
         self.covered = self.covered.max(to);
+        if self.way == Way::Streamed {
+            self.note_synced(end);
+        }
         Ok(())
+    }
+
+    /// Only bytes that are there can be streamed to, so the file grows by more than is needed. Where it does not, it grows as it is
+    /// written.
+    fn grow(&mut self, to: u64) {
+        let step = part(self.header.len, STEPS_LEAST).min(STREAMED_GROWTH);
+        let len = to.next_multiple_of(step).min(self.header.len).max(to);
+        let there = self.file.len();
+        let _longer = self.file.extend(len);
+        self.zeroed_bytes += self.file.len() - there;
     }
 
     /// Up to where is written what ends at `end`. Over blocks that are there already whole pages, the first time that one is

@@ -2,13 +2,14 @@
 //!
 //! A sync is shorter where the file has all its blocks, and they were written once: then the file system has nothing to note
 //! of it. So the file of a segment that does not count any more is kept for a later one, and where there is none the next file
-//! is filled with zeros, a part with each batch; not where syncs are rare. On a file system where an overwrite goes to a new place, or to memory, nothing
-//! is gained, and nothing of this is done.
+//! is filled with zeros, a part with each batch; not where syncs are rare. A log that is streamed to memory needs them, too: only what
+//! is there can be streamed to. On a file system where an overwrite goes to a new place nothing is gained, and nothing of this is
+//! done.
 
 use base::Result;
 use ssd::Overwrite;
 
-use crate::wal::installer::LogLocation;
+use crate::wal::installer::{Blocks, LogLocation};
 use crate::wal::segment;
 use crate::wal::way::LogMode;
 
@@ -21,7 +22,6 @@ const FILL_SHARE: u64 = 4;
 const FILL_LEAST: u64 = 64 << 10;
 /// As many at most.
 const FILL_MOST: u64 = 1 << 20;
-static ZEROS: [u8; FILL_LEAST as usize] = [0; FILL_LEAST as usize];
 
 /// The file of a segment that does not count any more, under its old name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub(crate) struct SuppliedFile {
 
 pub(crate) struct FileSupply {
     place: LogLocation,
-    /// Whether blocks that are there already are worth anything.
-    pub keeps_blocks: bool,
-    /// Whether the next file is filled with zeros, for the sake of syncs that are many.
+    /// What blocks that are there already are worth.
+    pub blocks: Blocks,
+    /// Whether the next file is filled with zeros: for the sake of syncs, if they are many, or to be streamed to.
     fills: bool,
     spares: Vec<Spare>,
     ahead: FilledAhead,
@@ -78,11 +78,15 @@ pub(crate) struct FileSupply {
 
 impl FileSupply {
     pub fn new(place: LogLocation, mode: LogMode) -> FileSupply {
-        let keeps_blocks = place.fs.keeps_blocks(&place.dir);
-        let fills = keeps_blocks && !mode.syncs_are_rare();
+        let blocks = place.blocks();
+        let fills = match blocks {
+            Blocks::Kept => !mode.syncs_are_rare(),
+            Blocks::Moved => false,
+            Blocks::Streamed => true,
+        };
         FileSupply {
             place,
-            keeps_blocks,
+            blocks,
             fills,
             spares: Vec::new(),
             ahead: FilledAhead::Nothing,
@@ -105,7 +109,7 @@ impl FileSupply {
 
     /// Keeps the file of a segment that does not count any more, or removes it.
     pub fn retire(&mut self, old: Spare, wanted: u64) -> Result<()> {
-        if self.keeps_blocks && old.fits(wanted) && self.spares.len() < SPARES_MAX {
+        if self.blocks != Blocks::Moved && old.fits(wanted) && self.spares.len() < SPARES_MAX {
             self.spares.push(old);
             return Ok(());
         }
@@ -173,7 +177,7 @@ impl FileSupply {
         }
     }
 
-    fn fill_by(&mut self, number: u64, mut count: u64) -> Result<()> {
+    fn fill_by(&mut self, number: u64, count: u64) -> Result<()> {
         let (fs, staged) = (&*self.place.fs, segment::staged(&self.place.dir, number));
         if let FilledAhead::Nothing = self.ahead {
             drop(fs.create(&staged)?);
@@ -181,12 +185,8 @@ impl FileSupply {
         let mut file = fs.overwrite(&staged)?;
         self.due -= count;
         let start = file.len();
-        while count > 0 {
-            let part = count.min(FILL_LEAST);
-            file.write_at(file.len(), &ZEROS[..part as usize])?;
-            self.zeroed_bytes += part;
-            count -= part;
-        }
+        file.extend(start + count)?;
+        self.zeroed_bytes += count;
         file.advise_written(start..file.len());
         self.ahead = FilledAhead::Filled(file.len());
         Ok(())

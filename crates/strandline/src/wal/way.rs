@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
+use base::LINE;
+
 use crate::options::{Options, WalIo, WalSync};
+use crate::wal::installer::Blocks;
 
 /// How a log is to be written, as the options say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +38,17 @@ pub(crate) enum Way {
     Direct,
     /// No more than frames: blocks that are there are worth nothing.
     Append,
+    /// To persistent memory: durable when it is written.
+    Streamed,
     /// By stores to memory, once it is worth it and if the file can be mapped; else as `Append`. Syncs are rare.
     Mapped,
+}
+
+impl Way {
+    /// Writes begin and end at a multiple of this; past the page cache the device says it.
+    pub fn block(self) -> u64 {
+        if self == Way::Streamed { LINE as u64 } else { 1 }
+    }
 }
 
 /// Chooses how each segment is written.
@@ -46,11 +58,12 @@ pub(crate) enum WayChoice {
 }
 
 impl WayChoice {
-    /// Where files keep their blocks, as `keeps_blocks` says, there is something to choose.
-    pub fn new(mode: LogMode, keeps_blocks: bool) -> WayChoice {
+    /// Where files keep their blocks there is something to choose.
+    pub fn new(mode: LogMode, blocks: Blocks) -> WayChoice {
         match mode.io {
+            _ if blocks == Blocks::Streamed => WayChoice::Fixed(Way::Streamed),
             _ if mode.syncs_are_rare() => WayChoice::Fixed(Way::Mapped),
-            _ if !keeps_blocks => WayChoice::Fixed(Way::Append),
+            _ if blocks == Blocks::Moved => WayChoice::Fixed(Way::Append),
             WalIo::Cached => WayChoice::Fixed(Way::Over),
             WalIo::Direct => WayChoice::Fixed(Way::Direct),
             WalIo::Auto => WayChoice::ByTrial(Trial::default()),
@@ -259,7 +272,7 @@ mod tests {
     }
 
     fn by_trial() -> WayChoice {
-        WayChoice::new(LogMode { sync: WalSync::Always, io: WalIo::Auto }, true)
+        WayChoice::new(LogMode { sync: WalSync::Always, io: WalIo::Auto }, Blocks::Kept)
     }
 
     const O: Way = Way::Over;
@@ -330,15 +343,16 @@ mod tests {
 
     #[test]
     fn options_and_the_file_system_leave_no_choice() {
-        let fixed = |sync, io, keeps_blocks| {
-            let choice = WayChoice::new(LogMode { sync, io }, keeps_blocks);
+        let fixed = |sync, io, blocks| {
+            let choice = WayChoice::new(LogMode { sync, io }, blocks);
             assert!(!choice.is_open());
             choice.next()
         };
-        assert_eq!(fixed(WalSync::Always, WalIo::Direct, true), D);
-        assert_eq!(fixed(WalSync::Always, WalIo::Cached, true), O);
-        assert_eq!(fixed(WalSync::Always, WalIo::Direct, false), Way::Append);
-        assert_eq!(fixed(WalSync::Never, WalIo::Direct, true), Way::Mapped);
+        assert_eq!(fixed(WalSync::Always, WalIo::Direct, Blocks::Kept), D);
+        assert_eq!(fixed(WalSync::Always, WalIo::Cached, Blocks::Kept), O);
+        assert_eq!(fixed(WalSync::Always, WalIo::Direct, Blocks::Moved), Way::Append);
+        assert_eq!(fixed(WalSync::Never, WalIo::Direct, Blocks::Kept), Way::Mapped);
+        assert_eq!(fixed(WalSync::Never, WalIo::Direct, Blocks::Streamed), Way::Streamed);
         let mut choice = by_trial();
         choice.rule_out_direct();
         assert_eq!(written(&mut choice, 100, 100, 1), [O; 100]);

@@ -16,7 +16,7 @@ use ssd::Overwrite;
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Begin, Content};
 use crate::wal::gone::GoneSegments;
-use crate::wal::installer::{Installed, Installer, LogLocation};
+use crate::wal::installer::{Installed, Installer, LogLocation, LogMedium};
 use crate::wal::live::Live;
 use crate::wal::open_segment::OpenSegment;
 use crate::wal::replay::Continued;
@@ -323,20 +323,24 @@ impl Writer {
     fn open_second(&mut self) {
         let segment = self.segment.header.number;
         let open = || self.place.fs.overwrite(&segment::path(&self.place.dir, segment)).ok();
-        let file = self.mode.syncs_are_rare().then(open).flatten();
+        let is_synced_beside = self.mode.syncs_are_rare() && self.segment.way() != Way::Streamed;
+        let file = is_synced_beside.then(open).flatten();
         self.second = file.map(|file| SecondHandle { file, segment, len: 0 });
     }
 
     pub fn figures(&self) -> JournalFigures {
+        let zeroed_bytes =
+            self.figures.zeroed_bytes + self.segment.zeroed_bytes + self.supply.zeroed_bytes;
+        let streamed = matches!(self.place.medium, LogMedium::Memory(_));
+        let streamed_bytes = if streamed { self.figures.written_bytes + zeroed_bytes } else { 0 };
         JournalFigures {
             segments: self.full.len() as u64 + 1,
             bytes: self.bytes() + self.gone.bytes() + self.supply.bytes,
             live_bytes: self.live.bytes(),
             recycled: self.supply.recycled,
             made_ahead: self.supply.made_ahead,
-            zeroed_bytes: self.figures.zeroed_bytes
-                + self.segment.zeroed_bytes
-                + self.supply.zeroed_bytes,
+            zeroed_bytes,
+            streamed_bytes,
             ..self.figures
         }
     }

@@ -161,6 +161,24 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.statistics, boolean(text)),
     },
     Flag {
+        name: "stats_interval",
+        takes: "seconds; 0: never",
+        doc: "Tell throughput, and bytes that each device and its media read and wrote, each so many seconds.",
+        set: |config, text| put(&mut config.stats_interval, interval(text)),
+    },
+    Flag {
+        name: "stats_interval_seconds",
+        takes: "seconds; 0: never",
+        doc: "The same, as db_bench calls it.",
+        set: |config, text| put(&mut config.stats_interval, interval(text)),
+    },
+    Flag {
+        name: "series",
+        takes: "file",
+        doc: "Add the same as CSV to this file, each second if stats_interval says no other time.",
+        set: |config, text| put(&mut config.series, (!text.is_empty()).then(|| Some(text.into()))),
+    },
+    Flag {
         name: "events",
         takes: BOOLEAN,
         doc: "Tell on standard error what happens in the store, such as flushes and compactions: a line each [false].",
@@ -289,6 +307,12 @@ fn positive(text: &str) -> Option<u64> {
 fn optional(text: &str) -> Option<Option<u64>> {
     let number: i64 = text.parse().ok()?;
     Some(u64::try_from(number).ok())
+}
+
+/// Seconds between two of something; none for 0.
+fn interval(text: &str) -> Option<Option<f64>> {
+    let seconds: f64 = text.parse().ok()?;
+    (0.0..=86_400.0).contains(&seconds).then(|| (seconds > 0.0).then(|| seconds.max(0.1)))
 }
 
 fn size(text: &str) -> Option<usize> {

@@ -28,6 +28,7 @@ pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
         ("dram_bytes", json!(outcome.dram_bytes)),
         ("pm_bytes", json!(outcome.pm_bytes)),
         ("durability", json!(outcome.durability)),
+        ("basis", json!(outcome.basis())),
         ("threads", json!(config.threads)),
         ("key_size", json!(round(config.keys().mean_len(config.num), 1))),
         ("value_size", json!(config.value_size)),

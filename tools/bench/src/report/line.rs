@@ -6,7 +6,9 @@ use super::outcome::Outcome;
 pub(crate) fn line(outcome: &Outcome) -> String {
     let rate = outcome.mb_per_second().map(|rate| format!("{rate:6.1} MB/s"));
     let message = Some(outcome.message.clone()).filter(|message| !message.is_empty());
-    let extra: Vec<String> = [rate, message].into_iter().flatten().collect();
+    // db_bench's line, unless a model makes it slower; what DRAM stands for is told in the head.
+    let basis = outcome.has_model().then(|| format!("[{}]", outcome.basis()));
+    let extra: Vec<String> = [rate, message, basis].into_iter().flatten().collect();
     format!(
         "{:<12} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;{}{}",
         outcome.name,

@@ -23,6 +23,11 @@ pub(crate) fn say(text: &str) -> Result<(), String> {
         .map_err(|error| format!("standard output: {error}"))
 }
 
+/// Tells a row of a table in the form that the flags ask for.
+pub(crate) fn tell_row(json: bool, text: &str, value: &serde_json::Value) -> Result<(), String> {
+    if json { say(&value.to_string()) } else { say(text) }
+}
+
 /// Writes what is worth knowing beside the figures to standard error.
 pub(crate) fn note(config: &Config, text: &str) {
     let mut err = std::io::stderr().lock();

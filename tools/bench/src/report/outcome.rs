@@ -20,6 +20,9 @@ impl Written {
     pub(crate) fn by(properties: &Properties) -> Written {
         let tables = properties.ssd.as_ref().map_or(0, |ssd| ssd.compactions.written_bytes);
         match &properties.wal {
+            Some(log) if log.streamed_bytes > 0 => {
+                Written { pm: log.streamed_bytes, ssd: tables, zeros: log.zeroed_bytes }
+            }
             Some(log) => {
                 let zeros = log.zeroed_bytes;
                 Written { pm: 0, ssd: tables + log.written_bytes + zeros, zeros }
@@ -68,6 +71,8 @@ pub(crate) struct Outcome {
     pub dram_bytes: u64,
     pub pm_bytes: u64,
     pub durability: String,
+    /// What the figures rest on: `measured`, or on what else.
+    pub basis: String,
     /// Further fields of the JSON form.
     pub extra: Map<String, Value>,
 }
@@ -82,6 +87,17 @@ impl Outcome {
             thread_seconds: seconds,
             ..Outcome::default()
         }
+    }
+
+    /// What the figures rest on. What concerns no store is measured.
+    pub(crate) fn basis(&self) -> &str {
+        if self.basis.is_empty() { "measured" } else { &self.basis }
+    }
+
+    /// Whether a model of a device made it slower.
+    pub(crate) fn has_model(&self) -> bool {
+        let of = self.basis.strip_prefix("emulated (").and_then(|of| of.strip_suffix(')'));
+        of.is_some_and(|of| of.split(", ").any(|part| !part.ends_with(": DRAM")))
     }
 
     pub(crate) fn ops_per_second(&self) -> f64 {

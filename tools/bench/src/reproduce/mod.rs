@@ -4,6 +4,7 @@
 mod fill;
 mod halloc;
 mod indexes;
+mod intel;
 mod level0;
 pub(crate) mod malloc;
 mod memtable;
@@ -28,7 +29,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 6] = [
+pub const EXPERIMENTS: [Experiment; 7] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -46,6 +47,12 @@ pub const EXPERIMENTS: [Experiment; 6] = [
         what: "level 0 as it grows: a Global Index beside tables in persistent memory and on SSD",
         takes: &["size", "disk"],
         run: level0::run,
+    },
+    Experiment {
+        name: "intel-wal",
+        what: "the log of a store in DRAM on SSD and in persistent memory, on models of both",
+        takes: &["size", "runs"],
+        run: intel::wal,
     },
     Experiment {
         name: "relsm-ladder",

@@ -101,7 +101,9 @@ fn visit(bench: &mut Bench, station: &Station, survives: &str) -> Result<Outcome
     let benchmark = work::find(benchmark).ok_or("a station without a benchmark")?;
     let outcome = match (benchmark.run)(bench).map_err(|error| format!("{title}: {error}"))? {
         Done::Measured(outcome) => *outcome,
-        Done::Rows(_) | Done::Skipped(_) => return Err(format!("{title}: no figures")),
+        Done::Rows(_) | Done::Told | Done::Skipped(_) => {
+            return Err(format!("{title}: no figures"));
+        }
     };
     if bench.config.json {
         report::tell(&bench.config, &outcome)?;
@@ -118,7 +120,7 @@ fn recover(bench: &mut Bench) -> Result<(), String> {
     let benchmark = work::find("recover").ok_or("no benchmark recover")?;
     let outcome = match (benchmark.run)(bench)? {
         Done::Measured(outcome) => *outcome,
-        Done::Rows(_) => return Ok(()),
+        Done::Rows(_) | Done::Told => return Ok(()),
         Done::Skipped(why) => {
             return say_unless_json(bench, &table::note("open again", "skipped", why));
         }

@@ -8,6 +8,8 @@ pub(crate) enum Done {
     Measured(Box<Outcome>),
     /// With names and values, which are no measurement.
     Rows(Vec<(String, String)>),
+    /// With rows that are told already.
+    Told,
     /// Not at all, for this reason.
     Skipped(&'static str),
 }

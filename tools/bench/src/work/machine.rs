@@ -43,6 +43,11 @@ pub(super) fn persistlimit(bench: &mut Bench) -> Result<Done, String> {
     Ok(outcome.into())
 }
 
+/// What devices do beside what their models say. The store itself is closed meanwhile.
+pub(super) fn device(bench: &mut Bench) -> Result<Done, String> {
+    crate::device::run(bench).map(|()| Done::Told)
+}
+
 pub(super) fn spingap(bench: &mut Bench) -> Result<Done, String> {
     let seconds = bench.config.duration.unwrap_or(5.0);
     let gaps = longest_gap(Duration::from_secs_f64(seconds));

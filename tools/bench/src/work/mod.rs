@@ -165,6 +165,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         "persist records of 128 B and 1 KiB, no engine",
     ),
     benchmark(
+        "device",
+        AsIs,
+        machine::device,
+        "read and write the devices of the store with no engine, beside what pm_model and ssd_model say",
+    ),
+    benchmark(
         "spingap",
         AsIs,
         machine::spingap,

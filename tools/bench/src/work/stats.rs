@@ -11,6 +11,7 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
     let properties = db.properties();
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+    row("figures", properties.basis.to_string());
     row("pm", properties.pm.clone());
     row("durability", format!("{}; {}", properties.durability, properties.durability_note));
     row("flush instruction", properties.flush_instruction.clone());

@@ -1,10 +1,12 @@
 //! `stats`: figures about the store, as it stands after recovery or as it runs.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    JournalFigures, KeyspaceProperties, MachineMemory, Pages, Properties, RecoveryReport,
-    RunProperties, Site, SsdProperties, StatsSnapshot, StoreFigures,
+    DeviceFigures, JournalFigures, KeyspaceProperties, MachineMemory, ModelFigures, Pages,
+    Properties, RecoveryReport, RunProperties, Site, SsdProperties, StatsSnapshot, StoreFigures,
 };
 
 use crate::context::Context;
@@ -54,6 +56,7 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
     let memory = Memory::of(figures);
     out.line(memory.words())?;
     out.rows(&[
+        ("  figures", figures.basis.to_string()),
         ("  pool", figures.pm.clone()),
         ("  durability", figures.durability.to_string()),
         ("  because", figures.durability_note.clone()),
@@ -101,7 +104,46 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
         print_keyspace(keyspace, memory, out)?;
     }
     print_recovery(recovery, out)?;
-    print_persisted(&figures.persisted, out)
+    print_persisted(&figures.persisted, out)?;
+    print_devices(figures, out)
+}
+
+/// What went to and from the devices; without a model, loads of persistent memory are not counted.
+fn print_devices(figures: &Properties, out: &mut Out) -> Result<(), Failure> {
+    if let Some(model) = &figures.pm_model {
+        out.line(format_args!("persistent memory, emulated ({})", model.name))?;
+        let fields = model.fields.iter().map(|field| {
+            (format!("  {}", field.name), format!("{}: {}", field.wanted, field.effect))
+        });
+        let counted = [
+            ("  bytes read", both(model.read_bytes)),
+            ("  by the media", both(model.read_media_bytes)),
+            ("  bytes written", both(model.written_bytes)),
+            ("  by the media", both(model.written_media_bytes)),
+            ("  lines read", human::count(model.lines_read)),
+            ("  waited", human::time(Duration::from_nanos(model.waited_ns))),
+        ];
+        let rows: Vec<(String, String)> =
+            fields.chain(counted.map(|(name, value)| (name.into(), value))).collect();
+        let rows: Vec<(&str, String)> =
+            rows.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        out.rows(&rows)?;
+    }
+    let device = &figures.ssd_device;
+    match &device.model {
+        Some(model) => out.line(format_args!("device of the files, emulated ({model})"))?,
+        None => out.line("device of the files")?,
+    }
+    out.rows(&[
+        ("  read", format!("{} in {} reads", both(device.read_bytes), human::count(device.reads))),
+        ("  its blocks", both(device.read_media_bytes)),
+        (
+            "  written",
+            format!("{} in {} writes", both(device.written_bytes), human::count(device.writes)),
+        ),
+        ("  its blocks", both(device.written_media_bytes)),
+        ("  syncs", human::count(device.syncs)),
+    ])
 }
 
 fn pages_in_words(pages: Option<Pages>) -> String {
@@ -145,6 +187,7 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
         ("  made ahead", human::count(wal.made_ahead)),
         ("  direct", human::count(wal.direct)),
         ("  zeroed", both(wal.zeroed_bytes)),
+        ("  streamed", both(wal.streamed_bytes)),
     ])
 }
 
@@ -308,6 +351,7 @@ fn print_persisted(stats: &StatsSnapshot, out: &mut Out) -> Result<(), Failure> 
 fn to_json(told: &StoreFigures) -> Value {
     let StoreFigures { properties: figures, pages, recovery: report } = told;
     json!({
+        "figures": figures.basis.to_string(),
         "pm": {
             "pool": figures.pm,
             "durability": figures.durability.to_string(),
@@ -353,6 +397,38 @@ fn to_json(told: &StoreFigures) -> Value {
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
         },
         "persisted": persisted_json(&figures.persisted),
+        "pm_device": figures.pm_model.as_ref().map(model_json),
+        "ssd_device": device_json(&figures.ssd_device),
+    })
+}
+
+fn model_json(model: &ModelFigures) -> Value {
+    let fields = model
+        .fields
+        .iter()
+        .map(|field| json!({ "name": field.name, "wanted": field.wanted, "effect": field.effect }));
+    json!({
+        "model": model.name,
+        "fields": fields.collect::<Vec<Value>>(),
+        "read_bytes": model.read_bytes,
+        "read_media_bytes": model.read_media_bytes,
+        "written_bytes": model.written_bytes,
+        "written_media_bytes": model.written_media_bytes,
+        "lines_read": model.lines_read,
+        "waited_ns": model.waited_ns,
+    })
+}
+
+fn device_json(device: &DeviceFigures) -> Value {
+    json!({
+        "model": device.model,
+        "reads": device.reads,
+        "read_bytes": device.read_bytes,
+        "read_media_bytes": device.read_media_bytes,
+        "writes": device.writes,
+        "written_bytes": device.written_bytes,
+        "written_media_bytes": device.written_media_bytes,
+        "syncs": device.syncs,
     })
 }
 
@@ -369,6 +445,7 @@ fn wal_json(wal: &JournalFigures) -> Value {
         "made_ahead": wal.made_ahead,
         "direct": wal.direct,
         "zeroed_bytes": wal.zeroed_bytes,
+        "streamed_bytes": wal.streamed_bytes,
     })
 }
 

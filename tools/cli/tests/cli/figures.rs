@@ -55,8 +55,15 @@ fn reproduce_lists_experiments_and_runs_them() {
     let store = store();
     let list = store.run(&["reproduce"]).ok().text();
     let names: Vec<&str> = list.lines().filter_map(|row| row.split_whitespace().next()).collect();
-    let all =
-        ["halloc", "xengine-memtable", "xengine-l0", "relsm-ladder", "relsm-values", "relsm-sizes"];
+    let all = [
+        "halloc",
+        "xengine-memtable",
+        "xengine-l0",
+        "intel-wal",
+        "relsm-ladder",
+        "relsm-values",
+        "relsm-sizes",
+    ];
     assert_eq!(names, all, "{list}");
     store.run(&["reproduce", "nothing"]).failed(2, "nothing is no experiment");
     let report = store.run(&["reproduce", "halloc", "--quick"]).ok().text();
@@ -69,6 +76,15 @@ fn reproduce_lists_experiments_and_runs_them() {
         assert_eq!(rows.count(), 3, "{length} in {report}");
     }
     store.run(&["reproduce", "halloc", "--keys", "5"]).failed(3, "halloc has no keys");
+}
+
+/// A row for each of the deck's, with the log on SSD and in both forms of persistent memory.
+#[test]
+fn reproduce_puts_the_log_into_persistent_memory() {
+    let report = store().run(&["reproduce", "intel-wal", "--quick"]).ok().text();
+    let rows = report.lines().filter(|line| line.matches("x)").count() == 3);
+    assert_eq!(rows.count(), 6, "{report}");
+    assert!(report.contains("Emulated: log and tables on nvme-tlc"), "{report}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use strandline::{Level0Form, WalIo, WalSync};
 use super::judge::{Limits, World};
 use super::setup::Setup;
 use super::shape::{Shape, Work};
-use crate::crash::system::Engine;
+use crate::crash::system::{Engine, SimLog};
 
 /// Worlds of one kind.
 pub struct ThreadedCampaign {
@@ -42,7 +42,7 @@ const ENGINE: Engine = Engine {
     level0: Level0Form::GlobalIndex,
     pm_tables: 0,
     ssd_size: 0,
-    journaled: false,
+    log: SimLog::None,
     wal_io: WalIo::Cached,
     named: false,
     moves: false,
@@ -71,9 +71,15 @@ const WIDE: Setup = Setup {
 /// The same with all data in persistent memory: what a merge leaves is one long run.
 const WIDE_IN_PM: Setup = Setup { engine: Engine { table_bytes: None, ..WIDE.engine }, ..WIDE };
 const FLUSHED: Setup = Setup { engine: Engine { level0: Level0Form::Sst, ..ENGINE }, ..SETUP };
-const LOGGED: Setup = Setup { engine: Engine { journaled: true, ..ENGINE }, ..SETUP };
+const LOGGED: Setup = Setup { engine: Engine { log: SimLog::Device, ..ENGINE }, ..SETUP };
 const LOGGED_DIRECT: Setup =
     Setup { engine: Engine { wal_io: WalIo::Direct, ..LOGGED.engine }, ..LOGGED };
+/// In persistent memory each word is old or new, and nothing waits for a sync: what was acknowledged stays.
+const STREAMED: Setup = Setup {
+    engine: Engine { log: SimLog::Memory, sector: 8, ..LOGGED.engine },
+    wal_sync: WalSync::Never,
+    ..LOGGED
+};
 /// What was acknowledged may go, but only from the end.
 const UNSYNCED: Setup = Setup { wal_sync: WalSync::Never, ..LOGGED };
 /// The same, with syncs beside the writers.
@@ -234,6 +240,7 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 12),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-wal-direct", LOGGED_DIRECT, mixed(), Mode::Adr, limits, 3),
+        campaign("threads-wal-streamed", STREAMED, mixed(), Mode::Adr, limits, 3),
         campaign("threads-wal-unsynced", UNSYNCED, unsynced(), Mode::Adr, limits, 6),
         campaign("threads-wal-timed", TIMED, unsynced(), Mode::Adr, limits, 6),
         campaign("threads-wal-mixed", UNSYNCED, mixed_durabilities(), Mode::Adr, limits, 6),

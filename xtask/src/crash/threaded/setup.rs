@@ -10,7 +10,7 @@ use ssd::Fs;
 use strandline::{Db, Options, WalSync, steps};
 
 use crate::crash::store::{ID, NOON, SST, WAL};
-use crate::crash::system::{Engine, show};
+use crate::crash::system::{Engine, SimLog, show};
 use crate::crash::whole::{self, Spaces};
 
 /// Whether background threads may have work in hand.
@@ -35,8 +35,8 @@ pub struct Setup {
 impl Setup {
     /// What an acknowledgement is worth.
     pub fn promise(&self) -> Promise {
-        match (self.engine.journaled, self.wal_sync) {
-            (true, WalSync::Interval(_) | WalSync::Never) => Promise::Prefix,
+        match (self.engine.log, self.wal_sync) {
+            (SimLog::Device, WalSync::Interval(_) | WalSync::Never) => Promise::Prefix,
             _ => Promise::Each,
         }
     }
@@ -53,7 +53,7 @@ impl Setup {
     /// Makes an empty store, with all the keyspaces that are always there, and opens it.
     pub fn create(&self, region: Region, fs: &Arc<dyn Fs>) -> Result<Db> {
         for (dir, wanted) in
-            [(SST, self.engine.table_bytes.is_some()), (WAL, self.engine.journaled)]
+            [(SST, self.engine.table_bytes.is_some()), (WAL, self.engine.log.is_some())]
         {
             if wanted {
                 fs.create_dir_all(dir.as_ref())?;
@@ -90,11 +90,13 @@ impl Setup {
         fs: &Arc<dyn Fs>,
         fresh: Option<(u64, u64)>,
     ) -> Result<Arc<Region>> {
-        if !self.engine.journaled {
+        if !self.engine.log.is_some() {
             return Ok(Arc::new(region));
         }
         let options = self.engine.options().wal_sync(self.wal_sync);
-        let journaled = steps::journaled(Arc::clone(fs), WAL.as_ref(), &options, fresh)?;
+        let open =
+            if self.engine.log == SimLog::Memory { steps::streamed } else { steps::journaled };
+        let journaled = open(Arc::clone(fs), WAL.as_ref(), &options, fresh)?;
         journaled.ok_or_else(|| Error::new(ErrorKind::NotFound, "open", "there is no log"))
     }
 

@@ -13,7 +13,9 @@ use super::{LINES, disk, numbers, reopen, setting};
 use crate::options::{WalIo, WalSync};
 use crate::wal::frame::{self, Begin, Binding};
 use crate::wal::segment::{HEADER_LEN, SegmentHeader, encode_version_1};
-use crate::wal::{CHAIN, LogMode, LogOwner, Setting, most_bytes, open, read, segment_path};
+use crate::wal::{
+    CHAIN, LogMedium, LogMode, LogOwner, Setting, most_bytes, open, read, segment_path,
+};
 
 const DIR: &str = "/wal";
 /// A frame with one line.
@@ -524,6 +526,7 @@ fn no_space_for_what_comes_next_is_no_failure() {
     let setting = || Setting {
         fs: Arc::clone(&fs) as Arc<dyn Fs>,
         dir: DIR.into(),
+        medium: LogMedium::Device,
         mode: LogMode { sync: WalSync::Always, io: WalIo::Cached },
         entropy: 0,
         accepts: |_| Ok(()),

@@ -16,7 +16,7 @@ use pmem::{Region, Site};
 use ssd::{Disk, Fs, Memory};
 
 use crate::options::{WalIo, WalSync};
-use crate::wal::{LogMode, LogOwner, Setting, most_bytes, open, read, segment};
+use crate::wal::{LogMedium, LogMode, LogOwner, Setting, most_bytes, open, read, segment};
 
 const LINES: u64 = 1024;
 
@@ -24,6 +24,7 @@ fn setting(fs: &Memory, sync: WalSync) -> Setting {
     Setting {
         fs: Arc::new(fs.clone()),
         dir: "/wal".into(),
+        medium: LogMedium::Device,
         mode: LogMode { sync, io: WalIo::Cached },
         entropy: 0,
         accepts: |_| Ok(()),

@@ -110,7 +110,7 @@ impl Load {
         bench.store.close();
         match done? {
             Done::Measured(outcome) => Ok(Figures::of(&outcome)),
-            Done::Rows(_) | Done::Skipped(_) => Err(told(&"no figures")),
+            Done::Rows(_) | Done::Told | Done::Skipped(_) => Err(told(&"no figures")),
         }
     }
 }
