@@ -86,6 +86,7 @@ fn a_write_is_in_the_log_when_it_returns_and_comes_back() {
     put(&db, 1000..3000, 2);
     db.close().expect("close");
     let db = Db::open_read_only(dir.path(), Options::default()).expect("open");
+    assert!(db.basis().to_string().contains("pm: DRAM"), "{}", db.basis());
     assert_holds(&db, 0..1000, 1);
     assert_holds(&db, 1000..3000, 2);
 }

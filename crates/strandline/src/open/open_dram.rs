@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{Journal, OpenMode, Prefault, Region};
+use pmem::{Durability, Journal, OpenMode, Prefault, Region};
 use ssd::Fs;
 
 use crate::engine::{Access, Engine};
@@ -16,7 +16,7 @@ use crate::open::ground::Ground;
 use crate::options::Options;
 use crate::options::check::refuse_pm_model;
 use crate::recovery::recover::Damage;
-use crate::wal::{self, LOCK, LogMedium, LogMode, Setting};
+use crate::wal::{self, LOCK, LogMedium, LogMode, MemoryWorth, Setting};
 
 /// Name of the directory of the log, in that of the store.
 pub(crate) const WAL: &str = "wal";
@@ -42,7 +42,8 @@ pub(crate) fn open_memory(
         )
     };
     if access == Access::Read {
-        let (region, damage) = read_memory(ground, dir, options)?.ok_or_else(nothing)?;
+        let files = files_to_read(ground, path, named);
+        let (region, damage) = read(ground, dir, files, options)?.ok_or_else(nothing)?;
         return Ok(OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Now, None) });
     }
     if !ground.names().exists(dir)? {
@@ -63,8 +64,15 @@ pub(crate) fn read_memory(
     dir: &Path,
     options: &Options,
 ) -> Result<Option<(Arc<Region>, Vec<Damage>)>> {
-    // Nothing is written, so nothing is asked by a file that would be made.
-    let files = LogFiles { fs: ground.names(), medium: LogMedium::Device };
+    read(ground, dir, LogFiles { fs: ground.names(), medium: LogMedium::Device }, options)
+}
+
+fn read(
+    ground: &dyn Ground,
+    dir: &Path,
+    files: LogFiles,
+    options: &Options,
+) -> Result<Option<(Arc<Region>, Vec<Damage>)>> {
     let setting = setting(ground, dir, files, options, OpenMode::ReadOnly)?;
     let Some((region, lost)) = wal::read(setting)? else {
         return Ok(None);
@@ -91,6 +99,22 @@ pub(crate) fn files(ground: &dyn Ground, path: &Path, named: &Path) -> Result<Lo
         true => Ok(LogFiles { fs: ground.names(), medium: LogMedium::Device }),
         false => ground.log(&path.join(named)),
     }
+}
+
+/// The same for who only reads. Nothing is written, so nothing is asked by a file that would be made: of memory only that which
+/// ends with the machine's power is known.
+fn files_to_read(ground: &dyn Ground, path: &Path, named: &Path) -> LogFiles {
+    let fs = ground.names();
+    let is_memory = named != Path::new(WAL) && fs.is_memory(&path.join(named));
+    let medium = match is_memory {
+        true => LogMedium::Memory(MemoryWorth {
+            durability: Durability::ProcessCrash,
+            why: "it ends with the machine's power".into(),
+            model: None,
+        }),
+        false => LogMedium::Device,
+    };
+    LogFiles { fs, medium }
 }
 
 /// The log in `dir`, held.
