@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pmem::Site;
 use strandline::{
     Batch, Checksum, Compression, Db, ErrorKind, IndexKind, Keyspace, Level0Form, Options, PRESETS,
-    PmSource, SsdSource, WalIo, WalSync, steps,
+    PmSource, SsdSource, WalDir, WalIo, WalSync, steps,
 };
 use testkit::Rng;
 
@@ -49,10 +49,17 @@ pub enum Form {
     Levels,
     /// DRAM with a log, and tables on SSD.
     Log,
+    /// The same with a log that is placed by `wal_dir`: in memory it is streamed.
+    PlacedLog,
 }
 
 impl Form {
-    pub const ALL: [Form; 3] = [Form::Levels, Form::Log, Form::Pool];
+    pub const ALL: [Form; 4] = [Form::Levels, Form::Log, Form::Pool, Form::PlacedLog];
+
+    /// Whether its records are in DRAM.
+    pub fn has_log(self) -> bool {
+        matches!(self, Form::Log | Form::PlacedLog)
+    }
 
     /// The form, out of these, of the store that comes after one of this.
     pub fn next(self, forms: &[Form]) -> Form {
@@ -64,6 +71,7 @@ impl Form {
         match self {
             Form::Levels => "levels",
             Form::Log => "log",
+            Form::PlacedLog => "placed-log",
             Form::Pool => "pool",
         }
     }
@@ -112,7 +120,7 @@ impl Settings {
     }
 
     /// What the form of the store leaves of the preset, with little memory.
-    pub fn options(&self) -> strandline::Result<Options> {
+    pub fn options(&self, dir: &Path) -> strandline::Result<Options> {
         let mut preset = Options::preset(PRESETS.get(self.preset).map_or("auto", |one| one.name))?;
         if self.form == Form::Pool {
             preset.level0 = Level0Form::GlobalIndex;
@@ -121,7 +129,7 @@ impl Settings {
             preset.pm_tables = 0;
         }
         let options = preset
-            .pm(if self.form == Form::Log { PmSource::Dram } else { PmSource::Auto })
+            .pm(if self.form.has_log() { PmSource::Dram } else { PmSource::Auto })
             .wal_sync(if self.synced { WalSync::Always } else { WalSync::Never })
             .pm_size(if self.form == Form::Pool { POOL_BYTES } else { POOL_BYTES_OF_LEVELS })
             .ssd(if self.form == Form::Pool { SsdSource::None } else { SsdSource::Auto })
@@ -130,6 +138,12 @@ impl Settings {
             .memtable_bytes(self.memtable_bytes)
             .background_threads(self.background_threads)
             .recovery_threads(self.recovery_threads);
+        // A store that is there knows where its log is.
+        let is_placed = self.form == Form::PlacedLog && !dir.join("STORE").exists();
+        let options = match is_placed {
+            true => options.wal_dir(WalDir::Path(dir.join("log"))),
+            false => options,
+        };
         Ok(if self.variety == 0 { options } else { varied(options, &mut Rng::new(self.variety)) })
     }
 }
@@ -216,7 +230,7 @@ pub fn keyspaces(db: &Db) -> strandline::Result<[Keyspace; SPACES.len()]> {
 pub fn run(args: &[String]) -> Result<(), String> {
     let order = Order::from_args(args).ok_or("kill9-child is started by kill9")?;
     let out = announce()?;
-    let options = order.settings.options().map_err(|error| error.to_string())?;
+    let options = order.settings.options(&order.dir).map_err(|error| error.to_string())?;
     let db = Db::open(&order.dir, options).map_err(|error| error.to_string())?;
     let child = Child::new(db, order.plan, out, Faults::None)?;
     std::thread::scope(|scope| child.supervise(child.spawn(scope, &order.next)))

@@ -19,7 +19,7 @@ fn failed(error: strandline::Error) -> String {
 
 /// Opens the store.
 pub fn open(dir: &Path, settings: Settings) -> Result<Db, String> {
-    Db::open(dir, settings.options().map_err(failed)?).map_err(failed)
+    Db::open(dir, settings.options(dir).map_err(failed)?).map_err(failed)
 }
 
 /// Reads everything in every way there is, and verifies everything that can be verified alone.
@@ -54,7 +54,7 @@ pub fn read_all(db: &Db, plan: &KillPlan) -> Result<Contents, String> {
 
 /// Everything that a read-only open sees.
 pub fn read_only(dir: &Path, settings: Settings) -> Result<Contents, String> {
-    let db = Db::open_read_only(dir, settings.options().map_err(failed)?).map_err(failed)?;
+    let db = Db::open_read_only(dir, settings.options(dir).map_err(failed)?).map_err(failed)?;
     let mut contents = Contents::default();
     for (contents, name) in contents.iter_mut().zip(SPACES) {
         // A kill may have come before it was made.

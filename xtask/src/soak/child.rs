@@ -42,7 +42,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     silence();
     let seed = order.settings.variety ^ order.next.iter().sum::<u64>();
     let fuse = Fuse::new(if Rng::new(seed).chance(2, 3) { FUSE } else { 0 });
-    let options = order.settings.options().map_err(failed)?;
+    let options = order.settings.options(&order.dir).map_err(failed)?;
     let out = announce()?;
     let (db, device) = open(&order, &options, &fuse).map_err(failed)?;
     let faults = if device.is_some() { Faults::Injected } else { Faults::None };

@@ -136,7 +136,7 @@ impl Soak {
                 self.kill(Vec::new(), when)?;
             }
             let contents = self.verify()?;
-            if self.rng.chance(1, 3) && self.form != Form::Log {
+            if self.rng.chance(1, 3) && !self.form.has_log() {
                 self.damage(&contents)?;
             }
             if self.tally.kills.cycles.is_multiple_of(EMPTY_EVERY) {
@@ -172,7 +172,7 @@ impl Soak {
 
     fn open(&self, dir: &Path) -> Result<Db, String> {
         let quiet = Settings { variety: self.settings.variety, ..Settings::quiet(self.form) };
-        let options = quiet.options().map_err(|error| error.to_string())?;
+        let options = quiet.options(&self.store).map_err(|error| error.to_string())?;
         Db::open_with(dir, options, hooks(&Fuse::new(0))).map_err(|error| error.to_string())
     }
 
@@ -218,7 +218,7 @@ impl Soak {
         let dir = self.left.with_extension("damaged");
         copy(&self.store, &dir).map_err(|error| format!("copying the store: {error}"))?;
         let quiet = Settings { variety: self.settings.variety, ..Settings::quiet(self.form) };
-        let options = quiet.options().map_err(|error| error.to_string())?;
+        let options = quiet.options(&self.store).map_err(|error| error.to_string())?;
         let hooks = hooks(&Fuse::new(0));
         let victim = Victim { dir: &dir, options, hooks, plan: &self.plan, contents };
         let outcome = victim.suffer(&mut self.rng)?;
