@@ -77,9 +77,7 @@ pub use fork::SameProcess;
 #[cfg(feature = "forks")]
 pub use fork::in_fork;
 pub use journal::{Journal, JournalFigures, Promise};
-pub use model::{
-    Field, HostMemory, Latency, ModelFigures, PM_PRESETS, PmDevice, PmModel, PmPreset,
-};
+pub use model::{Field, Latency, ModelFigures, PM_PRESETS, PmDevice, PmModel, PmPreset};
 pub use pages::{Pages, forbid_huge_pages};
 pub use region::{Domain, Owner, Region, StoreMode};
 pub use site::Site;

@@ -21,7 +21,7 @@ const NEAR: u64 = 3;
 
 /// Latencies of the host in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HostMemory {
+pub(super) struct HostMemory {
     /// Of a line that no cache holds, read by an address that the read before gave.
     pub read: f64,
     /// Of the lines behind it.

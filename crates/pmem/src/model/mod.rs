@@ -39,7 +39,6 @@ use std::fmt;
 use base::{Error, ErrorKind, Result};
 
 pub use emulation::{Field, ModelFigures, PmDevice};
-pub use host::HostMemory;
 pub use latency::Latency;
 pub use presets::{PM_PRESETS, PmPreset};
 

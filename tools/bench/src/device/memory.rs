@@ -103,6 +103,14 @@ fn chase(region: &Region) -> f64 {
     })
 }
 
+/// Bytes of media that an access moves: alone at its place, whole blocks.
+fn moved(model: &ModelFigures, order: Walk, bytes: u64) -> u64 {
+    match order {
+        Walk::Random => bytes.max(model.block),
+        Walk::Sequence => bytes,
+    }
+}
+
 /// What is expected of a read.
 fn expected_read(
     model: &ModelFigures,
@@ -119,12 +127,8 @@ fn expected_read(
         }
         _ => model.read_ns as f64,
     };
-    let media = match order {
-        Walk::Random => bytes.max(model.block),
-        Walk::Sequence => bytes,
-    };
     let alone = first + transfer(bytes - LINE, model.read_bandwidth);
-    Expected::of(alone, transfer(media * threads, model.read_bandwidth), host)
+    Expected::of(alone, transfer(moved(model, order, bytes) * threads, model.read_bandwidth), host)
 }
 
 /// What is expected of a write; of one that does not fill blocks, each is written for it.
@@ -135,11 +139,7 @@ fn expected_write(
     threads: u64,
     host: f64,
 ) -> Expected {
-    let media = match order {
-        Walk::Random => bytes.max(model.block),
-        Walk::Sequence => bytes,
-    };
-    let shared = transfer(media * threads, model.write_bandwidth);
+    let shared = transfer(moved(model, order, bytes) * threads, model.write_bandwidth);
     Expected::of(model.write_ns as f64, shared, host)
 }
 

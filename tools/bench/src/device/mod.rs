@@ -162,16 +162,15 @@ fn timed(threads: u64, operation: &(dyn Fn(u64, u64) + Sync)) -> f64 {
 /// Measures and tells every cell.
 pub(crate) fn run(bench: &mut Bench) -> Result<(), String> {
     let options = bench.store.options().clone();
-    let json = bench.config.json;
     let mut cells = Vec::new();
     let mut tell = |cell: Cell, basis: &str| {
-        tell_row(json, &cell.text(), &cell.json(basis))?;
+        tell_row(&bench.config, &cell.text(), &cell.json(basis))?;
         cells.push(cell);
         Ok::<(), String>(())
     };
     memory::measure(&bench.store, options.pm_model.as_ref(), &mut tell)?;
     files::measure(&bench.store, &options, &mut tell)?;
-    if json {
+    if bench.config.json {
         return Ok(());
     }
     let summary = |bound: Bound, within: f64| {

@@ -24,8 +24,12 @@ pub(crate) fn say(text: &str) -> Result<(), String> {
 }
 
 /// Tells a row of a table in the form that the flags ask for.
-pub(crate) fn tell_row(json: bool, text: &str, value: &serde_json::Value) -> Result<(), String> {
-    if json { say(&value.to_string()) } else { say(text) }
+pub(crate) fn tell_row(
+    config: &Config,
+    text: &str,
+    value: &serde_json::Value,
+) -> Result<(), String> {
+    if config.json { say(&value.to_string()) } else { say(text) }
 }
 
 /// Writes what is worth knowing beside the figures to standard error.

@@ -9,6 +9,7 @@ mod level0;
 pub(crate) mod malloc;
 mod memtable;
 mod pairs;
+mod puts;
 mod records;
 mod relsm;
 mod request;

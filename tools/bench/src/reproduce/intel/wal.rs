@@ -7,11 +7,9 @@ use std::io::Write;
 
 use strandline::{Options, PmSource, WalDir, WalSync};
 
+use super::super::puts::random_puts;
 use super::super::request::{Request, say};
-use crate::bench::Bench;
 use crate::config::Config;
-use crate::work;
-use crate::work::done::Done;
 
 /// A row of the deck: puts a second with the log on NVMe and in persistent memory.
 struct Row {
@@ -122,12 +120,5 @@ fn fill(row: &Row, log: LogOn, size: u64, request: &Request) -> Result<f64, Stri
         pm_size_given: true,
         ..Config::default()
     };
-    let mut bench = Bench::new(config)?;
-    let fill = work::find("fillrandom").ok_or("no benchmark fillrandom")?;
-    let done = (fill.run)(&mut bench).map_err(|error| told(&error));
-    bench.store.close();
-    match done? {
-        Done::Measured(outcome) => Ok(outcome.ops_per_second()),
-        Done::Rows(_) | Done::Told | Done::Skipped(_) => Err("intel-wal: no figures".into()),
-    }
+    Ok(random_puts("intel-wal", config)?.ops_per_second())
 }

@@ -2,12 +2,10 @@
 
 use strandline::{Options, PmSource};
 
+use super::super::puts::random_puts;
 use super::super::request::Request;
-use crate::bench::Bench;
 use crate::config::{Config, Latency};
 use crate::report::outcome::Outcome;
-use crate::work;
-use crate::work::done::Done;
 
 /// A step: a preset and what is changed of it.
 pub(super) struct Step {
@@ -104,14 +102,7 @@ impl Load {
             pm_size_given: true,
             ..Config::default()
         };
-        let mut bench = Bench::new(config)?;
-        let fill = work::find("fillrandom").ok_or("no benchmark fillrandom")?;
-        let done = (fill.run)(&mut bench).map_err(|error| told(&error));
-        bench.store.close();
-        match done? {
-            Done::Measured(outcome) => Ok(Figures::of(&outcome)),
-            Done::Rows(_) | Done::Told | Done::Skipped(_) => Err(told(&"no figures")),
-        }
+        Ok(Figures::of(&random_puts(step.name, config)?))
     }
 }
 
